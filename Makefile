@@ -1,0 +1,49 @@
+# Every task of the project. `make` lists them.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/installed
+
+.DEFAULT_GOAL := help
+.PHONY: help install demo serve test check bench coverage format clean
+
+help: ## list the tasks
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+$(STAMP): pyproject.toml constraints-cpu.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]' -c constraints-cpu.txt
+	@touch $(STAMP)
+
+install: $(STAMP) ## make .venv and install everything into it
+
+demo: $(STAMP) ## the main job, end to end, on two real classifiers
+	@$(BIN)/calibrant demo
+
+serve: $(STAMP) ## run everything on 127.0.0.1:8000, data in .calibrant/; Ctrl-C stops it
+	@$(BIN)/calibrant serve
+
+test: $(STAMP) ## the whole test suite
+	$(BIN)/python -m pytest
+
+check: $(STAMP) ## lint, types, architecture, dependencies, containers
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/deptry .
+	$(BIN)/hadolint docker/Dockerfile
+	CALIBRANT_API_KEYS_FILE=docker/api-keys.example $(BIN)/docker-compose config -q
+
+bench: $(STAMP) ## the committed timings; writes docs/benchmarks.md
+	$(BIN)/python -m benchmarks.speed
+
+coverage: $(STAMP) ## how often the intervals cover the truth; writes docs/interval-coverage.md
+	$(BIN)/python -m benchmarks.coverage
+
+format: $(STAMP) ## format the code
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+clean: ## forget .venv and every cache
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -1,0 +1,28 @@
+"""Calibrant: are a classifier's probabilities to be trusted, and how are they repaired.
+
+``evaluate`` measures, ``fit`` makes a calibration map, ``load`` reads one from its document.
+Importing this package loads neither torch nor scikit-learn.
+"""
+
+from calibrant.errors import CalibrationError, Offence
+from calibrant.evaluation import GroupReport, Report, evaluate
+from calibrant.maps.calibration_map import CalibrationMap, load
+from calibrant.measures.catalogue import MEASURES, MeasureResult
+from calibrant.methods import METHODS, fit
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "MEASURES",
+    "METHODS",
+    "CalibrationError",
+    "CalibrationMap",
+    "GroupReport",
+    "MeasureResult",
+    "Offence",
+    "Report",
+    "__version__",
+    "evaluate",
+    "fit",
+    "load",
+]

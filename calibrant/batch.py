@@ -1,0 +1,200 @@
+"""A batch: predictions, labels and weights, checked once, before any formula sees them.
+
+Every refusal names the argument and the first rows at fault, never what stands there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import expit, softmax
+
+from calibrant.cells import Floats, WeightsKind
+from calibrant.errors import (
+    CalibrationError,
+    EmptyBatch,
+    InvalidLabel,
+    InvalidOption,
+    InvalidWeight,
+    LengthMismatch,
+    NotANumber,
+    NotFinite,
+    Offence,
+    OutOfRange,
+    WrongShape,
+)
+
+Scale = Literal["probability", "logit"]
+Integers = npt.NDArray[np.int64]
+
+#: How far outside [0, 1] a probability, or from 1 a row's sum, may lie: real classifiers emit such.
+TOLERANCE = 1e-4
+#: Row sums closer to 1 than this differ by the rounding of their own terms and are left alone.
+SUM_ROUNDING = 1e-9
+#: At most this many offending rows are named.
+MAX_OFFENCES = 5
+
+
+@dataclass(frozen=True)
+class Predictions:
+    """Checked probabilities: ``values`` is (n,) P(Y=1) or (n, K) with rows of sum 1, float64."""
+
+    values: Floats
+    scale: Scale
+    clipped: int
+    renormalised: int
+
+    @property
+    def n_classes(self) -> int | None:
+        """K for (n, K), None for (n,)."""
+        return None if self.values.ndim == 1 else self.values.shape[1]
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Checked predictions, their ``labels (n,)`` and ``weights (n,)`` or None."""
+
+    predictions: Predictions
+    labels: Integers
+    weights: Floats | None
+    weights_kind: WeightsKind = "frequency"
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def rows(self, chosen: npt.NDArray[np.bool_]) -> Batch:
+        """The batch of the chosen rows, ``chosen (n,)``."""
+        p = self.predictions
+        weights = None if self.weights is None else self.weights[chosen]
+        taken = Predictions(p.values[chosen], p.scale, p.clipped, p.renormalised)
+        return Batch(taken, self.labels[chosen], weights, self.weights_kind)
+
+
+def read_batch(
+    predictions: Any, labels: Any, weights: Any = None, *, scale: Scale = "probability", kind: WeightsKind = "frequency"
+) -> Batch:
+    """Check a whole batch; raises the ``CalibrationError`` of the first thing wrong. O(n K)."""
+    if kind not in get_args(WeightsKind):
+        raise InvalidOption.at("/weights_kind", "must be one of: frequency, importance")
+    read = read_predictions(predictions, scale=scale)
+    return Batch(
+        read,
+        read_labels(labels, len(read), 2 if read.n_classes is None else read.n_classes),
+        None if weights is None else read_weights(weights, len(read)),
+        kind,
+    )
+
+
+def read_predictions(predictions: Any, *, scale: Scale = "probability") -> Predictions:
+    """Check ``predictions`` and turn them into probabilities.
+
+    Probabilities within 1e-4 outside [0, 1] are clipped, rows within 1e-4 of sum 1 are divided by
+    their sum, and both are counted. Logits go through the logistic function, or softmax by row.
+    """
+    if scale not in get_args(Scale):
+        raise InvalidOption.at("/scale", "must be one of: probability, logit")
+    values = read_numbers(predictions, "/predictions")
+    if values.ndim not in (1, 2) or (values.ndim == 2 and values.shape[1] < 2):
+        raise WrongShape.at("/predictions", "must be (n,) or (n, K) with K of at least 2")
+    if values.size == 0:
+        raise EmptyBatch.at("/predictions", "has no rows")
+    # A NaN survives min and max, so two passes find every value that is out of place.
+    low, high = float(values.min()), float(values.max())
+    if not (np.isfinite(low) and np.isfinite(high)):
+        raise _refusal(NotFinite, "/predictions", ~np.isfinite(values), "is not a finite number")
+    if scale == "logit":
+        return Predictions(expit(values) if values.ndim == 1 else softmax(values, axis=1), scale, 0, 0)
+    if low < -TOLERANCE or high > 1.0 + TOLERANCE:
+        bad = (values < -TOLERANCE) | (values > 1.0 + TOLERANCE)
+        raise _refusal(OutOfRange, "/predictions", bad, "is outside [0, 1]; logits need scale: logit")
+    if values.ndim == 2:
+        _check_sums(values)
+    clipped = 0
+    if low < 0.0 or high > 1.0:
+        outside = (values < 0.0) | (values > 1.0)
+        clipped = int(np.count_nonzero(outside if outside.ndim == 1 else outside.any(axis=1)))
+        values = np.clip(values, 0.0, 1.0)
+    if values.ndim == 1:
+        return Predictions(values, scale, clipped, 0)
+    values, renormalised = _renormalised(values)
+    return Predictions(values, scale, clipped, renormalised)
+
+
+def _check_sums(values: Floats) -> None:
+    away = np.abs(values.sum(axis=1) - 1.0)
+    if away.max() > TOLERANCE:
+        raise _refusal(OutOfRange, "/predictions", away > TOLERANCE, "does not sum to 1")
+
+
+def _renormalised(values: Floats) -> tuple[Floats, int]:
+    sums = values.sum(axis=1)
+    off = np.abs(sums - 1.0) > SUM_ROUNDING
+    if not off.any():
+        return values, 0
+    return np.where(off[:, None], values / sums[:, None], values), int(np.count_nonzero(off))
+
+
+def read_labels(labels: Any, n: int, n_classes: int) -> Integers:
+    """Check integer labels in [0, n_classes), as many as ``n``."""
+    raw = np.asarray(labels)
+    if raw.dtype.kind not in "biu":
+        raw = read_numbers(labels, "/labels")
+        if not np.all(np.isfinite(raw)):
+            raise _refusal(NotFinite, "/labels", ~np.isfinite(raw), "is not a finite number")
+        if np.any(raw != np.floor(raw)):
+            raise _refusal(InvalidLabel, "/labels", raw != np.floor(raw), "is not an integer")
+    _check_length(raw, n, "/labels")
+    if raw.min() < 0 or raw.max() >= n_classes:
+        names = "0 or 1" if n_classes == 2 else f"an integer from 0 to {n_classes - 1}"
+        raise _refusal(InvalidLabel, "/labels", (raw < 0) | (raw >= n_classes), f"must be {names}")
+    return raw.astype(np.int64, copy=False)
+
+
+def read_weights(weights: Any, n: int) -> Floats:
+    """Check finite weights of at least 0 that are not all 0, as many as ``n``."""
+    values = read_numbers(weights, "/weights")
+    _check_length(values, n, "/weights")
+    if not np.all(np.isfinite(values)):
+        raise _refusal(NotFinite, "/weights", ~np.isfinite(values), "is not a finite number")
+    if values.min() < 0.0:
+        raise _refusal(InvalidWeight, "/weights", values < 0.0, "is below 0")
+    total = float(values.sum())
+    if total == 0.0 or not np.isfinite(total * total):
+        raise InvalidWeight.at("/weights", "must have a sum that is positive and not too large to square")
+    return values
+
+
+def read_numbers(values: Any, pointer: str) -> Floats:
+    """Check that ``values`` is an array of real numbers, and give it as float64.
+
+    Booleans are no numbers here: numpy would make a 1.0 of True.
+    """
+    try:
+        raw = np.asarray(values)
+    except ValueError as error:  # rows of different lengths
+        raise WrongShape.at(pointer, "must have rows of one length") from error
+    if raw.size and raw.dtype.kind not in "fiu":
+        raise NotANumber.at(pointer, "must hold numbers only")
+    if raw.dtype == np.longdouble and raw.dtype.itemsize > 8:
+        raise NotANumber.at(pointer, "must hold doubles or narrower numbers")
+    return raw.astype(np.float64, copy=False)
+
+
+def _check_length(values: npt.NDArray[Any], n: int, pointer: str) -> None:
+    if values.ndim != 1:
+        raise WrongShape.at(pointer, "must be (n,)")
+    if len(values) != n:
+        raise LengthMismatch.at(pointer, f"has {len(values)} rows where /predictions has {n}")
+
+
+def _refusal(error: type[CalibrationError], pointer: str, bad: npt.NDArray[np.bool_], what: str) -> CalibrationError:
+    """Build the error that names the first offending places and counts them all."""
+    places = np.argwhere(bad)
+    offences = [Offence("/".join([pointer, *map(str, place)]), what) for place in places[:MAX_OFFENCES].tolist()]
+    return error(f"{pointer[1:]}: {len(places)} of {bad.size} {what}; the first at {offences[0].pointer}", offences)

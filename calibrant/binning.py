@@ -1,0 +1,169 @@
+"""Bins: equal-width, equal-mass, and the sweep that chooses how many."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from calibrant.cells import Cells, Floats
+from calibrant.reductions import Event
+
+#: Rows a pass works on at once, so that its temporaries stay in the processor's cache.
+_BLOCK = 1 << 15
+#: Two sums of weights that differ by less than this share of the mass are one: rescaled weights round differently.
+_ROUNDING = 1e-12
+#: Label means of weights that are no whole numbers are equal up to this.
+_MEAN_ROUNDING = 1e-9
+#: Bin borders that the sweep lays out at once.
+_SWEEP_AREA = 1 << 18
+
+
+@dataclass(frozen=True)
+class Bins:
+    """Non-empty bins in ascending order, all arrays ``(b,)``.
+
+    ``mass`` is the sum of the weights, ``rows`` the effective number of rows (Kish's for
+    importance weights), ``mean_p`` the mean prediction, ``mean_y`` the share of positives.
+    """
+
+    mass: Floats
+    rows: Floats
+    mean_p: Floats
+    mean_y: Floats
+
+    def __len__(self) -> int:
+        return len(self.mass)
+
+
+def _bins(mass: Floats, w2: Floats, sum_p: Floats, sum_y: Floats, kind: str) -> Bins:
+    kept = mass > 0
+    mass, w2, sum_p, sum_y = mass[kept], w2[kept], sum_p[kept], sum_y[kept]
+    return Bins(mass, mass if kind == "frequency" else mass * mass / w2, sum_p / mass, sum_y / mass)
+
+
+def equal_width(event: Event, n_bins: int) -> Bins:
+    """Bins [i/b, (i+1)/b), the last one closed at 1; empty ones are left out. O(n + b), no sort.
+
+    The borders are the doubles i / b. Neither floor(p b) nor p // (1/b) respects them: .29 x 100
+    is 28.999..., and .3 // .1 is 2.
+    """
+    edges = np.arange(n_bins + 1) / n_bins
+    sums = np.zeros((4, n_bins))
+    for start in range(0, len(event), _BLOCK):
+        rows = slice(start, start + _BLOCK)
+        p, y = event.p[rows], event.y[rows]
+        index = (p * n_bins).astype(np.int64)
+        np.minimum(index, n_bins - 1, out=index)
+        # The product is at most one rounding away from the border it should have compared with.
+        index -= p < edges[index]
+        index += (p >= edges[index + 1]) & (index < n_bins - 1)
+        sums[2] += np.bincount(index, p if event.w is None else p * event.w[rows], n_bins)
+        index *= 2
+        index += y  # one table counts negatives and positives
+        if event.w is None:
+            table = np.bincount(index, minlength=2 * n_bins).reshape(n_bins, 2)
+            sums[:2] += table.sum(axis=1)
+        else:
+            table = np.bincount(index, event.w[rows], 2 * n_bins).reshape(n_bins, 2)
+            sums[0] += table.sum(axis=1)
+            sums[1] += np.bincount(index // 2, event.w[rows] ** 2, n_bins)
+        sums[3] += table[:, 1]
+    mass, w2, sum_p, sum_y = sums
+    return _bins(mass, w2, sum_p, sum_y, event.kind)
+
+
+def equal_mass_borders(
+    cells: Cells, n_bins: npt.NDArray[np.int64], first: npt.NDArray[np.int64]
+) -> npt.NDArray[np.int64]:
+    """Cell indices at which equal-mass bins begin. O(size log m).
+
+    For each pair (b, j) of the broadcast arguments: where bin j of b begins, 0 <= j <= b. Of n
+    whole rows the first n mod b bins take one more than the others; other masses are cut at their
+    quantiles j / b. A border inside a cell moves to the nearer end of the cell, the lower one of
+    two equally near.
+    """
+    ends = cells.cumulative_w
+    if cells.counts_rows:
+        rows = round(cells.mass)
+        share, rest = np.divmod(rows, n_bins)
+        target = (first * share + np.minimum(first, rest)).astype(np.float64)
+    else:
+        target = cells.mass * (first / n_bins)
+    if len(cells) == ends[-1] and cells.counts_rows and cells.w is cells.rows:
+        return target.astype(np.int64)  # every cell is one row: the border is there already
+    rounding = _ROUNDING * ends[-1]
+    above = np.minimum(np.searchsorted(ends, target - rounding, side="left"), len(cells))
+    below = np.maximum(above - 1, 0)
+    nearest: npt.NDArray[np.int64] = np.where(ends[above] - target < target - ends[below] - rounding, above, below)
+    return nearest
+
+
+def equal_mass(cells: Cells, n_bins: int) -> Bins:
+    """Bins of equal mass along cell borders; bins that lose all their rows to a tie vanish. O(b log m)."""
+    at = np.unique(equal_mass_borders(cells, np.array(n_bins), np.arange(n_bins + 1)))
+
+    def sums(cumulative: Floats) -> Floats:
+        return np.diff(cumulative[at])
+
+    return _bins(
+        sums(cells.cumulative_w),
+        sums(cells.cumulative_w2),
+        sums(cells.cumulative_wp),
+        sums(cells.cumulative_wy),
+        cells.kind,
+    )
+
+
+def sweep_count(cells: Cells) -> int:
+    """Largest bin count b such that 1, 2, ..., b equal-mass bins all have non-decreasing label means.
+
+    Roelofs et al. (2022), ES_sweep: the sweep stops at the first decrease; equal neighbours are
+    no decrease. At most one bin a cell. O(b^2) at worst, and much less in practice, for only the
+    stretch between the first positive and the last negative can decrease.
+    """
+    positives, mass = cells.cumulative_wy, cells.cumulative_w
+    first_positive = int(np.searchsorted(positives, 0.0, side="right")) - 1
+    last_negative = int(np.searchsorted(mass - positives, mass[-1] - positives[-1], side="left"))
+    if first_positive >= last_negative:
+        return len(cells)
+    reach = (float(mass[first_positive]), float(mass[last_negative]))
+    low = 2
+    while low <= len(cells):
+        widest = (reach[1] - reach[0]) / mass[-1] * 2 * low + 8
+        high = min(len(cells), 2 * low, low + max(1, int(_SWEEP_AREA / widest)))
+        falls = _first_decrease(cells, np.arange(low, high + 1), reach)
+        if falls is not None:
+            return falls - 1
+        low = high + 1
+    return len(cells)
+
+
+def _bin_of(cells: Cells, counts: npt.NDArray[np.int64], position: float) -> npt.NDArray[np.int64]:
+    """For each bin count, the bin that holds the mass at ``position``, before borders move to cells."""
+    if not cells.counts_rows:
+        quantile: npt.NDArray[np.int64] = np.floor(position / cells.mass * counts).astype(np.int64)
+        return quantile
+    row = round(position)
+    share, rest = np.divmod(round(cells.mass), counts)
+    long = rest * (share + 1)  # rows in the bins that take one more
+    bins: npt.NDArray[np.int64] = np.where(row < long, row // (share + 1), rest + (row - long) // share)
+    return bins
+
+
+def _first_decrease(cells: Cells, counts: npt.NDArray[np.int64], reach: tuple[float, float]) -> int | None:
+    """The first of the bin counts with a decrease inside ``reach`` (mass from, to), or None."""
+    start = np.maximum(_bin_of(cells, counts, reach[0]) - 1, 0)
+    stop = np.minimum(_bin_of(cells, counts, reach[1]) + 2, counts)
+    bins = start[:, None] + np.arange(int((stop - start).max()) + 1)
+    at = equal_mass_borders(cells, counts[:, None], np.minimum(bins, counts[:, None]))
+    mass = np.diff(cells.cumulative_w[at], axis=1)
+    positives = np.diff(cells.cumulative_wy[at], axis=1)
+    # Bins that vanished repeat their predecessor's mean, and so can start no decrease.
+    mean = np.where(mass > 0, positives / np.where(mass > 0, mass, 1.0), -np.inf)
+    highest = np.maximum.accumulate(mean, axis=1)
+    # Quotients of whole numbers compare exactly; means of other weights only up to their rounding.
+    slack = 0.0 if cells.counts_rows else _MEAN_ROUNDING
+    decreases = ((mass[:, 1:] > 0) & (mean[:, 1:] < highest[:, :-1] - slack)).any(axis=1)
+    return int(counts[decreases.argmax()]) if decreases.any() else None

@@ -1,0 +1,141 @@
+"""The errors of calibrant: one tree, each leaf with a stable code.
+
+An error says what is wrong, where (a JSON Pointer into the call's arguments) and what to do;
+it never repeats the caller's data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Self
+
+
+@dataclass(frozen=True)
+class Offence:
+    """One place that is wrong: a JSON Pointer (RFC 6901) into the arguments, and why."""
+
+    pointer: str
+    detail: str
+
+
+class CalibrationError(Exception):
+    """Base of every error that a caller can mend."""
+
+    code: ClassVar[str] = "calibration-error"
+
+    def __init__(self, detail: str, offences: Sequence[Offence] = ()) -> None:
+        super().__init__(detail)
+        self.detail = detail
+        self.offences = tuple(offences)
+
+    @classmethod
+    def at(cls, pointer: str, detail: str) -> Self:
+        """Build the error for a single place; ``detail`` reads on from the place's name."""
+        return cls(f"{pointer[1:]} {detail}" if pointer else detail, (Offence(pointer, detail),))
+
+    def under(self, prefix: str) -> Self:
+        """The same error, its places below ``prefix``."""
+        return type(self)(self.detail, [Offence(prefix + o.pointer, o.detail) for o in self.offences])
+
+
+class NotANumber(CalibrationError):
+    """A string, boolean, null or object where a number must stand."""
+
+    code = "not-a-number"
+
+
+class NotFinite(CalibrationError):
+    """NaN or an infinity."""
+
+    code = "not-finite"
+
+
+class OutOfRange(CalibrationError):
+    """A probability outside [0, 1], or a row of probabilities whose sum is not 1."""
+
+    code = "out-of-range"
+
+
+class WrongShape(CalibrationError):
+    """An array whose rank or width does not fit."""
+
+    code = "wrong-shape"
+
+
+class LengthMismatch(CalibrationError):
+    """Two arrays that must have as many rows as each other, and have not."""
+
+    code = "length-mismatch"
+
+
+class EmptyBatch(CalibrationError):
+    """No rows."""
+
+    code = "empty-batch"
+
+
+class InvalidLabel(CalibrationError):
+    """A label that is not an integer in [0, K)."""
+
+    code = "invalid-label"
+
+
+class InvalidWeight(CalibrationError):
+    """A weight below 0, or weights without any mass."""
+
+    code = "invalid-weight"
+
+
+class OneClass(CalibrationError):
+    """A fit or a measure that needs both outcomes, on labels that hold one."""
+
+    code = "one-class"
+
+
+class TooFewRows(CalibrationError):
+    """Fewer rows than the computation needs."""
+
+    code = "too-few-rows"
+
+
+class ScaleMismatch(CalibrationError):
+    """Predictions on another scale than the map's."""
+
+    code = "scale-mismatch"
+
+
+class UnknownMeasure(CalibrationError):
+    """A measure that the catalogue has not."""
+
+    code = "unknown-measure"
+
+
+class UnknownMethod(CalibrationError):
+    """A calibrator that the catalogue has not."""
+
+    code = "unknown-method"
+
+
+class UnknownReduction(CalibrationError):
+    """A reduction that does not exist, or does not fit the number of classes."""
+
+    code = "unknown-reduction"
+
+
+class InvalidOption(CalibrationError):
+    """An option that is unknown, of the wrong type or outside its range."""
+
+    code = "invalid-option"
+
+
+class InvalidDocument(CalibrationError):
+    """A map document that is damaged, or of an unknown format."""
+
+    code = "invalid-document"
+
+
+class NotConverged(CalibrationError):
+    """A fit that did not reach its optimum; no map is made of it."""
+
+    code = "not-converged"

@@ -1,0 +1,93 @@
+"""What a family of binary maps is, and the reading of its numbers from a document."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal, Protocol, Self, overload
+
+import numpy as np
+from scipy.special import logit
+
+from calibrant.cells import Floats
+from calibrant.errors import InvalidDocument
+
+#: Log loss and logits of probabilities clip here unless a definition names another clip.
+PROBABILITY_CLIP = 2.0**-52
+
+
+class Curve(Protocol):
+    """A fitted function of one probability: a frozen dataclass with a name and its numbers."""
+
+    family: ClassVar[str]
+
+    def __call__(self, p: Floats) -> Floats:
+        """Calibrated probability of each ``p (n,)`` in [0, 1]."""
+        ...
+
+    def parameters(self) -> dict[str, Any]:
+        """The numbers that make this curve, as plain JSON."""
+        ...
+
+    @classmethod
+    def from_parameters(cls, parameters: dict[str, Any]) -> Self:
+        """Read the numbers, each checked; ``InvalidDocument`` names the first bad one."""
+        ...
+
+
+def clipped_logit(p: Floats, clip: float = PROBABILITY_CLIP) -> Floats:
+    """Natural log-odds of ``p`` clipped to [clip, 1 - clip]."""
+    result: Floats = logit(np.clip(p, clip, 1.0 - clip))
+    return result
+
+
+def read_number(parameters: Mapping[str, Any], field: str, *, where: str = "/parameters") -> float:
+    """Read one finite number of a document."""
+    value = parameters.get(field) if isinstance(parameters, Mapping) else None
+    if isinstance(value, bool) or not isinstance(value, int | float) or not np.isfinite(value):
+        raise InvalidDocument.at(f"{where}/{field}", "must be a finite number")
+    return float(value)
+
+
+@overload
+def read_array(
+    parameters: Any, field: str, *, numeric: Literal[False] = False, where: str = "/parameters"
+) -> list[Any]: ...
+@overload
+def read_array(
+    parameters: Any,
+    field: str,
+    *,
+    numeric: Literal[True],
+    where: str = "/parameters",
+    low: float = -np.inf,
+    high: float = np.inf,
+    increasing: bool = False,
+    length: int | None = None,
+) -> Floats: ...
+def read_array(
+    parameters: Any,
+    field: str,
+    *,
+    numeric: bool = False,
+    where: str = "/parameters",
+    low: float = -np.inf,
+    high: float = np.inf,
+    increasing: bool = False,
+    length: int | None = None,
+) -> list[Any] | Floats:
+    """Read one non-empty array of a document; with ``numeric``, of finite numbers in [low, high]."""
+    pointer = f"{where}/{field}"
+    values = parameters.get(field) if isinstance(parameters, Mapping) else None
+    if not isinstance(values, list) or not values:
+        raise InvalidDocument.at(pointer, "must be a non-empty array")
+    if not numeric:
+        return values
+    for i, value in enumerate(values):
+        if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high or np.isinf(value):
+            raise InvalidDocument.at(f"{pointer}/{i}", f"must be a finite number in [{low:g}, {high:g}]")
+    if length is not None and len(values) != length:
+        raise InvalidDocument.at(pointer, f"must hold {length} numbers")
+    numbers = np.array(values, dtype=np.float64)
+    if increasing and np.any(np.diff(numbers) <= 0):
+        raise InvalidDocument.at(pointer, "must be strictly increasing")
+    return numbers

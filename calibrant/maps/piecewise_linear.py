@@ -1,0 +1,102 @@
+"""PL and PL3: averages of piecewise linear curves, in probability space and in logit-logit space.
+
+Families of "On the usefulness of the fit-on-test view on evaluating calibration of classifiers"
+(Kangsepp, Valk, Kull 2022), sections 4.1 and 4.2. Here is only their application; the fits live
+in ``calibrant.piecewise``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from scipy.special import expit
+
+from calibrant.cells import Floats
+from calibrant.maps.curves import clipped_logit, read_array
+
+#: Probabilities are clipped to [PL3_CLIP, 1 - PL3_CLIP] before their logit is taken.
+PL3_CLIP = 1e-16
+
+
+@dataclass(frozen=True)
+class Polyline:
+    """One fitted curve: ``knots (b+1,)`` strictly increasing, ``heights (b+1,)`` at them."""
+
+    knots: Floats
+    heights: Floats
+
+    def __call__(self, x: Floats) -> Floats:
+        """Interpolate linearly between the knots, constant outside them. O(n log b)."""
+        return np.interp(x, self.knots, self.heights)
+
+
+def _documents(polylines: tuple[Polyline, ...]) -> dict[str, Any]:
+    return {"models": [{"knots": m.knots.tolist(), "heights": m.heights.tolist()} for m in polylines]}
+
+
+def _polylines(parameters: dict[str, Any], low: float, high: float) -> tuple[Polyline, ...]:
+    models = read_array(parameters, "models")
+    read = []
+    for i, model in enumerate(models):
+        where = f"/parameters/models/{i}"
+        knots = read_array(model, "knots", where=where, numeric=True, increasing=True)
+        heights = read_array(model, "heights", where=where, numeric=True, low=low, high=high, length=len(knots))
+        read.append(Polyline(knots, heights))
+    return tuple(read)
+
+
+@dataclass(frozen=True)
+class PiecewiseLinear:
+    """PL: the mean of curves that are piecewise linear in the probability (section 4.1, eq. of C_PL).
+
+    Knots run from 0 to 1; heights are probabilities. The mean of such curves is one of them, so
+    it is evaluated as one. Neither monotone nor differentiable at the knots in general.
+    """
+
+    family: ClassVar[str] = "pl"
+    models: tuple[Polyline, ...]
+
+    def __call__(self, p: Floats) -> Floats:
+        """Calibrated probability of each ``p (n,)`` in [0, 1]. O(n log(models x b))."""
+        knots = np.unique(np.concatenate([m.knots for m in self.models]))
+        heights = np.mean([m(knots) for m in self.models], axis=0)
+        return np.interp(p, knots, heights)
+
+    def parameters(self) -> dict[str, Any]:
+        """The numbers that make this curve, for its document."""
+        return _documents(self.models)
+
+    @classmethod
+    def from_parameters(cls, parameters: dict[str, Any]) -> Self:
+        """Read a document's numbers, each checked."""
+        return cls(_polylines(parameters, 0.0, 1.0))
+
+
+@dataclass(frozen=True)
+class LogitPiecewiseLinear:
+    """PL3: the mean of logistic(f_m(logit p)), each f_m piecewise linear (section 4.2).
+
+    Knots and heights are on the logit scale; the mean is taken of probabilities.
+    """
+
+    family: ClassVar[str] = "pl3"
+    models: tuple[Polyline, ...]
+
+    def __call__(self, p: Floats) -> Floats:
+        """Calibrated probability of each ``p (n,)`` in [0, 1]. O(models x n log b)."""
+        z = clipped_logit(p, PL3_CLIP)
+        total = np.zeros_like(z)
+        for model in self.models:
+            total += expit(model(z))
+        return total / len(self.models)
+
+    def parameters(self) -> dict[str, Any]:
+        """The numbers that make this curve, for its document."""
+        return _documents(self.models)
+
+    @classmethod
+    def from_parameters(cls, parameters: dict[str, Any]) -> Self:
+        """Read a document's numbers, each checked."""
+        return cls(_polylines(parameters, -800.0, 800.0))

@@ -1,0 +1,69 @@
+"""The options of PL and PL3, and what a batch needs for them. No torch here: the API checks requests with it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from calibrant.errors import InvalidOption, OneClass, TooFewRows
+
+Loss = Literal["log-loss", "brier"]
+Final = Literal["fold-average", "refit"]
+
+MAX_PIECES = 64
+MAX_FOLDS = 100
+
+
+@dataclass(frozen=True)
+class PiecewiseOptions:
+    """How a PL or PL3 map is fitted; the defaults are the paper's procedure (Kangsepp et al. 2022, C.2).
+
+    ``candidates`` numbers of pieces tried, by default 1, ..., min(n // 200, 15) + 1;
+    ``folds`` of the cross-validation; ``loss`` the fits minimise; ``select`` the loss on held-out
+    folds that chooses among candidates; ``final`` whether the chosen fold models are averaged or one
+    model is fitted to all rows; ``monotone`` whether the curves may not decrease.
+    """
+
+    candidates: tuple[int, ...] | None = None
+    folds: int = 10
+    loss: Loss = "log-loss"
+    select: Loss = "brier"
+    final: Final = "fold-average"
+    monotone: bool = False
+
+    def __post_init__(self) -> None:
+        if self.candidates is not None and not _are_piece_counts(self.candidates):
+            raise InvalidOption.at("/candidates", f"must be different numbers of pieces from 1 to {MAX_PIECES}")
+        if type(self.folds) is not int or not 2 <= self.folds <= MAX_FOLDS:
+            raise InvalidOption.at("/folds", f"must be an integer from 2 to {MAX_FOLDS}")
+        for name, kind in (("loss", Loss), ("select", Loss), ("final", Final)):
+            if getattr(self, name) not in get_args(kind):
+                raise InvalidOption.at(f"/{name}", f"must be one of: {', '.join(get_args(kind))}")
+        if not isinstance(self.monotone, bool):
+            raise InvalidOption.at("/monotone", "must be true or false")
+
+    def piece_counts(self, n: int) -> tuple[int, ...]:
+        """The candidates for ``n`` rows, ascending."""
+        if self.candidates is not None:
+            return tuple(sorted(self.candidates))
+        return tuple(range(1, min(n // 200, 15) + 2))
+
+
+def _are_piece_counts(candidates: object) -> bool:
+    return (
+        isinstance(candidates, tuple)
+        and len(candidates) > 0
+        and all(type(count) is int and 1 <= count <= MAX_PIECES for count in candidates)
+        and len(set(candidates)) == len(candidates)
+    )
+
+
+def check_rows(n: int, positives: int, options: PiecewiseOptions) -> None:
+    """Refuse fewer rows than folds (``TooFewRows``) and labels of one class (``OneClass``)."""
+    if n < options.folds:
+        raise TooFewRows.at(
+            "/predictions",
+            f"has {n} rows; {options.folds} folds need at least {options.folds}: send more or fewer folds",
+        )
+    if not 0 < positives < n:
+        raise OneClass.at("/labels", "holds one class only, where a fit needs both")

@@ -1,0 +1,88 @@
+from __future__ import annotations
+
+import copy
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+
+import calibrant
+from calibrant.errors import InvalidDocument
+
+GRID = np.concatenate([np.linspace(0, 1, 1001), [1e-300, 1e-17, 1 - 2**-53]])
+
+
+def _documents() -> dict[str, dict[str, Any]]:
+    random = np.random.default_rng(0)
+    p = random.random(400)
+    y = (random.random(400) < p**2).astype(int)
+    return {m: calibrant.fit(m, p, y).to_document() for m in ("identity", "platt", "isotonic", "pl", "pl3")}
+
+
+DOCUMENTS = _documents()
+
+
+@pytest.mark.parametrize("method", DOCUMENTS)
+def test_a_document_round_trips_through_json_bit_for_bit(method: str) -> None:
+    first = calibrant.load(DOCUMENTS[method])
+    second = calibrant.load(json.loads(json.dumps(first.to_document())))
+    assert second.to_document() == DOCUMENTS[method]
+    np.testing.assert_array_equal(first.apply(GRID), second.apply(GRID))
+
+
+def _numbers(node: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    if isinstance(node, dict):
+        return [found for key, value in node.items() for found in _numbers(value, (*path, key))]
+    if isinstance(node, list):
+        return [found for i, value in enumerate(node) for found in _numbers(value, (*path, i))]
+    return [path] if isinstance(node, float) else []
+
+
+@pytest.mark.parametrize("method", ["platt", "isotonic", "pl", "pl3"])
+@pytest.mark.parametrize("damage", [float("nan"), float("inf"), "0.5", None, True])
+def test_every_damaged_number_is_found_on_loading(method: str, damage: Any) -> None:
+    parameters = DOCUMENTS[method]["parameters"]
+    for path in _numbers(parameters)[:8]:
+        damaged = copy.deepcopy(DOCUMENTS[method])
+        node = damaged["parameters"]
+        for key in path[:-1]:
+            node = node[key]
+        node[path[-1]] = damage
+        with pytest.raises(InvalidDocument) as caught:
+            calibrant.load(damaged)
+        assert caught.value.offences[0].pointer.startswith("/parameters")
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("format", 2),
+        ("format", True),
+        ("format", None),
+        ("family", "spline-of-another-world"),
+        ("family", None),
+        ("method", ""),
+        ("scale", "percent"),
+        ("n_classes", 1),
+        ("n_classes", 2.0),
+        ("reduction", "class:9"),
+        ("reduction", None),
+        ("parameters", None),
+        ("parameters", []),
+        ("diagnostics", 3),
+    ],
+)
+def test_every_damaged_field_is_found_on_loading(field: str, value: Any) -> None:
+    damaged = DOCUMENTS["platt"] | {"n_classes": 3, field: value}
+    if field == "n_classes":
+        damaged[field] = value
+    with pytest.raises(InvalidDocument) as caught:
+        calibrant.load(damaged)
+    assert caught.value.offences[0].pointer == f"/{field}"
+
+
+@pytest.mark.parametrize("document", [None, [], "map", 3])
+def test_what_is_no_object_is_no_document(document: Any) -> None:
+    with pytest.raises(InvalidDocument):
+        calibrant.load(document)

@@ -1,0 +1,91 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.model_selection import KFold
+
+from calibrant.cells import sort_rows
+from calibrant.maps.curves import clipped_logit
+from calibrant.piecewise.folds import MASS_CELLS, WIDTH_CELLS, _cell_starts, fold_cells, fold_of_rows
+
+
+@pytest.mark.parametrize(("n", "folds", "seed"), [(10, 10, 0), (997, 10, 3), (1000, 7, 1)])
+def test_folds_are_those_of_scikit_learn(n: int, folds: int, seed: int) -> None:
+    fold = fold_of_rows(n, folds, seed)
+    splits = KFold(folds, shuffle=True, random_state=seed).split(np.zeros(n))
+    for number, (_, test) in enumerate(splits):
+        np.testing.assert_array_equal(np.flatnonzero(fold == number), test)
+
+
+def test_few_distinct_predictions_lose_nothing() -> None:
+    random = np.random.default_rng(0)
+    p, y = np.round(random.random(5000), 2), random.integers(0, 2, 5000).astype(np.int8)
+    rows = sort_rows(p, y)
+    cells = fold_cells(rows, 10, 0)
+    np.testing.assert_array_equal(cells.p, np.unique(p))
+    fold = fold_of_rows(5000, 10, 0)
+    for number in (0, 9):
+        mine = fold == number
+        for j in (0, 50, 100):
+            here = mine & (rows.p == cells.p[j])
+            assert cells.w[number, j] == here.sum()
+            assert cells.wy[number, j] == rows.y[here].sum()
+
+
+def test_training_is_what_the_fold_leaves_and_the_last_line_is_everything() -> None:
+    random = np.random.default_rng(1)
+    cells = fold_cells(sort_rows(random.random(300), random.integers(0, 2, 300).astype(np.int8)), 5, 0)
+    w, wy = cells.training()
+    assert w.shape == wy.shape == (6, 300)
+    np.testing.assert_allclose(w[:-1] + cells.w, np.broadcast_to(w[-1], (5, 300)))
+    assert w[-1].sum() == 300
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_compressed_cells_are_bounded_in_mass_and_width_and_keep_all_sums(weighted: bool) -> None:
+    random = np.random.default_rng(2)
+    p = random.beta(0.2, 5.0, 200_000)
+    y = (random.random(200_000) < p).astype(np.int8)
+    w = random.random(200_000) if weighted else None
+    rows = sort_rows(p, y, w)
+    cells = fold_cells(rows, 10, 0)
+    weight = np.ones(200_000) if rows.w is None else rows.w
+    assert len(cells.p) <= MASS_CELLS + WIDTH_CELLS
+    assert cells.w.sum() == pytest.approx(weight.sum())
+    assert cells.wy.sum() == pytest.approx(weight @ rows.y)
+    assert float(cells.w.sum(axis=0) @ cells.p) == pytest.approx(weight @ rows.p)
+    assert np.all(np.diff(cells.p) > 0)
+    starts = _cell_starts(rows.p)
+    ends = np.append(starts[1:], 200_000) - 1
+    place = 2 / np.pi * np.arcsin(np.sqrt(rows.p))
+    assert (place[ends] - place[starts]).max() <= 1 / WIDTH_CELLS + 1e-12
+    assert (ends - starts).max() <= 200_000 / MASS_CELLS + 1
+
+
+def test_compression_moves_a_mean_loss_by_less_than_five_millionths() -> None:
+    random = np.random.default_rng(3)
+    p = random.beta(0.7, 0.7, 200_000)
+    rows = sort_rows(p, (random.random(200_000) < p).astype(np.int8))
+    cells = fold_cells(rows, 10, 0)
+    w, wy = cells.w.sum(axis=0), cells.wy.sum(axis=0)
+    for slope, shift in ((1.3, 0.2), (0.5, -0.4), (1.0, 0.0)):
+
+        def curve(
+            q: np.ndarray[tuple[int], np.dtype[np.float64]], a: float = slope, b: float = shift
+        ) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+            return 1 / (1 + np.exp(-a * clipped_logit(q) - b))
+
+        exact = np.mean(-np.log(np.where(rows.y == 1, curve(rows.p), 1 - curve(rows.p))))
+        c = curve(cells.p)
+        compressed = -(wy @ np.log(c) + (w - wy) @ np.log1p(-c)) / w.sum()
+        assert abs(exact - compressed) < 5e-6
+
+
+def test_coarse_cells_are_the_same_rows() -> None:
+    random = np.random.default_rng(4)
+    cells = fold_cells(sort_rows(random.random(5000), random.integers(0, 2, 5000).astype(np.int8)), 10, 0)
+    coarse = cells.coarse(100)
+    assert len(coarse.p) <= 100
+    np.testing.assert_allclose(coarse.w.sum(axis=1), cells.w.sum(axis=1))
+    np.testing.assert_allclose(coarse.wy.sum(axis=1), cells.wy.sum(axis=1))
+    assert cells.coarse(10_000) is cells

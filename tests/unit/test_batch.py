@@ -1,0 +1,80 @@
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from calibrant import errors
+from calibrant.batch import read_batch, read_predictions
+
+
+@pytest.mark.parametrize(
+    ("predictions", "labels", "weights", "error", "pointer"),
+    [
+        ([0.1, float("nan")], [0, 1], None, errors.NotFinite, "/predictions/1"),
+        ([0.1, float("inf")], [0, 1], None, errors.NotFinite, "/predictions/1"),
+        ([0.1, 1.2], [0, 1], None, errors.OutOfRange, "/predictions/1"),
+        ([[0.5, 0.5], [-0.2, 1.2]], [0, 1], None, errors.OutOfRange, "/predictions/1/0"),
+        ([[0.5, 0.5], [0.5, 0.6]], [0, 1], None, errors.OutOfRange, "/predictions/1"),
+        ([], [], None, errors.EmptyBatch, "/predictions"),
+        ([[[0.1]]], [0], None, errors.WrongShape, "/predictions"),
+        ([[0.1], [0.2]], [0, 1], None, errors.WrongShape, "/predictions"),
+        ([[0.1, 0.9], [0.2]], [0, 1], None, errors.WrongShape, "/predictions"),
+        (["a", "b"], [0, 1], None, errors.NotANumber, "/predictions"),
+        ([True, False], [0, 1], None, errors.NotANumber, "/predictions"),
+        ([0.1, 0.2], [0, 2], None, errors.InvalidLabel, "/labels/1"),
+        ([0.1, 0.2], [0, -1], None, errors.InvalidLabel, "/labels/1"),
+        ([0.1, 0.2], [0, 0.5], None, errors.InvalidLabel, "/labels/1"),
+        ([0.1, 0.2], [0, float("nan")], None, errors.NotFinite, "/labels/1"),
+        ([[0.2, 0.3, 0.5]], [3], None, errors.InvalidLabel, "/labels/0"),
+        ([0.1, 0.2], [0], None, errors.LengthMismatch, "/labels"),
+        ([0.1, 0.2], [[0], [1]], None, errors.WrongShape, "/labels"),
+        ([0.1, 0.2], [0, 1], [1.0], errors.LengthMismatch, "/weights"),
+        ([0.1, 0.2], [0, 1], [1.0, -1.0], errors.InvalidWeight, "/weights/1"),
+        ([0.1, 0.2], [0, 1], [0.0, 0.0], errors.InvalidWeight, "/weights"),
+        ([0.1, 0.2], [0, 1], [1.0, float("inf")], errors.NotFinite, "/weights/1"),
+    ],
+)
+def test_a_bad_batch_is_refused_with_the_first_bad_place(
+    predictions: Any, labels: Any, weights: Any, error: type[errors.CalibrationError], pointer: str
+) -> None:
+    with pytest.raises(error) as caught:
+        read_batch(predictions, labels, weights)
+    assert caught.value.offences[0].pointer == pointer
+
+
+def test_a_refusal_names_five_places_at_most_and_no_value() -> None:
+    with pytest.raises(errors.OutOfRange) as caught:
+        read_predictions([7.125] * 100)
+    assert len(caught.value.offences) == 5
+    assert "7.125" not in str(caught.value)
+    assert all("7.125" not in offence.detail for offence in caught.value.offences)
+
+
+def test_what_real_classifiers_emit_is_mended_and_counted() -> None:
+    read = read_predictions(np.array([[0.5, 0.5], [1.00001, 0.0], [0.6, 0.40002]]))
+    assert (read.clipped, read.renormalised) == (1, 1)
+    np.testing.assert_allclose(read.values.sum(axis=1), 1.0, atol=1e-15)
+    assert read_predictions([1.00005, -0.00005, 0.5]).clipped == 2
+
+
+def test_rows_whose_sum_differs_by_rounding_are_left_alone() -> None:
+    values = np.full((4, 3), 1 / 3)
+    read = read_predictions(values)
+    assert read.renormalised == 0
+    assert read.values is values
+
+
+def test_logits_become_probabilities() -> None:
+    np.testing.assert_allclose(read_predictions([0.0, np.log(3)], scale="logit").values, [0.5, 0.75])
+    np.testing.assert_allclose(read_predictions([[0.0, np.log(3)]], scale="logit").values, [[0.25, 0.75]])
+
+
+def test_boolean_labels_of_numpy_are_labels() -> None:
+    assert read_batch([0.1, 0.9], np.array([False, True])).labels.tolist() == [0, 1]
+
+
+def test_an_unknown_scale_is_refused() -> None:
+    with pytest.raises(errors.InvalidOption):
+        read_predictions([0.1], scale="percent")  # type: ignore[arg-type]

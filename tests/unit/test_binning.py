@@ -1,0 +1,109 @@
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from calibrant.binning import equal_mass, equal_width, sweep_count
+from calibrant.cells import Cells
+from calibrant.reductions import Event
+
+
+def _cells(p: Any, y: Any, w: Any = None) -> Cells:
+    return Event(np.asarray(p, float), np.asarray(y, np.int8), None if w is None else np.asarray(w, float)).cells
+
+
+@pytest.mark.parametrize("family", ["ES", "EW"])
+def test_bins_have_the_references_sizes_and_means(golden: dict[str, Any], golden_event: Event, family: str) -> None:
+    for count, expected in golden[family].items():
+        bins = equal_mass(golden_event.cells, int(count)) if family == "ES" else equal_width(golden_event, int(count))
+        assert bins.rows.tolist() == [n for n in expected["n_per_bin"] if n]
+        np.testing.assert_allclose(bins.mean_p, [m for m in expected["mean_p"] if m is not None], atol=1e-12)
+        np.testing.assert_allclose(bins.mean_y, [m for m in expected["mean_y"] if m is not None], atol=1e-12)
+
+
+def test_the_sweep_stops_where_the_reference_stops(golden: dict[str, Any], golden_event: Event) -> None:
+    assert sweep_count(golden_event.cells) == golden["sweep_bins"]
+
+
+def test_the_first_bins_take_the_rows_that_are_left_over() -> None:
+    bins = equal_mass(_cells(np.linspace(0, 1, 11), [0, 1] * 5 + [0]), 4)
+    assert bins.rows.tolist() == [3, 3, 3, 2]
+
+
+def test_a_border_inside_a_tie_moves_to_the_nearer_end_and_to_the_lower_of_two_as_near() -> None:
+    cells = _cells([0.1, 0.2, 0.2, 0.2, 0.3, 0.4], [0, 0, 1, 1, 0, 1])
+    assert equal_mass(cells, 2).rows.tolist() == [4, 2]
+    assert equal_mass(_cells([0.1, 0.2, 0.2, 0.3], [0, 1, 0, 1]), 2).rows.tolist() == [1, 3]
+
+
+def test_constant_predictions_are_one_bin_however_many_are_asked_for() -> None:
+    assert len(equal_mass(_cells([0.4] * 20, [0, 1] * 10), 15)) == 1
+
+
+def test_more_bins_than_rows_leave_one_row_a_bin() -> None:
+    assert equal_mass(_cells([0.1, 0.2, 0.3], [0, 1, 0]), 15).rows.tolist() == [1, 1, 1]
+
+
+@pytest.mark.parametrize(
+    ("p", "n_bins", "bin_of_p"),
+    [(0.3, 10, 3), (0.29, 100, 29), (0.57, 100, 57), (1.0, 15, 14), (0.0, 15, 0), (0.7, 10, 7), (0.6, 5, 3)],
+)
+def test_equal_width_borders_are_the_doubles_i_over_b(p: float, n_bins: int, bin_of_p: int) -> None:
+    # A companion row in each bin tells which one p fell into.
+    companions = (np.arange(n_bins) + 0.5) / n_bins
+    event = Event(np.append(companions, p), np.zeros(n_bins + 1, np.int8))
+    assert int(np.argmax(equal_width(event, n_bins).rows)) == bin_of_p
+
+
+def test_equal_width_agrees_with_searchsorted_on_every_border() -> None:
+    for n_bins in range(1, 60):
+        edges = np.arange(n_bins + 1) / n_bins
+        near = np.unique(np.clip([np.nextafter(edges, 0), edges, np.nextafter(edges, 1)], 0, 1))
+        expected = np.minimum(np.searchsorted(edges, near, side="right") - 1, n_bins - 1)
+        got = equal_width(Event(near, np.ones(len(near), np.int8)), n_bins)
+        assert got.rows.tolist() == [n for n in np.bincount(expected, minlength=n_bins) if n]
+
+
+def test_whole_weights_cut_bins_like_repeated_rows() -> None:
+    random = np.random.default_rng(1)
+    p, y = random.random(50), random.integers(0, 2, 50)
+    w = random.integers(0, 4, 50)
+    weighted = equal_mass(_cells(p, y, w), 7)
+    repeated = equal_mass(_cells(np.repeat(p, w), np.repeat(y, w)), 7)
+    np.testing.assert_allclose(weighted.mean_p, repeated.mean_p)
+    np.testing.assert_allclose(weighted.rows, repeated.rows)
+
+
+def _plain_sweep(cells: Cells) -> int:
+    """The sweep as its definition says it, one bin count after the other."""
+    for count in range(2, len(cells) + 1):
+        if np.any(np.diff(equal_mass(cells, count).mean_y) < (0 if cells.counts_rows else -1e-9)):
+            return count - 1
+    return len(cells)
+
+
+@pytest.mark.parametrize("seed", range(200))
+def test_the_sweep_is_its_definition_on_any_data(seed: int) -> None:
+    random = np.random.default_rng(seed)
+    n = int(random.integers(1, 200))
+    p = random.random(n) if seed % 3 else np.round(random.random(n), 1)
+    steepness = random.choice([0.5, 1.0, 5.0, 200.0])
+    y = random.random(n) < 1 / (1 + np.exp(-steepness * (p - 0.5)))
+    cells = _cells(p, y, [None, random.integers(1, 3, n), random.random(n)][seed % 7 if seed % 7 < 3 else 0])
+    assert sweep_count(cells) == _plain_sweep(cells)
+
+
+def test_the_sweep_of_separable_data_ends_at_one_row_a_bin() -> None:
+    p = np.linspace(0, 1, 100_000)
+    assert sweep_count(_cells(p, p > 0.3)) == 100_000
+
+
+def test_the_sweep_finds_one_swapped_pair_in_many_rows() -> None:
+    p = np.linspace(0, 1, 20_000)
+    y = p > 0.5
+    border = int(np.argmax(y))
+    y[border - 1], y[border] = True, False
+    assert _plain_sweep(_cells(p[border - 40 : border + 40], y[border - 40 : border + 40])) > 1
+    assert 10_000 < sweep_count(_cells(p, y)) < 20_000

@@ -1,0 +1,99 @@
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import calibrant
+from calibrant.errors import CalibrationError
+
+
+@pytest.fixture(scope="module")
+def batch() -> tuple[Any, Any]:
+    random = np.random.default_rng(0)
+    c = random.random(2000)
+    return c**1.5, (random.random(2000) < c).astype(int)
+
+
+def test_the_default_panel_has_four_measures(batch: tuple[Any, Any]) -> None:
+    report = calibrant.evaluate(*batch)
+    assert list(report.measures) == ["ece", "ece-equal-width", "ece-sweep", "ks"]
+    assert report.n == 2000
+    assert report.reduction == "binary"
+    assert report.after is None
+    assert report.groups is None
+
+
+def test_every_answer_carries_the_definition_used(batch: tuple[Any, Any]) -> None:
+    report = calibrant.evaluate(*batch, measures=[{"name": "ece", "n_bins": 7, "norm": 2, "as": "mine"}, "ece-sweep"])
+    assert report.measures["mine"].definition == {
+        "name": "ece",
+        "binning": "equal-mass",
+        "n_bins": 7,
+        "norm": 2,
+        "bins_used": 7,
+    }
+    assert report.measures["ece-sweep"].definition["n_bins"] > 1
+
+
+def test_a_map_is_told_before_and_after(batch: tuple[Any, Any]) -> None:
+    p, y = batch
+    fitted = calibrant.fit("isotonic", p[:1000], y[:1000])
+    report = calibrant.evaluate(p[1000:], y[1000:], map=fitted)
+    after = calibrant.evaluate(fitted.apply(p[1000:]), y[1000:])
+    assert report.after == after.measures
+    assert report.measures == calibrant.evaluate(p[1000:], y[1000:]).measures
+
+
+def test_a_confidence_map_keeps_its_event(batch: tuple[Any, Any]) -> None:
+    random = np.random.default_rng(1)
+    probs = random.dirichlet([0.5] * 4, 500)
+    labels = np.array([random.choice(4, p=row) for row in probs])
+    fitted = calibrant.fit("platt", probs, labels)
+    report = calibrant.evaluate(probs, labels, map=fitted)
+    right = (probs.argmax(axis=1) == labels).astype(int)
+    assert report.reduction == "confidence"
+    assert report.after == calibrant.evaluate(fitted.apply(probs), right).measures
+
+
+def test_a_map_of_another_event_or_scale_is_refused(batch: tuple[Any, Any]) -> None:
+    p, y = batch
+    probs = np.column_stack([1 - p, p])
+    fitted = calibrant.fit("platt", probs, y, reduction="class:0")
+    with pytest.raises(CalibrationError) as wrong_event:
+        calibrant.evaluate(probs, y, reduction="class:1", map=fitted)
+    assert wrong_event.value.code == "wrong-shape"
+    with pytest.raises(CalibrationError) as wrong_scale:
+        calibrant.evaluate(p, y, scale="logit", map=fitted)
+    assert wrong_scale.value.code == "scale-mismatch"
+
+
+def test_groups_are_told_beside_the_whole(batch: tuple[Any, Any]) -> None:
+    p, y = batch
+    names = ["odd" if i % 2 else "even" for i in range(len(p))]
+    report = calibrant.evaluate(p, y, groups=names)
+    assert report.groups is not None
+    assert sorted(report.groups) == ["even", "odd"]
+    assert report.groups["even"].n == 1000
+    assert report.groups["even"].measures == calibrant.evaluate(p[::2], y[::2]).measures
+
+
+@pytest.mark.parametrize("groups", [["a"], "ab", [1, 2]])
+def test_bad_groups_are_refused(groups: Any) -> None:
+    with pytest.raises(CalibrationError) as caught:
+        calibrant.evaluate([0.1, 0.9], [0, 1], groups=groups)
+    assert caught.value.offences[0].pointer.startswith("/groups")
+
+
+def test_intervals_are_there_when_asked_for(batch: tuple[Any, Any]) -> None:
+    report = calibrant.evaluate(*batch, interval=0.95)
+    for measure in report.measures.values():
+        assert measure.interval is not None
+        assert 0 <= measure.interval[0] <= measure.interval[1] <= 1
+    assert all(m.interval is None for m in calibrant.evaluate(*batch).measures.values())
+
+
+def test_the_front_is_what_it_says() -> None:
+    assert all(hasattr(calibrant, name) for name in calibrant.__all__)
+    assert set(calibrant.__all__) >= {"evaluate", "fit", "load"}
