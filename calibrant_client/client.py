@@ -1,0 +1,169 @@
+"""The client: a method for each call, numpy arrays in and out."""
+
+from __future__ import annotations
+
+import io
+import time
+from collections.abc import Callable, Mapping, Sequence
+from types import TracebackType
+from typing import Any, Self
+
+import httpx
+import numpy as np
+import numpy.typing as npt
+import orjson
+
+from calibrant_client.errors import JobFailed, ProblemResponse
+from schemas.batches import BatchRecord
+from schemas.evaluate import ReportAnswer
+from schemas.jobs import FINAL, JobAnswer
+from schemas.maps import MapRecord
+from schemas.problems import Problem
+
+Array = npt.NDArray[Any]
+NPZ = "application/x-npz"
+#: Seconds between two looks at a job.
+_POLL_SECONDS = 0.1
+
+
+class Calibrant:
+    """A connection to a server. Use it as a context manager, or ``close`` it.
+
+    Arrays travel as NPZ. Every call raises ``ProblemResponse`` for what the server refuses.
+    """
+
+    def __init__(self, url: str, *, api_key: str | None = None, timeout: float = 60.0) -> None:
+        headers = {} if api_key is None else {"Authorization": f"Bearer {api_key}"}
+        self._http = httpx.Client(base_url=url, headers=headers, timeout=timeout)
+
+    def __enter__(self) -> Self:
+        """Give the client itself."""
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        """Close the connection."""
+        self.close()
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._http.close()
+
+    def ready(self) -> None:
+        """Return once the server can work; raises ``ProblemResponse`` where its store is away."""
+        self._json("GET", "/health/ready")
+
+    def upload(
+        self,
+        predictions: npt.ArrayLike,
+        labels: npt.ArrayLike | None = None,
+        *,
+        weights: npt.ArrayLike | None = None,
+        scale: str = "probability",
+    ) -> BatchRecord:
+        """Store a batch: ``predictions`` (n,) or (n, K), integer ``labels`` (n,), ``weights`` (n,)."""
+        arrays = {"predictions": predictions, "labels": labels, "weights": weights}
+        body = self._npz("/batches", {n: a for n, a in arrays.items() if a is not None}, {"scale": scale})
+        return BatchRecord.model_validate(body)
+
+    def evaluate(
+        self,
+        batch: str,
+        *,
+        measures: Sequence[str | Mapping[str, Any]] | None = None,
+        reduction: str | None = None,
+        map: str | None = None,
+        interval: float | None = None,
+    ) -> ReportAnswer:
+        """Measure a stored batch; with ``map``, before and after it."""
+        options = {"batch": batch, "measures": measures, "reduction": reduction, "map": map, "interval": interval}
+        return ReportAnswer.model_validate(self._json("POST", "/evaluate", options))
+
+    def fit(
+        self,
+        method: str,
+        batch: str,
+        *,
+        name: str | None = None,
+        reduction: str | None = None,
+        options: Mapping[str, Any] | None = None,
+        seed: int = 0,
+        timeout: float | None = None,
+        progress: Callable[[JobAnswer], None] | None = None,
+    ) -> MapRecord:
+        """Fit a map to a stored batch and wait for it; ``progress`` is told of the job while it runs.
+
+        Raises ``JobFailed`` for a fit that ended without a map, ``TimeoutError`` after ``timeout`` seconds.
+        """
+        asked = {"method": method, "batch": batch, "name": name, "reduction": reduction, "seed": seed}
+        body = self._json("POST", "/maps", asked | {"options": dict(options or {})})
+        if "document" in body:
+            return MapRecord.model_validate(body)
+        job = self.wait(JobAnswer.model_validate(body).id, timeout=timeout, progress=progress)
+        return self.map(str((job.result or {})["map"]))
+
+    def wait(
+        self, job_id: str, *, timeout: float | None = None, progress: Callable[[JobAnswer], None] | None = None
+    ) -> JobAnswer:
+        """Wait until a job has succeeded; raises ``JobFailed`` or, after ``timeout`` seconds, ``TimeoutError``."""
+        deadline = None if timeout is None else time.monotonic() + timeout
+        while True:
+            job = self.job(job_id)
+            if progress is not None:
+                progress(job)
+            if job.status in FINAL:
+                break
+            if deadline is not None and time.monotonic() > deadline:
+                raise TimeoutError(f"job {job_id} is still {job.status} after {timeout:g} s")
+            time.sleep(_POLL_SECONDS)
+        if job.status != "succeeded":
+            unknown = Problem(type="about:blank", title=f"The job was {job.status}", status=500, detail=job.id)
+            raise JobFailed(job.problem or unknown)
+        return job
+
+    def job(self, job_id: str) -> JobAnswer:
+        """A job as it stands."""
+        return JobAnswer.model_validate(self._json("GET", f"/jobs/{job_id}"))
+
+    def map(self, ref: str) -> MapRecord:
+        """A stored map by id, name or ``name:version``."""
+        return MapRecord.model_validate(self._json("GET", f"/maps/{ref}"))
+
+    def calibrate(self, map: str, predictions: npt.ArrayLike) -> npt.NDArray[np.float64]:
+        """Apply a stored map: calibrated probabilities of its event, (n,)."""
+        headers = {"Content-Type": NPZ, "Accept": NPZ}
+        content = _pack({"predictions": predictions})
+        response = self._http.post("/calibrate", params={"map": map}, content=content, headers=headers)
+        self._check(response)
+        with np.load(io.BytesIO(response.content), allow_pickle=False) as archive:
+            calibrated: npt.NDArray[np.float64] = archive["predictions"]
+        return calibrated
+
+    def _npz(self, path: str, arrays: Mapping[str, npt.ArrayLike], query: Mapping[str, str]) -> Any:
+        response = self._http.post(path, params=dict(query), content=_pack(arrays), headers={"Content-Type": NPZ})
+        return self._check(response).json()
+
+    def _json(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
+        content = None if body is None else orjson.dumps({k: v for k, v in body.items() if v is not None})
+        headers = None if body is None else {"Content-Type": "application/json"}
+        return self._check(self._http.request(method, path, content=content, headers=headers)).json()
+
+    @staticmethod
+    def _check(response: httpx.Response) -> httpx.Response:
+        if response.is_success:
+            return response
+        try:
+            problem = Problem.model_validate_json(response.content)
+        except ValueError:
+            problem = Problem(
+                type="about:blank",
+                title="No problem document",
+                status=response.status_code,
+                detail=response.reason_phrase,
+            )
+        raise ProblemResponse(problem)
+
+
+def _pack(arrays: Mapping[str, npt.ArrayLike]) -> bytes:
+    out = io.BytesIO()
+    np.savez(out, allow_pickle=False, **{name: np.asarray(values) for name, values in arrays.items()})
+    return out.getvalue()

@@ -1,0 +1,150 @@
+"""The commands. Each imports what it needs when it runs."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+MIB = 1024 * 1024
+
+app = typer.Typer(
+    name="calibrant",
+    help="Is a classifier calibrated, and if not, what would make it so.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    add_completion=False,
+)
+
+
+def _option(flag: str, help_text: str) -> typer.models.OptionInfo:
+    """An option whose setting is CALIBRANT_ and its name."""
+    variable = "CALIBRANT_" + flag.removeprefix("--").replace("-", "_").upper()
+    option: typer.models.OptionInfo = typer.Option(flag, envvar=variable, help=help_text)
+    return option
+
+
+Host = Annotated[str, _option("--host", "Address to listen on; any but loopback needs --api-keys-file.")]
+Port = Annotated[int, _option("--port", "Port to listen on; 0 for a free one.")]
+Data = Annotated[Path, _option("--data", "Folder of the embedded store.")]
+RedisUrl = Annotated[str | None, _option("--redis-url", "Redis to use, redis:// or unix://; default: an embedded one.")]
+ApiKeys = Annotated[Path | None, _option("--api-keys-file", "File of API keys, one a line.")]
+Device = Annotated[str, _option("--device", "Device of the fits: cpu, cuda, or auto.")]
+Queues = Annotated[str, _option("--queues", "Queues to work on, separated by commas.")]
+LogLevel = Annotated[str, _option("--log-level", "debug, info, warning or error.")]
+MaxBody = Annotated[int, _option("--max-body-bytes", "Largest body, as sent.")]
+MaxUnpacked = Annotated[int, _option("--max-unpacked-bytes", "Largest NPZ, unpacked.")]
+BatchTtl = Annotated[int, _option("--batch-ttl", "Seconds that a batch is kept.")]
+JobTtl = Annotated[int, _option("--job-ttl", "Seconds that a finished job is known.")]
+FitTimeout = Annotated[int, _option("--fit-timeout", "Seconds that one fit may take.")]
+Socket = Annotated[int | None, typer.Option("--socket-fd", hidden=True)]
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        from calibrant import __version__
+
+        typer.echo(f"calibrant {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def main(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Say the version.")
+    ] = False,
+) -> None:
+    """Read the options that stand before the command."""
+
+
+def _log(level: str) -> None:
+    if level.upper() not in ("DEBUG", "INFO", "WARNING", "ERROR"):
+        raise typer.BadParameter("must be debug, info, warning or error", param_hint="--log-level")
+    logging.basicConfig(
+        level=level.upper(), stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s %(message)s", force=True
+    )
+
+
+@app.command()
+def api(
+    redis_url: RedisUrl = None,
+    host: Host = "127.0.0.1",
+    port: Port = 8000,
+    api_keys_file: ApiKeys = None,
+    max_body_bytes: MaxBody = 256 * MIB,
+    max_unpacked_bytes: MaxUnpacked = 1024 * MIB,
+    batch_ttl: BatchTtl = 24 * 3600,
+    job_ttl: JobTtl = 7 * 24 * 3600,
+    fit_timeout: FitTimeout = 3600,
+    log_level: LogLevel = "info",
+    socket_fd: Socket = None,
+) -> None:
+    """Run the API alone, on a Redis that is there already."""
+    _log(log_level)
+    from cli.api import run_api
+    from service.settings import Settings
+
+    settings = Settings(
+        redis_url=_needed(redis_url),
+        api_keys_file=api_keys_file,
+        max_body_bytes=max_body_bytes,
+        max_unpacked_bytes=max_unpacked_bytes,
+        batch_ttl=batch_ttl,
+        job_ttl=job_ttl,
+        fit_timeout=fit_timeout,
+    )
+    run_api(settings, host=host, port=port, socket_fd=socket_fd)
+
+
+@app.command()
+def worker(
+    redis_url: RedisUrl = None,
+    queues: Queues = "fits",
+    device: Device = "cpu",
+    log_level: LogLevel = "info",
+) -> None:
+    """Run one worker, on a Redis that is there already."""
+    _log(log_level)
+    from workers.worker import run
+
+    if device not in ("cpu", "cuda", "auto"):
+        raise typer.BadParameter("must be cpu, cuda or auto", param_hint="--device")
+    run(_needed(redis_url), queues=tuple(queues.split(",")), device=device)
+
+
+@app.command()
+def serve(
+    host: Host = "127.0.0.1",
+    port: Port = 8000,
+    data: Data = Path(".calibrant"),
+    redis_url: RedisUrl = None,
+    api_keys_file: ApiKeys = None,
+    device: Device = "cpu",
+    log_level: LogLevel = "info",
+) -> None:
+    """Run everything: the store, a worker and the API. Ctrl-C stops all of it.
+
+    Every setting of ``api`` and ``worker`` is taken from its variable as well.
+    """
+    _log(log_level)
+    from cli.serve import serve_all
+
+    serve_all(host=host, port=port, data=data, redis_url=redis_url, keys=api_keys_file, device=device, level=log_level)
+
+
+@app.command()
+def demo() -> None:
+    """Show the whole job: evaluate two real classifiers, fit maps, apply them, evaluate again."""
+    _log("warning")
+    from cli.demo import run_demo
+
+    run_demo()
+
+
+def _needed(redis_url: str | None) -> str:
+    if redis_url is None:
+        raise typer.BadParameter("needs --redis-url or CALIBRANT_REDIS_URL", param_hint="--redis-url")
+    return redis_url

@@ -1,0 +1,47 @@
+"""``calibrant serve``: everything, until told to stop."""
+
+from __future__ import annotations
+
+import logging
+import signal
+import threading
+from pathlib import Path
+
+import typer
+
+from cli.api import refuse_open_bind
+from cli.stack import stack
+from storage.errors import EmbeddedStoreFailed
+
+log = logging.getLogger(__name__)
+
+#: Seconds between two looks at the children.
+_LOOK_SECONDS = 0.5
+
+
+def serve_all(
+    *, host: str, port: int, data: Path, redis_url: str | None, keys: Path | None, device: str, level: str
+) -> None:
+    """Run the stack until SIGINT or SIGTERM; exits with 1 where a part of it fails for good."""
+    refuse_open_bind(host, keys)
+    told = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: told.set())
+    try:
+        with stack(
+            host=host, port=port, data=data, log=None, redis_url=redis_url, keys=keys, device=device, level=level
+        ) as running:
+            typer.echo(f"Calibrant listens on {running.url} (documentation: {running.url}/docs). Ctrl-C stops it.")
+            while not told.wait(_LOOK_SECONDS):
+                failure = running.failure()
+                if failure is not None:
+                    raise typer.Exit(_failed(failure))
+                running.mend()
+    except (EmbeddedStoreFailed, OSError) as error:
+        raise typer.Exit(_failed(str(error))) from error
+    typer.echo("Calibrant has stopped.")
+
+
+def _failed(what: str) -> int:
+    typer.echo(f"calibrant: {what}", err=True)
+    return 1

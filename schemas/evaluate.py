@@ -1,0 +1,73 @@
+"""``POST /evaluate``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import Field
+
+from schemas.base import Document, Reference, Seed
+from schemas.batches import Arrays, Scale, WeightsKind
+
+
+class EvaluateOptions(Document):
+    """Everything of an evaluation but its arrays. ``batch`` stands in their place."""
+
+    batch: str | None = Field(None, description="id of a stored batch, instead of the arrays")
+    scale: Scale | None = Field(None, description="default: probability, or the batch's own")
+    weights_kind: WeightsKind | None = None
+    measures: list[str | dict[str, Any]] | None = Field(
+        None, examples=[["ece", {"name": "ece", "norm": 2, "as": "l2"}]]
+    )
+    reduction: str | None = Field(None, examples=["confidence"])
+    map: Reference | None = Field(None, description="id, name or name:version of a map to apply first")
+    interval: float | None = Field(None, gt=0, lt=1, examples=[0.95])
+    resamples: int = Field(1000, ge=100, le=100_000)
+    seed: Seed = 0
+
+
+class EvaluateBody(EvaluateOptions, Arrays):
+    """The body of ``POST /evaluate``."""
+
+    predictions: list[float] | list[list[float]] | None = None  # type: ignore[assignment]
+
+
+class MeasureAnswer(Document):
+    """One measure's answer; what is not defined is null."""
+
+    value: float | None
+    debiased: float | None = None
+    interval: tuple[float, float] | None = None
+    p_value: float | None = None
+    definition: dict[str, Any]
+    problem: str | None = None
+
+
+Measures = dict[str, MeasureAnswer]
+
+
+class After(Document):
+    """The measures after the map."""
+
+    measures: Measures
+
+
+class GroupAnswer(Document):
+    """The measures of one group's rows."""
+
+    n: int
+    measures: Measures
+    after: After | None = None
+
+
+class ReportAnswer(Document):
+    """The answer of ``POST /evaluate``."""
+
+    n: int
+    reduction: str
+    clipped: int
+    renormalised: int
+    measures: Measures
+    map: str | None = None
+    after: After | None = None
+    groups: dict[str, GroupAnswer] | None = None

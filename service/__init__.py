@@ -1,0 +1,1 @@
+"""The HTTP service: routes, body formats, problems and access."""

@@ -1,0 +1,63 @@
+"""The options of a request: a payload's, checked by their model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+import orjson
+from pydantic import ValidationError
+
+from calibrant.batch import MAX_OFFENCES
+from calibrant.errors import Offence
+from schemas.base import Document
+from service.errors import InvalidField
+from service.formats.payload import Payload
+
+Options = TypeVar("Options", bound=Document)
+
+#: Options that a query carries as JSON text.
+_STRUCTURED = ("measures", "options")
+
+
+def read_options(payload: Payload, model: type[Options]) -> Options:
+    """Check the options; raises ``InvalidField`` naming each wrong field, never its value."""
+    options = dict(payload.options)
+    if payload.from_query:
+        options |= {name: _structured(name, options[name]) for name in _STRUCTURED if name in options}
+    try:
+        # A query knows only strings; JSON knows better, and there "5" is no number.
+        return model.model_validate(options, strict=None if payload.from_query else True)
+    except ValidationError as error:
+        found = error.errors(include_url=False, include_context=False, include_input=False)
+        offences = [Offence(_pointer(e["loc"]), _said(e)) for e in found[:MAX_OFFENCES]]
+        raise InvalidField(f"{offences[0].pointer or 'the body'}: {offences[0].detail}", offences) from error
+
+
+def _said(error: Mapping[str, Any]) -> str:
+    """What pydantic found, in the words of an API."""
+    kinds = {"extra_forbidden": "is not a field of this request", "missing": "is missing"}
+    message = str(error["msg"])
+    return kinds.get(error["type"], message[:1].lower() + message[1:])
+
+
+def _structured(name: str, text: str) -> Any:
+    """JSON text, or for ``measures`` names separated by commas."""
+    if name == "measures" and not text.lstrip().startswith("["):
+        return [part.strip() for part in text.split(",")]
+    try:
+        return orjson.loads(text)
+    except orjson.JSONDecodeError as error:
+        raise InvalidField.at(f"/{name}", "must be JSON text in a query") from error
+
+
+def _pointer(location: tuple[int | str, ...]) -> str:
+    """A JSON Pointer; parts that pydantic adds to name a union's branch are left out."""
+    # A caller's own field name is told back only as far as a person would read it.
+    parts = [
+        str(part)[:64] for part in location if isinstance(part, int) or ("[" not in part and part not in _BRANCHES)
+    ]
+    return "".join(f"/{part.replace('~', '~0').replace('/', '~1')}" for part in parts)
+
+
+_BRANCHES = ("str", "int", "float", "constrained-str")

@@ -1,0 +1,37 @@
+"""Batches: stored once, used many times."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Request, Response
+from starlette.concurrency import run_in_threadpool
+
+from schemas.batches import BatchBody, BatchOptions, BatchRecord
+from service.context import Here, answer, body_of
+from service.formats.body import read_payload
+from service.formats.options import read_options
+from service.rows import store_arrays
+
+router = APIRouter(prefix="/batches", tags=["batches"])
+
+
+@router.post("", status_code=201, response_model=BatchRecord, openapi_extra=body_of(BatchBody))
+async def post_batch(request: Request, here: Here) -> Response:
+    """Store predictions, and labels, weights and groups if there are any, for a day unless set otherwise."""
+    payload = await read_payload(request, here.settings)
+    options = read_options(payload, BatchOptions)
+    record = await run_in_threadpool(store_arrays, here.store, payload.arrays, options, here.settings)
+    return answer(record.model_dump(), 201, {"Location": f"/batches/{record.id}"})
+
+
+@router.get("/{batch_id}", response_model=BatchRecord)
+async def get_batch(batch_id: str, here: Here) -> Response:
+    """What is known of a batch."""
+    record = await run_in_threadpool(here.store.batches.record, batch_id)
+    return answer(record.model_dump())
+
+
+@router.delete("/{batch_id}", status_code=204)
+async def delete_batch(batch_id: str, here: Here) -> Response:
+    """Forget a batch now."""
+    await run_in_threadpool(here.store.batches.delete, batch_id)
+    return Response(status_code=204)

@@ -1,0 +1,49 @@
+"""What exists: measures and methods, from the catalogues that compute them."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from fastapi import APIRouter, Response
+
+from calibrant.measures.catalogue import MEASURES
+from calibrant.methods import METHODS
+from service.context import answer
+
+router = APIRouter(tags=["catalogue"])
+
+
+@router.get("/measures")
+async def measures() -> Response:
+    """Every measure, with its definition, range, options and source."""
+    return answer(
+        [
+            {
+                "name": m.name,
+                "title": m.title,
+                "definition": m.definition,
+                "range": [m.lowest, m.highest],
+                "better": "smaller",
+                "source": m.source,
+                "options": {n: {"default": o.default, "allowed": o.allowed} for n, o in m.options.items()},
+            }
+            for m in MEASURES.values()
+        ]
+    )
+
+
+@router.get("/methods")
+async def methods() -> Response:
+    """Every calibrator, with its options and source, and whether its fit is a job."""
+    return answer(
+        [
+            {
+                "name": m.name,
+                "title": m.title,
+                "source": m.source,
+                "runs": m.runs,
+                "options": {f.name: f.default for f in dataclasses.fields(m.options)},
+            }
+            for m in METHODS.values()
+        ]
+    )

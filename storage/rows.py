@@ -1,0 +1,27 @@
+"""From a stored batch back to checked rows."""
+
+from __future__ import annotations
+
+from calibrant.batch import Batch, read_batch
+from storage.batches import BatchStore
+from storage.errors import StorageError
+
+
+class NoLabels(StorageError):
+    """A stored batch without labels, where they are needed."""
+
+    code = "no-labels"
+
+
+def read_stored_batch(batches: BatchStore, batch_id: str) -> Batch:
+    """Read and check the predictions, labels and weights of a stored batch."""
+    record, arrays = batches.arrays(batch_id)
+    if "labels" not in arrays:
+        raise NoLabels("the batch was stored without labels", "/batch")
+    return read_batch(
+        arrays["predictions"],
+        arrays["labels"],
+        arrays.get("weights"),
+        scale=record.scale,
+        kind=record.weights_kind,
+    )

@@ -1,0 +1,70 @@
+from __future__ import annotations
+
+import ast
+import importlib
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from calibrant.errors import CalibrationError
+from service.problems import TABLE
+from storage.errors import StorageError
+from storage.jobs import TASKS
+from storage.rows import NoLabels
+
+ROOT = Path(__file__).parents[2]
+ROOMS = ("calibrant", "schemas", "storage", "service", "workers", "calibrant_client", "cli")
+
+
+def _leaves(base: type[Exception]) -> list[type[Exception]]:
+    return [base, *(leaf for child in base.__subclasses__() for leaf in _leaves(child))]
+
+
+def test_arrows_between_the_rooms_point_down_only() -> None:
+    # In a process of its own: it rearranges logging.
+    code = "import sys; from importlinter.cli import lint_imports; sys.exit(lint_imports(no_cache=True))"
+    told = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert told.returncode == 0, told.stdout
+
+
+@pytest.mark.parametrize("base", [CalibrationError, StorageError])
+def test_every_error_has_a_row_of_its_own_in_the_table(base: type[Exception]) -> None:
+    importlib.import_module("service.errors")
+    assert NoLabels in _leaves(StorageError)
+    codes = [getattr(error, "code", None) for error in _leaves(base)]
+    assert len(set(codes)) == len(codes)
+    assert set(codes) <= set(TABLE)
+
+
+def test_every_job_name_is_a_task() -> None:
+    for path in TASKS.values():
+        module, _, name = path.rpartition(".")
+        assert callable(getattr(importlib.import_module(module), name))
+
+
+def test_nothing_is_ever_unpickled() -> None:
+    for room in ROOMS:
+        for path in (ROOT / room).rglob("*.py"):
+            for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+                names = [a.name for a in node.names] if isinstance(node, ast.Import | ast.ImportFrom) else []
+                assert not {"pickle", "joblib", "dill", "cloudpickle"} & set(names), path
+                if isinstance(node, ast.keyword) and node.arg == "allow_pickle":
+                    assert isinstance(node.value, ast.Constant), path
+                    assert node.value.value is False, path
+
+
+def test_no_module_is_longer_than_three_hundred_and_fifty_lines() -> None:
+    for room in ROOMS:
+        for path in (ROOT / room).rglob("*.py"):
+            assert len(path.read_text("utf-8").splitlines()) <= 350, path
+
+
+def test_importing_calibrant_and_the_api_loads_neither_torch_nor_scikit_learn_nor_matplotlib() -> None:
+    code = (
+        "import sys, calibrant, service.app, calibrant_client\n"
+        "print(sorted({'torch', 'sklearn', 'matplotlib', 'pandas'} & set(sys.modules)))"
+    )
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert out.stdout.strip() == "[]"

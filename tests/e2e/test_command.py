@@ -1,0 +1,249 @@
+"""The real command, as a user runs it, with real signals."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import select
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO
+
+import httpx
+import pytest
+
+from calibrant_client import Calibrant, ProblemResponse
+
+CALIBRANT = [sys.executable, "-m", "cli"]
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(prefix="calibrant-e2e-") as path:
+        yield Path(path)
+
+
+def _children(pid: int) -> list[int]:
+    """All descendants of a process."""
+    parents: dict[int, list[int]] = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            with contextlib.suppress(OSError):
+                fields = (entry / "stat").read_text().rpartition(")")[2].split()
+                parents.setdefault(int(fields[1]), []).append(int(entry.name))
+    direct = parents.get(pid, [])
+    return direct + [grandchild for child in direct for grandchild in _children(child)]
+
+
+def _until_gone(pids: list[int]) -> None:
+    """Wait for the kernel to say that processes have ended; pytest's own time limit is the only clock."""
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError):
+            handle = os.pidfd_open(pid)
+            try:
+                ready, _, _ = select.select([handle], [], [], 20)
+                assert ready, f"process {pid} is still there"
+            finally:
+                os.close(handle)
+
+
+def _run(*arguments: str, environment: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+    """The command, until it ends."""
+    return subprocess.run(
+        [*CALIBRANT, *arguments], capture_output=True, text=True, timeout=180, check=False, env=environment
+    )
+
+
+@contextlib.contextmanager
+def _serving(folder: Path, log: IO[bytes], *arguments: str) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
+    process = subprocess.Popen(
+        [*CALIBRANT, "serve", "--port", "0", "--data", str(folder / "data"), *arguments],
+        stdout=subprocess.PIPE,
+        stderr=log,
+    )
+    try:
+        assert process.stdout is not None
+        line = process.stdout.readline().decode()
+        found = re.search(r"http://\S+?:\d+", line)
+        assert found, line
+        yield process, found[0]
+    finally:
+        if process.poll() is None:
+            process.kill()
+        process.wait()
+        if process.stdout is not None:
+            process.stdout.close()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_serve_stops_cleanly_and_keeps_its_maps(folder: Path, number: signal.Signals) -> None:
+    with (folder / "log").open("wb") as log:
+        with _serving(folder, log) as (process, url):
+            with Calibrant(url) as client:
+                client.ready()
+                batch = client.upload([0.1, 0.4, 0.6, 0.9] * 10, [0, 1, 0, 1] * 10)
+                stored = client.fit("pl3", batch.id, name="kept", timeout=60)
+                assert stored.version == 1
+            children = _children(process.pid)
+            assert len(children) >= 3
+            process.send_signal(number)
+            assert process.wait(timeout=40) == 0
+            _until_gone(children)
+        with _serving(folder, log) as (process, url), Calibrant(url) as client:
+            client.ready()
+            assert client.map("kept") == stored
+            process.send_signal(number)
+            assert process.wait(timeout=40) == 0
+
+
+def test_a_killed_serve_leaves_no_process_behind(folder: Path) -> None:
+    with (folder / "log").open("wb") as log, _serving(folder, log) as (process, url):
+        with Calibrant(url) as client:
+            client.ready()
+        children = _children(process.pid)
+        process.kill()
+        process.wait()
+        _until_gone(children)
+
+
+def test_a_second_serve_on_the_same_folder_or_port_is_refused(folder: Path) -> None:
+    with (folder / "log").open("wb") as log, _serving(folder, log) as (_, url):
+        same_folder = _run("serve", "--port", "0", "--data", str(folder / "data"))
+        assert same_folder.returncode == 1
+        assert "in use" in same_folder.stderr
+        port = url.rpartition(":")[2]
+        same_port = _run("serve", "--port", port, "--data", str(folder / "other"))
+        assert same_port.returncode == 1
+        assert "in use" in same_port.stderr
+
+
+def test_a_worker_that_dies_is_started_again(folder: Path) -> None:
+    with (folder / "log").open("wb") as log, _serving(folder, log) as (process, url), Calibrant(url) as client:
+        client.ready()
+        for child in _children(process.pid):
+            command = Path(f"/proc/{child}/cmdline").read_bytes().split(b"\0")
+            if b"worker" in command:
+                os.kill(child, signal.SIGKILL)
+                _until_gone([child])
+        batch = client.upload([0.1, 0.4, 0.6, 0.9] * 10, [0, 1, 0, 1] * 10)
+        assert client.fit("pl", batch.id, timeout=90).method == "pl"
+
+
+def test_api_keys_are_needed_beyond_loopback_and_checked_on_every_route_but_health(folder: Path) -> None:
+    open_bind = _run("serve", "--host", "0.0.0.0", "--port", "0", "--data", str(folder / "data"))
+    assert open_bind.returncode == 2
+    assert "--api-keys-file" in open_bind.stderr
+    keys = folder / "keys"
+    keys.write_text("# a comment\n\nfirst-secret\nsecond-secret\n")
+    with (folder / "log").open("w+b") as log, _serving(folder, log, "--api-keys-file", str(keys)) as (process, url):
+        assert httpx.get(f"{url}/health/ready", timeout=60).status_code == 200
+        for path in ("/measures", "/openapi.json", "/docs", "/jobs/x", "/nothing"):
+            refused = httpx.get(url + path)
+            assert refused.status_code == 401
+            assert refused.headers["www-authenticate"] == "Bearer"
+            assert refused.json()["type"] == "/problems/unauthorized"
+        with Calibrant(url, api_key="second-secret") as client:
+            batch = client.upload([0.1, 0.9], [0, 1])
+            assert client.evaluate(batch.id).n == 2
+        with Calibrant(url, api_key="wrong") as client, pytest.raises(ProblemResponse):
+            client.job("x")
+        for child in _children(process.pid):
+            assert b"secret" not in Path(f"/proc/{child}/cmdline").read_bytes()
+        log.seek(0)
+        assert b"secret" not in log.read()
+
+
+def test_empty_or_missing_key_files_are_refused(folder: Path) -> None:
+    (folder / "empty").write_text("# none\n")
+    for name in ("empty", "missing"):
+        refused = _run("api", "--redis-url", "unix:///nowhere", "--api-keys-file", str(folder / name))
+        assert refused.returncode == 2
+        assert "api-keys-file" in refused.stderr
+
+
+def test_the_service_answers_503_while_its_store_is_away_and_recovers(folder: Path) -> None:
+    """Against a Redis of our own, so that it can be taken away and brought back."""
+    from storage.embedded import embedded_server
+
+    with (folder / "log").open("ab") as log:
+        with embedded_server(folder / "store", log=log) as (redis_url, _):
+            serving = _serving(folder, log, "--redis-url", redis_url)
+            process, url = serving.__enter__()
+            assert httpx.get(f"{url}/health/ready", timeout=60).status_code == 200
+        try:
+            away = httpx.get(f"{url}/health/ready", timeout=60)
+            assert away.status_code == 503
+            assert away.headers["retry-after"]
+            assert away.json()["type"] == "/problems/store-unavailable"
+            assert httpx.get(f"{url}/health/live", timeout=60).status_code == 200
+            with embedded_server(folder / "store", log=log) as (again, _):
+                assert again == redis_url
+                assert httpx.get(f"{url}/health/ready", timeout=60).status_code == 200
+                process.send_signal(signal.SIGTERM)
+                assert process.wait(timeout=40) == 0
+        finally:
+            serving.__exit__(None, None, None)
+
+
+def test_the_demo_does_the_main_job_and_leaves_nothing_behind() -> None:
+    demo = _run("demo")
+    assert demo.returncode == 0, demo.stdout + demo.stderr
+    for method in ("pl3", "pl"):
+        assert f"AdaBoost, 5 or more: fit {method}" in demo.stdout
+    assert demo.stdout.count(" -> ") >= 16
+    assert not list(Path(tempfile.gettempdir()).glob("calibrant-demo-*"))
+
+
+def test_a_demo_that_fails_says_where_and_leaves_nothing_behind(folder: Path) -> None:
+    """A store that cannot start: the binary on PATH is not one."""
+    broken = folder / "bin"
+    broken.mkdir()
+    (broken / "redis-server").write_text("#!/bin/sh\nexit 3\n")
+    (broken / "redis-server").chmod(0o755)
+    environment = os.environ | {"PATH": f"{broken}:{os.environ['PATH']}"}
+    demo = _run("demo", environment=environment)
+    assert demo.returncode == 1
+    assert "The demo failed at" in demo.stdout
+    assert "status 3" in demo.stdout
+    assert not list(Path(tempfile.gettempdir()).glob("calibrant-demo-*"))
+
+
+def test_the_command_says_its_version_and_lists_its_commands() -> None:
+    version = _run("--version")
+    assert re.fullmatch(r"calibrant \d+\.\d+\.\d+\n", version.stdout)
+    helped = _run("--help")
+    for name in ("serve", "api", "worker", "demo"):
+        assert name in helped.stdout
+
+
+def test_an_idle_api_is_small(folder: Path) -> None:
+    with (folder / "log").open("wb") as log, _serving(folder, log) as (process, url):
+        assert httpx.get(f"{url}/health/ready", timeout=60).status_code == 200
+        for child in _children(process.pid):
+            if b"api" in Path(f"/proc/{child}/cmdline").read_bytes().split(b"\0"):
+                status = Path(f"/proc/{child}/status").read_text()
+                resident = next(line for line in status.splitlines() if line.startswith("VmRSS"))
+                assert int(resident.split()[1]) < 180 * 1024
+                assert b"libtorch" not in Path(f"/proc/{child}/maps").read_bytes()
+                return
+        pytest.fail("there is no API process")
+
+
+def test_the_calls_of_the_readme_work(folder: Path) -> None:
+    readme = (Path(__file__).parents[2] / "README.md").read_text("utf-8").replace("\\\n", " ")
+    calls = re.findall(r"^curl -s localhost:8000(/\S*)(.*)$", readme, re.MULTILINE)
+    assert len(calls) == 6
+    with (folder / "log").open("wb") as log, _serving(folder, log) as (_, url):
+        for path, rest in calls:
+            if "JOB_ID" in path:
+                assert httpx.get(url + path, timeout=60).json()["type"] == "/problems/unknown-job"
+                continue
+            headers = dict(header.split(": ") for header in re.findall(r"-H '([^']*)'", rest))
+            (body,) = re.findall(r"-d '([^']*)'", rest)
+            response = httpx.post(url + path, content=body, headers=headers, timeout=60)
+            assert response.status_code in (200, 201), response.text

@@ -1,0 +1,66 @@
+"""Real parts: a Redis of the tests' own, real worker processes, a real API."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+from redis import Redis
+
+from calibrant_client import Calibrant
+from cli.stack import Stack, stack
+from storage.connection import connect
+from storage.embedded import embedded_server
+from storage.store import Store
+
+
+@pytest.fixture(scope="session")
+def folder() -> Iterator[Path]:
+    """A short path: a unix socket's may have about 100 characters."""
+    with tempfile.TemporaryDirectory(prefix="calibrant-test-") as path:
+        yield Path(path)
+
+
+@pytest.fixture(scope="session")
+def service(folder: Path) -> Iterator[Stack]:
+    """The whole service, for the session."""
+    with (
+        (folder / "service.log").open("ab") as log,
+        stack(host="127.0.0.1", port=0, data=folder / "service", log=log) as running,
+    ):
+        yield running
+
+
+@pytest.fixture
+def client(service: Stack) -> Iterator[Calibrant]:
+    with Calibrant(service.url) as client:
+        yield client
+
+
+@pytest.fixture
+def http(service: Stack) -> Iterator[httpx.Client]:
+    with httpx.Client(base_url=service.url, timeout=60) as http:
+        yield http
+
+
+@pytest.fixture(scope="session")
+def redis_url(folder: Path) -> Iterator[str]:
+    """A Redis without a worker, for tests of the store and of single jobs."""
+    with (folder / "redis.log").open("ab") as log, embedded_server(folder / "store", log=log) as (url, _):
+        yield url
+
+
+@pytest.fixture
+def redis(redis_url: str) -> Iterator[Redis]:
+    redis = connect(redis_url)
+    redis.flushall()
+    yield redis
+    redis.close()
+
+
+@pytest.fixture
+def store(redis: Redis) -> Store:
+    return Store.of(redis)

@@ -1,0 +1,319 @@
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+
+import calibrant
+from calibrant_client import Calibrant, JobFailed, ProblemResponse
+
+RANDOM = np.random.default_rng(0)
+TRUE = RANDOM.random(3000)
+P, Y = TRUE**1.5, (RANDOM.random(3000) < TRUE).astype(int)
+PROBS = RANDOM.dirichlet([0.5] * 4, 1200)
+LABELS = np.array([RANDOM.choice(4, p=row**0.5 / (row**0.5).sum()) for row in PROBS])
+
+
+def _npz(**arrays: Any) -> bytes:
+    out = io.BytesIO()
+    np.savez(out, allow_pickle=False, **{name: np.asarray(a) for name, a in arrays.items()})
+    return out.getvalue()
+
+
+def _post(http: httpx.Client, path: str, body: Any, kind: str = "application/json", **query: str) -> httpx.Response:
+    content = body if isinstance(body, bytes) else json.dumps(body).encode()
+    return http.post(path, content=content, headers={"Content-Type": kind}, params=query)
+
+
+def _problem(response: httpx.Response) -> tuple[int, str, str]:
+    """Status, code and first pointer of a problem document."""
+    assert response.headers["content-type"] == "application/problem+json"
+    body = response.json()
+    assert set(body) == {"type", "title", "status", "detail", "errors"}
+    assert body["status"] == response.status_code
+    pointer = body["errors"][0]["pointer"] if body["errors"] else ""
+    return response.status_code, body["type"].removeprefix("/problems/"), pointer
+
+
+def test_the_main_job_end_to_end(client: Calibrant) -> None:
+    fit_half, unseen = client.upload(P[:1500], Y[:1500]), client.upload(P[1500:], Y[1500:])
+    assert (fit_half.n, fit_half.n_classes) == (1500, None)
+    before = client.evaluate(unseen.id)
+    assert before.measures["ece"].value == calibrant.evaluate(P[1500:], Y[1500:]).measures["ece"].value
+    seen: list[str] = []
+    stored = client.fit("pl3", fit_half.id, name="end-to-end", timeout=60, progress=lambda job: seen.append(job.status))
+    assert seen[-1] == "succeeded"
+    assert (stored.name, stored.version, stored.method, stored.n) == ("end-to-end", 1, "pl3", 1500)
+    local = calibrant.load(stored.document)
+    np.testing.assert_array_equal(client.calibrate("end-to-end", P[1500:]), local.apply(P[1500:]))
+    after = client.evaluate(unseen.id, map="end-to-end:1")
+    assert after.map == stored.id
+    assert after.after is not None
+    assert (after.after.measures["ece"].value or 1) < (before.measures["ece"].value or 0) / 2
+
+
+def test_a_fit_in_the_service_is_the_fit_in_a_notebook(client: Calibrant) -> None:
+    batch = client.upload(PROBS, LABELS)
+    wanted: dict[str, dict[str, Any]] = {"platt": {}, "isotonic": {}, "pl": {"folds": 5, "candidates": [1, 2, 3]}}
+    for method, options in wanted.items():
+        stored = client.fit(method, batch.id, options=options, seed=3, timeout=60)
+        local = calibrant.fit(method, PROBS, LABELS, seed=3, **options)
+        np.testing.assert_allclose(client.calibrate(stored.id, PROBS), local.apply(PROBS), atol=1e-12)
+        assert stored.reduction == "confidence"
+
+
+def test_json_and_npz_bodies_give_the_same_report(http: httpx.Client) -> None:
+    as_json = _post(
+        http, "/evaluate", {"predictions": P.tolist(), "labels": Y.tolist(), "measures": ["ks", "ece"], "interval": 0.9}
+    )
+    as_npz = _post(
+        http, "/evaluate", _npz(predictions=P, labels=Y), "application/x-npz", measures="ks,ece", interval="0.9"
+    )
+    assert as_json.status_code == as_npz.status_code == 200
+    assert as_json.json() == as_npz.json()
+    structured = json.dumps([{"name": "ece", "n_bins": 5}])
+    five = _post(http, "/evaluate", _npz(predictions=P, labels=Y), "application/x-npz", measures=structured)
+    assert five.json()["measures"]["ece"]["definition"]["n_bins"] == 5
+
+
+def test_fortran_order_big_endian_and_narrow_arrays_are_read(http: httpx.Client) -> None:
+    plain = _post(http, "/evaluate", _npz(predictions=PROBS, labels=LABELS), "application/x-npz").json()
+    odd = _npz(predictions=np.asfortranarray(PROBS.astype(">f8")), labels=LABELS.astype(np.uint8))
+    assert _post(http, "/evaluate", odd, "application/x-npz").json() == plain
+
+
+def test_groups_and_weights_travel(http: httpx.Client) -> None:
+    body = {
+        "predictions": [0.1, 0.9, 0.4, 0.6],
+        "labels": [0, 1, 0, 1],
+        "weights": [1, 2, 1, 1],
+        "groups": list("abab"),
+    }
+    report = _post(http, "/evaluate", body).json()
+    assert set(report["groups"]) == {"a", "b"}
+    assert report["groups"]["a"]["n"] == 2
+
+
+def test_clipping_and_renormalising_are_told(http: httpx.Client) -> None:
+    report = _post(http, "/evaluate", {"predictions": [1.00001, 0.5], "labels": [1, 0]}).json()
+    assert (report["clipped"], report["renormalised"]) == (1, 0)
+
+
+def test_a_batch_can_be_read_and_deleted(http: httpx.Client, client: Calibrant) -> None:
+    batch = client.upload(P, scale="probability")
+    assert http.get(f"/batches/{batch.id}").json()["arrays"] == ["predictions"]
+    assert _problem(_post(http, "/evaluate", {"batch": batch.id})) == (422, "invalid-field", "/labels")
+    assert http.delete(f"/batches/{batch.id}").status_code == 204
+    assert _problem(http.get(f"/batches/{batch.id}"))[:2] == (404, "unknown-batch")
+    assert _problem(_post(http, "/evaluate", {"batch": batch.id}))[:2] == (404, "unknown-batch")
+
+
+def test_logits_are_taken_as_logits_and_never_guessed(http: httpx.Client) -> None:
+    logits = np.log(P / (1 - P))
+    body = {"predictions": logits.tolist(), "labels": Y.tolist(), "method": "platt"}
+    assert _problem(_post(http, "/maps", body))[:2] == (422, "out-of-range")
+    stored = _post(http, "/maps", body | {"scale": "logit", "name": "on-logits"}).json()
+    assert stored["scale"] == "logit"
+    call = {"map": "on-logits", "predictions": [0.3]}
+    assert _post(http, "/calibrate", call).status_code == 200
+    assert _problem(_post(http, "/calibrate", call | {"scale": "probability"}))[:2] == (422, "scale-mismatch")
+
+
+NAN = b'{"predictions": [0.1, NaN], "labels": [0, 1]}'
+GOOD: dict[str, Any] = {"predictions": [0.1, 0.9], "labels": [0, 1]}
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "expected"),
+    [
+        ("/evaluate", NAN, (400, "malformed-json", "")),
+        ("/evaluate", b"{", (400, "malformed-json", "")),
+        ("/evaluate", b"", (400, "malformed-json", "")),
+        ("/evaluate", b"\xff\xfe", (400, "malformed-json", "")),
+        ("/evaluate", b"[" * 100_000, (400, "malformed-json", "")),
+        ("/evaluate", b"[1]", (422, "invalid-field", "")),
+        ("/evaluate", {}, (422, "invalid-field", "/predictions")),
+        ("/evaluate", {"predictions": [0.1]}, (422, "invalid-field", "/labels")),
+        ("/evaluate", GOOD | {"predictions": [0.1, 1.2]}, (422, "out-of-range", "/predictions/1")),
+        ("/evaluate", GOOD | {"predictions": [0.1, None]}, (422, "not-a-number", "/predictions/1")),
+        ("/evaluate", GOOD | {"predictions": [0.1, True]}, (422, "not-a-number", "/predictions/1")),
+        ("/evaluate", GOOD | {"predictions": ["0.1", 0.2]}, (422, "not-a-number", "/predictions/0")),
+        ("/evaluate", GOOD | {"predictions": "0.1"}, (422, "wrong-shape", "/predictions")),
+        ("/evaluate", GOOD | {"predictions": [[0.1, 0.9], [0.2]]}, (422, "wrong-shape", "/predictions/1")),
+        ("/evaluate", GOOD | {"predictions": [[0.1, 0.9], 0.2]}, (422, "not-a-number", "/predictions/0")),
+        ("/evaluate", GOOD | {"labels": [0, 2]}, (422, "invalid-label", "/labels/1")),
+        ("/evaluate", GOOD | {"labels": [0]}, (422, "length-mismatch", "/labels")),
+        ("/evaluate", GOOD | {"labels": [False, True]}, (422, "not-a-number", "/labels/0")),
+        ("/evaluate", {"predictions": [], "labels": []}, (422, "empty-batch", "/predictions")),
+        ("/evaluate", GOOD | {"weights": [1, -1]}, (422, "invalid-weight", "/weights/1")),
+        ("/evaluate", GOOD | {"groups": ["a", 1]}, (422, "not-a-number", "/groups/1")),
+        ("/evaluate", GOOD | {"groups": ["a"]}, (422, "length-mismatch", "/groups")),
+        ("/evaluate", GOOD | {"measures": ["x"]}, (422, "unknown-measure", "/measures/0")),
+        ("/evaluate", GOOD | {"measures": "ece"}, (422, "invalid-field", "/measures")),
+        ("/evaluate", GOOD | {"reduction": "x"}, (422, "unknown-reduction", "/reduction")),
+        ("/evaluate", GOOD | {"map": "nothing"}, (404, "unknown-map", "/map")),
+        ("/evaluate", GOOD | {"batch": "batch_x"}, (422, "invalid-field", "/batch")),
+        ("/evaluate", {"batch": "batch_x"}, (404, "unknown-batch", "/batch")),
+        ("/evaluate", GOOD | {"bogus": 1}, (422, "invalid-field", "/bogus")),
+        ("/evaluate", GOOD | {"interval": "0.9"}, (422, "invalid-field", "/interval")),
+        ("/evaluate", GOOD | {"interval": 1.0}, (422, "invalid-field", "/interval")),
+        ("/evaluate", GOOD | {"scale": "percent"}, (422, "invalid-field", "/scale")),
+        ("/maps", GOOD, (422, "invalid-field", "/method")),
+        ("/maps", GOOD | {"method": "x"}, (422, "unknown-method", "/method")),
+        ("/maps", GOOD | {"method": "pl", "options": {"folds": 0}}, (422, "invalid-option", "/options/folds")),
+        ("/maps", GOOD | {"method": "pl", "options": {"x": 0}}, (422, "invalid-option", "/options")),
+        ("/maps", GOOD | {"method": "platt", "name": "map_x"}, (422, "invalid-field", "/name")),
+        ("/maps", GOOD | {"method": "platt", "name": "a b"}, (422, "invalid-field", "/name")),
+        ("/maps", GOOD | {"method": "platt", "seed": -1}, (422, "invalid-field", "/seed")),
+        ("/maps", {"method": "platt", "predictions": [0.1, 0.2], "labels": [1, 1]}, (422, "one-class", "/labels")),
+        (
+            "/maps",
+            {"method": "pl3", "predictions": [0.1, 0.2], "labels": [1, 1]},
+            (422, "too-few-rows", "/predictions"),
+        ),
+        (
+            "/maps",
+            {"method": "pl3", "predictions": [i / 9 for i in range(9)], "labels": [0, 1, 0, 1, 0, 1, 0, 1, 0]},
+            (422, "too-few-rows", "/predictions"),
+        ),
+        ("/maps", {"method": "pl", "predictions": [0.1] * 20, "labels": [1] * 20}, (422, "one-class", "/labels")),
+        ("/calibrate", {"map": "nothing", "predictions": [0.1]}, (404, "unknown-map", "/map")),
+        ("/calibrate", {"predictions": [0.1]}, (422, "invalid-field", "/map")),
+        ("/batches", {"labels": [1]}, (422, "invalid-field", "/predictions")),
+    ],
+)
+def test_bad_input_gets_a_problem_that_names_the_place(
+    http: httpx.Client, path: str, body: Any, expected: tuple[int, str, str]
+) -> None:
+    assert _problem(_post(http, path, body)) == expected
+
+
+def _bomb() -> bytes:
+    out = io.BytesIO()
+    header = io.BytesIO()
+    np.lib.format.write_array_header_1_0(header, {"descr": "<f8", "fortran_order": False, "shape": (2**28,)})
+    with (
+        zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive,
+        archive.open("predictions.npy", "w", force_zip64=True) as member,
+    ):
+        member.write(header.getvalue())
+        for _ in range(2**28 * 8 // 2**24):
+            member.write(bytes(2**24))
+    return out.getvalue()
+
+
+def _forged_shape() -> bytes:
+    out, header = io.BytesIO(), io.BytesIO()
+    np.lib.format.write_array_header_1_0(header, {"descr": "<f8", "fortran_order": False, "shape": (2**60,)})
+    with zipfile.ZipFile(out, "w") as archive:
+        archive.writestr("predictions.npy", header.getvalue() + bytes(64))
+    return out.getvalue()
+
+
+def _objects() -> bytes:
+    out = io.BytesIO()
+    np.savez(out, predictions=np.array([print], dtype=object), labels=np.array([1]))
+    return out.getvalue()
+
+
+def _truncated() -> bytes:
+    return _npz(predictions=P, labels=Y)[:-200]
+
+
+def _corrupted() -> bytes:
+    body = bytearray(_npz(predictions=P, labels=Y))
+    body[400:420] = bytes(20)
+    return bytes(body)
+
+
+@pytest.mark.parametrize(
+    ("make", "expected"),
+    [
+        (_bomb, (413, "too-large")),
+        (_forged_shape, (400, "malformed-npz")),
+        (_objects, (400, "malformed-npz")),
+        (_truncated, (400, "malformed-npz")),
+        (_corrupted, (400, "malformed-npz")),
+        (lambda: b"PK", (400, "malformed-npz")),
+        (lambda: b"", (400, "malformed-npz")),
+        (lambda: _npz(predictions=P, labels=Y, extra=P), (400, "malformed-npz")),
+        (lambda: _npz(predictions=[1 + 2j], labels=[1]), (400, "malformed-npz")),
+        (lambda: _npz(predictions=[float("nan")], labels=[1]), (422, "not-finite")),
+        (lambda: _npz(predictions=[float("inf")], labels=[1]), (422, "not-finite")),
+        (lambda: _npz(predictions=[0.1, 0.2], labels=[0, 1], groups=[1, 2]), (400, "malformed-npz")),
+    ],
+)
+def test_a_hostile_archive_is_refused(http: httpx.Client, make: Any, expected: tuple[int, str]) -> None:
+    assert _problem(_post(http, "/evaluate", make(), "application/x-npz"))[:2] == expected
+    assert http.get("/health/ready").status_code == 200
+
+
+def test_a_query_option_that_is_no_number_is_refused(http: httpx.Client) -> None:
+    response = _post(http, "/evaluate", _npz(predictions=P, labels=Y), "application/x-npz", seed="x")
+    assert _problem(response) == (422, "invalid-field", "/seed")
+
+
+@pytest.mark.parametrize("kind", ["", "text/plain", "application/x-www-form-urlencoded", "multipart/form-data"])
+def test_other_content_types_are_refused(http: httpx.Client, kind: str) -> None:
+    assert _problem(_post(http, "/evaluate", GOOD, kind)) == (415, "unsupported-media-type", "")
+
+
+def test_unknown_paths_methods_and_ids_are_told(http: httpx.Client) -> None:
+    assert _problem(http.get("/nothing"))[:2] == (404, "not-found")
+    assert _problem(http.put("/evaluate"))[:2] == (405, "method-not-allowed")
+    assert _problem(http.get("/jobs/job_x"))[:2] == (404, "unknown-job")
+    assert _problem(http.get("/maps/map_x"))[:2] == (404, "unknown-map")
+    assert _problem(http.get("/batches/../../etc"))[0] == 404
+
+
+def test_pages_of_other_origins_and_hosts_are_refused(http: httpx.Client) -> None:
+    for headers in ({"Host": "evil.example"}, {"Origin": "http://evil.example"}, {"Host": "localhost.evil.example"}):
+        assert _problem(http.get("/health/live", headers=headers))[:2] == (403, "foreign-origin")
+    for headers in ({"Host": "localhost:1"}, {"Host": "[::1]:80"}, {"Origin": "http://127.0.0.1:8000"}):
+        assert http.get("/health/live", headers=headers).status_code == 200
+
+
+def test_no_problem_repeats_the_callers_data(http: httpx.Client) -> None:
+    secret = "patient-4711"
+    for body in (
+        {"predictions": [secret], "labels": [1]},
+        {"predictions": [0.1], "labels": [secret]},
+        GOOD | {"map": secret},
+        GOOD | {"reduction": secret},
+        GOOD | {"measures": [secret]},
+        GOOD | {"measures": [{"name": "ece", "n_bins": secret}]},
+        GOOD | {"scale": secret},
+        GOOD | {"interval": secret},
+    ):
+        assert secret not in _post(http, "/evaluate", body).text
+
+
+def test_a_long_fit_answers_its_job_at_once(client: Calibrant, http: httpx.Client) -> None:
+    batch = client.upload(P[:50], Y[:50])
+    job = _post(http, "/maps", {"method": "pl", "batch": batch.id})
+    assert job.status_code == 202
+    assert job.headers["location"] == f"/jobs/{job.json()['id']}"
+    assert job.headers["retry-after"]
+    client.wait(job.json()["id"], timeout=60)
+    answered = http.get(job.headers["location"]).json()
+    assert set(answered) == {
+        "id", "kind", "status", "progress", "created_at", "started_at", "finished_at", "result", "problem"
+    }  # fmt: skip
+    assert answered["status"] == "succeeded"
+
+
+def test_a_client_is_told_of_what_the_server_refuses(client: Calibrant) -> None:
+    with pytest.raises(ProblemResponse) as caught:
+        client.evaluate("batch_nothing")
+    assert caught.value.problem.type == "/problems/unknown-batch"
+    assert not isinstance(caught.value, JobFailed)
+
+
+def test_the_catalogues_say_what_exists(http: httpx.Client) -> None:
+    assert [m["name"] for m in http.get("/measures").json()] == list(calibrant.MEASURES)
+    assert [m["name"] for m in http.get("/methods").json()] == list(calibrant.METHODS)

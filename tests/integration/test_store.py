@@ -1,0 +1,234 @@
+from __future__ import annotations
+
+import os
+import socket
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from redis import Redis
+
+import calibrant
+from schemas.batches import BatchRecord
+from schemas.jobs import FINAL, JobRecord, Progress
+from schemas.maps import FitSpec, MapRecord
+from schemas.problems import Problem
+from storage.batches import BatchStore
+from storage.clock import stamp
+from storage.connection import check_durability, safe_url
+from storage.embedded import embedded_server, locked
+from storage.errors import EmbeddedStoreFailed, UnknownBatch, UnknownJob, UnknownMap, UnsuitableStore
+from storage.jobs import TaskJob, fits_queue
+from storage.keyspace import Keyspace, new_id
+from storage.processes import spawn, stop
+from storage.store import Store, map_record
+from workers.alive import alive
+
+SPEC = FitSpec(method="platt", name="m", options={}, batch="batch_x", reduction=None, seed=0)
+
+
+def _batch_record(**changes: Any) -> BatchRecord:
+    fields: dict[str, Any] = {
+        "id": new_id("batch"),
+        "n": 4,
+        "n_classes": None,
+        "scale": "probability",
+        "weights_kind": "frequency",
+        "arrays": ["predictions"],
+        "clipped": 0,
+        "renormalised": 0,
+        "created_at": stamp(),
+        "expires_at": stamp(after=60),
+    }
+    return BatchRecord(**fields | changes)
+
+
+def _draft(map_id: str | None = None, name: str | None = "m") -> MapRecord:
+    fitted = calibrant.fit("platt", [0.1, 0.4, 0.6, 0.9], [0, 1, 0, 1])
+    return map_record(map_id or new_id("map"), SPEC.model_copy(update={"name": name}), fitted, n=4)
+
+
+def _job(**changes: Any) -> JobRecord:
+    fields: dict[str, Any] = {
+        "id": new_id("job"),
+        "kind": "fit",
+        "status": "queued",
+        "created_at": stamp(),
+        "ttl": 60,
+        "spec": SPEC.model_dump(),
+    }
+    return JobRecord(**fields | changes)
+
+
+def test_arrays_come_back_as_they_went_in_even_in_chunks(redis: Redis) -> None:
+    batches = BatchStore(redis, Keyspace(), chunk_bytes=1000)
+    arrays: dict[str, Any] = {
+        "predictions": np.random.default_rng(0).random((300, 3)).astype(np.float32),
+        "labels": np.arange(300),
+        "groups": np.array(["a", "longer name"] * 150),
+    }
+    record = _batch_record()
+    batches.put(record, arrays, ttl=60)
+    back, read = batches.arrays(record.id)
+    assert back == record
+    assert batches.record(record.id) == record
+    for name, array in arrays.items():
+        assert read[name].dtype == array.dtype
+        np.testing.assert_array_equal(read[name], array)
+
+
+def test_batches_expire_and_can_be_kept_and_deleted(redis: Redis, store: Store) -> None:
+    record = _batch_record()
+    store.batches.put(record, {"predictions": np.zeros(4)}, ttl=60)
+    key = Keyspace().batch(record.id)
+    assert 0 < int(redis.ttl(key)) <= 60
+    store.batches.keep(record.id, 600)
+    store.batches.keep(record.id, 10)
+    assert 500 < int(redis.ttl(key)) <= 600
+    store.batches.delete(record.id)
+    with pytest.raises(UnknownBatch):
+        store.batches.arrays(record.id)
+    with pytest.raises(UnknownBatch):
+        store.batches.delete(record.id)
+
+
+def test_versions_of_a_name_count_up_and_the_name_means_the_newest(store: Store) -> None:
+    first, second = store.maps.put(_draft()), store.maps.put(_draft())
+    unnamed = store.maps.put(_draft(name=None))
+    assert (first.version, second.version, unnamed.version) == (1, 2, None)
+    assert store.maps.get("m").id == second.id
+    assert store.maps.get("m:1") == first
+    assert store.maps.get(unnamed.id) == unnamed
+    for unknown in ("n", "m:3", "m:x", new_id("map"), "map_", ":", "m:1:1"):
+        with pytest.raises(UnknownMap):
+            store.maps.get(unknown)
+
+
+def test_versions_given_at_once_are_all_different(store: Store) -> None:
+    with ThreadPoolExecutor(8) as threads:
+        versions = list(threads.map(lambda _: store.maps.put(_draft()).version, range(24)))
+    assert sorted(versions, key=str) == sorted(range(1, 25), key=str)
+
+
+def test_a_job_that_runs_twice_makes_one_map(store: Store) -> None:
+    job = _job()
+    store.jobs.submit(job, timeout=60)
+    draft = _draft("map_of_the_job")
+    for _ in range(2):
+        done = store.jobs.succeeded(job.id, {"map": draft.id})
+        assert store.maps.put(draft, finished=done).version == 1
+    assert store.maps.get("m").version == 1
+    assert store.jobs.get(job.id).status == "succeeded"
+
+
+def test_a_final_job_does_not_change_any_more(store: Store) -> None:
+    job = _job()
+    store.jobs.submit(job, timeout=60)
+    assert store.jobs.start(job.id).status == "running"
+    assert store.jobs.report(job.id, Progress(done=1, total=2, stage="folds")).progress.done == 1
+    problem = Problem(type="/problems/x", title="x", status=422, detail="x")
+    assert store.jobs.fail(job.id, problem).status == "failed"
+    assert store.jobs.start(job.id).status == "failed"
+    assert store.jobs.report(job.id, Progress(done=2, total=2)).progress.done == 1
+
+
+def test_a_job_whose_worker_was_lost_is_told_as_failed(store: Store, redis: Redis) -> None:
+    job = _job()
+    store.jobs.submit(job, timeout=60)
+    assert store.jobs.get(job.id).status == "queued"
+    TaskJob.fetch(job.id, connection=redis, serializer=fits_queue(redis).serializer).delete()
+    lost = store.jobs.get(job.id)
+    assert lost.status == "failed"
+    assert lost.problem is not None
+    assert lost.problem.type == "/problems/worker-lost"
+
+
+def test_a_worker_process_does_a_job_and_is_seen_alive(store: Store, redis: Redis, redis_url: str) -> None:
+    assert not alive(redis_url, socket.gethostname())
+    random = np.random.default_rng(0)
+    p = random.random(60)
+    arrays = {"predictions": p, "labels": (random.random(60) < p).astype(np.int64)}
+    batch = _batch_record(n=60)
+    store.batches.put(batch, arrays, ttl=60)
+    good = _job(spec=SPEC.model_copy(update={"method": "pl", "batch": batch.id}).model_dump())
+    gone = _job(spec=SPEC.model_copy(update={"batch": "batch_gone"}).model_dump())
+    for job in (good, gone):
+        store.jobs.submit(job, timeout=60)
+    worker = spawn([sys.executable, "-m", "cli", "worker"], environment=os.environ | {"CALIBRANT_REDIS_URL": redis_url})
+    try:
+        deadline = time.monotonic() + 60
+        while not all(store.jobs.get(job.id).status in FINAL for job in (good, gone)):
+            assert time.monotonic() < deadline
+            redis.blpop("nothing", timeout=0.05)
+        assert alive(redis_url, socket.gethostname())
+    finally:
+        stop(worker, patience=20)
+    done, failed = store.jobs.get(good.id), store.jobs.get(gone.id)
+    assert done.result == {"map": good.id.replace("job_", "map_")}
+    assert store.maps.get("m").id == good.id.replace("job_", "map_")
+    assert failed.problem is not None
+    assert failed.problem.type == "/problems/unknown-batch"
+    assert not alive(redis_url, socket.gethostname())
+
+
+def test_an_unknown_job_is_told(store: Store) -> None:
+    with pytest.raises(UnknownJob):
+        store.jobs.get(new_id("job"))
+
+
+def test_no_other_function_than_a_task_can_be_run(redis: Redis) -> None:
+    queue = fits_queue(redis)
+    job = queue.enqueue_call("os.system", args=["true"])
+    with pytest.raises(PermissionError):
+        job.perform()
+
+
+def test_a_tenant_sees_nothing_of_another(redis: Redis, store: Store) -> None:
+    stored = store.maps.put(_draft())
+    other = Store.of(redis, "other")
+    with pytest.raises(UnknownMap):
+        other.maps.get(stored.id)
+    with pytest.raises(UnknownMap):
+        other.maps.get("m")
+
+
+def test_a_redis_that_evicts_is_refused(redis: Redis, caplog: pytest.LogCaptureFixture) -> None:
+    check_durability(redis)
+    redis.config_set("maxmemory-policy", "allkeys-lru")
+    try:
+        with pytest.raises(UnsuitableStore):
+            check_durability(redis)
+    finally:
+        redis.config_set("maxmemory-policy", "noeviction")
+    redis.config_set("appendonly", "no")
+    try:
+        check_durability(redis)
+        assert "appendonly" in caplog.text
+    finally:
+        redis.config_set("appendonly", "yes")
+
+
+def test_the_embedded_store_keeps_what_it_acknowledged_when_killed(folder: Path) -> None:
+    data = folder / "killed"
+    with (folder / "killed.log").open("ab") as log:
+        with embedded_server(data, log=log) as (url, process):
+            stored = Store.of(Redis.from_url(url)).maps.put(_draft())
+            process.kill()
+            process.wait()
+        with embedded_server(data, log=log) as (url, _):
+            assert Store.of(Redis.from_url(url)).maps.get("m") == stored
+    assert data.stat().st_mode & 0o777 == 0o700
+
+
+def test_a_data_folder_serves_one_at_a_time(folder: Path) -> None:
+    with locked(folder / "once"), pytest.raises(EmbeddedStoreFailed), locked(folder / "once"):
+        pass
+
+
+def test_urls_are_logged_without_their_password() -> None:
+    assert safe_url("redis://user:secret@host:6379/0") == "redis://host:6379/0"
+    assert safe_url("unix:///run/redis.sock?password=secret") == "unix:///run/redis.sock"

@@ -1,0 +1,71 @@
+"""The tasks: what a job does. Each takes ids, reads its data from the store and writes its result there."""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+
+from rq import get_current_job
+
+from calibrant.errors import CalibrationError
+from calibrant.methods import FitContext, fit_batch, read_method
+from schemas.maps import FitSpec
+from schemas.problems import Problem, ProblemError
+from storage.errors import StorageError
+from storage.jobs import JobStore
+from storage.rows import read_stored_batch
+from storage.store import Store, map_record
+from workers.progress import Throttled
+
+log = logging.getLogger(__name__)
+
+#: The device of this worker's fits: cpu, cuda, or auto for cuda where there is one.
+DEVICE_VARIABLE = "CALIBRANT_DEVICE"
+
+
+def fit(tenant: str, job_id: str) -> None:
+    """Fit the map that a job asks for; storing it and finishing the job is one transaction.
+
+    A wrong request ends the job with its problem. Whatever else is raised goes to RQ, which runs
+    the job again: the map's id comes from the job's, so that two runs make one map.
+    """
+    current = get_current_job()
+    if current is None:
+        raise RuntimeError("tasks run inside RQ workers")
+    store = Store.of(current.connection, tenant)
+    began = time.monotonic()
+    try:
+        _fit(store, job_id)
+    except CalibrationError as error:
+        offences = [ProblemError(pointer=o.pointer, detail=o.detail) for o in error.offences]
+        _refuse(store.jobs, job_id, error.code, error.detail, offences)
+    except StorageError as error:
+        _refuse(store.jobs, job_id, error.code, error.detail, [])
+    log.info("job %s ended after %.3f s", job_id, time.monotonic() - began)
+
+
+def _fit(store: Store, job_id: str) -> None:
+    spec = FitSpec.model_validate(store.jobs.start(job_id).spec)
+    batch = read_stored_batch(store.batches, spec.batch)
+    method = read_method(spec.method)
+    context = FitContext(spec.seed, _device(), Throttled(store.jobs, job_id))
+    fitted = fit_batch(method, batch, method.read_options(spec.options), reduction=spec.reduction, context=context)
+    draft = map_record(job_id.replace("job_", "map_", 1), spec, fitted, n=len(batch))
+    done = store.jobs.succeeded(job_id, {"map": draft.id})
+    store.maps.put(draft, finished=done)
+
+
+def _refuse(jobs: JobStore, job_id: str, code: str, detail: str, errors: list[ProblemError]) -> None:
+    title = code.replace("-", " ").capitalize()
+    jobs.fail(job_id, Problem(type=f"/problems/{code}", title=title, status=422, detail=detail, errors=errors))
+    log.info("job %s refused: %s", job_id, code)
+
+
+def _device() -> str:
+    device = os.environ.get(DEVICE_VARIABLE, "cpu")
+    if device != "auto":
+        return device
+    import torch  # the workers' own: asked only after the fork
+
+    return "cuda" if torch.cuda.is_available() else "cpu"
