@@ -1,0 +1,1 @@
+"""Committed measurements: each writes the page in docs/ that shows its figures."""

@@ -1,0 +1,28 @@
+"""Timing: medians of repeated runs, taken in turns so that every contender meets the same machine."""
+
+from __future__ import annotations
+
+import os
+import platform
+import statistics
+import time
+from collections.abc import Callable, Mapping
+
+
+def medians(contenders: Mapping[str, Callable[[], object]], *, rounds: int = 9) -> dict[str, float]:
+    """Median seconds of each contender over ``rounds`` rounds, after one unmeasured run of each."""
+    seconds: dict[str, list[float]] = {name: [] for name in contenders}
+    for run in contenders.values():
+        run()
+    for _ in range(rounds):
+        for name, run in contenders.items():
+            began = time.perf_counter()
+            run()
+            seconds[name].append(time.perf_counter() - began)
+    return {name: statistics.median(taken) for name, taken in seconds.items()}
+
+
+def machine() -> str:
+    """The machine, in a few words."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return f"Python {platform.python_version()}, {platform.system()} {platform.machine()}, {cores} cores"
