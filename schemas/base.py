@@ -4,12 +4,19 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-#: The pattern of a map's name. Ids begin with ``map_`` and names do not.
-NAME_PATTERN = r"^(?!map_)[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"
+#: Ids of maps begin so, and names do not.
+ID_PREFIX = "map_"
 
-Name = Annotated[str, Field(pattern=NAME_PATTERN)]
+
+def _no_id(name: str) -> str:
+    if name.startswith(ID_PREFIX):
+        raise ValueError(f"must not begin with {ID_PREFIX}")
+    return name
+
+
+Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"), AfterValidator(_no_id)]
 Reference = Annotated[str, Field(min_length=1, max_length=80)]
 #: One less than 2^32 - 1, so that a definition that draws from seed + 1 still fits the generator.
 Seed = Annotated[int, Field(ge=0, le=2**32 - 2)]
@@ -18,4 +25,4 @@ Seed = Annotated[int, Field(ge=0, le=2**32 - 2)]
 class Document(BaseModel):
     """Base of the contract's models."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True, regex_engine="python-re")
+    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)

@@ -7,6 +7,7 @@ from typing import cast
 from redis import Redis
 from redis.client import Pipeline
 
+from schemas.base import ID_PREFIX
 from schemas.jobs import JobRecord
 from schemas.maps import MapRecord
 from storage.clock import seconds
@@ -53,7 +54,7 @@ class MapStore:
 
     def get(self, ref: str) -> MapRecord:
         """The map of an id, a name (its newest version) or ``name:version``; raises ``UnknownMap``."""
-        map_id = ref if ref.startswith("map_") else self._id_of(ref)
+        map_id = ref if ref.startswith(ID_PREFIX) else self._id_of(ref)
         data = None if map_id is None else self._redis.get(self._keys.map(map_id))
         if data is None:
             raise UnknownMap("there is no such map", "/map")

@@ -14,6 +14,8 @@ from calibrant.measures.cumulative import ks_error, ks_p_value
 from calibrant.measures.intervals import Resampling, binned_interval, ks_interval
 from calibrant.reductions import Event
 
+#: Intervals that would draw more numbers than this are not given.
+MAX_DRAWS = 10_000_000
 #: More equal-width or equal-mass bins than this are refused.
 MAX_BINS = 100_000
 
@@ -85,8 +87,13 @@ class MeasureRequest:
 def _binned(bins: Bins, norm: int, resampling: Resampling | None, definition: dict[str, Any]) -> MeasureResult:
     order: Norm = 1 if norm == 1 else 2
     plain, debiased = expected_calibration_error(bins, order)
-    interval = None if resampling is None else binned_interval(bins, order, resampling)
-    return MeasureResult(plain, debiased, interval, definition={**definition, "bins_used": len(bins)})
+    definition = {**definition, "bins_used": len(bins)}
+    if resampling is None:
+        return MeasureResult(plain, debiased, definition=definition)
+    if resampling.resamples * len(bins) > MAX_DRAWS:
+        problem = f"no interval: resamples x bins would pass {MAX_DRAWS}; ask for fewer of either"
+        return MeasureResult(plain, debiased, definition=definition, problem=problem)
+    return MeasureResult(plain, debiased, binned_interval(bins, order, resampling), definition=definition)
 
 
 def _ece(event: Event, resampling: Resampling | None, *, binning: str, n_bins: int, norm: int) -> MeasureResult:

@@ -168,6 +168,7 @@ GOOD: dict[str, Any] = {"predictions": [0.1, 0.9], "labels": [0, 1]}
         ("/maps", GOOD | {"method": "pl", "options": {"folds": 0}}, (422, "invalid-option", "/options/folds")),
         ("/maps", GOOD | {"method": "pl", "options": {"x": 0}}, (422, "invalid-option", "/options")),
         ("/maps", GOOD | {"method": "platt", "name": "map_x"}, (422, "invalid-field", "/name")),
+        ("/maps", GOOD | {"method": "platt", "name": "a\n"}, (422, "invalid-field", "/name")),
         ("/maps", GOOD | {"method": "platt", "name": "a b"}, (422, "invalid-field", "/name")),
         ("/maps", GOOD | {"method": "platt", "seed": -1}, (422, "invalid-field", "/seed")),
         ("/maps", {"method": "platt", "predictions": [0.1, 0.2], "labels": [1, 1]}, (422, "one-class", "/labels")),

@@ -40,6 +40,15 @@ def test_constant_right_answers_have_an_interval_of_zero_width() -> None:
         assert request.compute(event, Resampling(0.95, 100, 0)).interval == (0.0, 0.0)
 
 
+def test_an_interval_that_would_draw_too_much_is_left_out_and_told() -> None:
+    p = np.linspace(0, 1, 20_000)
+    (request,) = read_requests([{"name": "ece", "n_bins": 20_000}])
+    answer = request.compute(Event(p, (p > 0.5).astype(np.int8)), Resampling(0.95, 1000, 0))
+    assert answer.value is not None
+    assert answer.interval is None
+    assert "bins" in (answer.problem or "")
+
+
 @pytest.mark.parametrize(
     ("interval", "resamples", "seed"),
     [(0.0, 1000, 0), (1.0, 1000, 0), (True, 1000, 0), ("0.9", 1000, 0), (0.9, 10, 0), (0.9, 1000, -1), (0.9, 1e3, 0)],
