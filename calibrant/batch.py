@@ -86,7 +86,7 @@ def read_batch(
     return Batch(
         read,
         read_labels(labels, len(read), 2 if read.n_classes is None else read.n_classes),
-        None if weights is None else read_weights(weights, len(read)),
+        None if weights is None else read_weights(weights, len(read), kind),
         kind,
     )
 
@@ -156,8 +156,11 @@ def read_labels(labels: Any, n: int, n_classes: int) -> Integers:
     return raw.astype(np.int64, copy=False)
 
 
-def read_weights(weights: Any, n: int) -> Floats:
-    """Check finite weights of at least 0 that are not all 0, as many as ``n``."""
+def read_weights(weights: Any, n: int, kind: WeightsKind = "frequency") -> Floats:
+    """Check finite weights of at least 0 that are not all 0, as many as ``n``.
+
+    Importance weights are divided by the largest: nothing else matters of them, and squares stay numbers.
+    """
     values = read_numbers(weights, "/weights")
     _check_length(values, n, "/weights")
     if not np.all(np.isfinite(values)):
@@ -167,7 +170,7 @@ def read_weights(weights: Any, n: int) -> Floats:
     total = float(values.sum())
     if total == 0.0 or not np.isfinite(total * total):
         raise InvalidWeight.at("/weights", "must have a sum that is positive and not too large to square")
-    return values
+    return values / values.max() if kind == "importance" else values
 
 
 def read_numbers(values: Any, pointer: str) -> Floats:

@@ -18,6 +18,10 @@ Outcomes = npt.NDArray[np.int8]
 WeightsKind = Literal["frequency", "importance"]
 
 
+#: Doubles count by ones below this.
+_LARGEST_COUNT = 2.0**53
+
+
 @dataclass(frozen=True)
 class SortedRows:
     """Rows in ascending order of (prediction, outcome).
@@ -39,13 +43,17 @@ def sort_rows(p: Floats, y: Outcomes, w: Floats | None = None) -> SortedRows:
 
     Doubles in [0, 1] keep their order when their bits are read as integers, and their two top
     bits are 0. Without weights the outcome therefore fits below the prediction in one 64-bit
-    key, which sorts faster than an index does.
+    key, which sorts faster than an index does. Rows of weight 0 vanish: they can neither make a
+    cell, nor move a bin's border, nor fill a fold.
     """
     p = p + 0.0  # -0.0 has its sign bit set and would sort last
     if w is None:
         keys = (p.view(np.uint64) << np.uint64(1)) | y.view(np.uint8)
         keys.sort()
         return SortedRows((keys >> np.uint64(1)).view(np.float64), (keys & np.uint64(1)).astype(np.int8), None)
+    if not w.all():
+        kept = w > 0
+        p, y, w = p[kept], y[kept], w[kept]
     order = np.lexsort((w, y, p))
     return SortedRows(p[order], y[order], w[order])
 
@@ -101,18 +109,13 @@ class Cells:
     @cached_property
     def counts_rows(self) -> bool:
         """Whether the weights are whole numbers of rows, so that bins can be cut by rows."""
-        return self.kind == "frequency" and (self.w is self.rows or bool(np.all(self.w == np.floor(self.w))))
+        whole = self.w is self.rows or bool(np.all(self.w == np.floor(self.w)))
+        return self.kind == "frequency" and whole and self.mass < _LARGEST_COUNT
 
 
 def cells_of(rows: SortedRows, kind: WeightsKind = "frequency") -> Cells:
-    """Merge the ties of sorted rows into cells. O(n).
-
-    Rows of weight 0 vanish: they can neither make a cell nor move a bin's border.
-    """
+    """Merge the ties of sorted rows into cells. O(n)."""
     p, y, w = rows.p, rows.y, rows.w
-    if w is not None and not w.all():
-        kept = w > 0
-        p, y, w = p[kept], y[kept], w[kept]
     y64 = y.astype(np.float64)
     starts = np.concatenate(([0], np.flatnonzero(p[1:] != p[:-1]) + 1))
     tied = len(starts) < len(p)

@@ -10,11 +10,14 @@ import numpy as np
 import numpy.typing as npt
 
 from calibrant.batch import Batch, Predictions, Scale, read_batch
-from calibrant.errors import LengthMismatch, NotANumber, Offence, WrongShape
+from calibrant.errors import InvalidOption, LengthMismatch, WrongShape
 from calibrant.maps.calibration_map import CalibrationMap
 from calibrant.measures.catalogue import MeasureRequest, MeasureResult, read_requests
 from calibrant.measures.intervals import Resampling
 from calibrant.reductions import Event, reduce, resolve
+
+#: At most so many groups, with names of at most so many characters.
+MAX_GROUPS, MAX_NAME = 1000, 256
 
 
 @dataclass(frozen=True)
@@ -80,21 +83,33 @@ class Evaluation:
         return {request.key: request.compute(event, self.resampling) for request in self.measures}
 
     def _by_group(self, event: Event, calibrated: Event | None, groups: Sequence[str]) -> dict[str, GroupReport]:
-        if isinstance(groups, str) or not all(isinstance(name, str) for name in groups):
-            bad = next((i for i, name in enumerate(groups) if not isinstance(name, str)), 0)
-            raise NotANumber("groups must be names", (Offence(f"/groups/{bad}", "must be a string"),))
-        if len(groups) != len(event):
-            raise LengthMismatch.at("/groups", f"has {len(groups)} rows where /predictions has {len(event)}")
-        names, member = np.unique(np.asarray(groups, dtype=np.str_), return_inverse=True)
         reports = {}
-        for i, name in enumerate(names.tolist()):
-            chosen = member == i
+        for name, chosen in _members(groups, len(event)).items():
             after = None if calibrated is None else self._answers(_rows(calibrated, chosen))
-            reports[name] = GroupReport(int(chosen.sum()), self._answers(_rows(event, chosen)), after)
+            reports[name] = GroupReport(len(chosen), self._answers(_rows(event, chosen)), after)
         return reports
 
 
-def _rows(event: Event, chosen: npt.NDArray[np.bool_]) -> Event:
+def _members(groups: Sequence[str], n: int) -> dict[str, npt.NDArray[np.int64]]:
+    """The rows of each group, by name. O(n log n)."""
+    if isinstance(groups, str) or not isinstance(groups, Sequence | np.ndarray):
+        raise WrongShape.at("/groups", "must be an array of names")
+    if len(groups) != n:
+        raise LengthMismatch.at("/groups", f"has {len(groups)} rows where /predictions has {n}")
+    number: dict[str, int] = {}
+    member = np.empty(n, dtype=np.int64)
+    for i, name in enumerate(groups):
+        if not isinstance(name, str) or len(name) > MAX_NAME:
+            raise InvalidOption.at(f"/groups/{i}", f"must be a string of at most {MAX_NAME} characters")
+        member[i] = number.setdefault(str(name), len(number))
+    if len(number) > MAX_GROUPS:
+        raise InvalidOption.at("/groups", f"must name at most {MAX_GROUPS} groups")
+    order = np.argsort(member, kind="stable")
+    parts = np.split(order, np.flatnonzero(np.diff(member[order])) + 1)
+    return dict(sorted(zip(number, parts, strict=True)))
+
+
+def _rows(event: Event, chosen: npt.NDArray[np.int64]) -> Event:
     return Event(event.p[chosen], event.y[chosen], None if event.w is None else event.w[chosen], event.kind)
 
 

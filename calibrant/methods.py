@@ -98,7 +98,8 @@ def _isotonic(event: Event, options: NoOptions, context: FitContext) -> Fitted:
 
 
 def _check_piecewise(event: Event, options: PiecewiseOptions) -> None:
-    check_rows(len(event), int(np.count_nonzero(event.y)), options)
+    counted = event.y if event.w is None else event.y[event.w > 0]
+    check_rows(len(counted), int(np.count_nonzero(counted)), options)
 
 
 def _piecewise(family: Literal["pl", "pl3"]) -> Callable[[Event, PiecewiseOptions, FitContext], Fitted]:

@@ -48,6 +48,8 @@ def resolve(reduction: str | None, n_classes: int | None) -> str:
     """
     if reduction is None:
         return "binary" if n_classes is None else "confidence"
+    if not isinstance(reduction, str):
+        raise UnknownReduction.at("/reduction", "must be a name")
     asked = _CLASS.match(reduction)
     if not asked and reduction not in ("binary", "confidence"):
         raise UnknownReduction.at("/reduction", "must be binary, confidence or class:k")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 import time
 from collections.abc import Iterator
@@ -92,7 +93,10 @@ def _run(steps: Steps, data: Path, log_path: Path) -> list[Row]:
         with steps("train the classifiers"):
             trained = classifiers()
         began = time.perf_counter()
-        with stack(host="127.0.0.1", port=0, data=data, log=log) as running, Calibrant(running.url) as client:
+        with (
+            stack(host="127.0.0.1", port=0, data=data, log=log, inherited=_plain()) as running,
+            Calibrant(running.url) as client,
+        ):
             steps.under_way = "start the service"
             client.ready()
             steps.seconds.append(("start the service", time.perf_counter() - began))
@@ -127,6 +131,11 @@ def _one(steps: Steps, client: Calibrant, classifier: Classifier) -> list[Row]:
             raise ValueError("the service answered no measures after the map")
         rows.append(Row(classifier.title, method, report.measures, report.after.measures))
     return rows
+
+
+def _plain() -> dict[str, str]:
+    """The environment without settings for another service: the demo shows the defaults."""
+    return {name: value for name, value in os.environ.items() if not name.startswith("CALIBRANT_")}
 
 
 class _Watch:

@@ -7,7 +7,7 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
@@ -57,10 +57,12 @@ def stack(
     keys: Path | None = None,
     device: str = "cpu",
     level: str = "info",
+    inherited: Mapping[str, str] | None = None,
 ) -> Iterator[Stack]:
     """Start everything; on the way out stop it in the order API, worker, store, and wait for each.
 
-    The URL of the store travels in the environment, not on the command lines that all can read.
+    The children see the environment ``inherited``, by default this process's. The URL of the store
+    travels in it, not on the command lines that all can read.
     """
     with contextlib.ExitStack() as started:
         listener = started.enter_context(contextlib.closing(_listen(host, port)))
@@ -69,7 +71,7 @@ def stack(
             data.mkdir(mode=0o700, parents=True, exist_ok=True)
             store_log = started.enter_context((data / "redis.log").open("ab"))
             redis_url, store = started.enter_context(embedded_server(data, log=store_log))
-        environment = os.environ | {
+        environment = dict(os.environ if inherited is None else inherited) | {
             "CALIBRANT_REDIS_URL": redis_url,
             "CALIBRANT_DEVICE": device,
             "CALIBRANT_LOG_LEVEL": level,
@@ -85,7 +87,8 @@ def stack(
 
 
 def _command(*arguments: str) -> list[str]:
-    return [sys.executable, "-m", "cli", *arguments]
+    # -P: a folder that happens to hold a cli.py or a storage.py must not stand in for the packages.
+    return [sys.executable, "-P", "-m", "cli", *arguments]
 
 
 def _worker(environment: dict[str, str], log: IO[bytes] | None) -> subprocess.Popen[bytes]:

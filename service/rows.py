@@ -73,7 +73,8 @@ def store_arrays(store: Store, arrays: Arrays, options: BatchOptions, settings: 
     read = read_predictions(arrays["predictions"], scale=options.scale)
     kept = {"predictions": np.asarray(arrays["predictions"])}
     if "labels" in arrays:
-        kept["labels"] = read_labels(arrays["labels"], len(read), 2 if read.n_classes is None else read.n_classes)
+        read_labels(arrays["labels"], len(read), 2 if read.n_classes is None else read.n_classes)
+        kept["labels"] = np.asarray(arrays["labels"])
     if "weights" in arrays:
         kept["weights"] = read_weights(arrays["weights"], len(read))
     if _groups(arrays, len(read)) is not None:

@@ -8,7 +8,7 @@ from redis import Redis
 from redis.client import Pipeline
 
 from schemas.base import ID_PREFIX
-from schemas.jobs import JobRecord
+from schemas.jobs import FINAL, JobRecord
 from schemas.maps import MapRecord
 from storage.clock import seconds
 from storage.errors import UnknownMap
@@ -33,6 +33,7 @@ class MapStore:
 
         def write(pipe: Pipeline) -> MapRecord:
             stored = pipe.get(key)
+            settled = finished is not None and _is_final(pipe.get(keys.job(finished.id)))
             if stored is None:
                 version = None if draft.name is None else _number(pipe.hget(keys.newest_versions(), draft.name)) + 1
                 record = draft.model_copy(update={"version": version})
@@ -45,12 +46,13 @@ class MapStore:
                 if record.name is not None and record.version is not None:
                     pipe.hset(keys.newest_versions(), record.name, str(record.version))
                     pipe.hset(keys.versions(record.name), str(record.version), record.id)
-            if finished is not None:
+            if finished is not None and not settled:
                 pipe.set(keys.job(finished.id), finished.model_dump_json(), ex=finished.ttl)
             return record
 
         # Every writer of a version touches the hash of newest versions, so that two never get one number.
-        return transact(self._redis, write, key, keys.newest_versions())
+        watched = [key, keys.newest_versions()] + ([] if finished is None else [keys.job(finished.id)])
+        return transact(self._redis, write, *watched)
 
     def get(self, ref: str) -> MapRecord:
         """The map of an id, a name (its newest version) or ``name:version``; raises ``UnknownMap``."""
@@ -67,6 +69,11 @@ class MapStore:
             version = "" if newest is None else cast(bytes, newest).decode()
         map_id = self._redis.hget(self._keys.versions(name), version)
         return None if map_id is None else cast(bytes, map_id).decode()
+
+
+def _is_final(job: object) -> bool:
+    """Whether a stored job has ended; one that is forgotten has."""
+    return job is None or JobRecord.model_validate_json(cast(bytes, job)).status in FINAL
 
 
 def _number(value: object) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import time
@@ -10,9 +11,10 @@ from rq import get_current_job
 
 from calibrant.errors import CalibrationError
 from calibrant.methods import FitContext, fit_batch, read_method
+from schemas.jobs import FINAL
 from schemas.maps import FitSpec
 from schemas.problems import Problem, ProblemError
-from storage.errors import StorageError
+from storage.errors import StorageError, UnknownJob
 from storage.jobs import JobStore
 from storage.rows import read_stored_batch
 from storage.store import Store, map_record
@@ -46,7 +48,10 @@ def fit(tenant: str, job_id: str) -> None:
 
 
 def _fit(store: Store, job_id: str) -> None:
-    spec = FitSpec.model_validate(store.jobs.start(job_id).spec)
+    job = store.jobs.start(job_id)
+    if job.status in FINAL:
+        return
+    spec = FitSpec.model_validate(job.spec)
     batch = read_stored_batch(store.batches, spec.batch)
     method = read_method(spec.method)
     context = FitContext(spec.seed, _device(), Throttled(store.jobs, job_id))
@@ -58,7 +63,10 @@ def _fit(store: Store, job_id: str) -> None:
 
 def _refuse(jobs: JobStore, job_id: str, code: str, detail: str, errors: list[ProblemError]) -> None:
     title = code.replace("-", " ").capitalize()
-    jobs.fail(job_id, Problem(type=f"/problems/{code}", title=title, status=422, detail=detail, errors=errors))
+    status = 404 if code.startswith("unknown-batch") else 422
+    problem = Problem(type=f"/problems/{code}", title=title, status=status, detail=detail, errors=errors)
+    with contextlib.suppress(UnknownJob):  # the job was forgotten in the meantime: nobody is left to tell
+        jobs.fail(job_id, problem)
     log.info("job %s refused: %s", job_id, code)
 
 

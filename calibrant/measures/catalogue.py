@@ -7,6 +7,8 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
 
+import numpy as np
+
 from calibrant.binning import Bins, equal_mass, equal_width, sweep_count
 from calibrant.errors import InvalidOption, UnknownMeasure
 from calibrant.measures.binned import Norm, expected_calibration_error
@@ -15,7 +17,9 @@ from calibrant.measures.intervals import Resampling, binned_interval, ks_interva
 from calibrant.reductions import Event
 
 #: Intervals that would draw more numbers than this are not given.
-MAX_DRAWS = 10_000_000
+MAX_DRAWS = 2_000_000
+#: A report answers at most this many measures.
+MAX_MEASURES = 64
 #: More equal-width or equal-mass bins than this are refused.
 MAX_BINS = 100_000
 
@@ -86,8 +90,13 @@ class MeasureRequest:
 
 def _binned(bins: Bins, norm: int, resampling: Resampling | None, definition: dict[str, Any]) -> MeasureResult:
     order: Norm = 1 if norm == 1 else 2
-    plain, debiased = expected_calibration_error(bins, order)
     definition = {**definition, "bins_used": len(bins)}
+    few = float(bins.rows.min()) < 1.0
+    # The plain value does not ask how many rows there are; the noise of less than one row means nothing.
+    plain, debiased = expected_calibration_error(replace(bins, rows=np.ones(len(bins))) if few else bins, order)
+    if few:
+        problem = "no debiased value: a bin has less than one row by its weights; weights_kind importance fits such"
+        return MeasureResult(plain, definition=definition, problem=problem)
     if resampling is None:
         return MeasureResult(plain, debiased, definition=definition)
     if resampling.resamples * len(bins) > MAX_DRAWS:
@@ -175,6 +184,8 @@ def read_requests(measures: Sequence[str | Mapping[str, Any]] | None) -> tuple[M
         measures = PANEL
     if isinstance(measures, str | bytes) or not isinstance(measures, Sequence) or not measures:
         raise InvalidOption.at("/measures", "must be a non-empty array of names or objects")
+    if len(measures) > MAX_MEASURES:
+        raise InvalidOption.at("/measures", f"must name at most {MAX_MEASURES} measures")
     requests = tuple(_read_request(item, f"/measures/{i}") for i, item in enumerate(measures))
     seen: set[str] = set()
     for i, request in enumerate(requests):

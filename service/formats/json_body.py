@@ -11,7 +11,8 @@ import numpy.typing as npt
 import orjson
 
 from calibrant.batch import MAX_OFFENCES
-from calibrant.errors import NotANumber, Offence, WrongShape
+from calibrant.errors import InvalidOption, NotANumber, Offence, WrongShape
+from calibrant.evaluation import MAX_NAME
 from service.errors import InvalidField, MalformedJson
 from service.formats.payload import ARRAYS, Payload
 
@@ -60,6 +61,9 @@ def _names(values: Any) -> npt.NDArray[Any]:
     for i, name in enumerate(values):
         if not isinstance(name, str):
             raise NotANumber.at(f"/groups/{i}", "must be a string")
+        # An array of strings is as wide as its longest, and drops NULs at an end.
+        if len(name) > MAX_NAME or "\0" in name:
+            raise InvalidOption.at(f"/groups/{i}", f"must have at most {MAX_NAME} characters, none of them NUL")
     return np.array(values, dtype=np.str_)
 
 

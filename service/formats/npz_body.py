@@ -48,6 +48,9 @@ def _field(filename: str) -> str:
 
 def _unpack(archive: zipfile.ZipFile, member: zipfile.ZipInfo, limit: int) -> bytes:
     """Read a member, at most ``limit`` bytes of it whatever its header says."""
+    if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+        # The readers of other methods inflate a member whole before they look at any size.
+        raise MalformedNpz("the archive is compressed by another method than deflate")
     if member.file_size > limit:
         raise TooLarge("the archive unpacks to more than the limit")
     with archive.open(member) as file:
@@ -65,7 +68,10 @@ def _array(data: bytes, name: str) -> npt.NDArray[Any]:
     readers = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
     if version not in readers:
         raise MalformedNpz.at(pointer, "is a .npy of an unknown version")
-    shape, fortran, dtype = readers[version](stream, max_header_size=_MAX_HEADER)
+    try:
+        shape, fortran, dtype = readers[version](stream, max_header_size=_MAX_HEADER)
+    except Exception as error:  # the header is a Python literal, and a hostile one fails in many ways
+        raise MalformedNpz.at(pointer, "has a damaged header") from error
     allowed = "U" if name == "groups" else "fiub"
     if dtype.hasobject or dtype.kind not in allowed or dtype.names is not None:
         raise MalformedNpz.at(pointer, "must hold strings" if name == "groups" else "must hold plain numbers")
@@ -73,7 +79,16 @@ def _array(data: bytes, name: str) -> npt.NDArray[Any]:
     if any(length < 0 for length in shape) or math.prod(shape) * dtype.itemsize != len(data) - start:
         raise MalformedNpz.at(pointer, "has a shape that its bytes do not fill")
     flat = np.frombuffer(data, dtype=dtype, offset=start)
+    if dtype.kind == "U" and not _are_characters(flat, data, start):
+        raise MalformedNpz.at(pointer, "must hold Unicode text")
     array = flat.reshape(shape[::-1]).T if fortran else flat.reshape(shape)
     if name == "predictions" and dtype.kind == "b":
         raise MalformedNpz.at(pointer, "must hold plain numbers")
     return array.astype(dtype.newbyteorder("="), copy=False)
+
+
+def _are_characters(flat: npt.NDArray[Any], data: bytes, start: int) -> bool:
+    """Whether the 4-byte units of a text array are Unicode characters; numpy itself does not look."""
+    order = ">" if flat.dtype.byteorder == ">" else "<"
+    units = np.frombuffer(data, dtype=f"{order}u4", offset=start)
+    return not np.any((units > 0x10FFFF) | ((units >= 0xD800) & (units <= 0xDFFF)))

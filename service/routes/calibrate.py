@@ -47,6 +47,9 @@ def run(store: Store, payload: Payload, options: CalibrateOptions) -> Calibrated
     record = store.maps.get(options.map)
     fitted = load(record.document)
     arrays, scale, _ = find_arrays(store, payload, options)
+    for name in payload.arrays:
+        if name != "predictions":
+            raise InvalidField.at(f"/{name}", "is not a field of this request")
     if "predictions" not in arrays:
         raise InvalidField.at("/predictions", "is missing")
     if options.batch is None and options.scale is None:

@@ -190,8 +190,28 @@ def test_the_service_answers_503_while_its_store_is_away_and_recovers(folder: Pa
             serving.__exit__(None, None, None)
 
 
-def test_the_demo_does_the_main_job_and_leaves_nothing_behind() -> None:
-    demo = _run("demo")
+def test_files_of_the_folder_do_not_stand_in_for_the_packages(folder: Path) -> None:
+    for name in ("storage.py", "cli.py", "service.py"):
+        (folder / name).write_text("raise SystemExit('a file of the user was imported')\n")
+    command = Path(sys.executable).with_name("calibrant")
+    with (folder / "log").open("wb") as log:
+        process = subprocess.Popen(
+            [command, "serve", "--port", "0", "--data", "data"], cwd=folder, stdout=subprocess.PIPE, stderr=log
+        )
+        assert process.stdout is not None
+        with process.stdout:
+            found = re.search(r"http://\S+?:\d+", process.stdout.readline().decode())
+            assert found
+            assert httpx.get(f"{found[0]}/health/ready", timeout=60).status_code == 200
+            process.terminate()
+            assert process.wait(timeout=40) == 0
+
+
+def test_the_demo_does_the_main_job_and_leaves_nothing_behind(folder: Path) -> None:
+    """Settings for another service do not concern it."""
+    (folder / "keys").write_text("secret\n")
+    others = {"CALIBRANT_API_KEYS_FILE": str(folder / "keys"), "CALIBRANT_QUEUES": "x", "CALIBRANT_PORT": "1"}
+    demo = _run("demo", environment=os.environ | others)
     assert demo.returncode == 0, demo.stdout + demo.stderr
     for method in ("pl3", "pl"):
         assert f"AdaBoost, 5 or more: fit {method}" in demo.stdout

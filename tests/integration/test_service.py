@@ -153,6 +153,9 @@ GOOD: dict[str, Any] = {"predictions": [0.1, 0.9], "labels": [0, 1]}
         ("/evaluate", GOOD | {"weights": [1, -1]}, (422, "invalid-weight", "/weights/1")),
         ("/evaluate", GOOD | {"groups": ["a", 1]}, (422, "not-a-number", "/groups/1")),
         ("/evaluate", GOOD | {"groups": ["a"]}, (422, "length-mismatch", "/groups")),
+        ("/evaluate", GOOD | {"groups": ["a" * 300, "b"]}, (422, "invalid-option", "/groups/0")),
+        ("/evaluate", GOOD | {"groups": ["a", "a\0"]}, (422, "invalid-option", "/groups/1")),
+        ("/evaluate", GOOD | {"measures": ["ks"] * 65}, (422, "invalid-option", "/measures")),
         ("/evaluate", GOOD | {"measures": ["x"]}, (422, "unknown-measure", "/measures/0")),
         ("/evaluate", GOOD | {"measures": "ece"}, (422, "invalid-field", "/measures")),
         ("/evaluate", GOOD | {"reduction": "x"}, (422, "unknown-reduction", "/reduction")),
@@ -185,6 +188,11 @@ GOOD: dict[str, Any] = {"predictions": [0.1, 0.9], "labels": [0, 1]}
         ("/maps", {"method": "pl", "predictions": [0.1] * 20, "labels": [1] * 20}, (422, "one-class", "/labels")),
         ("/calibrate", {"map": "nothing", "predictions": [0.1]}, (404, "unknown-map", "/map")),
         ("/calibrate", {"predictions": [0.1]}, (422, "invalid-field", "/map")),
+        (
+            "/maps",
+            {"method": "pl", "predictions": [0.1, 0.9] * 10, "labels": [0, 1] * 10, "weights": [1, 0] * 10},
+            (422, "one-class", "/labels"),
+        ),
         ("/batches", {"labels": [1]}, (422, "invalid-field", "/predictions")),
     ],
 )
@@ -222,6 +230,22 @@ def _objects() -> bytes:
     return out.getvalue()
 
 
+def _zipped(data: bytes, method: int = zipfile.ZIP_DEFLATED) -> bytes:
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", method) as archive:
+        archive.writestr("predictions.npy", data)
+    return out.getvalue()
+
+
+def _npy_with_header(header: str) -> bytes:
+    text = header.encode().ljust(118) + b"\n"
+    return _zipped(b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text)
+
+
+def _groups_of(unit: int) -> bytes:
+    return _npz(predictions=[0.1, 0.9], labels=[0, 1], groups=np.full(2, unit, "<u4").view("<U1"))
+
+
 def _truncated() -> bytes:
     return _npz(predictions=P, labels=Y)[:-200]
 
@@ -240,6 +264,13 @@ def _corrupted() -> bytes:
         (_objects, (400, "malformed-npz")),
         (_truncated, (400, "malformed-npz")),
         (_corrupted, (400, "malformed-npz")),
+        (lambda: _zipped(bytes(1000), zipfile.ZIP_BZIP2), (400, "malformed-npz")),
+        (lambda: _zipped(bytes(1000), zipfile.ZIP_LZMA), (400, "malformed-npz")),
+        (lambda: _npy_with_header("{[]: 1}"), (400, "malformed-npz")),
+        (lambda: _npy_with_header("{'descr': ',f8', 'fortran_order': False, 'shape': (0,)}"), (400, "malformed-npz")),
+        (lambda: _npy_with_header("(" * 100), (400, "malformed-npz")),
+        (lambda: _groups_of(0xD800), (400, "malformed-npz")),
+        (lambda: _groups_of(0x7FFFFFFF), (400, "malformed-npz")),
         (lambda: b"PK", (400, "malformed-npz")),
         (lambda: b"", (400, "malformed-npz")),
         (lambda: _npz(predictions=P, labels=Y, extra=P), (400, "malformed-npz")),

@@ -136,6 +136,15 @@ def test_a_final_job_does_not_change_any_more(store: Store) -> None:
     assert store.jobs.report(job.id, Progress(done=2, total=2)).progress.done == 1
 
 
+def test_a_job_that_was_told_as_failed_stays_failed_though_its_map_comes(store: Store) -> None:
+    job = _job()
+    store.jobs.submit(job, timeout=60)
+    done = store.jobs.succeeded(job.id, {"map": "map_late"})
+    store.jobs.fail(job.id, Problem(type="/problems/x", title="x", status=500, detail="x"))
+    store.maps.put(_draft("map_late"), finished=done)
+    assert store.jobs.get(job.id).status == "failed"
+
+
 def test_a_job_whose_worker_was_lost_is_told_as_failed(store: Store, redis: Redis) -> None:
     job = _job()
     store.jobs.submit(job, timeout=60)

@@ -6,7 +6,11 @@ import numpy as np
 import pytest
 
 import calibrant
+from calibrant.batch import read_batch
 from calibrant.errors import CalibrationError
+from calibrant.evaluation import Evaluation
+from calibrant.measures.catalogue import read_requests
+from calibrant.measures.intervals import Resampling
 
 
 @pytest.fixture(scope="module")
@@ -79,7 +83,29 @@ def test_groups_are_told_beside_the_whole(batch: tuple[Any, Any]) -> None:
     assert report.groups["even"].measures == calibrant.evaluate(p[::2], y[::2]).measures
 
 
-@pytest.mark.parametrize("groups", [["a"], "ab", [1, 2]])
+@pytest.mark.parametrize("weight", [1e-320, 1e-200, 1e-8, 1.0, 1e17, 1e150])
+@pytest.mark.parametrize("kind", ["frequency", "importance"])
+def test_weights_of_any_size_give_finite_answers(batch: tuple[Any, Any], weight: float, kind: Any) -> None:
+    p, y = batch
+    asked = Evaluation(read_requests(None), resampling=Resampling(0.9, 100, 0))
+    measures = asked.run(read_batch(p, y, np.full(len(p), weight), kind=kind)).measures
+    plain = calibrant.evaluate(p, y).measures
+    for key, answer in measures.items():
+        # A denormal weight such as 1e-320 has three or four digits left.
+        assert answer.value == pytest.approx(plain[key].value, rel=1e-4 if weight < 1e-300 else 1e-9)
+        assert answer.debiased is None or -1 <= answer.debiased <= 1
+        assert answer.debiased is not None or key == "ks" or answer.problem
+
+
+def test_a_thousand_groups_are_the_most(batch: tuple[Any, Any]) -> None:
+    p, y = batch
+    report = calibrant.evaluate(p[:1000], y[:1000], groups=[str(i) for i in range(1000)])
+    assert len(report.groups or {}) == 1000
+    with pytest.raises(CalibrationError):
+        calibrant.evaluate(p[:1001], y[:1001], groups=[str(i) for i in range(1001)])
+
+
+@pytest.mark.parametrize("groups", [["a"], "ab", [1, 2], 5])
 def test_bad_groups_are_refused(groups: Any) -> None:
     with pytest.raises(CalibrationError) as caught:
         calibrant.evaluate([0.1, 0.9], [0, 1], groups=groups)
