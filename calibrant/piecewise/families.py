@@ -78,32 +78,27 @@ def _log_loss_of_probabilities(c: Tensor, w: Tensor, wy: Tensor) -> Terms:
 
 
 def heights_of(family: Family, raw: Tensor, *, monotone: bool) -> tuple[Tensor, Tensor]:
-    """Heights ``(M, B+1)`` of raw parameters, and their Jacobian ``(M, B+1, B+1)``.
+    """Heights ``(M, B+1)`` of raw parameters, and the derivative of each in its own logit, ``(M, B+1)``.
 
     Raw heights are those of PL3, and the logits of PL's. Monotone curves have the first one and
-    then the logarithms of the increments.
+    then the increments, which the solver keeps from falling below 0.
     """
-    size = raw.shape[1]
-    if monotone:
-        steps = torch.exp(raw[:, 1:].clamp(max=8.0))
-        values = torch.cumsum(torch.cat([raw[:, :1], steps], dim=1), dim=1)
-        scale = torch.cat([torch.ones_like(raw[:, :1]), steps], dim=1)
-        jacobian = torch.tril(torch.ones(size, size, dtype=raw.dtype, device=raw.device)) * scale[:, None, :]
-    else:
-        values = raw
-        jacobian = torch.eye(size, dtype=raw.dtype, device=raw.device).expand(len(raw), size, size)
+    values = torch.cumsum(raw, dim=1) if monotone else raw
     if family == "pl3":
-        return values, jacobian
+        return values, torch.ones_like(values)
     heights = torch.sigmoid(values.clamp(-HEIGHT_BOUND, HEIGHT_BOUND))
-    return heights, jacobian * (heights * (1.0 - heights))[:, :, None]
+    return heights, heights * (1.0 - heights)
 
 
 def raw_heights(values: Tensor, *, monotone: bool) -> Tensor:
-    """The raw parameters of heights on the logit scale, ``(M, B+1)``; the inverse of ``heights_of``."""
+    """The raw parameters of heights on the logit scale, ``(M, B+1)``; the inverse of ``heights_of``.
+
+    Of heights that fall somewhere, those of their running maximum.
+    """
     if not monotone:
         return values
-    steps = torch.diff(values, dim=1).clamp(min=1e-3)
-    return torch.cat([values[:, :1], torch.log(steps)], dim=1)
+    rising = torch.cummax(values, dim=1).values
+    return torch.cat([rising[:, :1], torch.diff(rising, dim=1)], dim=1)
 
 
 def knots_of(widths: Tensor, low: float, high: float, valid: Tensor) -> tuple[Tensor, Tensor]:

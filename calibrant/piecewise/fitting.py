@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,35 +12,63 @@ import torch
 from torch import Tensor
 
 from calibrant.cells import Floats, SortedRows
-from calibrant.errors import NotConverged
 from calibrant.maps.piecewise_linear import LogitPiecewiseLinear, PiecewiseLinear, Polyline
 from calibrant.piecewise.families import LOSS_CLIP, Family, abscissa, ends, heights_of, knots_of, probability
 from calibrant.piecewise.folds import FoldCells, fold_cells
 from calibrant.piecewise.options import Loss, PiecewiseOptions, check_rows
+from calibrant.piecewise.search import SMALL, Search
 from calibrant.piecewise.selection import choose
-from calibrant.piecewise.solver import Data, curve_values, solve
-from calibrant.piecewise.starts import STARTS, starting_models
+from calibrant.piecewise.solver import Data, curve_values
+from calibrant.piecewise.starts import starting_models
 
 Progress = Callable[[int, int, str], None]
-_Told = Callable[[str], Callable[[int, int], None] | None]
 
-#: Cells on which all starts are tried, and the steps they get there.
-COARSE_CELLS, COARSE_STEPS = 192, 12
-#: Steps of the best start on all cells, and the gain in nats below which a fit has converged.
-FINE_STEPS, TOLERANCE = 30, 1e-8
-
-#: Models of up to this many pieces make one batch, larger ones another.
-SMALL = 8
+#: Cells on which the starts take their first steps.
+COARSE_CELLS = 192
+#: A fit has converged when a step gains less than this in the loss of all rows together.
+TOLERANCE = 1e-2
+#: Heights of PL3 in a document keep within this.
+MAX_LOGIT = 800.0
 
 
 @dataclass(frozen=True)
-class _Fits:
-    """The best fit of each line for one number of pieces: ``knots`` and ``heights (lines, B+1)``."""
+class CrossFit:
+    """Curves of every number of pieces outside every fold, ``knots`` and ``heights (lines, B+1)`` of each.
 
-    knots: Tensor
-    heights: Tensor
+    ``seen`` are the first and last cells on the curves' scale: what lies beyond, no row has determined.
+    """
+
+    family: Family
+    counts: tuple[int, ...]
+    seen: tuple[float, float]
+    knots: tuple[Tensor, ...]
+    heights: tuple[Tensor, ...]
     converged: int
-    steps: int
+
+    def held_out(self, cells: FoldCells, loss: Loss) -> Floats:
+        """Mean loss of each curve on the rows of the fold it was not shown, ``(counts, folds)``."""
+        device = self.knots[0].device
+        x, w, wy = (
+            torch.as_tensor(part, device=device) for part in (abscissa(self.family, cells.p), cells.w, cells.wy)
+        )
+        return np.array(
+            [
+                held_out_loss(loss, probability(self.family, curve_values(x, knots, heights)), w, wy).tolist()
+                for knots, heights in zip(self.knots, self.heights, strict=True)
+            ]
+        )
+
+    def curves(self, candidate: int) -> tuple[Polyline, ...]:
+        """The curves of one number of pieces, without padding and without knots that have run together."""
+        pieces = self.counts[candidate]
+        curves = []
+        both = (self.knots[candidate].cpu().numpy(), self.heights[candidate].cpu().numpy())
+        for knots, heights in zip(*both, strict=True):
+            x = np.append(knots[:pieces], ends(self.family)[1])
+            kept = np.append(np.diff(x) > 0, True)
+            curve = Polyline(x[kept], heights[: pieces + 1][kept])
+            curves.append(guarded(curve, *self.seen) if self.family == "pl3" else curve)
+        return tuple(curves)
 
 
 def fit_piecewise(
@@ -57,48 +85,114 @@ def fit_piecewise(
     The procedure is that of Kangsepp, Valk & Kull (2022), sections 4 and C.2: each candidate number
     of pieces is fitted outside each fold, scored on the fold, the smallest within 0.1 % of the best
     score is chosen, and the curves of its folds are averaged. The fits are Levenberg-Marquardt's
-    from several starts where the paper trains neural networks.
+    where the paper trains neural networks.
 
     ``rows`` as ``calibrant.cells.sort_rows`` gives them; weights count as frequencies. Raises
     ``TooFewRows``, ``OneClass`` and ``NotConverged``. ``progress`` is called with (done, total,
     stage) between steps, and what it raises ends the fit. O(n) and then O(candidates x folds x
-    cells) a step; the same ``seed`` gives the same curve on one machine.
+    cells) a step, with ``starts="several"`` for every number of pieces up to the largest; the same
+    ``seed`` gives the same curve on one machine.
     """
     check_rows(len(rows), int(np.count_nonzero(rows.y)), options)
-    with _one_thread():
-        return _fit(family, rows, options, _Engine(family, options, seed, device, progress))
-
-
-def _fit(
-    family: Family, rows: SortedRows, options: PiecewiseOptions, engine: _Engine
-) -> tuple[PiecewiseLinear | LogitPiecewiseLinear, dict[str, Any]]:
+    cells = fold_cells(rows, options.folds, seed)
     counts = options.piece_counts(len(rows))
-    cells = fold_cells(rows, options.folds, engine.seed)
-    fits = engine.fit(cells, counts, refit=False)
-    scores = engine.scores(cells, fits)
-    chosen = choose(counts, scores)
-    pieces = counts[chosen]
+    refits = options.final == "refit"
+    with one_thread():
+        told = _Rising(progress, 2 if refits else 1)
+        fits = cross_fit(family, cells, counts, options, device=device, told=told)
+        scores = fits.held_out(cells, options.select).mean(axis=1)
+        chosen = choose(counts, scores)
+        curves = fits.curves(chosen)
+        if refits:
+            told.begin(1)
+            curves = cross_fit(
+                family, cells, counts[chosen : chosen + 1], options, device=device, told=told, all_rows=True
+            ).curves(0)
     diagnostics = {
         "candidates": list(counts),
         "scores": scores.tolist(),
-        "pieces": pieces,
+        "pieces": counts[chosen],
         "folds": options.folds,
         "loss": options.loss,
         "select": options.select,
         "final": options.final,
         "monotone": options.monotone,
+        "starts": options.starts,
         "cells": len(cells.p),
-        "steps": max(fit.steps for fit in fits.values()),
-        "converged": sum(fit.converged for fit in fits.values()),
+        "converged": fits.converged,
         "fits": len(counts) * options.folds,
     }
-    final = engine.fit(cells, (pieces,), refit=True)[pieces] if options.final == "refit" else fits[pieces]
-    models = _polylines(family, final, pieces)
-    return (PiecewiseLinear(models) if family == "pl" else LogitPiecewiseLinear(models)), diagnostics
+    return (PiecewiseLinear(curves) if family == "pl" else LogitPiecewiseLinear(curves)), diagnostics
+
+
+def cross_fit(
+    family: Family,
+    cells: FoldCells,
+    counts: tuple[int, ...],
+    options: PiecewiseOptions,
+    *,
+    device: str,
+    told: Progress,
+    all_rows: bool = False,
+) -> CrossFit:
+    """Fit every piece count outside every fold, or with ``all_rows`` one curve of each to all of them."""
+    wide = options.starts == "several"
+    wanted, counts = counts, tuple(range(1, max(counts) + 1)) if wide else counts
+    coarse = cells.coarse(COARSE_CELLS)
+    w, wy = coarse.training()
+    lines = slice(-1, None) if all_rows else slice(0, -1)
+    # Padding costs the cube of the pieces: small and large models make a batch each.
+    groups = [
+        group for group in (tuple(c for c in counts if c <= SMALL), tuple(c for c in counts if c > SMALL)) if group
+    ]
+    starts = [starting_models(family, coarse.p, w[lines], wy[lines], group, options, device) for group in groups]
+    search = Search(
+        _data(family, options, coarse, lines, device),
+        _data(family, options, cells, lines, device),
+        TOLERANCE / float(cells.w.sum()),
+        told,
+    )
+    found = dict(zip(counts, search.fit(starts, groups, wide=wide), strict=True))
+    fits = [found[count] for count in wanted]
+    low, high = ends(family)
+    return CrossFit(
+        family,
+        wanted,
+        (float(search.fine.x[0]), float(search.fine.x[-1])),
+        tuple(knots_of(fit.models.widths, low, high, fit.models.valid)[0] for fit in fits),
+        tuple(heights_of(family, fit.models.heights, monotone=options.monotone)[0] for fit in fits),
+        sum(int(fit.converged.sum()) for fit in fits),
+    )
+
+
+def guarded(curve: Polyline, first: float, last: float) -> Polyline:
+    """A PL3 curve that, beyond the rows at ``first`` and ``last``, neither falls nor runs away.
+
+    There its slope is held between 0 and the larger of 1 and that of its chord over the rows: a straight
+    curve stays itself. Published curves go on as their outermost pieces do, up to logits of +-36.8, even
+    where these rise towards a prediction of 0.
+    """
+    at_first, at_last = curve(np.array([first, last]))
+    steepest = max(1.0, (at_last - at_first) / (last - first)) if last > first else 1.0
+    knots, heights = curve.knots, curve.heights
+    inner = (knots > first) & (knots < last)
+    slopes = np.diff(heights) / np.diff(knots)
+    sides = []
+    for at, value, end in ((first, at_first, knots[0]), (last, at_last, knots[-1])):
+        piece = min(max(int(np.searchsorted(knots, at)) - 1, 0), len(slopes) - 1)
+        slope = float(np.clip(slopes[piece], 0.0, steepest))
+        untouched = slope == slopes[piece] and piece == (0 if end == knots[0] else len(slopes) - 1)
+        outside = [(end, value + slope * (end - at))] if at != end else []
+        sides.append(outside if untouched and outside else [*outside, (at, value)])
+    left, right = sides[0], sides[1][::-1]
+    x = np.concatenate([[k for k, _ in left], knots[inner], [k for k, _ in right]])
+    h = np.concatenate([[v for _, v in left], heights[inner], [v for _, v in right]])
+    kept = np.append(True, np.diff(x) > 0)
+    return Polyline(x[kept], np.clip(h[kept], -MAX_LOGIT, MAX_LOGIT))
 
 
 @contextmanager
-def _one_thread() -> Iterator[None]:
+def one_thread() -> Iterator[None]:
     """Keep torch to one thread, and give it back what it had.
 
     The operations are so short that a second thread saves little, and waiting for it by spinning costs
@@ -112,96 +206,30 @@ def _one_thread() -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-@dataclass(frozen=True)
-class _Engine:
-    """The parts of one fit that share family, options and device."""
+class _Rising:
+    """Progress of several parts as one: it never falls, and the last part ends it full."""
 
-    family: Family
-    options: PiecewiseOptions
-    seed: int
-    device: str
-    progress: Progress | None
+    _UNITS = 1000
 
-    def fit(self, cells: FoldCells, counts: tuple[int, ...], *, refit: bool) -> dict[int, _Fits]:
-        """Fit every piece count outside every fold, or with ``refit`` to all rows: coarse to fine.
+    def __init__(self, progress: Progress | None, parts: int) -> None:
+        self._progress, self._parts, self._part, self._reached = progress, parts, 0, 0
 
-        Padding costs the cube of the pieces, so small and large models make a batch each.
-        """
-        coarse = cells.coarse(COARSE_CELLS)
-        batches = [group for group in (_at_most(counts, SMALL), _beyond(counts, SMALL)) if group]
-        fits: dict[int, _Fits] = {}
-        for i, group in enumerate(batches):
-            fits |= self._fit_batch(coarse, cells, group, refit=refit, told=self._share(i, len(batches)))
-        return fits
+    def begin(self, part: int) -> None:
+        """From now on it is this part that tells."""
+        self._part = part
 
-    def _fit_batch(
-        self, coarse: FoldCells, cells: FoldCells, counts: tuple[int, ...], *, refit: bool, told: _Told
-    ) -> dict[int, _Fits]:
-        lines = 1 if refit else cells.n_folds
-        mass = coarse.w.sum(axis=0)
-        models = starting_models(
-            self.family,
-            coarse.p,
-            mass,
-            counts,
-            lines,
-            monotone=self.options.monotone,
-            seed=self.seed,
-            device=self.device,
-        )
-        tried = solve(
-            self._data(coarse, refit), models, steps=COARSE_STEPS, tolerance=TOLERANCE, told=told("coarse fits")
-        )
-        names = torch.arange(len(counts) * lines, device=models.line.device)
-        best = tried.loss.view(-1, STARTS).argmin(dim=1)
-        winners = replace(tried.models[names * STARTS + best], name=names)
-        solved = solve(self._data(cells, refit), winners, steps=FINE_STEPS, tolerance=TOLERANCE, told=told("fine fits"))
-        if not bool(torch.isfinite(solved.loss).all()):
-            raise NotConverged("the fit has no finite loss")
-        low, high = ends(self.family)
-        knots, _ = knots_of(solved.models.widths, low, high, solved.models.valid)
-        heights, _ = heights_of(self.family, solved.models.heights, monotone=self.options.monotone)
-        shape = (len(counts), lines, -1)
-        parts = zip(counts, knots.view(shape), heights.view(shape), solved.converged.view(shape), strict=True)
-        return {count: _Fits(k, h, int(done.sum()), solved.steps) for count, k, h, done in parts}
+    def __call__(self, done: int, total: int, stage: str) -> None:
+        if self._progress is not None:
+            now = (self._part * self._UNITS + self._UNITS * done // total) // self._parts
+            self._reached = max(self._reached, now)
+            self._progress(self._reached, self._UNITS, stage)
 
-    def scores(self, cells: FoldCells, fits: Mapping[int, _Fits]) -> Floats:
-        """Mean over the folds of each candidate's loss on the fold's own rows, ``(counts,)``."""
-        x = self._tensor(abscissa(self.family, cells.p))
-        w, wy = self._tensor(cells.w), self._tensor(cells.wy)
-        scores = []
-        for fit in fits.values():
-            c = probability(self.family, curve_values(x, fit.knots, fit.heights))
-            scores.append(float(held_out_loss(self.options.select, c, w, wy).mean()))
-        return np.array(scores)
 
-    def _data(self, cells: FoldCells, refit: bool) -> Data:
-        w, wy = cells.training()
-        if refit:
-            w, wy = w[-1:], wy[-1:]
-        mass = w.sum(axis=1, keepdims=True)
-        return Data(
-            self.family,
-            self.options.loss,
-            self.options.monotone,
-            self._tensor(abscissa(self.family, cells.p)),
-            self._tensor(w / mass),
-            self._tensor(wy / mass),
-        )
-
-    def _tensor(self, values: Floats) -> Tensor:
-        return torch.as_tensor(values, dtype=torch.float64, device=self.device)
-
-    def _share(self, batch: int, batches: int) -> _Told:
-        """Who is told of one batch's progress, given the stage: the batches' models count alike."""
-        progress = self.progress
-        if progress is None:
-            return lambda _: None
-
-        def told(stage: str) -> Callable[[int, int], None]:
-            return lambda done, total: progress(batch * total + done, batches * total, stage)
-
-        return told
+def _data(family: Family, options: PiecewiseOptions, cells: FoldCells, lines: slice, device: str) -> Data:
+    w, wy = (part[lines] for part in cells.training())
+    mass = w.sum(axis=1, keepdims=True)
+    parts = (torch.as_tensor(part, device=device) for part in (abscissa(family, cells.p), w / mass, wy / mass))
+    return Data(family, options.loss, options.monotone, *parts)
 
 
 def held_out_loss(select: Loss, c: Tensor, w: Tensor, wy: Tensor) -> Tensor:
@@ -212,21 +240,3 @@ def held_out_loss(select: Loss, c: Tensor, w: Tensor, wy: Tensor) -> Tensor:
         inside = c.clamp(LOSS_CLIP, 1.0 - LOSS_CLIP)
         losses = -(wy * torch.log(inside) + (w - wy) * torch.log1p(-inside))
     return losses.sum(dim=1) / w.sum(dim=1).clamp(min=1e-300)
-
-
-def _at_most(counts: tuple[int, ...], limit: int) -> tuple[int, ...]:
-    return tuple(count for count in counts if count <= limit)
-
-
-def _beyond(counts: tuple[int, ...], limit: int) -> tuple[int, ...]:
-    return tuple(count for count in counts if count > limit)
-
-
-def _polylines(family: Family, fits: _Fits, pieces: int) -> tuple[Polyline, ...]:
-    """The curves of one piece count, without padding and without knots that have run together."""
-    curves = []
-    for knots, heights in zip(fits.knots.cpu().numpy(), fits.heights.cpu().numpy(), strict=True):
-        x = np.append(knots[:pieces], ends(family)[1])
-        kept = np.append(np.diff(x) > 0, True)
-        curves.append(Polyline(x[kept], heights[: pieces + 1][kept]))
-    return tuple(curves)

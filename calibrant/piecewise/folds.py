@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,9 +10,10 @@ import numpy.typing as npt
 
 from calibrant.cells import Floats, SortedRows
 
-#: Bounds on the fine cells of a fit: this many of equal mass, and this many of equal width in (2/pi) asin sqrt p.
-MASS_CELLS = 768
-WIDTH_CELLS = 256
+#: Cells of equal mass are about twice the root of the number of rows, within these bounds.
+LEAST_CELLS, MOST_CELLS = 192, 768
+#: One in so many cells of equal mass is matched by one of equal width in (2/pi) asin sqrt p.
+MASS_TO_WIDTH = 3
 
 
 @dataclass(frozen=True)
@@ -67,11 +69,11 @@ def fold_of_rows(n: int, folds: int, seed: int) -> npt.NDArray[np.int64]:
 def fold_cells(rows: SortedRows, folds: int, seed: int) -> FoldCells:
     """Reduce sorted rows to cells that keep their folds apart. O(n).
 
-    Up to 1,024 distinct predictions each make a cell and nothing is lost. Of more, neighbours are
-    merged at their mean: a cell then holds at most 1/768 of the rows unless they are tied, and is at
-    most 1/256 wide in u = (2/pi) asin sqrt p, so that sparse ends keep their resolution. A mean loss
-    of a map with curvature is moved by less than about the square of the cells' width; at n = 200,000
-    a test finds less than 5e-6 nats.
+    Cells of equal mass, about 2 sqrt n but 192 to 768, and a third as many of equal width in
+    u = (2/pi) asin sqrt p, so that sparse ends keep their resolution; up to that many distinct
+    predictions make a cell each and nothing is lost. Else neighbours are merged at their mean, which moves
+    the mean loss of a smooth map by less than 5e-4 nats at n = 1,000, 5e-5 at 30,000 and 1e-5 at 300,000, and
+    a fitted logistic curve by less than 2e-4 (all tested), a fiftieth of what chance moves it by.
     """
     n = len(rows)
     starts = _cell_starts(rows.p)
@@ -101,12 +103,13 @@ def _sums(key: npt.NDArray[np.int64], values: Floats, shape: tuple[int, int]) ->
 def _cell_starts(p: Floats) -> npt.NDArray[np.int64]:
     """First rows of the cells of sorted predictions; a tie is never cut."""
     n = len(p)
-    if n <= 2 * (MASS_CELLS + WIDTH_CELLS):
+    by_mass = min(max(2 * math.isqrt(n), LEAST_CELLS), MOST_CELLS)
+    by_width = by_mass // MASS_TO_WIDTH
+    if n <= 2 * (by_mass + by_width):
         distinct = np.concatenate(([0], np.flatnonzero(np.diff(p)) + 1))
-        if len(distinct) <= MASS_CELLS + WIDTH_CELLS:
+        if len(distinct) <= by_mass + by_width:
             return distinct
-    by_mass: npt.NDArray[np.int64] = np.searchsorted(p, p[np.arange(MASS_CELLS) * n // MASS_CELLS], side="left")
-    edges = np.sin(np.pi / 2 * np.arange(1, WIDTH_CELLS) / WIDTH_CELLS) ** 2
-    by_width = np.searchsorted(p, edges, side="left")
-    borders: npt.NDArray[np.int64] = np.union1d(by_mass, by_width)
+    quantiles = np.searchsorted(p, p[np.arange(by_mass) * n // by_mass], side="left")
+    edges = np.sin(np.pi / 2 * np.arange(1, by_width) / by_width) ** 2
+    borders: npt.NDArray[np.int64] = np.union1d(quantiles, np.searchsorted(p, edges, side="left"))
     return borders[borders < n]

@@ -9,6 +9,7 @@ from calibrant.errors import InvalidOption, OneClass, TooFewRows
 
 Loss = Literal["log-loss", "brier"]
 Final = Literal["fold-average", "refit"]
+Starts = Literal["quantiles", "several"]
 
 MAX_PIECES = 64
 MAX_FOLDS = 100
@@ -21,7 +22,9 @@ class PiecewiseOptions:
     ``candidates`` numbers of pieces tried, by default 1, ..., min(n // 200, 15) + 1;
     ``folds`` of the cross-validation; ``loss`` the fits minimise; ``select`` the loss on held-out
     folds that chooses among candidates; ``final`` whether the chosen fold models are averaged or one
-    model is fitted to all rows; ``monotone`` whether the curves may not decrease.
+    model is fitted to all rows; ``monotone`` whether the curves may not decrease; ``starts`` whether
+    a fit begins with its knots at quantiles, as published, or the best of several searches is taken:
+    closer to the least training loss, and on unseen rows no better (docs/engine.md).
     """
 
     candidates: tuple[int, ...] | None = None
@@ -30,13 +33,14 @@ class PiecewiseOptions:
     select: Loss = "brier"
     final: Final = "fold-average"
     monotone: bool = False
+    starts: Starts = "quantiles"
 
     def __post_init__(self) -> None:
         if self.candidates is not None and not _are_piece_counts(self.candidates):
             raise InvalidOption.at("/candidates", f"must be different numbers of pieces from 1 to {MAX_PIECES}")
         if type(self.folds) is not int or not 2 <= self.folds <= MAX_FOLDS:
             raise InvalidOption.at("/folds", f"must be an integer from 2 to {MAX_FOLDS}")
-        for name, kind in (("loss", Loss), ("select", Loss), ("final", Final)):
+        for name, kind in (("loss", Loss), ("select", Loss), ("final", Final), ("starts", Starts)):
             if getattr(self, name) not in get_args(kind):
                 raise InvalidOption.at(f"/{name}", f"must be one of: {', '.join(get_args(kind))}")
         if not isinstance(self.monotone, bool):

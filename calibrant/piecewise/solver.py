@@ -8,7 +8,7 @@ counts, folds and starts stand in one batch, padded to the largest count.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 
 import torch
 from torch import Tensor
@@ -56,6 +56,21 @@ class Models:
     def __getitem__(self, chosen: Tensor) -> Models:
         return Models(*(getattr(self, f.name)[chosen] for f in fields(self)))
 
+    def padded(self, size: int) -> Models:
+        """With room for ``size`` pieces in each model, which must have no more."""
+        more = size - self.valid.shape[1]
+        if more <= 0:
+            return replace(
+                self, heights=self.heights[:, : size + 1], widths=self.widths[:, :size], valid=self.valid[:, :size]
+            )
+        pad = torch.nn.functional.pad
+        return replace(
+            self,
+            heights=pad(self.heights, (0, more)),
+            widths=pad(self.widths, (0, more)),
+            valid=pad(self.valid, (0, more)),
+        )
+
     @staticmethod
     def join(parts: list[Models]) -> Models:
         """One batch of several."""
@@ -98,7 +113,7 @@ def solve(
     taken = 0
     while taken < steps:
         taken += 1
-        trial = _step(models, here, damping)
+        trial = _step(models, here, damping, monotone=data.monotone)
         there = _local(batch, trial)
         gain = here.loss - there.loss
         better = gain > 0.0
@@ -142,15 +157,27 @@ def _pick_local(better: Tensor, there: _Local, here: _Local) -> _Local:
     )
 
 
-def _step(models: Models, here: _Local, damping: Tensor) -> Models:
-    """The damped Gauss-Newton step of every model; Marquardt's scaling makes it blind to units."""
+def _step(models: Models, here: _Local, damping: Tensor, *, monotone: bool) -> Models:
+    """The damped Gauss-Newton step of every model; Marquardt's scaling makes it blind to units.
+
+    Increments of monotone curves are bounded below by 0: one that lies there and would fall is left out of
+    the step, and none falls further (projected Newton steps, Bertsekas 1982).
+    """
+    size = models.heights.shape[1]
     diagonal = torch.diagonal(here.matrix, dim1=1, dim2=2)
     damped = here.matrix + torch.diag_embed(damping[:, None] * diagonal + _FLOOR)
+    gradient = here.gradient
+    if monotone:
+        free = torch.ones_like(gradient, dtype=torch.bool)
+        free[:, 1:size] = (models.heights[:, 1:] > 0.0) | (gradient[:, 1:size] < 0.0)
+        gradient = gradient * free
+        damped = torch.where(free[:, :, None] & free[:, None, :], damped, torch.diag_embed((~free).to(damped.dtype)))
     factor, _ = torch.linalg.cholesky_ex(damped)
-    step = -torch.cholesky_solve(here.gradient[:, :, None], factor)[:, :, 0]
+    step = -torch.cholesky_solve(gradient[:, :, None], factor)[:, :, 0]
     step = torch.nan_to_num(step, nan=0.0, posinf=0.0, neginf=0.0)  # a factor that failed: a rejected step
-    size = models.heights.shape[1]
     heights = models.heights + step[:, :size].clamp(-_LONGEST_HEIGHT_STEP, _LONGEST_HEIGHT_STEP)
+    if monotone:
+        heights = torch.cat([heights[:, :1], heights[:, 1:].clamp(min=0.0)], dim=1)
     widths = models.widths + step[:, size:].clamp(-_LONGEST_WIDTH_STEP, _LONGEST_WIDTH_STEP)
     widths = widths - widths.masked_fill(~models.valid, -torch.inf).amax(dim=1, keepdim=True)
     return Models(heights, widths.clamp(min=-16.0), models.line, models.valid, models.name)
@@ -173,10 +200,10 @@ def _local(batch: _Batch, models: Models) -> _Local:
     """Loss, gradient and Gauss-Newton matrix in the raw parameters."""
     data = batch.data
     low, high = ends(data.family)
-    heights, by_height = heights_of(data.family, models.heights, monotone=data.monotone)
+    heights, scale = heights_of(data.family, models.heights, monotone=data.monotone)
     knots, by_width = knots_of(models.widths, low, high, models.valid)
     loss, sums, slope = _piece_sums(batch, knots, heights)
-    return _assemble(loss, sums, slope, by_height, by_width)
+    return _assemble(loss, sums, slope, scale, by_width, monotone=data.monotone)
 
 
 def curve_values(x: Tensor, knots: Tensor, heights: Tensor) -> Tensor:
@@ -237,10 +264,11 @@ def _piece_sums(batch: _Batch, knots: Tensor, heights: Tensor) -> tuple[Tensor, 
     return at.loss.sum(dim=1), torch.stack([r, rt, k, kt, ktt]), slope
 
 
-def _assemble(loss: Tensor, sums: Tensor, slope: Tensor, by_height: Tensor, by_width: Tensor) -> _Local:
+def _assemble(loss: Tensor, sums: Tensor, slope: Tensor, scale: Tensor, by_width: Tensor, *, monotone: bool) -> _Local:
     """Gather the pieces' sums into gradient and matrix of the nodes, and carry them over to the parameters.
 
-    At a node, df/dH = phi and df/dX = -(slope of the piece) phi on either side of it.
+    At a node, df/dH = phi and df/dX = -(slope of the piece) phi on either side of it. ``scale`` takes
+    heights to their logits; the parameters of monotone curves are increments of those.
     """
     r, rt, k, kt, ktt = sums
     g0, g1 = r - rt, rt
@@ -249,20 +277,31 @@ def _assemble(loss: Tensor, sums: Tensor, slope: Tensor, by_height: Tensor, by_w
 
     def nodes(first: Tensor, second: Tensor) -> Tensor:
         """Sum what a piece gives to its first and to its second node."""
-        zero = torch.zeros_like(first[:, :1])
-        return torch.cat([first, zero], dim=1) + torch.cat([zero, second], dim=1)
+        whole = torch.nn.functional.pad(first, (0, 1))
+        whole[:, 1:] += second
+        return whole
 
     def tridiagonal(first: Tensor, cross: Tensor, second: Tensor) -> Tensor:
         matrix = torch.diag_embed(nodes(first, second))
-        return matrix + torch.diag_embed(cross, offset=1) + torch.diag_embed(cross, offset=-1)
+        torch.diagonal(matrix, 1, 1, 2).copy_(cross)
+        torch.diagonal(matrix, -1, 1, 2).copy_(cross)
+        return matrix
 
-    gradient_h, gradient_x = nodes(g0, g1), nodes(minus * g0, minus * g1)
-    hh = tridiagonal(m00, m01, m11)
-    hx = tridiagonal(minus * m00, minus * m01, minus * m11)
-    xx = tridiagonal(slope * slope * m00, slope * slope * m01, slope * slope * m11)
-    to_h, to_x = by_height.transpose(1, 2), by_width.transpose(1, 2)
-    cross = to_h @ hx @ by_width
-    top = torch.cat([to_h @ hh @ by_height, cross], dim=2)
-    bottom = torch.cat([cross.transpose(1, 2), to_x @ xx @ by_width], dim=2)
-    gradient = torch.cat([to_h @ gradient_h[:, :, None], to_x @ gradient_x[:, :, None]], dim=1)[:, :, 0]
-    return _Local(loss, gradient, torch.cat([top, bottom], dim=1))
+    gradient_h, gradient_x = nodes(g0, g1) * scale, nodes(minus * g0, minus * g1)
+    hh = tridiagonal(m00, m01, m11) * scale[:, :, None] * scale[:, None, :]
+    n00, n01, n11 = minus * m00, minus * m01, minus * m11
+    cross = (tridiagonal(n00, n01, n11) * scale[:, :, None]) @ by_width
+    xx = by_width.transpose(1, 2) @ (tridiagonal(minus * n00, minus * n01, minus * n11) @ by_width)
+    if monotone:
+        gradient_h, hh, cross = _summed(gradient_h, 1), _summed(_summed(hh, 1), 2), _summed(cross, 1)
+    size = hh.shape[1]
+    matrix = torch.empty((len(hh), size + xx.shape[1], size + xx.shape[1]), dtype=hh.dtype, device=hh.device)
+    matrix[:, :size, :size], matrix[:, size:, size:] = hh, xx
+    matrix[:, :size, size:], matrix[:, size:, :size] = cross, cross.transpose(1, 2)
+    gradient_w = torch.bmm(gradient_x[:, None, :], by_width)[:, 0]
+    return _Local(loss, torch.cat([gradient_h, gradient_w], dim=1), matrix)
+
+
+def _summed(values: Tensor, dim: int) -> Tensor:
+    """Sums from each place on: the derivative in an increment is that in all heights above it."""
+    return values.flip(dim).cumsum(dim).flip(dim)

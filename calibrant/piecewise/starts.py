@@ -1,71 +1,186 @@
-"""Where the fits start: knots at quantiles, evenly spaced, and at random."""
+"""Where the fits start: knots left over by backward elimination, and knots at quantiles."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
+import numpy.typing as npt
 import torch
+from scipy.special import expit
 from torch import Tensor
 
 from calibrant.cells import Floats
 from calibrant.maps.curves import clipped_logit
 from calibrant.piecewise.families import Family, abscissa, ends, raw_heights
+from calibrant.piecewise.options import PiecewiseOptions
 from calibrant.piecewise.solver import Models
 
-#: Starts of a model of two or more pieces.
-STARTS = 4
-#: Heights of PL begin at the identity, this far from 0 and 1 (C2 of the published code).
+#: Nodes of the fine curve that elimination starts from; twice the largest model where that is more.
+_NODES = 32
+#: Probabilities that curvature is taken at, and heights of PL, keep this distance from 0 and 1.
 _HEIGHT_CLIP = 1e-3
 _LEAST_SHARE = 1e-4
+#: Rows' worth of curvature that holds the fine curve to the identity where there are no rows.
+_RIDGE = 1e-2
+_NEWTON_STEPS = 3
 
 
 def starting_models(
-    family: Family,
-    p: Floats,
-    mass: Floats,
-    counts: tuple[int, ...],
-    lines: int,
-    *,
-    monotone: bool,
-    seed: int,
-    device: str,
-) -> Models:
-    """Models of every piece count, line of the data and start; each begins at the identity map.
+    family: Family, p: Floats, w: Floats, wy: Floats, counts: tuple[int, ...], options: PiecewiseOptions, device: str
+) -> tuple[Models, int]:
+    """Models of every piece count, line of the data and start; and how many starts each has.
 
-    ``p`` and ``mass (C,)`` are the cells. A model's name is its number in the order (count, line,
-    start); models of one piece, which have no knots to choose, have as many starts for the sake of
-    that order, and ``is_spare`` of them.
+    ``p (C,)`` are the cells, ``w`` and ``wy (L, C)`` masses of each line, in rows. A model's name is
+    its number in the order (count, line, start).
     """
-    random = np.random.default_rng(seed)
-    size = max(counts)
-    knots = np.stack([_knots(family, p, mass, count, size, random) for count in counts])  # (counts, starts, size + 1)
+    size, lines = max(counts), len(w)
+    sources = [{count: _at_quantiles(family, p, w, count) for count in counts}]
+    if options.starts == "several":
+        sources.append(_eliminate(family, p, w, wy, counts))
+    starts = len(sources)
+    batch = (len(counts), lines, starts, size + 1)
+    knots, heights = np.empty(batch), np.empty(batch)
+    for i, count in enumerate(counts):
+        for j, source in enumerate(sources):
+            x, h = source[count]
+            knots[i, :, j, : count + 1], heights[i, :, j, : count + 1] = x, h
+            knots[i, :, j, count:], heights[i, :, j, count:] = x[:, -1:], h[:, -1:]
+    widths = np.log(np.maximum(np.diff(knots) / np.ptp(ends(family)), _LEAST_SHARE))
+    line = np.broadcast_to(np.arange(lines)[None, :, None], batch[:-1]).reshape(-1)
     valid = np.arange(size)[None, :] < np.array(counts)[:, None]
-    batch = (len(counts), lines, STARTS)
-    spread = np.broadcast_to(knots[:, None], (*batch, size + 1)).reshape(-1, size + 1)
-    heights = spread if family == "pl3" else clipped_logit(spread, _HEIGHT_CLIP)
-    widths = np.log(np.maximum(np.diff(spread, axis=1) / np.ptp(ends(family)), _LEAST_SHARE))
-    line = np.broadcast_to(np.arange(lines)[None, :, None], batch).reshape(-1)
-    raw = raw_heights(_tensor(heights, device), monotone=monotone)
-    return Models(
+    raw = raw_heights(_tensor(heights.reshape(-1, size + 1), device), monotone=options.monotone)
+    models = Models(
         raw,
-        _tensor(widths, device),
+        _tensor(widths.reshape(-1, size), device),
         torch.as_tensor(line.copy(), device=device),
-        torch.as_tensor(np.repeat(valid, lines * STARTS, axis=0), device=device),
+        torch.as_tensor(np.repeat(valid, lines * starts, axis=0), device=device),
         torch.arange(len(line), device=device),
     )
+    return models, starts
 
 
-def _knots(family: Family, p: Floats, mass: Floats, count: int, size: int, random: np.random.Generator) -> Floats:
-    """Knots of the starts of one piece count, ``(STARTS, size + 1)``, padded with the upper end."""
+def _at_quantiles(family: Family, p: Floats, w: Floats, count: int) -> tuple[Floats, Floats]:
+    """The published start: knots at quantiles of each line's predictions, the curve the identity."""
     low, high = ends(family)
+    reached = np.cumsum(w, axis=1) - w / 2
     inner = np.arange(1, count) / count
-    places = [inner, None, *(np.sort(random.random(count - 1)) for _ in range(STARTS - 2))]
-    knots = np.full((STARTS, size + 1), high)
-    knots[:, 0] = low
+    places = np.stack([np.interp(inner * total, at, p) for at, total in zip(reached, w.sum(axis=1), strict=True)])
+    bounds = np.ones((len(w), 1))
+    knots = np.hstack([bounds * low, abscissa(family, places.ravel()).reshape(places.shape), bounds * high])
+    return knots, knots if family == "pl3" else clipped_logit(knots, _HEIGHT_CLIP)
+
+
+def _eliminate(
+    family: Family, p: Floats, w: Floats, wy: Floats, counts: tuple[int, ...]
+) -> dict[int, tuple[Floats, Floats]]:
+    """Knots and raw heights ``(L, count + 1)`` that are left when a fine curve loses knot after knot.
+
+    About a fine curve the loss is a quadratic of its heights, with covariance S. Removing a knot means that
+    the slopes on its two sides agree: a linear condition on the heights, whose cost is that of conditioning a
+    normal vector on it. The cheapest knot goes, S and the heights are updated by rank one, and so on. The
+    knots of a smaller model are among those of a larger one. O(L (C K^2 + K^3)) for K nodes.
+    """
+    nodes = _nodes(family, p, w.sum(axis=0), max(_NODES, 2 * max(counts)))
+    heights, covariance = _fine_curve(family, p, w, wy, nodes)
+    state = _Elimination.of(nodes, heights, covariance)
+    found = {}
+    for remaining in range(len(nodes) - 2, -1, -1):
+        if remaining + 1 in counts:
+            found[remaining + 1] = state.curve(nodes)
+        if remaining:
+            state.remove_cheapest()
+    if family == "pl":
+        found = {count: (x, clipped_logit(h, _HEIGHT_CLIP)) for count, (x, h) in found.items()}
+    return found
+
+
+def _nodes(family: Family, p: Floats, mass: Floats, count: int) -> Floats:
+    """About ``count`` places for knots: half at quantiles, half evenly spaced in asin sqrt p; and the ends."""
+    half = count // 2
     reached = (np.cumsum(mass) - mass / 2) / mass.sum()
-    for row, place in zip(knots, places, strict=True):
-        chosen = np.sin(np.pi / 2 * inner) ** 2 if place is None else np.interp(place, reached, p)
-        row[1:count] = abscissa(family, chosen)
-    return knots
+    quantiles = np.interp(np.arange(1, half) / half, reached, p)
+    spaced = np.sin(np.pi / 2 * np.arange(1, half + 1) / (half + 1)) ** 2
+    inner = np.unique(np.concatenate([quantiles, spaced]))
+    x = abscissa(family, inner)
+    low, high = ends(family)
+    least = (high - low) * _LEAST_SHARE
+    kept = [low]
+    for value in x:
+        if value - kept[-1] > least and high - value > least:
+            kept.append(float(value))
+    return np.array([*kept, high])
+
+
+def _fine_curve(family: Family, p: Floats, w: Floats, wy: Floats, nodes: Floats) -> tuple[Floats, Floats]:
+    """Heights ``(L, K)`` at the nodes that fit each line, and their covariance ``(L, K, K)``."""
+    x = abscissa(family, p)
+    hats = np.empty((len(nodes), len(x)))
+    for i, unit in enumerate(np.eye(len(nodes))):
+        hats[i] = np.interp(x, nodes, unit)
+    ridge = _RIDGE * np.eye(len(nodes))
+    heights: Floats = np.tile(nodes, (len(w), 1))
+    covariance: Floats = np.empty((len(w), len(nodes), len(nodes)))
+    for _ in range(_NEWTON_STEPS):
+        f = heights @ hats
+        c = np.clip(expit(f) if family == "pl3" else f, 2e-2, 1 - 2e-2)
+        variance = c * (1.0 - c)
+        weight = w * variance if family == "pl3" else w / variance
+        response = weight * f + (wy - w * c if family == "pl3" else (wy - w * f) / variance)
+        matrix = (hats * weight[:, None, :]) @ hats.T + ridge
+        covariance = np.linalg.inv(matrix).astype(np.float64, copy=False)
+        moved = (covariance @ (response @ hats.T + _RIDGE * nodes)[:, :, None])[:, :, 0]
+        heights = heights + np.clip(moved - heights, -4.0, 4.0)
+    return heights, covariance
+
+
+@dataclass
+class _Elimination:
+    """The curves of all lines while their knots go: ``bend (L, K-2)`` are the changes of slope at the inner nodes.
+
+    ``spread (L, K-2, K-2)`` is the covariance of the bends, ``shared (L, K, K-2)`` that of the heights with them.
+    """
+
+    heights: Floats
+    bend: Floats
+    spread: Floats
+    shared: Floats
+    kept: npt.NDArray[np.bool_]
+
+    @classmethod
+    def of(cls, nodes: Floats, heights: Floats, covariance: Floats) -> _Elimination:
+        inverse = 1.0 / np.diff(nodes)
+        rows = np.arange(len(nodes) - 2)
+        bends = np.zeros((len(nodes) - 2, len(nodes)))
+        bends[rows, rows] = inverse[:-1]
+        bends[rows, rows + 1] = -inverse[:-1] - inverse[1:]
+        bends[rows, rows + 2] = inverse[1:]
+        shared = covariance @ bends.T
+        kept = np.ones((len(heights), len(rows)), dtype=bool)
+        return cls(heights, heights @ bends.T, bends @ shared, shared, kept)
+
+    def remove_cheapest(self) -> None:
+        """Take away the knot of each line whose going costs least."""
+        lines = np.arange(len(self.bend))
+        own = np.maximum(np.diagonal(self.spread, axis1=1, axis2=2), 1e-300)
+        gone = np.where(self.kept, self.bend * self.bend / own, np.inf).argmin(axis=1)
+        variance = own[lines, gone]
+        column = self.spread[lines, :, gone]
+        share = self.bend[lines, gone] / variance
+        with_heights = self.shared[lines, :, gone]
+        self.heights = self.heights - with_heights * share[:, None]
+        self.bend = self.bend - column * share[:, None]
+        scaled = (column / variance[:, None])[:, None, :]
+        self.shared = self.shared - with_heights[:, :, None] * scaled
+        self.spread = self.spread - column[:, :, None] * scaled
+        self.kept[lines, gone] = False
+
+    def curve(self, nodes: Floats) -> tuple[Floats, Floats]:
+        """The knots that are left, and the heights at them."""
+        at = np.ones((len(self.kept), len(nodes)), dtype=bool)
+        at[:, 1:-1] = self.kept
+        shape = (len(at), -1)
+        return np.broadcast_to(nodes, at.shape)[at].reshape(shape), self.heights[at].reshape(shape)
 
 
 def _tensor(values: Floats, device: str) -> Tensor:

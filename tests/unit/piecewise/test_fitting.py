@@ -11,9 +11,10 @@ import pytest
 
 from calibrant.cells import sort_rows
 from calibrant.errors import OneClass, TooFewRows
+from calibrant.maps.piecewise_linear import Polyline
 from calibrant.piecewise.families import Family
-from calibrant.piecewise.fitting import fit_piecewise
-from calibrant.piecewise.options import Loss, PiecewiseOptions
+from calibrant.piecewise.fitting import fit_piecewise, guarded
+from calibrant.piecewise.options import Loss, PiecewiseOptions, Starts
 from calibrant.reductions import Event
 
 REFERENCE = json.loads((Path(__file__).parents[2] / "golden" / "pl_reference.json").read_text("utf-8"))
@@ -32,10 +33,12 @@ def _drawn(n: int, seed: int = 0) -> tuple[npt.NDArray[np.float64], npt.NDArray[
     return c**1.5, (random.random(n) < c).astype(np.int8)
 
 
-@pytest.mark.parametrize("family", FAMILIES)
-def test_the_loss_is_no_worse_than_that_of_the_neural_reference(family: Family, golden_event: Event) -> None:
+@pytest.mark.parametrize(("family", "starts"), list(itertools.product(FAMILIES, ("quantiles", "several"))))
+def test_the_loss_is_no_worse_than_that_of_the_neural_reference(
+    family: Family, starts: Starts, golden_event: Event
+) -> None:
     rows, reference = golden_event.sorted_rows, REFERENCE[family]
-    options = PiecewiseOptions(candidates=(reference["bins"],), final="refit")
+    options = PiecewiseOptions(candidates=(reference["bins"],), final="refit", starts=starts)
     curve, _ = fit_piecewise(family, rows, options)
     assert len(curve.models) == 1
     assert _log_loss(curve(rows.p), rows.y) <= reference["final_loss"] + 1e-5
@@ -99,6 +102,48 @@ def test_a_monotone_map_never_decreases(family: Family, loss: Loss) -> None:
     assert _log_loss(free(p), y) <= _log_loss(bound(p), y) + 1e-6
 
 
+def _sine(n: int = 1000) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int8]]:
+    random = np.random.default_rng(1)
+    p = random.random(n)
+    return p, (random.random(n) < 0.5 + 0.3 * np.sin(8 * p)).astype(np.int8)
+
+
+@pytest.mark.parametrize(("family", "monotone"), list(itertools.product(FAMILIES, (False, True))))
+def test_searched_widely_more_pieces_never_fit_worse(family: Family, monotone: bool) -> None:
+    p, y = _sine()
+    rows = sort_rows(p, y)
+    losses = []
+    for pieces in range(1, 9):
+        options = PiecewiseOptions(candidates=(pieces,), final="refit", monotone=monotone, starts="several")
+        losses.append(_log_loss(fit_piecewise(family, rows, options)[0](p), y))
+    # The fits see cells, the losses are those of rows.
+    assert np.all(np.diff(losses) < 3e-4)
+    assert losses[-1] < losses[0] - (0.02 if monotone else 0.08)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_where_the_free_line_rises_the_monotone_one_is_the_same(family: Family) -> None:
+    p, y = _drawn(2000)
+    both = [
+        fit_piecewise(family, sort_rows(p, y), PiecewiseOptions(candidates=(1,), final="refit", monotone=m))[0](GRID)
+        for m in (False, True)
+    ]
+    np.testing.assert_allclose(both[0], both[1], atol=1e-4)
+
+
+def test_beyond_the_rows_pl3_neither_falls_nor_runs_away() -> None:
+    straight = Polyline(np.array([-36.0, 36.0]), np.array([-72.0, 72.0]))
+    np.testing.assert_allclose(guarded(straight, -3.0, 2.0).heights, [-72.0, 72.0])
+    falling = guarded(Polyline(np.array([-36.0, 0.0, 36.0]), np.array([30.0, -1.0, 300.0])), -3.0, 2.0)
+    z = np.linspace(-36, 36, 721)
+    before, inside, after = z < -3, (z >= -3) & (z <= 2), z > 2
+    original = np.interp(z, [-36, 0, 36], [30, -1, 300])
+    np.testing.assert_allclose(falling(z)[inside], original[inside], atol=1e-12)
+    np.testing.assert_allclose(np.diff(falling(z)[before]), 0.0, atol=1e-12)
+    chord = (falling(np.array([2.0]))[0] - falling(np.array([-3.0]))[0]) / 5.0
+    assert np.allclose(np.diff(falling(z)[after]), 0.1 * max(1.0, chord))
+
+
 def test_on_increasing_data_the_monotone_map_is_as_good_as_the_free_one() -> None:
     p, y = _drawn(3000)
     rows = sort_rows(p, y)
@@ -128,8 +173,8 @@ def test_weights_scale_like_repeated_rows(family: Family) -> None:
     weighted, _ = fit_piecewise(family, sort_rows(p, y, np.full(600, 2.0)), options)
     plain, _ = fit_piecewise(family, sort_rows(p, y), options)
     repeated, _ = fit_piecewise(family, sort_rows(np.repeat(p, 2), np.repeat(y, 2)), options)
-    np.testing.assert_allclose(weighted(GRID), plain(GRID), atol=1e-6)
-    np.testing.assert_allclose(repeated(GRID), plain(GRID), atol=1e-6)
+    np.testing.assert_allclose(repeated(GRID), weighted(GRID), atol=1e-9)
+    np.testing.assert_allclose(weighted(GRID), plain(GRID), atol=2e-3)  # twice the mass is solved more closely
 
 
 @pytest.mark.parametrize("select", ["brier", "log-loss"])
@@ -145,8 +190,10 @@ def test_progress_is_told_and_what_it_raises_ends_the_fit() -> None:
     p, y = _drawn(600)
     heard: list[tuple[int, int, str]] = []
     fit_piecewise("pl", sort_rows(p, y), PiecewiseOptions(), progress=lambda *step: heard.append(step))
-    assert {stage for _, _, stage in heard} == {"coarse fits", "fine fits"}
+    assert {stage for _, _, stage in heard} == {"coarse fits", "fine fits", "done"}
     assert all(0 <= done <= total for done, total, _ in heard)
+    assert [done for done, _, _ in heard] == sorted(done for done, _, _ in heard)
+    assert heard[-1][0] == heard[-1][1]
 
     class Cancelled(Exception):
         pass

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,9 +11,9 @@ from torch import Tensor
 from calibrant.cells import sort_rows
 from calibrant.piecewise.families import Family, abscissa, ends, heights_of, knots_of, terms
 from calibrant.piecewise.folds import FoldCells, fold_cells
-from calibrant.piecewise.options import Loss
+from calibrant.piecewise.options import Loss, PiecewiseOptions
 from calibrant.piecewise.solver import Data, Models, _Batch, _local, curve_values, solve
-from calibrant.piecewise.starts import STARTS, starting_models
+from calibrant.piecewise.starts import starting_models
 
 FAMILIES: tuple[Family, ...] = ("pl", "pl3")
 LOSSES: tuple[Loss, ...] = ("log-loss", "brier")
@@ -32,7 +33,8 @@ def _data(cells: FoldCells, family: Family, loss: Loss, monotone: bool) -> Data:
 
 
 def _models(cells: FoldCells, family: Family, counts: tuple[int, ...], monotone: bool) -> Models:
-    return starting_models(family, cells.p, cells.w.sum(axis=0), counts, 5, monotone=monotone, seed=0, device="cpu")
+    options = PiecewiseOptions(monotone=monotone, starts="several")
+    return starting_models(family, cells.p, *cells.training(), counts, options, "cpu")[0]
 
 
 def _loss(data: Data, models: Models, heights: Tensor, widths: Tensor) -> Tensor:
@@ -47,6 +49,12 @@ def _loss(data: Data, models: Models, heights: Tensor, widths: Tensor) -> Tensor
 def test_the_gradient_is_that_of_finite_differences(family: Family, loss: Loss, monotone: bool) -> None:
     cells = _cells()
     data, models = _data(cells, family, loss, monotone), _models(cells, family, (1, 3, 5), monotone)
+    # Away from the start: there increments may lie on their bound, and curves of different starts coincide.
+    shift = 0.05 + 0.2 * torch.rand(
+        models.heights.shape, dtype=torch.float64, generator=torch.Generator().manual_seed(0)
+    )
+    # Nor on cells, where a knot has two slopes.
+    models = replace(models, heights=models.heights + shift, widths=models.widths + 0.01 * shift[:, 1:])
     here = _local(_Batch.of(data, models), models)
     torch.testing.assert_close(here.loss, _loss(data, models, models.heights, models.widths))
     size = models.heights.shape[1]
@@ -76,8 +84,8 @@ def test_one_piece_of_pl3_is_logistic_regression() -> None:
     from calibrant.maps.platt import fit_platt
 
     random = np.random.default_rng(5)
-    p = random.beta(0.8, 0.8, 800)
-    rows = sort_rows(p, (random.random(800) < p**1.4).astype(np.int8))
+    p = random.beta(0.8, 0.8, 240)  # few enough to stay uncompressed
+    rows = sort_rows(p, (random.random(240) < p**1.4).astype(np.int8))
     cells = fold_cells(rows, 4, 0)
     data, models = _data(cells, "pl3", "log-loss", False), _models(cells, "pl3", (1,), False)
     solved = solve(data, models, steps=60, tolerance=1e-14)
@@ -85,7 +93,7 @@ def test_one_piece_of_pl3_is_logistic_regression() -> None:
 
     platt = fit_platt(cells_of(rows), target_smoothing=False)
     knots, _ = knots_of(solved.models.widths, *ends("pl3"), solved.models.valid)
-    curve = torch.sigmoid(curve_values(data.x, knots, solved.models.heights))[4 * STARTS]
+    curve = torch.sigmoid(curve_values(data.x, knots, solved.models.heights))[4 * 2]
     np.testing.assert_allclose(curve.numpy(), platt(cells.p), atol=1e-6)
 
 
@@ -94,7 +102,7 @@ def test_a_batch_of_models_is_solved_like_each_of_them_alone() -> None:
     data = _data(cells, "pl", "log-loss", False)
     together = solve(data, _models(cells, "pl", (3,), False), steps=25, tolerance=1e-9)
     models = _models(cells, "pl", (3,), False)
-    for i in (0, 7, 19):
+    for i in (0, 3, 9):
         alone = solve(data, models[torch.tensor([i])], steps=25, tolerance=1e-9)
         torch.testing.assert_close(alone.loss[0], together.loss[i], rtol=1e-9, atol=1e-12)
 
@@ -111,8 +119,7 @@ def test_padding_to_more_pieces_changes_nothing(family: Family, certain: bool) -
     padded = _models(cells, family, (2, 9), False)
     plain = _models(cells, family, (2,), False)
     short = padded[padded.valid.sum(dim=1) == 2]
-    # Random starts differ with the batch; quantile and even knots do not.
-    for i in (0, 1):
+    for i in (0, 2, 4):  # starts at quantiles; what elimination starts from depends on the largest model
         a = solve(data, short[torch.tensor([i])], steps=25, tolerance=1e-9)
         b = solve(data, plain[torch.tensor([i])], steps=25, tolerance=1e-9)
         torch.testing.assert_close(a.loss, b.loss, rtol=1e-9, atol=1e-12)
