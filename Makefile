@@ -5,10 +5,10 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo serve test check bench coverage format clean
+.PHONY: help install demo serve test check bench coverage calibration-test format clean
 
 help: ## list the tasks
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 $(STAMP): pyproject.toml constraints-cpu.txt
 	$(PYTHON) -m venv $(VENV)
@@ -40,6 +40,9 @@ bench: $(STAMP) ## the committed timings; writes docs/benchmarks.md
 
 coverage: $(STAMP) ## how often the intervals cover the truth; writes docs/interval-coverage.md
 	$(BIN)/python -m benchmarks.coverage
+
+calibration-test: $(STAMP) ## size and power of the smooth test; writes docs/calibration-test.md
+	$(BIN)/python -m benchmarks.calibration_test
 
 format: $(STAMP) ## format the code
 	$(BIN)/ruff check --fix .

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
@@ -14,6 +15,7 @@ from calibrant.errors import InvalidOption, UnknownMeasure
 from calibrant.measures.binned import Norm, expected_calibration_error
 from calibrant.measures.cumulative import ks_error, ks_p_value
 from calibrant.measures.intervals import Resampling, binned_interval, ks_interval
+from calibrant.measures.smooth import MAX_TERMS, smooth_test
 from calibrant.reductions import Event
 
 #: Intervals that would draw more numbers than this are not given.
@@ -59,14 +61,14 @@ class Option:
 
 @dataclass(frozen=True)
 class Measure:
-    """An entry of the catalogue."""
+    """An entry of the catalogue; ``highest`` is None where values have no upper end."""
 
     name: str
     title: str
     definition: str
     source: str
     lowest: float
-    highest: float
+    highest: float | None
     compute: Callable[..., MeasureResult]
     options: Mapping[str, Option] = field(default_factory=dict)
 
@@ -121,6 +123,14 @@ def _ks(event: Event, resampling: Resampling | None) -> MeasureResult:
     return MeasureResult(error, interval=interval, p_value=ks_p_value(event.cells, error))
 
 
+def _smooth_test(event: Event, _resampling: Resampling | None, *, n_terms: int) -> MeasureResult:
+    statistic, p_value = smooth_test(event.cells, n_terms)
+    if math.isfinite(statistic):
+        return MeasureResult(statistic, p_value=p_value)
+    problem = "no value: it is infinite, as a prediction of 0 or 1, or next to it, was wrong"
+    return MeasureResult(None, p_value=p_value, problem=problem)
+
+
 _NORM = Option(1, choices=(1, 2))
 
 MEASURES: Mapping[str, Measure] = MappingProxyType(
@@ -161,6 +171,18 @@ MEASURES: Mapping[str, Measure] = MappingProxyType(
                 0.0,
                 1.0,
                 _ks,
+            ),
+            Measure(
+                "smooth-test",
+                "Smooth test of calibration",
+                "sum_{j < n_terms} (1 + j)^-1.5 U_j^2 / F, U_j = sum w (y - p) phi_j(v), over the Legendre "
+                "polynomials phi_j that are orthonormal on [0, 1], at v, the share of the variance F = sum w p (1 - p) "
+                "(importance weights: w^2) up to the middle of a tie; p-value by the law of a weighted sum of squares",
+                "Neyman (1937); Eubank & LaRiccia (1992); Rice (1980) for the law",
+                0.0,
+                None,
+                _smooth_test,
+                {"n_terms": Option(8, high=MAX_TERMS)},
             ),
         )
     }

@@ -30,11 +30,15 @@ def _values(*arguments: Any, **options: Any) -> dict[str, tuple[float | None, ..
     return {key: (m.value, m.debiased, m.p_value) for key, m in measures.items()}
 
 
+#: Measures on no bounded scale, compared to a share of the value.
+UNBOUNDED = ["smooth-test", {"name": "smooth-test", "n_terms": 3, "as": "smooth-test-3"}]
+
+
 def _close(a: dict[str, Any], b: dict[str, Any], tolerance: float = 1e-9) -> None:
     for key in a:
         for x, y in zip(a[key], b[key], strict=True):
             assert (x is None) == (y is None)
-            assert x is None or abs(x - y) <= tolerance, key
+            assert x is None or abs(x - y) <= tolerance * max(1.0, abs(x)), key
 
 
 @given(rows, st.randoms(use_true_random=False))
@@ -43,13 +47,19 @@ def test_the_order_of_the_rows_cannot_matter(batch: Rows, random: Any) -> None:
     random.shuffle(shuffled)
     p, y, _ = _columns(batch)
     q, z, _ = _columns(shuffled)
-    _close(_values(p, y), _values(q, z))
+    for measures in (None, UNBOUNDED):
+        _close(_values(p, y, measures=measures), _values(q, z, measures=measures))
 
 
 @given(rows)
 def test_a_frequency_weight_is_the_row_repeated(batch: Rows) -> None:
     p, y, w = _columns(batch)
-    _close(_values(p, y, weights=w), _values(np.repeat(p, w), np.repeat(y, w)))
+    for measures in (None, UNBOUNDED):
+        one, other = (
+            _values(p, y, weights=w, measures=measures),
+            _values(np.repeat(p, w), np.repeat(y, w), measures=measures),
+        )
+        _close(one, other)
 
 
 @given(rows)
@@ -59,6 +69,23 @@ def test_plain_errors_lie_between_0_and_1_and_p_values_too(batch: Rows) -> None:
         assert value is not None
         assert -1e-12 <= value <= 1 + 1e-12
         assert p_value is None or 0.0 <= p_value <= 1.0
+
+
+@given(rows)
+def test_a_smooth_test_has_a_value_from_0_up_and_a_p_value_that_falls_to_0_without_one(batch: Rows) -> None:
+    p, y, _ = _columns(batch)
+    for value, _, p_value in _values(p, y, measures=UNBOUNDED).values():
+        assert p_value is not None
+        assert 0.0 <= p_value <= 1.0
+        assert p_value == 0.0 if value is None else 0.0 <= value < np.inf
+
+
+@given(rows)
+def test_the_smooth_test_cannot_tell_the_event_from_its_opposite(batch: Rows) -> None:
+    p, y, w = _columns(batch)
+    p = np.round(p, 6)  # so that 1 - (1 - p) is p
+    one, other = (_values(q, z, weights=w, measures=UNBOUNDED) for q, z in ((p, y), (1.0 - p, 1 - y)))
+    _close(one, other, tolerance=1e-6)
 
 
 @given(rows)
