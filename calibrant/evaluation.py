@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from calibrant.batch import Batch, Predictions, Scale, read_batch
-from calibrant.errors import InvalidOption, LengthMismatch, WrongShape
+from calibrant.errors import InvalidOption, LengthMismatch, ScaleMismatch, WrongShape
 from calibrant.maps.calibration_map import CalibrationMap
 from calibrant.measures.catalogue import MeasureRequest, MeasureResult, read_requests
 from calibrant.measures.intervals import Resampling
@@ -55,8 +55,8 @@ class Evaluation:
     map: CalibrationMap | None = None
     resampling: Resampling | None = None
 
-    def run(self, batch: Batch, groups: Sequence[str] | None = None) -> Report:
-        """Answer for a checked batch; ``groups (n,)`` are names."""
+    def check(self, batch: Batch, groups: Sequence[str] | None = None) -> str:
+        """The full name of the reduction; raises what ``run`` would raise of these rows, without measuring."""
         n_classes = batch.predictions.n_classes
         asked = self.reduction
         if asked is None and self.map is not None and (n_classes is None or n_classes == self.map.n_classes):
@@ -64,6 +64,15 @@ class Evaluation:
         name = resolve(asked, n_classes)
         if self.map is not None and n_classes is not None and name != self.map.reduction:
             raise WrongShape.at("/reduction", f"must be the map's, {self.map.reduction}")
+        if self.map is not None and batch.predictions.scale != self.map.scale:
+            raise ScaleMismatch.at("/scale", f"is {batch.predictions.scale}, where the map takes {self.map.scale}")
+        if groups is not None:
+            _members(groups, len(batch))
+        return name
+
+    def run(self, batch: Batch, groups: Sequence[str] | None = None) -> Report:
+        """Answer for a checked batch; ``groups (n,)`` are names."""
+        name = self.check(batch, groups)
         event = reduce(batch, name)
         calibrated = None if self.map is None else self._calibrated(event, batch.predictions, self.map)
         return Report(

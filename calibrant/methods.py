@@ -10,8 +10,10 @@ from typing import Any, Literal
 
 import numpy as np
 
+from calibrant.averaging.options import AveragedOptions
 from calibrant.batch import Batch, Scale, read_batch
 from calibrant.errors import InvalidOption, UnknownMethod
+from calibrant.maps.beta import fit_beta
 from calibrant.maps.calibration_map import CalibrationMap
 from calibrant.maps.curves import Curve
 from calibrant.maps.identity import Identity
@@ -97,6 +99,22 @@ def _isotonic(event: Event, options: NoOptions, context: FitContext) -> Fitted:
     return fit_isotonic(event.cells), {}
 
 
+def _beta(event: Event, options: NoOptions, context: FitContext) -> Fitted:
+    return fit_beta(event.cells), {}
+
+
+def _averaged(event: Event, options: AveragedOptions, context: FitContext) -> Fitted:
+    from calibrant.averaging.fitting import fit_averaged  # as above
+
+    return fit_averaged(
+        event.counted_rows, options, seed=context.seed, device=context.device, progress=context.progress
+    )
+
+
+def _check_averaged(event: Event, options: AveragedOptions) -> None:
+    _check_piecewise(event, options.piecewise())
+
+
 def _check_piecewise(event: Event, options: PiecewiseOptions) -> None:
     counted = event.y if event.w is None else event.y[event.w > 0]
     check_rows(len(counted), int(np.count_nonzero(counted)), options)
@@ -107,7 +125,7 @@ def _piecewise(family: Literal["pl", "pl3"]) -> Callable[[Event, PiecewiseOption
         from calibrant.piecewise.fitting import fit_piecewise  # torch is loaded on the first fit that needs it
 
         curve, diagnostics = fit_piecewise(
-            family, event.sorted_rows, options, seed=context.seed, device=context.device, progress=context.progress
+            family, event.counted_rows, options, seed=context.seed, device=context.device, progress=context.progress
         )
         return curve, dict(diagnostics)
 
@@ -120,6 +138,14 @@ METHODS: Mapping[str, Method] = MappingProxyType(
         for entry in (
             Method("identity", "The predictions as they are", "", "inline", NoOptions, _identity),
             Method("platt", "Logistic curve on the logit", "Platt (1999)", "inline", PlattOptions, _platt),
+            Method(
+                "beta",
+                "Curves between two Beta densities",
+                "Kull, Silva Filho & Flach (2017)",
+                "inline",
+                NoOptions,
+                _beta,
+            ),
             Method("isotonic", "Best non-decreasing map", "Zadrozny & Elkan (2002)", "inline", NoOptions, _isotonic),
             Method(
                 "pl",
@@ -138,6 +164,15 @@ METHODS: Mapping[str, Method] = MappingProxyType(
                 PiecewiseOptions,
                 _piecewise("pl3"),
                 _check_piecewise,
+            ),
+            Method(
+                "averaged",
+                "PL, PL3 and simpler maps weighed by out-of-fold losses, half and half with a Gaussian process",
+                "docs/averaged.md",
+                "job",
+                AveragedOptions,
+                _averaged,
+                _check_averaged,
             ),
         )
     }

@@ -36,6 +36,14 @@ class Event:
         return sort_rows(self.p, self.y, self.w)
 
     @cached_property
+    def counted_rows(self) -> SortedRows:
+        """The sorted rows with weights that count rows: importance weights sum to (sum w)^2 / sum w^2 (Kish 1965)."""
+        rows = self.sorted_rows
+        if rows.w is None or self.kind == "frequency":
+            return rows
+        return SortedRows(rows.p, rows.y, rows.w * (rows.w.sum() / (rows.w @ rows.w)))
+
+    @cached_property
     def cells(self) -> Cells:
         """The distinct predictions with their sums. O(n log n)."""
         return cells_of(self.sorted_rows, self.kind)

@@ -73,10 +73,17 @@ class Calibrant:
         reduction: str | None = None,
         map: str | None = None,
         interval: float | None = None,
+        timeout: float | None = None,
     ) -> ReportAnswer:
-        """Measure a stored batch; with ``map``, before and after it."""
+        """Measure a stored batch; with ``map``, before and after it. Waits where a measure is a job.
+
+        Raises ``JobFailed`` for a job that ended without a report, ``TimeoutError`` after ``timeout`` seconds.
+        """
         options = {"batch": batch, "measures": measures, "reduction": reduction, "map": map, "interval": interval}
-        return ReportAnswer.model_validate(self._json("POST", "/evaluate", options))
+        body = self._json("POST", "/evaluate", options)
+        if "measures" not in body:
+            body = (self.wait(JobAnswer.model_validate(body).id, timeout=timeout).result or {})["report"]
+        return ReportAnswer.model_validate(body)
 
     def fit(
         self,

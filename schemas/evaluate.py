@@ -26,6 +26,18 @@ class EvaluateOptions(Document):
     seed: Seed = 0
 
 
+class EvaluateSpec(Document):
+    """An evaluation as a job keeps it: ids and options, never arrays; ``map`` is an id."""
+
+    batch: str
+    measures: list[str | dict[str, Any]] | None
+    reduction: str | None
+    map: str | None
+    interval: float | None
+    resamples: int
+    seed: int
+
+
 class EvaluateBody(EvaluateOptions, Arrays):
     """The body of ``POST /evaluate``."""
 

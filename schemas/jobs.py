@@ -7,6 +7,7 @@ from typing import Any, Literal
 from schemas.base import Document
 from schemas.problems import Problem
 
+Kind = Literal["fit", "evaluate"]
 Status = Literal["queued", "running", "succeeded", "failed", "cancelled"]
 #: The statuses that never change again.
 FINAL: frozenset[Status] = frozenset({"succeeded", "failed", "cancelled"})
@@ -24,7 +25,7 @@ class JobAnswer(Document):
     """A job, as ``GET /jobs/{id}`` answers it."""
 
     id: str
-    kind: Literal["fit"]
+    kind: Kind
     status: Status
     progress: Progress = Progress()
     created_at: str

@@ -13,7 +13,7 @@ from schemas.batches import Arrays, Predictions, Scale, WeightsKind
 class FitOptions(Document):
     """Everything of a fit but its arrays. ``batch`` stands in their place."""
 
-    method: str = Field(examples=["pl3"])
+    method: str = Field("averaged", examples=["pl3"])
     name: Name | None = Field(None, description="a name; an existing one gets its next version")
     options: dict[str, Any] = Field({}, description="the method's own options", examples=[{"folds": 10}])
     batch: str | None = Field(None, description="id of a stored batch, instead of the arrays")

@@ -12,7 +12,7 @@ from rq.exceptions import NoSuchJobError
 from rq.job import Job, JobStatus
 from rq.serializers import JSONSerializer
 
-from schemas.jobs import FINAL, JobRecord, Progress
+from schemas.jobs import FINAL, JobRecord, Kind, Progress
 from schemas.problems import Problem
 from storage.clock import stamp
 from storage.errors import UnknownJob
@@ -22,7 +22,7 @@ from storage.transactions import transact
 #: The queue of fits.
 FITS = "fits"
 #: Kind of job -> the task that does it, by its import path. RQ runs nothing else.
-TASKS = {"fit": "workers.tasks.fit"}
+TASKS: dict[Kind, str] = {"fit": "workers.tasks.fit", "evaluate": "workers.tasks.evaluate"}
 #: How often a job whose worker was lost is run again.
 RETRIES = 3
 
@@ -90,12 +90,19 @@ class JobStore:
         """End a job with its problem."""
         return self._change(job_id, lambda _: {"status": "failed", "finished_at": stamp(), "problem": problem})
 
+    def succeed(self, job_id: str, result: dict[str, Any]) -> JobRecord:
+        """End a job with its result."""
+        return self._change(job_id, lambda r: self._done(r, result))
+
     def succeeded(self, job_id: str, result: dict[str, Any]) -> JobRecord:
         """The record of this job as succeeded, for the transaction that writes its result."""
         record = self._read(self._redis.get(self._keys.job(job_id)))
-        done = record.progress.model_copy(update={"done": record.progress.total, "stage": "done"})
-        changes = {"status": "succeeded", "finished_at": stamp(), "result": result, "progress": done}
-        return record.model_copy(update=changes)
+        return record.model_copy(update=self._done(record, result))
+
+    @staticmethod
+    def _done(record: JobRecord, result: dict[str, Any]) -> dict[str, Any]:
+        progress = record.progress.model_copy(update={"done": record.progress.total, "stage": "done"})
+        return {"status": "succeeded", "finished_at": stamp(), "result": result, "progress": progress}
 
     def _change(self, job_id: str, changes: Callable[[JobRecord], dict[str, Any]]) -> JobRecord:
         key = self._keys.job(job_id)
@@ -131,5 +138,5 @@ WORKER_LOST = Problem(
     type="/problems/worker-lost",
     title="The worker was lost",
     status=500,
-    detail=f"the job's worker was lost, and so were those of its {RETRIES} further runs; post the fit again",
+    detail=f"the job's worker was lost, and so were those of its {RETRIES} further runs; post the request again",
 )

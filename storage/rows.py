@@ -13,15 +13,16 @@ class NoLabels(StorageError):
     code = "no-labels"
 
 
-def read_stored_batch(batches: BatchStore, batch_id: str) -> Batch:
-    """Read and check the predictions, labels and weights of a stored batch."""
+def read_stored_batch(batches: BatchStore, batch_id: str) -> tuple[Batch, list[str] | None]:
+    """Read and check the predictions, labels and weights of a stored batch; and its groups, where it has any."""
     record, arrays = batches.arrays(batch_id)
     if "labels" not in arrays:
         raise NoLabels("the batch was stored without labels", "/batch")
-    return read_batch(
+    batch = read_batch(
         arrays["predictions"],
         arrays["labels"],
         arrays.get("weights"),
         scale=record.scale,
         kind=record.weights_kind,
     )
+    return batch, arrays["groups"].tolist() if "groups" in arrays else None

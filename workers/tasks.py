@@ -6,16 +6,23 @@ import contextlib
 import logging
 import os
 import time
+from collections.abc import Callable
 
 from rq import get_current_job
 
 from calibrant.errors import CalibrationError
+from calibrant.evaluation import Evaluation
+from calibrant.maps.calibration_map import load
+from calibrant.measures.catalogue import read_requests
+from calibrant.measures.intervals import Resampling
 from calibrant.methods import FitContext, fit_batch, read_method
-from schemas.jobs import FINAL
+from schemas.evaluate import EvaluateSpec
+from schemas.jobs import FINAL, JobRecord
 from schemas.maps import FitSpec
 from schemas.problems import Problem, ProblemError
 from storage.errors import StorageError, UnknownJob
 from storage.jobs import JobStore
+from storage.reports import report_document
 from storage.rows import read_stored_batch
 from storage.store import Store, map_record
 from workers.progress import Throttled
@@ -29,8 +36,20 @@ DEVICE_VARIABLE = "CALIBRANT_DEVICE"
 def fit(tenant: str, job_id: str) -> None:
     """Fit the map that a job asks for; storing it and finishing the job is one transaction.
 
-    A wrong request ends the job with its problem. Whatever else is raised goes to RQ, which runs
-    the job again: the map's id comes from the job's, so that two runs make one map.
+    The map's id comes from the job's, so that two runs make one map.
+    """
+    _run(_fit, tenant, job_id)
+
+
+def evaluate(tenant: str, job_id: str) -> None:
+    """Evaluate what a job asks for; the report is the job's result."""
+    _run(_evaluate, tenant, job_id)
+
+
+def _run(task: Callable[[Store, JobRecord], None], tenant: str, job_id: str) -> None:
+    """Do a job that is not final yet.
+
+    A wrong request ends the job with its problem. Whatever else is raised goes to RQ, which runs the job again.
     """
     current = get_current_job()
     if current is None:
@@ -38,7 +57,9 @@ def fit(tenant: str, job_id: str) -> None:
     store = Store.of(current.connection, tenant)
     began = time.monotonic()
     try:
-        _fit(store, job_id)
+        job = store.jobs.start(job_id)
+        if job.status not in FINAL:
+            task(store, job)
     except CalibrationError as error:
         offences = [ProblemError(pointer=o.pointer, detail=o.detail) for o in error.offences]
         _refuse(store.jobs, job_id, error.code, error.detail, offences)
@@ -47,18 +68,24 @@ def fit(tenant: str, job_id: str) -> None:
     log.info("job %s ended after %.3f s", job_id, time.monotonic() - began)
 
 
-def _fit(store: Store, job_id: str) -> None:
-    job = store.jobs.start(job_id)
-    if job.status in FINAL:
-        return
+def _fit(store: Store, job: JobRecord) -> None:
     spec = FitSpec.model_validate(job.spec)
-    batch = read_stored_batch(store.batches, spec.batch)
+    batch, _ = read_stored_batch(store.batches, spec.batch)
     method = read_method(spec.method)
-    context = FitContext(spec.seed, _device(), Throttled(store.jobs, job_id))
+    context = FitContext(spec.seed, _device(), Throttled(store.jobs, job.id))
     fitted = fit_batch(method, batch, method.read_options(spec.options), reduction=spec.reduction, context=context)
-    draft = map_record(job_id.replace("job_", "map_", 1), spec, fitted, n=len(batch))
-    done = store.jobs.succeeded(job_id, {"map": draft.id})
+    draft = map_record(job.id.replace("job_", "map_", 1), spec, fitted, n=len(batch))
+    done = store.jobs.succeeded(job.id, {"map": draft.id})
     store.maps.put(draft, finished=done)
+
+
+def _evaluate(store: Store, job: JobRecord) -> None:
+    spec = EvaluateSpec.model_validate(job.spec)
+    batch, groups = read_stored_batch(store.batches, spec.batch)
+    fitted = None if spec.map is None else load(store.maps.get(spec.map).document)
+    resampling = Resampling.read(spec.interval, spec.resamples, spec.seed)
+    report = Evaluation(read_requests(spec.measures), spec.reduction, fitted, resampling).run(batch, groups)
+    store.jobs.succeed(job.id, {"report": report_document(report, spec.map)})
 
 
 def _refuse(jobs: JobStore, job_id: str, code: str, detail: str, errors: list[ProblemError]) -> None:

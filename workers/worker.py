@@ -47,4 +47,4 @@ def preload() -> None:
 
     A thread pool that torch started before a fork would hang the child.
     """
-    import calibrant.piecewise.fitting  # noqa: F401
+    import calibrant.averaging.fitting  # noqa: F401

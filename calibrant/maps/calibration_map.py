@@ -12,6 +12,8 @@ import numpy as np
 from calibrant.batch import Predictions, Scale, read_predictions
 from calibrant.cells import Floats
 from calibrant.errors import InvalidDocument, ScaleMismatch, UnknownReduction, WrongShape
+from calibrant.maps.averaged import Averaged
+from calibrant.maps.beta import Beta
 from calibrant.maps.curves import Curve
 from calibrant.maps.identity import Identity
 from calibrant.maps.isotonic import Isotonic
@@ -24,7 +26,10 @@ FORMAT = 1
 
 #: Family name -> the curve that reads and applies its documents.
 FAMILIES: Mapping[str, type[Curve]] = MappingProxyType(
-    {curve.family: curve for curve in (Identity, Platt, Isotonic, PiecewiseLinear, LogitPiecewiseLinear)}
+    {
+        curve.family: curve
+        for curve in (Identity, Platt, Beta, Isotonic, PiecewiseLinear, LogitPiecewiseLinear, Averaged)
+    }
 )
 
 

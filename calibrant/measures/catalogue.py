@@ -6,16 +6,18 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from calibrant.binning import Bins, equal_mass, equal_width, sweep_count
-from calibrant.errors import InvalidOption, UnknownMeasure
+from calibrant.errors import CalibrationError, InvalidOption, UnknownMeasure
 from calibrant.measures.binned import Norm, expected_calibration_error
 from calibrant.measures.cumulative import ks_error, ks_p_value
+from calibrant.measures.fitted import Map, fitted_error
 from calibrant.measures.intervals import Resampling, binned_interval, ks_interval
 from calibrant.measures.smooth import MAX_TERMS, smooth_test
+from calibrant.piecewise.options import MAX_FOLDS
 from calibrant.reductions import Event
 
 #: Intervals that would draw more numbers than this are not given.
@@ -71,6 +73,7 @@ class Measure:
     highest: float | None
     compute: Callable[..., MeasureResult]
     options: Mapping[str, Option] = field(default_factory=dict)
+    runs: Literal["inline", "job"] = "inline"
 
 
 @dataclass(frozen=True)
@@ -123,6 +126,19 @@ def _ks(event: Event, resampling: Resampling | None) -> MeasureResult:
     return MeasureResult(error, interval=interval, p_value=ks_p_value(event.cells, error))
 
 
+def _fitted(name: Map) -> Callable[..., MeasureResult]:
+    def compute(event: Event, resampling: Resampling | None, *, norm: int, folds: int) -> MeasureResult:
+        order: Norm = 1 if norm == 1 else 2
+        level = None if resampling is None else resampling.level
+        try:
+            found = fitted_error(event, name, norm=order, folds=folds, level=level)
+        except CalibrationError as error:
+            return MeasureResult(None, problem=f"no value: {error.detail}")
+        return MeasureResult(found.value, found.debiased, found.interval, definition=found.told)
+
+    return compute
+
+
 def _smooth_test(event: Event, _resampling: Resampling | None, *, n_terms: int) -> MeasureResult:
     statistic, p_value = smooth_test(event.cells, n_terms)
     if math.isfinite(statistic):
@@ -132,6 +148,12 @@ def _smooth_test(event: Event, _resampling: Resampling | None, *, n_terms: int) 
 
 
 _NORM = Option(1, choices=(1, 2))
+_FOLDS = Option(10, low=2, high=MAX_FOLDS)
+_DEBIASED = (
+    "debiased: half mean |m - p|^norm, half mean s (y - p) (norm 1, s the expected sign of c - p) "
+    "or mean (m - p)(y - p) (norm 2), m the fitted map; no root"
+)
+_MAPS: dict[Map, str] = {"pl": "PL", "pl3": "PL3", "averaged": "the model average"}
 
 MEASURES: Mapping[str, Measure] = MappingProxyType(
     {
@@ -183,6 +205,20 @@ MEASURES: Mapping[str, Measure] = MappingProxyType(
                 None,
                 _smooth_test,
                 {"n_terms": Option(8, high=MAX_TERMS)},
+            ),
+            *(
+                Measure(
+                    f"ece-{name}",
+                    f"Calibration error by fitting {title}",
+                    f"mean |c(p) - p|^norm, c the map that the method {name} fits to the same rows; {_DEBIASED}",
+                    "Kangsepp, Valk & Kull (2022), section 3; docs/debiasing.md",
+                    0.0,
+                    1.0,
+                    _fitted(name),
+                    {"norm": _NORM, "folds": _FOLDS},
+                    "job",
+                )
+                for name, title in _MAPS.items()
             ),
         )
     }

@@ -12,12 +12,13 @@ import torch
 from torch import Tensor
 
 from calibrant.cells import Floats, SortedRows
+from calibrant.maps.averaged import Averaged, tabulate
 from calibrant.maps.piecewise_linear import LogitPiecewiseLinear, PiecewiseLinear, Polyline
 from calibrant.piecewise.families import LOSS_CLIP, Family, abscissa, ends, heights_of, knots_of, probability
 from calibrant.piecewise.folds import FoldCells, fold_cells
 from calibrant.piecewise.options import Loss, PiecewiseOptions, check_rows
 from calibrant.piecewise.search import SMALL, Search
-from calibrant.piecewise.selection import choose
+from calibrant.piecewise.selection import choose, weights
 from calibrant.piecewise.solver import Data, curve_values
 from calibrant.piecewise.starts import starting_models
 
@@ -58,6 +59,22 @@ class CrossFit:
             ]
         )
 
+    def log_losses(self, cells: FoldCells) -> Floats:
+        """Log loss of all rows together, each row's outside its fold, of every number of pieces; ``(counts,)``."""
+        losses: Floats = (self.held_out(cells, "log-loss") * cells.w.sum(axis=1)).sum(axis=1)
+        return losses
+
+    def curve(self, candidate: int) -> PiecewiseLinear | LogitPiecewiseLinear:
+        """The mean of the curves of one number of pieces."""
+        curves = self.curves(candidate)
+        return PiecewiseLinear(curves) if self.family == "pl" else LogitPiecewiseLinear(curves)
+
+    def weighted(self, cells: FoldCells) -> Averaged:
+        """The mean of the curves of all numbers of pieces, with the weights of ``selection.weights``."""
+        given = weights(self.log_losses(cells), 2.0 * np.array(self.counts))
+        kept = [(float(w), self.curve(i)) for i, w in enumerate(given) if w > 0.0]
+        return tabulate(lambda p: np.sum([w * curve(p) for w, curve in kept], axis=0))
+
     def curves(self, candidate: int) -> tuple[Polyline, ...]:
         """The curves of one number of pieces, without padding and without knots that have run together."""
         pieces = self.counts[candidate]
@@ -79,7 +96,7 @@ def fit_piecewise(
     seed: int = 0,
     device: str = "cpu",
     progress: Progress | None = None,
-) -> tuple[PiecewiseLinear | LogitPiecewiseLinear, dict[str, Any]]:
+) -> tuple[PiecewiseLinear | LogitPiecewiseLinear | Averaged, dict[str, Any]]:
     """Fit PL (``pl``) or PL3 (``pl3``) to sorted rows: the curve, and what the fit has to tell.
 
     The procedure is that of Kangsepp, Valk & Kull (2022), sections 4 and C.2: each candidate number
@@ -98,16 +115,17 @@ def fit_piecewise(
     counts = options.piece_counts(len(rows))
     refits = options.final == "refit"
     with one_thread():
-        told = _Rising(progress, 2 if refits else 1)
+        told = Rising(progress, 2 if refits else 1)
         fits = cross_fit(family, cells, counts, options, device=device, told=told)
         scores = fits.held_out(cells, options.select).mean(axis=1)
         chosen = choose(counts, scores)
-        curves = fits.curves(chosen)
+        curve: PiecewiseLinear | LogitPiecewiseLinear | Averaged = fits.curve(chosen)
+        if options.final == "weighted":
+            curve = fits.weighted(cells)
         if refits:
             told.begin(1)
-            curves = cross_fit(
-                family, cells, counts[chosen : chosen + 1], options, device=device, told=told, all_rows=True
-            ).curves(0)
+            one = counts[chosen : chosen + 1]
+            curve = cross_fit(family, cells, one, options, device=device, told=told, all_rows=True).curve(0)
     diagnostics = {
         "candidates": list(counts),
         "scores": scores.tolist(),
@@ -122,7 +140,7 @@ def fit_piecewise(
         "converged": fits.converged,
         "fits": len(counts) * options.folds,
     }
-    return (PiecewiseLinear(curves) if family == "pl" else LogitPiecewiseLinear(curves)), diagnostics
+    return curve, diagnostics
 
 
 def cross_fit(
@@ -163,6 +181,15 @@ def cross_fit(
         tuple(heights_of(family, fit.models.heights, monotone=options.monotone)[0] for fit in fits),
         sum(int(fit.converged.sum()) for fit in fits),
     )
+
+
+def fit_to_all(family: Family, cells: FoldCells, pieces: int) -> Polyline:
+    """One curve of that many pieces, fitted to all rows."""
+    with one_thread():
+        fits = cross_fit(
+            family, cells, (pieces,), PiecewiseOptions(), device="cpu", told=Rising(None, 1), all_rows=True
+        )
+    return fits.curves(0)[0]
 
 
 def guarded(curve: Polyline, first: float, last: float) -> Polyline:
@@ -206,7 +233,7 @@ def one_thread() -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-class _Rising:
+class Rising:
     """Progress of several parts as one: it never falls, and the last part ends it full."""
 
     _UNITS = 1000
@@ -219,6 +246,7 @@ class _Rising:
         self._part = part
 
     def __call__(self, done: int, total: int, stage: str) -> None:
+        """Tell that ``done`` of ``total`` of this part are done."""
         if self._progress is not None:
             now = (self._part * self._UNITS + self._UNITS * done // total) // self._parts
             self._reached = max(self._reached, now)

@@ -8,7 +8,7 @@ from typing import Literal, get_args
 from calibrant.errors import InvalidOption, OneClass, TooFewRows
 
 Loss = Literal["log-loss", "brier"]
-Final = Literal["fold-average", "refit"]
+Final = Literal["fold-average", "refit", "weighted"]
 Starts = Literal["quantiles", "several"]
 
 MAX_PIECES = 64
@@ -21,8 +21,9 @@ class PiecewiseOptions:
 
     ``candidates`` numbers of pieces tried, by default 1, ..., min(n // 200, 15) + 1;
     ``folds`` of the cross-validation; ``loss`` the fits minimise; ``select`` the loss on held-out
-    folds that chooses among candidates; ``final`` whether the chosen fold models are averaged or one
-    model is fitted to all rows; ``monotone`` whether the curves may not decrease; ``starts`` whether
+    folds that chooses among candidates; ``final`` whether the chosen fold models are averaged, or one
+    model is fitted to all rows, or the fold models of every candidate are averaged with weights
+    (``selection.weights``); ``monotone`` whether the curves may not decrease; ``starts`` whether
     a fit begins with its knots at quantiles, as published, or the best of several searches is taken:
     closer to the least training loss, and on unseen rows no better (docs/engine.md).
     """

@@ -15,7 +15,7 @@ router = APIRouter(tags=["catalogue"])
 
 @router.get("/measures")
 async def measures() -> Response:
-    """Every measure, with its definition, range, options and source."""
+    """Every measure, with its definition, range, options and source, and whether it is a job."""
     return answer(
         [
             {
@@ -25,6 +25,7 @@ async def measures() -> Response:
                 "range": [m.lowest, m.highest],
                 "better": "smaller",
                 "source": m.source,
+                "runs": m.runs,
                 "options": {n: {"default": o.default, "allowed": o.allowed} for n, o in m.options.items()},
             }
             for m in MEASURES.values()

@@ -1,75 +1,71 @@
-"""Evaluation, computed at once."""
+"""Evaluation: at once where every measure is quick, by a worker where one is a long fit."""
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any
 
 from fastapi import APIRouter, Request, Response
 from starlette.concurrency import run_in_threadpool
 
-from calibrant.evaluation import Evaluation, Report
+from calibrant.evaluation import Evaluation
 from calibrant.maps.calibration_map import CalibrationMap, load
-from calibrant.measures.catalogue import MeasureResult, read_requests
+from calibrant.measures.catalogue import read_requests
 from calibrant.measures.intervals import Resampling
-from schemas.evaluate import EvaluateBody, EvaluateOptions, ReportAnswer
-from service.context import Here, answer, body_of
+from schemas.batches import BatchOptions
+from schemas.evaluate import EvaluateBody, EvaluateOptions, EvaluateSpec, ReportAnswer
+from schemas.jobs import JobAnswer, JobRecord
+from schemas.maps import MapRecord
+from service.context import Context, Here, answer, body_of, queue, queued
 from service.formats.body import read_payload
 from service.formats.options import read_options
 from service.formats.payload import Payload
-from service.rows import find_arrays, labelled
-from storage.store import Store
+from service.rows import find_arrays, labelled, store_arrays
+from storage.reports import report_document
 
 router = APIRouter(tags=["evaluate"])
 
 
-@router.post("/evaluate", response_model=ReportAnswer, openapi_extra=body_of(EvaluateBody))
+@router.post(
+    "/evaluate",
+    response_model=ReportAnswer,
+    responses={202: {"model": JobAnswer, "description": "A measure needs a long fit: a job"}},
+    openapi_extra=body_of(EvaluateBody),
+)
 async def evaluate(request: Request, here: Here) -> Response:
     """Measure the calibration of a batch; with ``map``, before and after it."""
     payload = await read_payload(request, here.settings)
     options = read_options(payload, EvaluateOptions)
-    return answer(await run_in_threadpool(run, here.store, payload, options))
+    made = await run_in_threadpool(run_or_queue, here, payload, options)
+    return queued(made) if isinstance(made, JobRecord) else answer(made)
 
 
-def run(store: Store, payload: Payload, options: EvaluateOptions) -> dict[str, Any]:
-    """Evaluate what a request asks for."""
+def run_or_queue(here: Context, payload: Payload, options: EvaluateOptions) -> dict[str, Any] | JobRecord:
+    """Check the whole request, then evaluate here or queue it."""
     requests = read_requests(options.measures)
     resampling = Resampling.read(options.interval, options.resamples, options.seed)
-    record = None if options.map is None else store.maps.get(options.map)
+    record = None if options.map is None else here.store.maps.get(options.map)
     fitted: CalibrationMap | None = None if record is None else load(record.document)
-    arrays, scale, kind = find_arrays(store, payload, options)
+    arrays, scale, kind = find_arrays(here.store, payload, options)
     if options.batch is None and options.scale is None and fitted is not None:
         scale = fitted.scale
     batch, groups = labelled(arrays, scale, kind)
-    report = Evaluation(requests, options.reduction, fitted, resampling).run(batch, groups)
-    return to_answer(report, None if record is None else record.id)
+    evaluation = Evaluation(requests, options.reduction, fitted, resampling)
+    if all(asked.measure.runs == "inline" for asked in requests):
+        return report_document(evaluation.run(batch, groups), None if record is None else record.id)
+    evaluation.check(batch, groups)
+    batch_id = options.batch
+    if batch_id is None:
+        batch_id = store_arrays(here.store, arrays, BatchOptions(scale=scale, weights_kind=kind), here.settings).id
+    return queue(here, "evaluate", batch_id, _spec(options, batch_id, record).model_dump())
 
 
-def to_answer(report: Report, map_id: str | None) -> dict[str, Any]:
-    """The report as it goes over the wire."""
-    body: dict[str, Any] = {
-        "n": report.n,
-        "reduction": report.reduction,
-        "clipped": report.clipped,
-        "renormalised": report.renormalised,
-        "measures": _measures(report.measures),
-    }
-    if report.after is not None:
-        body |= {"map": map_id, "after": {"measures": _measures(report.after)}}
-    if report.groups is not None:
-        body["groups"] = {
-            name: {"n": group.n, "measures": _measures(group.measures)}
-            | ({} if group.after is None else {"after": {"measures": _measures(group.after)}})
-            for name, group in report.groups.items()
-        }
-    return body
-
-
-def _measures(results: Any) -> dict[str, Any]:
-    return {key: _measure(result) for key, result in results.items()}
-
-
-def _measure(result: MeasureResult) -> dict[str, Any]:
-    return {f.name: getattr(result, f.name) for f in dataclasses.fields(result)} | {
-        "definition": dict(result.definition)
-    }
+def _spec(options: EvaluateOptions, batch_id: str, record: MapRecord | None) -> EvaluateSpec:
+    return EvaluateSpec(
+        batch=batch_id,
+        measures=options.measures,
+        reduction=options.reduction,
+        map=None if record is None else record.id,
+        interval=options.interval,
+        resamples=options.resamples,
+        seed=options.seed,
+    )

@@ -6,8 +6,7 @@ from fastapi import APIRouter, Response
 from starlette.concurrency import run_in_threadpool
 
 from schemas.jobs import FINAL, JobAnswer
-from service.context import Here, answer
-from service.routes.maps import RETRY_AFTER
+from service.context import RETRY_AFTER, Here, answer
 
 router = APIRouter(prefix="/jobs", tags=["jobs"])
 

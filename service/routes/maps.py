@@ -9,19 +9,15 @@ from calibrant.methods import FitContext, check_batch, fit_batch, read_method
 from schemas.batches import BatchOptions
 from schemas.jobs import JobAnswer, JobRecord
 from schemas.maps import FitBody, FitOptions, FitSpec, MapRecord
-from service.context import Context, Here, answer, body_of
+from service.context import Context, Here, answer, body_of, queue, queued
 from service.formats.body import read_payload
 from service.formats.options import read_options
 from service.formats.payload import Payload
 from service.rows import find_arrays, labelled, store_arrays
-from storage.clock import stamp
 from storage.keyspace import new_id
 from storage.store import map_record
 
 router = APIRouter(prefix="/maps", tags=["maps"])
-
-#: Seconds after which a caller may look for the result of a fit.
-RETRY_AFTER = "1"
 
 
 @router.post(
@@ -38,8 +34,7 @@ async def post_map(request: Request, here: Here) -> Response:
     made = await run_in_threadpool(fit_or_queue, here, payload, options)
     if isinstance(made, MapRecord):
         return answer(made.model_dump(), 201, {"Location": f"/maps/{made.id}"})
-    headers = {"Location": f"/jobs/{made.id}", "Retry-After": RETRY_AFTER}
-    return answer(made.answer().model_dump(), 202, headers)
+    return queued(made)
 
 
 @router.get("/{ref}", response_model=MapRecord)
@@ -64,7 +59,7 @@ def fit_or_queue(here: Context, payload: Payload, options: FitOptions) -> MapRec
     batch_id = options.batch
     if batch_id is None:
         batch_id = store_arrays(here.store, arrays, BatchOptions(scale=scale, weights_kind=kind), here.settings).id
-    return _queue(here, _spec(options, batch_id=batch_id))
+    return queue(here, "fit", batch_id, _spec(options, batch_id=batch_id).model_dump())
 
 
 def _spec(options: FitOptions, *, batch_id: str) -> FitSpec:
@@ -76,17 +71,3 @@ def _spec(options: FitOptions, *, batch_id: str) -> FitSpec:
         reduction=options.reduction,
         seed=options.seed,
     )
-
-
-def _queue(here: Context, spec: FitSpec) -> JobRecord:
-    here.store.batches.keep(spec.batch, here.settings.batch_ttl)
-    record = JobRecord(
-        id=new_id("job"),
-        kind="fit",
-        status="queued",
-        created_at=stamp(),
-        ttl=here.settings.job_ttl,
-        spec=spec.model_dump(),
-    )
-    here.store.jobs.submit(record, timeout=here.settings.fit_timeout)
-    return record

@@ -67,6 +67,45 @@ def test_a_fit_in_the_service_is_the_fit_in_a_notebook(client: Calibrant) -> Non
         assert stored.reduction == "confidence"
 
 
+def test_a_fit_without_a_method_is_the_average(http: httpx.Client, client: Calibrant) -> None:
+    batch = client.upload(P, Y)
+    queued = _post(http, "/maps", {"batch": batch.id, "options": {"candidates": [1, 2]}})
+    assert queued.status_code == 202
+    job = client.wait(queued.json()["id"], timeout=60)
+    assert job.result is not None
+    local = calibrant.fit("averaged", P, Y, candidates=(1, 2))
+    np.testing.assert_allclose(client.calibrate(job.result["map"], P), local.apply(P), atol=1e-12)
+
+
+def test_a_measure_that_is_a_fit_is_a_job_and_its_report_that_of_a_notebook(
+    http: httpx.Client, client: Calibrant
+) -> None:
+    fitted = client.fit("platt", client.upload(P, Y).id)
+    body = {"predictions": P.tolist(), "labels": Y.tolist(), "groups": ["a", "b"] * (len(P) // 2), "map": fitted.id}
+    asked: list[str | dict[str, Any]] = ["ece-averaged", {"name": "ece-pl3", "norm": 2, "folds": 5}, "ks"]
+    queued = _post(http, "/evaluate", body | {"measures": asked, "interval": 0.9})
+    assert queued.status_code == 202
+    assert queued.headers["Location"] == f"/jobs/{queued.json()['id']}"
+    assert queued.json()["kind"] == "evaluate"
+    job = client.wait(queued.json()["id"], timeout=120)
+    assert job.result is not None
+    report = job.result["report"]
+    local = calibrant.evaluate(P, Y, measures=asked, interval=0.9)
+    for key, result in local.measures.items():
+        assert report["measures"][key]["value"] == pytest.approx(result.value, abs=1e-12)
+        assert report["measures"][key]["debiased"] == pytest.approx(result.debiased, abs=1e-12)
+        assert report["measures"][key]["interval"] == pytest.approx(result.interval, abs=1e-12)
+    assert set(report["groups"]) == {"a", "b"}
+    assert report["map"] == fitted.id
+    assert report["after"]["measures"]["ece-averaged"]["value"] is not None
+
+
+def test_an_evaluation_that_cannot_be_run_is_refused_before_it_is_queued(http: httpx.Client) -> None:
+    body = {"predictions": P.tolist(), "labels": Y.tolist(), "measures": ["ece-pl"]}
+    assert _problem(_post(http, "/evaluate", body | {"groups": ["a"]}))[:2] == (422, "length-mismatch")
+    assert _problem(_post(http, "/evaluate", body | {"interval": 0.9, "map": "nowhere"}))[:2] == (404, "unknown-map")
+
+
 def test_json_and_npz_bodies_give_the_same_report(http: httpx.Client) -> None:
     as_json = _post(
         http, "/evaluate", {"predictions": P.tolist(), "labels": Y.tolist(), "measures": ["ks", "ece"], "interval": 0.9}
@@ -166,7 +205,7 @@ GOOD: dict[str, Any] = {"predictions": [0.1, 0.9], "labels": [0, 1]}
         ("/evaluate", GOOD | {"interval": "0.9"}, (422, "invalid-field", "/interval")),
         ("/evaluate", GOOD | {"interval": 1.0}, (422, "invalid-field", "/interval")),
         ("/evaluate", GOOD | {"scale": "percent"}, (422, "invalid-field", "/scale")),
-        ("/maps", GOOD, (422, "invalid-field", "/method")),
+        ("/maps", GOOD, (422, "too-few-rows", "/predictions")),
         ("/maps", GOOD | {"method": "x"}, (422, "unknown-method", "/method")),
         ("/maps", GOOD | {"method": "pl", "options": {"folds": 0}}, (422, "invalid-option", "/options/folds")),
         ("/maps", GOOD | {"method": "pl", "options": {"x": 0}}, (422, "invalid-option", "/options")),

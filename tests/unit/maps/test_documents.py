@@ -17,7 +17,10 @@ def _documents() -> dict[str, dict[str, Any]]:
     random = np.random.default_rng(0)
     p = random.random(400)
     y = (random.random(400) < p**2).astype(int)
-    return {m: calibrant.fit(m, p, y).to_document() for m in ("identity", "platt", "isotonic", "pl", "pl3")}
+    return {
+        m: calibrant.fit(m, p, y).to_document()
+        for m in ("identity", "platt", "beta", "isotonic", "pl", "pl3", "averaged")
+    }
 
 
 DOCUMENTS = _documents()
@@ -39,7 +42,7 @@ def _numbers(node: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     return [path] if isinstance(node, float) else []
 
 
-@pytest.mark.parametrize("method", ["platt", "isotonic", "pl", "pl3"])
+@pytest.mark.parametrize("method", ["platt", "beta", "isotonic", "pl", "pl3", "averaged"])
 @pytest.mark.parametrize("damage", [float("nan"), float("inf"), "0.5", None, True])
 def test_every_damaged_number_is_found_on_loading(method: str, damage: Any) -> None:
     parameters = DOCUMENTS[method]["parameters"]

@@ -8,6 +8,7 @@ from sklearn.isotonic import IsotonicRegression
 
 import calibrant
 from calibrant.errors import NotConverged, OneClass
+from calibrant.maps.beta import fit_beta
 from calibrant.maps.isotonic import fit_isotonic
 from calibrant.maps.piecewise_linear import LogitPiecewiseLinear, PiecewiseLinear, Polyline
 from calibrant.maps.platt import fit_platt
@@ -34,6 +35,18 @@ def test_platt_agrees_with_scikit_learn(golden: dict[str, Any], golden_event: Ev
     np.testing.assert_allclose(fitted(GRID[1:-1]), golden["platt_grid1001"][1:-1], atol=1e-5)
 
 
+def test_beta_agrees_with_its_authors_code(golden: dict[str, Any], golden_event: Event) -> None:
+    fitted = fit_beta(golden_event.cells)
+    np.testing.assert_allclose(fitted(GRID[1:-1]), golden["beta_abm_grid1001_inner"], atol=1e-4)
+
+
+def test_beta_never_decreases_even_where_the_labels_do() -> None:
+    p = np.linspace(0.01, 0.99, 200)
+    falling = fit_beta(Event(p, (np.arange(200) < 120).astype(np.int8)).cells)
+    assert (falling.a, falling.b) == (0.0, 0.0)
+    np.testing.assert_allclose(falling(GRID), 0.6, atol=1e-6)
+
+
 def test_platt_without_smoothing_refuses_separable_data() -> None:
     cells = Event(np.linspace(0.1, 0.9, 20), (np.arange(20) >= 10).astype(np.int8)).cells
     with pytest.raises(NotConverged):
@@ -50,7 +63,7 @@ def test_platt_copes_with_constant_and_certain_predictions() -> None:
     assert np.all(np.isfinite(certain(GRID)))
 
 
-@pytest.mark.parametrize("fit", [fit_platt, fit_isotonic])
+@pytest.mark.parametrize("fit", [fit_platt, fit_beta, fit_isotonic])
 def test_one_class_is_refused(fit: Any) -> None:
     with pytest.raises(OneClass):
         fit(Event(np.array([0.2, 0.8]), np.array([1, 1], np.int8)).cells)

@@ -11,7 +11,7 @@ import pytest
 
 from calibrant.cells import sort_rows
 from calibrant.errors import OneClass, TooFewRows
-from calibrant.maps.piecewise_linear import Polyline
+from calibrant.maps.piecewise_linear import LogitPiecewiseLinear, PiecewiseLinear, Polyline
 from calibrant.piecewise.families import Family
 from calibrant.piecewise.fitting import fit_piecewise, guarded
 from calibrant.piecewise.options import Loss, PiecewiseOptions, Starts
@@ -40,6 +40,7 @@ def test_the_loss_is_no_worse_than_that_of_the_neural_reference(
     rows, reference = golden_event.sorted_rows, REFERENCE[family]
     options = PiecewiseOptions(candidates=(reference["bins"],), final="refit", starts=starts)
     curve, _ = fit_piecewise(family, rows, options)
+    assert isinstance(curve, PiecewiseLinear | LogitPiecewiseLinear)
     assert len(curve.models) == 1
     assert _log_loss(curve(rows.p), rows.y) <= reference["final_loss"] + 1e-5
 
@@ -59,6 +60,7 @@ def test_a_map_comes_close_to_the_truth(family: Family) -> None:
     curve, told = fit_piecewise(family, sort_rows(p, y), PiecewiseOptions())
     truth = np.linspace(0.001, 0.999, 999)
     assert np.abs(curve(truth**1.5) - truth).mean() < 0.012
+    assert isinstance(curve, PiecewiseLinear | LogitPiecewiseLinear)
     assert len(curve.models) == 10
     assert told["pieces"] in told["candidates"]
 
@@ -84,6 +86,7 @@ def test_odd_data_give_finite_probabilities(family: Family, name: str, monotone:
     calibrated = curve(GRID)
     assert np.all(np.isfinite(calibrated))
     assert np.all((calibrated >= 0) & (calibrated <= 1))
+    assert isinstance(curve, PiecewiseLinear | LogitPiecewiseLinear)
     for model in curve.models:
         assert np.all(np.diff(model.knots) > 0)
 

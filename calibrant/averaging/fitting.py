@@ -1,0 +1,124 @@
+"""The model average: half a Gaussian process, half curves weighed by their out-of-fold log losses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.special import expit
+
+from calibrant.averaging.options import AveragedOptions
+from calibrant.averaging.process import Posterior, fit_process
+from calibrant.cells import Floats, SortedRows
+from calibrant.logistic import fit_logistic
+from calibrant.maps.averaged import Averaged, tabulate
+from calibrant.maps.curves import clipped_logit
+from calibrant.maps.piecewise_linear import PL3_CLIP
+from calibrant.piecewise.families import Family
+from calibrant.piecewise.fitting import CrossFit, Rising, cross_fit, one_thread
+from calibrant.piecewise.folds import FoldCells, fold_cells
+from calibrant.piecewise.options import check_rows
+from calibrant.piecewise.selection import weights
+
+Progress = Callable[[int, int, str], None]
+
+#: The process's share of the average.
+PROCESS_SHARE = 0.5
+#: Prior variance of coefficients that are to be free.
+_FREE = 1e6
+_FAMILIES: tuple[Family, ...] = ("pl", "pl3")
+
+
+@dataclass(frozen=True)
+class _Candidate:
+    """One curve of the average: its parameters, its log loss over all rows outside their folds, and itself."""
+
+    name: str
+    parameters: int
+    loss: float
+    values: Callable[[Floats], Floats]
+
+
+def fit_averaged(
+    rows: SortedRows,
+    options: AveragedOptions,
+    *,
+    seed: int = 0,
+    device: str = "cpu",
+    progress: Progress | None = None,
+) -> tuple[Averaged, dict[str, Any]]:
+    """Fit the model average to sorted rows: the curve, and what the fit has to tell.
+
+    Half of it is the mean of PL and PL3 of every candidate number of pieces, of logistic curves on
+    logit p (Platt, unsmoothed) and on ln p and -ln(1 - p) (beta), each the mean over its folds, and of
+    the identity, with weights proportional to exp(-L - 0.35 k): L the log loss of all rows outside their
+    folds, k the parameters. The other half is ``process.fit_process``. Raises as ``fit_piecewise`` does.
+    """
+    checked = options.piecewise()
+    check_rows(len(rows), int(np.count_nonzero(rows.y)), checked)
+    cells = fold_cells(rows, options.folds, seed)
+    told = Rising(progress, 2)
+    counts = checked.piece_counts(len(rows))
+    candidates = _logistic(cells)
+    with one_thread():
+        for part, family in enumerate(_FAMILIES):
+            told.begin(part)
+            fits = cross_fit(family, cells, counts, checked, device=device, told=told)
+            candidates += _piecewise(fits, cells)
+    given = weights(np.array([c.loss for c in candidates]), np.array([c.parameters for c in candidates], np.float64))
+    process = fit_process(cells)
+    curve = tabulate(lambda p: _average(candidates, given, process, p))
+    share = {c.name: round(float(w), 6) for c, w in zip(candidates, given, strict=True) if w > 0.0}
+    diagnostics = {
+        "candidates": list(counts),
+        "folds": options.folds,
+        "weights": share,
+        "process_share": PROCESS_SHARE,
+        "identity_probability": process.identity,
+        "cells": len(cells.p),
+    }
+    return curve, diagnostics
+
+
+def _piecewise(fits: CrossFit, cells: FoldCells) -> list[_Candidate]:
+    """PL or PL3 of every number of pieces."""
+    return [
+        _Candidate(f"{fits.family}:{pieces}", 2 * pieces, float(loss), fits.curve(i))
+        for i, (pieces, loss) in enumerate(zip(fits.counts, fits.log_losses(cells), strict=True))
+    ]
+
+
+def _logistic(cells: FoldCells) -> list[_Candidate]:
+    """Platt, beta and the identity."""
+    w, wy = (part[:-1] for part in cells.training())
+
+    def candidate(name: str, features: Callable[[Floats], Floats]) -> _Candidate:
+        basis = features(cells.p)
+        variance = np.full((len(w), basis.shape[1]), _FREE)
+        theta = fit_logistic(basis, np.zeros(len(basis)), w, wy, variance).theta
+        f = theta @ basis.T
+        loss = float((cells.w * np.logaddexp(0.0, f) - cells.wy * f).sum())
+        return _Candidate(name, basis.shape[1], loss, lambda p: expit(features(p) @ theta.T).mean(axis=1))
+
+    logits = clipped_logit(cells.p, PL3_CLIP)
+    as_is = float((cells.w * np.logaddexp(0.0, logits) - cells.wy * logits).sum())
+    return [
+        _Candidate("identity", 0, as_is, lambda p: p),
+        candidate("platt", lambda p: np.column_stack([clipped_logit(p, PL3_CLIP), np.ones_like(p)])),
+        candidate("beta", _beta_features),
+    ]
+
+
+def _beta_features(p: Floats) -> Floats:
+    p = np.clip(p, PL3_CLIP, 1.0 - PL3_CLIP)
+    return np.column_stack([np.log(p), -np.log1p(-p), np.ones_like(p)])
+
+
+def _average(candidates: list[_Candidate], given: Floats, process: Posterior, p: Floats) -> Floats:
+    total = PROCESS_SHARE * process.mean(p)
+    for candidate, weight in zip(candidates, given, strict=True):
+        if weight > 0.0:
+            total = total + (1.0 - PROCESS_SHARE) * weight * candidate.values(p)
+    return total

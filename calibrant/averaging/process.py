@@ -1,0 +1,118 @@
+"""A Gaussian process on the logit scale, by Laplace's method, averaged over its hyperparameters by evidence.
+
+logit c(p) = logit p + a + b z + t s(z) + tau g(u), with z = logit p held within +-6, s(z) what lies beyond, and
+g a Matern-5/2 process over u = (2/pi) asin sqrt p, expanded in cosines (Solin & Sarkka 2020). The identity is a
+hypothesis of its own.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from scipy.special import expit
+
+from calibrant.cells import Floats
+from calibrant.logistic import Modes, fit_logistic
+from calibrant.maps.curves import clipped_logit
+from calibrant.maps.piecewise_linear import PL3_CLIP
+from calibrant.piecewise.folds import FoldCells
+
+#: Standard deviations of (a, b) and (a, b) again for twenty hypotheses: with tau and the length scale of g.
+_LINES = ((0.3, 0.2), (1.0, 0.6))
+_AMPLITUDES = (0.2, 0.5, 1.2)
+_LENGTHS = (0.15, 0.4, 1.2)
+#: Prior odds of the identity against all others together.
+IDENTITY_ODDS = 0.2
+_COSINES = 16
+_CELLS = 128
+_MIDDLE = 6.0
+#: Hypotheses with less weight than this give no draws.
+_LEAST_WEIGHT = 2e-3
+
+
+def hypotheses() -> Floats:
+    """Prior variances of the coefficients under each hypothesis, ``(S, D)``."""
+    frequency = np.pi * np.arange(1, _COSINES + 1)
+    rows = []
+    for constant, slope in _LINES:
+        line = [constant**2, slope**2, slope**2]
+        rows.append([*line, *np.full(_COSINES, 1e-12)])
+        for amplitude, length in itertools.product(_AMPLITUDES, _LENGTHS):
+            density = (1.0 + (frequency * length) ** 2 / 5.0) ** -3  # of the Matern-5/2 process, up to a factor
+            rows.append([*line, *(amplitude**2 * density / density.sum() + 1e-12)])
+    return np.array(rows)
+
+
+def features(p: Floats) -> tuple[Floats, Floats]:
+    """The features ``(n, D)`` of ``p (n,)``, and the logits they are added to."""
+    logits = clipped_logit(p, PL3_CLIP)
+    middle = np.clip(logits, -_MIDDLE, _MIDDLE)
+    u = 2.0 / np.pi * np.arcsin(np.sqrt(p))
+    waves = np.sqrt(2.0) * np.cos(np.pi * np.outer(u, np.arange(1, _COSINES + 1)))
+    return np.column_stack([np.ones_like(p), middle, logits - middle, waves]), logits
+
+
+@dataclass(frozen=True)
+class Posterior:
+    """What the rows say of the map: cells ``p``, ``w``, ``wy (C,)``, the modes, and the hypotheses' weights.
+
+    ``weights (S,)`` sum to 1 and are given that the identity is false; ``identity`` is its probability.
+    """
+
+    p: Floats
+    w: Floats
+    wy: Floats
+    modes: Modes
+    weights: Floats
+    identity: float
+
+    def mean(self, p: Floats) -> Floats:
+        """The map: the hypotheses' curves and the identity, averaged, at ``p (n,)``. O(S n D)."""
+        basis, logits = features(p)
+        kept = self.weights > 1e-4
+        curves = expit(logits + self.modes.theta[kept] @ basis.T)
+        away: Floats = self.weights[kept] / self.weights[kept].sum() @ curves
+        return self.identity * p + (1.0 - self.identity) * away
+
+    @cached_property
+    def _draws(self) -> tuple[Floats, Floats]:
+        random = np.random.default_rng(0)
+        basis, logits = features(self.p)
+        curves, weights = [], []
+        for s in np.flatnonzero(self.weights > _LEAST_WEIGHT):
+            factor = np.linalg.cholesky(self.modes.precision[s])
+            noise = np.linalg.solve(factor.T, random.standard_normal((len(factor), _DRAWS)))
+            curves.append(expit(logits[:, None] + basis @ (self.modes.theta[s][:, None] + noise)).T)
+            weights.append(np.full(_DRAWS, self.weights[s]))
+        joined = np.concatenate(weights)
+        return np.vstack(curves), joined / joined.sum()
+
+    def draws(self) -> tuple[Floats, Floats]:
+        """Curves drawn from the posterior at the cells, given that the identity is false; and their weights.
+
+        ``(draws, C)`` and ``(draws,)``; the same at each call.
+        """
+        return self._draws
+
+
+#: Draws of each hypothesis.
+_DRAWS = 100
+
+
+def fit_process(cells: FoldCells) -> Posterior:
+    """Fit to rows reduced to cells. O(cells) and then a fixed cost, about 10 ms."""
+    coarse = cells.coarse(_CELLS)
+    p, w, wy = coarse.p, coarse.w.sum(axis=0), coarse.wy.sum(axis=0)
+    basis, logits = features(p)
+    variance = hypotheses()
+    modes = fit_logistic(basis, logits, w, wy, variance)
+    scale = np.sqrt(variance)
+    determinant = np.linalg.slogdet(modes.precision * scale[:, :, None] * scale[:, None, :])[1]
+    evidence = modes.log_likelihood - (modes.theta**2 / variance).sum(axis=1) / 2 - determinant / 2
+    weights = np.exp(evidence - evidence.max())
+    against = evidence.max() + np.log(weights.mean())
+    as_is = float(wy @ logits - w @ np.logaddexp(0.0, logits)) + np.log(IDENTITY_ODDS)
+    return Posterior(p, w, wy, modes, weights / weights.sum(), float(expit(as_is - against)))

@@ -1,0 +1,62 @@
+"""Penalised logistic regressions, many at once: their modes, and the curvature there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import expit
+
+from calibrant.cells import Floats
+
+_MAX_STEPS = 40
+#: No step moves a logit by more than this.
+_LONGEST_STEP = 4.0
+#: Done when no logit moved by more than this in a step.
+_TOLERANCE = 1e-5
+
+
+@dataclass(frozen=True)
+class Modes:
+    """The S fits: ``theta (S, D)``, the Hessian of the penalised loss ``(S, D, D)``, log likelihoods ``(S,)``."""
+
+    theta: Floats
+    precision: Floats
+    log_likelihood: Floats
+
+
+def fit_logistic(features: Floats, offset: Floats, w: Floats, wy: Floats, variance: Floats) -> Modes:
+    """Maximise sum_c [wy f - w log(1 + e^f)] - theta^2 / (2 variance) over f = offset + features theta.
+
+    ``features (C, D)`` and ``offset (C,)`` are common; ``w`` and ``wy`` are ``(C,)`` or ``(S, C)``,
+    ``variance (S, D)`` the prior's. Newton's method with halved steps; O(S C D^2) a step.
+    """
+    lines, size = variance.shape
+    theta, diagonal = np.zeros((lines, size)), np.arange(size)
+    outer = (features[:, :, None] * features[:, None, :]).reshape(len(features), -1)
+
+    def at(values: Floats) -> tuple[Floats, Floats]:
+        f = offset + values @ features.T
+        return f, (wy * f - w * np.logaddexp(0.0, f)).sum(axis=1)
+
+    f, likelihood = at(theta)
+    for _ in range(_MAX_STEPS):
+        c = expit(f)
+        precision = ((w * c * (1.0 - c)) @ outer).reshape(lines, size, size)
+        precision[:, diagonal, diagonal] += 1.0 / variance
+        gradient = (wy - w * c) @ features - theta / variance
+        step = np.linalg.solve(precision, gradient[:, :, None])[:, :, 0]
+        reach = np.abs(step @ features.T).max(axis=1)
+        scale = np.minimum(1.0, _LONGEST_STEP / np.maximum(reach, 1e-300))
+        before = likelihood - (theta * theta / variance).sum(axis=1) / 2
+        for _ in range(20):
+            trial = theta + scale[:, None] * step
+            f, likelihood = at(trial)
+            worse = likelihood - (trial * trial / variance).sum(axis=1) / 2 < before - 1e-9 * np.abs(before)
+            if not worse.any():
+                break
+            scale = np.where(worse, scale / 2, scale)
+        theta = trial
+        if (scale * reach).max() < _TOLERANCE:
+            break
+    return Modes(theta, precision, likelihood)

@@ -1,0 +1,40 @@
+"""A report as it goes over the wire and into a job's result."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+from calibrant.evaluation import Report
+from calibrant.measures.catalogue import MeasureResult
+
+
+def report_document(report: Report, map_id: str | None) -> dict[str, Any]:
+    """The report as plain JSON; ``map_id`` is the map of its ``after``."""
+    body: dict[str, Any] = {
+        "n": report.n,
+        "reduction": report.reduction,
+        "clipped": report.clipped,
+        "renormalised": report.renormalised,
+        "measures": _measures(report.measures),
+    }
+    if report.after is not None:
+        body |= {"map": map_id, "after": {"measures": _measures(report.after)}}
+    if report.groups is not None:
+        body["groups"] = {
+            name: {"n": group.n, "measures": _measures(group.measures)}
+            | ({} if group.after is None else {"after": {"measures": _measures(group.after)}})
+            for name, group in report.groups.items()
+        }
+    return body
+
+
+def _measures(results: Mapping[str, MeasureResult]) -> dict[str, Any]:
+    return {key: _measure(result) for key, result in results.items()}
+
+
+def _measure(result: MeasureResult) -> dict[str, Any]:
+    return {f.name: getattr(result, f.name) for f in dataclasses.fields(result)} | {
+        "definition": dict(result.definition)
+    }
