@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -61,25 +61,24 @@ def fit_averaged(
     cells = fold_cells(rows, options.folds, seed)
     told = Rising(progress, 2)
     counts = checked.piece_counts(len(rows))
-    candidates = _logistic(cells)
+    fits = []
     with one_thread():
         for part, family in enumerate(_FAMILIES):
             told.begin(part)
-            fits = cross_fit(family, cells, counts, checked, device=device, told=told)
-            candidates += _piecewise(fits, cells)
+            fits.append(cross_fit(family, cells, counts, checked, device=device, told=told))
+    curve, told_of_average = average(cells, fits, fit_process(cells))
+    return curve, {"candidates": list(counts), "folds": options.folds, "cells": len(cells.p)} | told_of_average
+
+
+def average(cells: FoldCells, fits: Sequence[CrossFit], process: Posterior) -> tuple[Averaged, dict[str, Any]]:
+    """The average of what has been fitted to the same cells: the curve, and the weights of its parts."""
+    candidates = _logistic(cells)
+    for fit in fits:
+        candidates += _piecewise(fit, cells)
     given = weights(np.array([c.loss for c in candidates]), np.array([c.parameters for c in candidates], np.float64))
-    process = fit_process(cells)
     curve = tabulate(lambda p: _average(candidates, given, process, p))
     share = {c.name: round(float(w), 6) for c, w in zip(candidates, given, strict=True) if w > 0.0}
-    diagnostics = {
-        "candidates": list(counts),
-        "folds": options.folds,
-        "weights": share,
-        "process_share": PROCESS_SHARE,
-        "identity_probability": process.identity,
-        "cells": len(cells.p),
-    }
-    return curve, diagnostics
+    return curve, {"weights": share, "process_share": PROCESS_SHARE, "identity_probability": process.identity}
 
 
 def _piecewise(fits: CrossFit, cells: FoldCells) -> list[_Candidate]:

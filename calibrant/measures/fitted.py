@@ -7,7 +7,10 @@ from typing import Any, Literal
 
 import numpy as np
 
+from calibrant.averaging.process import Posterior, fit_process
 from calibrant.cells import Cells, Floats, SortedRows
+from calibrant.maps.curves import Curve
+from calibrant.piecewise.folds import FoldCells, fold_cells
 from calibrant.reductions import Event
 
 #: The maps that have this error.
@@ -58,16 +61,17 @@ def fitted_error(event: Event, name: Map, *, norm: Literal[1, 2], folds: int, le
     rows = event.counted_rows
     curve, belief, told = _averaged(rows, folds) if name == "averaged" else _piecewise(name, rows, folds)
     value = _plugged(event.cells, curve, norm)
-    debiased = _debiased(belief, norm)
-    interval = None if level is None else _interval(belief, debiased, norm, level)
-    return FittedError(value, debiased, interval, told)
+    mended = debiased(belief, norm)
+    interval = None if level is None else _interval(belief, mended, norm, level)
+    return FittedError(value, mended, interval, told)
 
 
 def _plugged(cells: Cells, curve: Any, norm: int) -> float:
     return float(cells.w @ np.abs(curve(cells.p) - cells.p) ** norm / cells.mass)
 
 
-def _debiased(belief: Belief, norm: int) -> float:
+def debiased(belief: Belief, norm: Literal[1, 2]) -> float:
+    """Half of the error of the map, half of what the labels show of it: see ``fitted_error``."""
     share = belief.w / belief.w.sum()
     off = belief.centre - belief.p
     residual = (belief.wy - belief.w * belief.p) / belief.w.sum()
@@ -77,10 +81,10 @@ def _debiased(belief: Belief, norm: int) -> float:
     return float(share @ np.abs(off) + sign @ residual) / 2
 
 
-def _interval(belief: Belief, debiased: float, norm: int, level: float) -> tuple[float, float]:
+def _interval(belief: Belief, mended: float, norm: int, level: float) -> tuple[float, float]:
     """Quantiles of the error over the curves, moved so that its mean is the debiased value; the identity has none."""
     errors = np.abs(belief.draws - belief.p) ** norm @ (belief.w / belief.w.sum())
-    moved = np.maximum(errors + debiased - belief.weights @ errors, 0.0)
+    moved = np.maximum(errors + mended - belief.weights @ errors, 0.0)
     values = np.append(moved, 0.0)
     weights = np.append((1.0 - belief.identity) * belief.weights, belief.identity)
     order = np.argsort(values)
@@ -94,32 +98,37 @@ def _tails(level: float) -> tuple[float, float]:
 
 
 def _piecewise(family: Literal["pl", "pl3"], rows: SortedRows, folds: int) -> tuple[Any, Belief, dict[str, Any]]:
-    """PL or PL3: curves about the fit from the covariance of one curve fitted to all rows."""
-    from calibrant.piecewise.fitting import fit_piecewise, fit_to_all  # torch is loaded where a fit needs it
-    from calibrant.piecewise.folds import fold_cells
+    from calibrant.piecewise.fitting import fit_piecewise  # torch is loaded where a fit needs it
     from calibrant.piecewise.options import PiecewiseOptions
-    from calibrant.piecewise.uncertainty import deviations
 
     curve, told = fit_piecewise(family, rows, PiecewiseOptions(folds=folds))
-    cells = fold_cells(rows, folds, 0)
-    whole = fit_to_all(family, cells, told["pieces"])
-    w, wy = cells.w.sum(axis=0), cells.wy.sum(axis=0)
-    centre = curve(cells.p)
-    moved = deviations(family, whole, cells.p, w, np.random.default_rng(0), _DRAWS)
-    draws = np.clip(centre + moved, 0.0, 1.0)
-    belief = Belief(cells.p, w, wy, centre, draws, np.full(_DRAWS, 1.0 / _DRAWS), 0.0)
+    belief = piecewise_belief(family, fold_cells(rows, folds, 0), curve, told["pieces"])
     return curve, belief, {"pieces": told["pieces"]}
 
 
+def piecewise_belief(family: Literal["pl", "pl3"], cells: FoldCells, curve: Curve, pieces: int) -> Belief:
+    """Curves about a PL or PL3 map, from the covariance of one curve of as many pieces fitted to all rows."""
+    from calibrant.piecewise.fitting import fit_to_all
+    from calibrant.piecewise.uncertainty import deviations
+
+    w, wy = cells.w.sum(axis=0), cells.wy.sum(axis=0)
+    centre = curve(cells.p)
+    whole = fit_to_all(family, cells, pieces)
+    moved = deviations(family, whole, cells.p, w, np.random.default_rng(0), _DRAWS)
+    draws = np.clip(centre + moved, 0.0, 1.0)
+    return Belief(cells.p, w, wy, centre, draws, np.full(_DRAWS, 1.0 / _DRAWS), 0.0)
+
+
 def _averaged(rows: SortedRows, folds: int) -> tuple[Any, Belief, dict[str, Any]]:
-    """The model average: curves from its Gaussian process."""
     from calibrant.averaging.fitting import fit_averaged
     from calibrant.averaging.options import AveragedOptions
-    from calibrant.averaging.process import fit_process
-    from calibrant.piecewise.folds import fold_cells
 
     curve, told = fit_averaged(rows, AveragedOptions(folds=folds))
-    process = fit_process(fold_cells(rows, folds, 0))
-    draws, weights = process.draws()
-    belief = Belief(process.p, process.w, process.wy, weights @ draws, draws, weights, process.identity)
+    belief = process_belief(fit_process(fold_cells(rows, folds, 0)))
     return curve, belief, {"identity_probability": told["identity_probability"]}
+
+
+def process_belief(process: Posterior) -> Belief:
+    """Curves drawn from the Gaussian process of a model average."""
+    draws, weights = process.draws()
+    return Belief(process.p, process.w, process.wy, weights @ draws, draws, weights, process.identity)

@@ -112,7 +112,19 @@ def fit_piecewise(
     """
     check_rows(len(rows), int(np.count_nonzero(rows.y)), options)
     cells = fold_cells(rows, options.folds, seed)
-    counts = options.piece_counts(len(rows))
+    return fit_cells(family, cells, options.piece_counts(len(rows)), options, device=device, progress=progress)
+
+
+def fit_cells(
+    family: Family,
+    cells: FoldCells,
+    counts: tuple[int, ...],
+    options: PiecewiseOptions,
+    *,
+    device: str = "cpu",
+    progress: Progress | None = None,
+) -> tuple[PiecewiseLinear | LogitPiecewiseLinear | Averaged, dict[str, Any]]:
+    """``fit_piecewise`` to rows that are cells already, as of a stream; ``counts`` are the candidates, ascending."""
     refits = options.final == "refit"
     with one_thread():
         told = Rising(progress, 2 if refits else 1)
@@ -130,7 +142,7 @@ def fit_piecewise(
         "candidates": list(counts),
         "scores": scores.tolist(),
         "pieces": counts[chosen],
-        "folds": options.folds,
+        "folds": cells.n_folds,
         "loss": options.loss,
         "select": options.select,
         "final": options.final,
@@ -138,7 +150,7 @@ def fit_piecewise(
         "starts": options.starts,
         "cells": len(cells.p),
         "converged": fits.converged,
-        "fits": len(counts) * options.folds,
+        "fits": len(counts) * cells.n_folds,
     }
     return curve, diagnostics
 

@@ -1,0 +1,140 @@
+"""What every method answers on one dataset."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from benchmarks.tables.binnings import Kind, cross_validated, roof, swept
+from benchmarks.tables.datasets import Dataset, Floats, unseen_predictions, unseen_truth
+from calibrant.averaging.fitting import average
+from calibrant.averaging.process import fit_process
+from calibrant.cells import cells_of, sort_rows
+from calibrant.maps.beta import fit_beta
+from calibrant.maps.isotonic import fit_isotonic
+from calibrant.maps.platt import fit_platt
+from calibrant.measures.fitted import debiased, piecewise_belief, process_belief
+from calibrant.piecewise.families import Family
+from calibrant.piecewise.fitting import CrossFit, Rising, cross_fit, one_thread
+from calibrant.piecewise.folds import FoldCells, fold_cells
+from calibrant.piecewise.options import Loss, PiecewiseOptions
+from calibrant.piecewise.selection import choose
+
+Map = Callable[[Floats], Floats]
+#: Maps that cost over 50 ms for a million points are compared with the truth on every 50th.
+SLOW_STEP = 50
+_KINDS: tuple[Kind, ...] = ("ES", "EW")
+_PIECEWISE: tuple[tuple[Family, Loss, str, int], ...] = (
+    ("pl", "log-loss", "PL CE", 1),
+    ("pl", "brier", "PL MSE", 1),
+    ("pl3", "log-loss", "PL3 CE", SLOW_STEP),
+    ("pl3", "brier", "PL3 MSE", SLOW_STEP),
+)
+#: Cells of the unseen points, by calibrated probability, in which the truth after calibration is averaged.
+_AFTER_CELLS = 2_000
+
+
+@dataclass(frozen=True)
+class Column:
+    """A method's map, its calibration errors as it would report them, and how often the truth is looked up."""
+
+    map: Map
+    errors: tuple[float, float]
+    step: int = 1
+    pieces: int | None = None
+
+
+def answers(data: Dataset) -> dict[str, dict[str, Any]]:
+    """For each method: distances of its map from the truth and its calibration errors; and the true errors."""
+    found: dict[str, dict[str, Any]] = {
+        "truth": {
+            "error": float(np.abs(data.p - data.c).mean()),
+            "squared": float(((data.p - data.c) ** 2).mean()),
+            "oracle": float((np.sign(data.c - data.p) * (data.y - data.p)).mean()),
+        }
+    }
+    p, c = unseen_predictions(data.shape, data.derivate), unseen_truth()
+    for name, column in _columns(data).items():
+        at, truth = p[:: column.step], c[:: column.step]
+        calibrated = column.map(at)
+        found[name] = {
+            "distance": float(np.abs(calibrated - truth).mean()),
+            "cmee": float(((calibrated - truth) ** 2).mean()),
+            "ceac": _after(calibrated, truth),
+            "error": column.errors[0],
+            "squared": column.errors[1],
+            "pieces": column.pieces,
+        }
+    return found
+
+
+def _after(calibrated: Floats, truth: Floats) -> float:
+    """Squared calibration error after calibration: the truth is averaged where the map's values agree, or nearly."""
+    order = np.argsort(calibrated, kind="stable")
+    values, true = calibrated[order], truth[order]
+    starts = np.unique(np.searchsorted(values, values[np.arange(_AFTER_CELLS) * len(values) // _AFTER_CELLS]))
+    sizes = np.diff(np.append(starts, len(values)))
+    gap = (np.add.reduceat(values, starts) - np.add.reduceat(true, starts)) / sizes
+    return float(sizes @ gap**2 / len(values))
+
+
+def _columns(data: Dataset) -> dict[str, Column]:
+    p, y = data.p, data.y.astype(np.float64)
+    columns: dict[str, Column] = {}
+    for kind in _KINDS:
+        found = {"15": roof(kind, p, y, 15), "sweep": swept(kind, p, y), "CV": cross_validated(kind, p, y)}
+        for name, bins in found.items():
+            columns[f"{kind}_{name}"] = Column(bins, (bins.error(1), bins.error(2)), pieces=len(bins.bins))
+    rows = sort_rows(p, data.y)
+    cells = cells_of(rows)
+    for name, curve in (("Platt", fit_platt(cells)), ("beta", fit_beta(cells)), ("isotonic", fit_isotonic(cells))):
+        columns[name] = Column(curve, _plain(curve, p))
+    with one_thread():
+        columns |= _fitted(data, fold_cells(rows, 10, 0))
+    return columns
+
+
+def _plain(curve: Map, p: Floats) -> tuple[float, float]:
+    off = curve(p) - p
+    return float(np.abs(off).mean()), float((off * off).mean())
+
+
+def _fitted(data: Dataset, cells: FoldCells) -> dict[str, Column]:
+    """PL and PL3 in all their ways, and the average."""
+    columns: dict[str, Column] = {}
+    counts = PiecewiseOptions().piece_counts(data.n)
+    fits: list[CrossFit] = []
+    for family, loss, label, step in _PIECEWISE:
+        fit = cross_fit(family, cells, counts, PiecewiseOptions(loss=loss), device="cpu", told=Rising(None, 1))
+        scores = fit.held_out(cells, "brier").mean(axis=1)
+        chosen, freely = choose(counts, scores), int(scores.argmin())
+        curve = fit.curve(chosen)
+        columns[label] = Column(curve, _plain(curve, data.p), step, counts[chosen])
+        if loss == "log-loss":
+            fits.append(fit)
+            belief = piecewise_belief(family, cells, curve, counts[chosen])
+            columns[f"{label} debiased"] = Column(curve, (debiased(belief, 1), debiased(belief, 2)), step)
+            free, mixed = fit.curve(freely), fit.weighted(cells)
+            columns[f"{label} no rule"] = Column(free, _plain(free, data.p), step, counts[freely])
+            columns[f"{label} weighted"] = Column(mixed, _plain(mixed, data.p), SLOW_STEP)
+    process = fit_process(cells)
+    averaged, _ = average(cells, fits, process)
+    belief = process_belief(process)
+    columns["averaged"] = Column(averaged, _plain(averaged, data.p), SLOW_STEP)
+    columns["averaged debiased"] = Column(averaged, (debiased(belief, 1), debiased(belief, 2)), SLOW_STEP)
+    columns["process"] = Column(process.mean, _plain(process.mean, data.p), SLOW_STEP)
+    return columns
+
+
+def debiased_errors(data: Dataset) -> dict[str, Any]:
+    """The true error, the debiased errors of the average and of ES_15, and that of an oracle told every sign."""
+    belief = process_belief(fit_process(fold_cells(sort_rows(data.p, data.y), 10, 0)))
+    return {
+        "truth": float(np.abs(data.p - data.c).mean()),
+        "averaged debiased": debiased(belief, 1),
+        "ES_15": roof("ES", data.p, data.y.astype(np.float64), 15).error(1),
+        "oracle": float((np.sign(data.c - data.p) * (data.y - data.p)).mean()),
+    }

@@ -1,0 +1,100 @@
+"""The synthetic datasets: five shapes of miscalibration, 21 strengths of each, three sizes, five label draws.
+
+A classifier emits p = f_w(c) = (1 - w) c + w f(c) where the truth is c, uniform. The weights w of ``derivates.json``
+make the expected distance of p from c the derivate's name (found by bisection in the paper's code).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import expit
+
+Floats = npt.NDArray[np.float64]
+
+SIZES = (1_000, 3_000, 10_000)
+SEEDS = range(5)
+TEST_POINTS = 1_000_000
+_WEIGHTS = json.loads((Path(__file__).parent / "derivates.json").read_text("utf-8"))
+DERIVATES = tuple(sorted(name for name in _WEIGHTS["square"] if name != "full_shape_CE"))
+
+
+def _beta(a: float, b: float, m: float) -> Callable[[Floats], Floats]:
+    def curve(x: Floats) -> Floats:
+        logits = a * np.log(x) - b * np.log1p(-x) + b * np.log(1 - m) - a * np.log(m)
+        return np.asarray(expit(logits))
+
+    return curve
+
+
+def _stairs(x: Floats) -> Floats:
+    def smooth(t: Floats) -> Floats:
+        return t - np.sin(t)
+
+    def step(t: Floats) -> Floats:
+        return smooth(smooth(3 * np.pi * t)) / (3 * np.pi)
+
+    return step(x + 1 / 3) - step(np.asarray(1 / 3))
+
+
+SHAPES: dict[str, Callable[[Floats], Floats]] = {
+    "square": np.square,
+    "sqrt": np.sqrt,
+    "beta1": _beta(0.4, 0.45, 0.4),
+    "beta2": _beta(2.0, 2.2, 0.48),
+    "stairs": _stairs,
+}
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """One dataset: the true probabilities ``c``, the predictions ``p`` and the labels ``y``, ascending in p."""
+
+    shape: str
+    derivate: str
+    n: int
+    seed: int
+    c: Floats
+    p: Floats
+    y: npt.NDArray[np.int8]
+
+
+def dataset(shape: str, derivate: str, n: int, seed: int) -> Dataset:
+    """Draw a dataset as the paper's code draws it: the labels depend on n and seed alone."""
+    c, y = _truth(n, seed)
+    return Dataset(shape, derivate, n, seed, c, emitted(shape, derivate, c), y)
+
+
+def emitted(shape: str, derivate: str, c: Floats) -> Floats:
+    """What the classifier emits where the truth is ``c``."""
+    w = float(_WEIGHTS[shape][derivate])
+    return (1 - w) * c + w * SHAPES[shape](c)
+
+
+def _truth(n: int, seed: int) -> tuple[Floats, npt.NDArray[np.int8]]:
+    random = np.random.RandomState(seed + n)
+    c = np.sort(random.dirichlet([1, 1], n)[:, 0])
+    return c, random.binomial(1, c).astype(np.int8)
+
+
+@cache
+def unseen_truth() -> Floats:
+    """The million true probabilities of the test points, ascending."""
+    return np.sort(np.random.RandomState(TEST_POINTS).dirichlet([1, 1], TEST_POINTS)[:, 0])
+
+
+@cache
+def _unseen_shape(shape: str) -> Floats:
+    return SHAPES[shape](unseen_truth())
+
+
+def unseen_predictions(shape: str, derivate: str) -> Floats:
+    """The predictions of the test points."""
+    w = float(_WEIGHTS[shape][derivate])
+    return (1 - w) * unseen_truth() + w * _unseen_shape(shape)

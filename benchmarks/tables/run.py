@@ -1,0 +1,102 @@
+"""Run every dataset, on both cores, and write docs/tables.md. What is done already is not done again.
+
+``python -m benchmarks.tables.run`` does the paper's 1,575 datasets (some ten minutes), ``--fresh 200`` the
+debiased error of the average, ES_15 and the oracle on as many new label draws.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import multiprocessing
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+from benchmarks.tables.datasets import DERIVATES, SEEDS, SHAPES, SIZES
+
+ROOT = Path(__file__).parents[2]
+KEPT = ROOT / ".calibrant"
+PAGE = ROOT / "docs" / "tables.md"
+_FRESH_FROM = 1_000
+
+Key = tuple[str, str, int, int]
+Records = dict[Key, dict[str, Any]]
+
+
+def published_keys() -> list[Key]:
+    """The paper's datasets."""
+    return list(product(SHAPES, DERIVATES, SIZES, SEEDS))
+
+
+def fresh_keys(draws: int) -> list[Key]:
+    """As many label draws of each size that the paper does not have."""
+    return list(product(SHAPES, DERIVATES, SIZES, range(_FRESH_FROM, _FRESH_FROM + draws)))
+
+
+def whole(key: Key) -> dict[str, Any]:
+    """Every method on one dataset."""
+    from benchmarks.tables.columns import answers  # torch, in the worker alone
+    from benchmarks.tables.datasets import dataset
+
+    return answers(dataset(*key))
+
+
+def errors_alone(key: Key) -> dict[str, Any]:
+    """The debiased calibration errors on one dataset."""
+    from benchmarks.tables.columns import debiased_errors
+    from benchmarks.tables.datasets import dataset
+
+    return debiased_errors(dataset(*key))
+
+
+def collect(name: str, keys: Sequence[Key], task: Callable[[Key], dict[str, Any]]) -> Records:
+    """Records of all keys: those kept from an earlier run, and the rest."""
+    path = KEPT / name
+    KEPT.mkdir(mode=0o700, exist_ok=True)
+    done = dict(_read(path)) if path.exists() else {}
+    left = [key for key in keys if key not in done]
+    if left:
+        os.environ["OMP_NUM_THREADS"] = os.environ["OPENBLAS_NUM_THREADS"] = "1"
+        context = multiprocessing.get_context("spawn")
+        began = time.monotonic()
+        with path.open("a", encoding="utf-8") as file, ProcessPoolExecutor(os.cpu_count(), context) as pool:
+            running = {pool.submit(task, key): key for key in left}
+            for count, future in enumerate(as_completed(running), 1):
+                done[running[future]] = future.result()
+                file.write(json.dumps([running[future], future.result()]) + "\n")
+                file.flush()
+                if count % 100 == 0 or count == len(left):
+                    print(f"{name}: {count} of {len(left)} in {time.monotonic() - began:.0f} s", flush=True)
+    return {key: done[key] for key in keys}
+
+
+def _read(path: Path) -> Iterator[tuple[Key, dict[str, Any]]]:
+    for line in path.read_text("utf-8").splitlines():
+        try:
+            (shape, derivate, n, seed), record = json.loads(line)
+        except ValueError:  # the last line of a run that was killed
+            continue
+        yield (shape, derivate, n, seed), record
+
+
+def main() -> None:
+    """Measure what is asked for and write the page."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--fresh", type=int, default=200, help="fresh label draws of each size")
+    asked = parser.parse_args()
+    from benchmarks.tables.page import page
+
+    records = collect("tables.jsonl", published_keys(), whole)
+    fresh = collect("tables-fresh.jsonl", fresh_keys(asked.fresh), errors_alone)
+    text = page(records, fresh)
+    PAGE.write_text(text, "utf-8")
+    print(text)
+
+
+if __name__ == "__main__":
+    main()
