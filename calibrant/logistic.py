@@ -9,7 +9,7 @@ from scipy.special import expit
 
 from calibrant.cells import Floats
 
-_MAX_STEPS = 40
+MAX_STEPS = 40
 #: No step moves a logit by more than this.
 _LONGEST_STEP = 4.0
 #: Done when no logit moved by more than this in a step.
@@ -25,14 +25,24 @@ class Modes:
     log_likelihood: Floats
 
 
-def fit_logistic(features: Floats, offset: Floats, w: Floats, wy: Floats, variance: Floats) -> Modes:
+def fit_logistic(
+    features: Floats,
+    offset: Floats,
+    w: Floats,
+    wy: Floats,
+    variance: Floats,
+    *,
+    start: Floats | None = None,
+    steps: int = MAX_STEPS,
+) -> Modes:
     """Maximise sum_c [wy f - w log(1 + e^f)] - theta^2 / (2 variance) over f = offset + features theta.
 
     ``features (C, D)`` and ``offset (C,)`` are common; ``w`` and ``wy`` are ``(C,)`` or ``(S, C)``,
-    ``variance (S, D)`` the prior's. Newton's method with halved steps; O(S C D^2) a step.
+    ``variance (S, D)`` the prior's. Newton's method with halved steps, from ``start (S, D)`` or 0;
+    O(S C D^2) a step.
     """
     lines, size = variance.shape
-    theta, diagonal = np.zeros((lines, size)), np.arange(size)
+    theta, diagonal = np.zeros((lines, size)) if start is None else start, np.arange(size)
     outer = (features[:, :, None] * features[:, None, :]).reshape(len(features), -1)
 
     def at(values: Floats) -> tuple[Floats, Floats]:
@@ -40,7 +50,7 @@ def fit_logistic(features: Floats, offset: Floats, w: Floats, wy: Floats, varian
         return f, (wy * f - w * np.logaddexp(0.0, f)).sum(axis=1)
 
     f, likelihood = at(theta)
-    for _ in range(_MAX_STEPS):
+    for _ in range(steps):
         c = expit(f)
         precision = ((w * c * (1.0 - c)) @ outer).reshape(lines, size, size)
         precision[:, diagonal, diagonal] += 1.0 / variance

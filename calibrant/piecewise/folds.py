@@ -101,7 +101,7 @@ def _sums(key: npt.NDArray[np.int64], values: Floats, shape: tuple[int, int]) ->
 
 
 def _cell_starts(p: Floats) -> npt.NDArray[np.int64]:
-    """First rows of the cells of sorted predictions; a tie is never cut."""
+    """First rows of the cells of sorted predictions; no tie is cut, and one of a cell's mass is a cell of its own."""
     n = len(p)
     by_mass = min(max(2 * math.isqrt(n), LEAST_CELLS), MOST_CELLS)
     by_width = by_mass // MASS_TO_WIDTH
@@ -109,7 +109,11 @@ def _cell_starts(p: Floats) -> npt.NDArray[np.int64]:
         distinct = np.concatenate(([0], np.flatnonzero(np.diff(p)) + 1))
         if len(distinct) <= by_mass + by_width:
             return distinct
-    quantiles = np.searchsorted(p, p[np.arange(by_mass) * n // by_mass], side="left")
+    values = p[np.arange(by_mass) * n // by_mass]
+    quantiles, ends = np.searchsorted(p, values, side="left"), np.searchsorted(p, values, side="right")
+    heavy = ends[(ends - quantiles) * by_mass >= n]
     edges = np.sin(np.pi / 2 * np.arange(1, by_width) / by_width) ** 2
-    borders: npt.NDArray[np.int64] = np.union1d(quantiles, np.searchsorted(p, edges, side="left"))
+    borders: npt.NDArray[np.int64] = np.union1d(
+        np.concatenate([quantiles, heavy]), np.searchsorted(p, edges, side="left")
+    )
     return borders[borders < n]

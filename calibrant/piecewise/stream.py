@@ -17,8 +17,9 @@ class CellStream:
     """Rows reduced to the cells of a fit, chunk by chunk.
 
     Row i of the whole stream is in fold i mod ``folds``: shuffle a stream whose order has that period. Predictions
-    are counted on a grid of 2^18 even steps, each with its own mean; ``cells`` then merges them as ``fold_cells``
-    merges rows. Memory: 2^18 x (16 folds + 8) bytes, 44 MB for ten folds, however many rows there are.
+    are counted on a grid of 2^18 even steps, each with its own mean, so that those within 4e-6 of 0 are one; ``cells``
+    then merges them as ``fold_cells`` merges rows. Memory: 2^18 x (16 folds + 8) bytes, 44 MB for ten folds, however
+    many rows there are.
 
     >>> stream = CellStream(folds=2)
     >>> stream.add(np.array([0.1, 0.9, 0.4, 0.6]), np.array([0, 1, 0, 1]))

@@ -62,7 +62,7 @@ def test_draws_of_the_process_spread_about_its_mean_and_are_the_same_each_time()
     assert share.sum() == pytest.approx(1.0)
     np.testing.assert_allclose(share @ draws, process.mean(process.p), atol=0.01)
     np.testing.assert_array_equal(draws, fit_process(cells).draws()[0])
-    assert len(process.weights) == len(hypotheses()) == 20
+    assert len(process.weights) == len(hypotheses()) == 30
 
 
 def test_certain_predictions_that_are_often_wrong_are_taken_down() -> None:

@@ -95,6 +95,19 @@ def test_compression_hardly_moves_a_fitted_map(n: int, monkeypatch: pytest.Monke
     assert np.abs(compressed(grid) - exact(grid)).mean() < 2e-4
 
 
+def test_a_heavy_tie_is_not_merged_with_what_is_near_it() -> None:
+    """Most scores of one class are exact zeros: merged with the next, they would have a logit of their own no more."""
+    random = np.random.default_rng(0)
+    p = np.concatenate([np.zeros(20_000), np.ones(3_000), 10 ** random.uniform(-9, 0, 10_000)])
+    cells = fold_cells(sort_rows(p, (random.random(len(p)) < p).astype(np.int8)), 10, 0)
+    assert cells.p[0] == 0.0
+    assert cells.w[:, 0].sum() == 20_000
+    assert cells.p[-1] == 1.0
+    assert cells.w[:, -1].sum() == 3_000
+    coarse = cells.coarse(128)
+    assert (coarse.p[0], coarse.p[-1]) == (0.0, 1.0)
+
+
 def test_coarse_cells_are_the_same_rows() -> None:
     random = np.random.default_rng(4)
     cells = fold_cells(sort_rows(random.random(5000), random.integers(0, 2, 5000).astype(np.int8)), 10, 0)
