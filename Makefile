@@ -5,10 +5,10 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo serve test check bench coverage format clean
+.PHONY: help install demo serve test check bench coverage pseudo-real format clean
 
 help: ## list the tasks
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 $(STAMP): pyproject.toml constraints-cpu.txt
 	$(PYTHON) -m venv $(VENV)
@@ -40,6 +40,9 @@ bench: $(STAMP) ## the committed timings; writes docs/benchmarks.md
 
 coverage: $(STAMP) ## how often the intervals cover the truth; writes docs/interval-coverage.md
 	$(BIN)/python -m benchmarks.coverage
+
+pseudo-real: $(STAMP) ## the evaluators beside a nearly known truth, resumed where it stopped; writes docs/pseudo-real.md
+	$(BIN)/python -m benchmarks.pseudo_real
 
 format: $(STAMP) ## format the code
 	$(BIN)/ruff check --fix .
