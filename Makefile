@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo serve test check bench coverage calibration-test format clean
+.PHONY: help install demo serve test check bench coverage calibration-test tables pseudo-real real format clean
 
 help: ## list the tasks
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -43,6 +43,15 @@ coverage: $(STAMP) ## how often the intervals cover the truth; writes docs/inter
 
 calibration-test: $(STAMP) ## size and power of the smooth test; writes docs/calibration-test.md
 	$(BIN)/python -m benchmarks.calibration_test
+
+tables: $(STAMP) ## the paper's Tables F20 to F23, resumed where it stopped; writes docs/tables.md
+	$(BIN)/python -m benchmarks.tables.run
+
+real: $(STAMP) ## held-out log loss on real predictions: make real DATA=folder; writes docs/real-data.md
+	$(BIN)/python -m benchmarks.real $(DATA)
+
+pseudo-real: $(STAMP) ## the evaluators beside a nearly known truth, resumed where it stopped; writes docs/pseudo-real.md
+	$(BIN)/python -m benchmarks.pseudo_real
 
 format: $(STAMP) ## format the code
 	$(BIN)/ruff check --fix .
