@@ -93,6 +93,12 @@ class OneClass(CalibrationError):
     code = "one-class"
 
 
+class OnePrediction(CalibrationError):
+    """A fit that needs different predictions, on predictions that are all equal."""
+
+    code = "one-prediction"
+
+
 class TooFewRows(CalibrationError):
     """Fewer rows than the computation needs."""
 

@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Literal
 
-import numpy as np
-
 from calibrant.averaging.options import AveragedOptions
 from calibrant.batch import Batch, Scale, read_batch
 from calibrant.errors import InvalidOption, UnknownMethod
@@ -116,8 +114,8 @@ def _check_averaged(event: Event, options: AveragedOptions) -> None:
 
 
 def _check_piecewise(event: Event, options: PiecewiseOptions) -> None:
-    counted = event.y if event.w is None else event.y[event.w > 0]
-    check_rows(len(counted), int(np.count_nonzero(counted)), options)
+    counted = slice(None) if event.w is None else event.w > 0
+    check_rows(event.p[counted], event.y[counted], options)
 
 
 def _piecewise(family: Literal["pl", "pl3"]) -> Callable[[Event, PiecewiseOptions, FitContext], Fitted]:
@@ -217,7 +215,7 @@ def fit(
     Raises
     ------
     CalibrationError
-        of the first thing wrong: ``UnknownMethod``, ``InvalidOption``, ``OneClass``, ``TooFewRows``,
+        of the first thing wrong: ``UnknownMethod``, ``InvalidOption``, ``OneClass``, ``OnePrediction``, ``TooFewRows``,
         ``NotConverged`` and those of ``calibrant.batch``
 
     Examples

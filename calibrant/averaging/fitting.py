@@ -59,7 +59,7 @@ def fit_averaged(
     well they have half each; a difference of 4 nats in L is a factor of e. Raises as ``fit_piecewise`` does.
     """
     checked = options.piecewise()
-    check_rows(len(rows), int(np.count_nonzero(rows.y)), checked)
+    check_rows(rows.p, rows.y, checked)
     cells = fold_cells(rows, options.folds, seed)
     told = Rising(progress, 2)
     counts = checked.piece_counts(len(rows))

@@ -56,7 +56,8 @@ def fitted_error(event: Event, name: Map, *, norm: Literal[1, 2], folds: int, le
         norm 2:  mean (m - p)^2   and  mean (m - p)(y - p)
 
     with m the fitted map and s over the curves that chance leaves possible (docs/debiasing.md compares this with
-    others). It may be below 0. Raises ``TooFewRows`` and ``OneClass``.
+    others). It may be below 0. Raises ``TooFewRows``, ``OneClass`` and
+    ``OnePrediction``.
     """
     rows = event.counted_rows
     curve, belief, told = _averaged(rows, folds) if name == "averaged" else _piecewise(name, rows, folds)

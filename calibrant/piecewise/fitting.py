@@ -105,12 +105,12 @@ def fit_piecewise(
     where the paper trains neural networks.
 
     ``rows`` as ``calibrant.cells.sort_rows`` gives them; weights count as frequencies. Raises
-    ``TooFewRows``, ``OneClass`` and ``NotConverged``. ``progress`` is called with (done, total,
+    ``TooFewRows``, ``OneClass``, ``OnePrediction`` and ``NotConverged``. ``progress`` is called with (done, total,
     stage) between steps, and what it raises ends the fit. O(n) and then O(candidates x folds x
     cells) a step, with ``starts="several"`` for every number of pieces up to the largest; the same
     ``seed`` gives the same curve on one machine.
     """
-    check_rows(len(rows), int(np.count_nonzero(rows.y)), options)
+    check_rows(rows.p, rows.y, options)
     cells = fold_cells(rows, options.folds, seed)
     return fit_cells(family, cells, options.piece_counts(len(rows)), options, device=device, progress=progress)
 

@@ -5,7 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from calibrant.errors import InvalidOption, OneClass, TooFewRows
+import numpy as np
+
+from calibrant.cells import Floats, Outcomes
+from calibrant.errors import InvalidOption, OneClass, OnePrediction, TooFewRows
 
 Loss = Literal["log-loss", "brier"]
 Final = Literal["fold-average", "refit", "weighted"]
@@ -63,12 +66,18 @@ def _are_piece_counts(candidates: object) -> bool:
     )
 
 
-def check_rows(n: int, positives: int, options: PiecewiseOptions) -> None:
-    """Refuse fewer rows than folds (``TooFewRows``) and labels of one class (``OneClass``)."""
+def check_rows(p: Floats, y: Outcomes, options: PiecewiseOptions) -> None:
+    """Refuse what cannot be fitted, of rows that all have mass.
+
+    Fewer rows than folds (``TooFewRows``), labels of one class (``OneClass``), equal predictions (``OnePrediction``).
+    """
+    n = len(p)
     if n < options.folds:
         raise TooFewRows.at(
             "/predictions",
             f"has {n} rows; {options.folds} folds need at least {options.folds}: send more or fewer folds",
         )
-    if not 0 < positives < n:
-        raise OneClass.at("/labels", "holds one class only, where a fit needs both")
+    if not 0 < np.count_nonzero(y) < n:
+        raise OneClass.at("/labels", "holds one class only, where a fit needs both: send rows of the other")
+    if p.min() == p.max():
+        raise OnePrediction.at("/predictions", "are all equal: a map needs two different ones to be fitted")

@@ -123,7 +123,7 @@ def test_the_order_of_the_rows_cannot_matter_and_progress_rises() -> None:
 
 
 ODD: dict[str, tuple[list[float], list[int]]] = {
-    "constant": ([0.3] * 50, [0, 1, 0, 0, 1] * 10),
+    "nearly constant": ([0.3] * 50 + [0.7], [0, 1, 0, 0, 1] * 10 + [1]),
     "separable": ([i / 99 for i in range(100)], [int(i > 40) for i in range(100)]),
     "certain and right": ([0.0, 1.0] * 30, [0, 1] * 30),
     "tiny": ([i / 11 for i in range(12)], [0, 1] * 6),

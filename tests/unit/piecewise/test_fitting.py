@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pytest
 
 from calibrant.cells import sort_rows
-from calibrant.errors import OneClass, TooFewRows
+from calibrant.errors import OneClass, OnePrediction, TooFewRows
 from calibrant.maps.piecewise_linear import LogitPiecewiseLinear, PiecewiseLinear, Polyline
 from calibrant.piecewise.families import Family
 from calibrant.piecewise.fitting import fit_piecewise, guarded
@@ -67,7 +67,6 @@ def test_a_map_comes_close_to_the_truth(family: Family) -> None:
 
 ODD: dict[str, tuple[list[float], list[int]]] = {
     "ties": ([0.1, 0.5, 0.5, 0.9] * 25, [0, 1, 0, 1] * 25),
-    "constant": ([0.3] * 50, [0, 1, 0, 0, 1] * 10),
     "separable": ([i / 99 for i in range(100)], [int(i > 40) for i in range(100)]),
     "certain": ([0.0, 1.0] * 30, [0, 1, 1, 1] * 15),
     "certain and right": ([0.0, 1.0] * 30, [0, 1] * 30),
@@ -214,3 +213,12 @@ def test_what_cannot_be_fitted_is_refused() -> None:
         fit_piecewise("pl", rows, PiecewiseOptions())
     with pytest.raises(OneClass):
         fit_piecewise("pl", sort_rows(np.linspace(0, 1, 20), np.ones(20, np.int8)), PiecewiseOptions())
+    with pytest.raises(OnePrediction):
+        fit_piecewise("pl", sort_rows(np.full(20, 0.3), np.arange(20, dtype=np.int8) % 2), PiecewiseOptions())
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_folds_that_see_one_prediction_alone_are_fitted_nevertheless(family: Family) -> None:
+    p, y = np.append(np.full(60, 0.3), 0.8), np.append(np.arange(60) % 3 == 0, True).astype(np.int8)
+    curve, _ = fit_piecewise(family, sort_rows(p, y), PiecewiseOptions(candidates=(1, 2, 4)))
+    assert curve(np.array([0.3]))[0] == pytest.approx(1 / 3, abs=0.02)
