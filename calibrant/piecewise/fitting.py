@@ -36,7 +36,8 @@ MAX_LOGIT = 800.0
 class CrossFit:
     """Curves of every number of pieces outside every fold, ``knots`` and ``heights (lines, B+1)`` of each.
 
-    ``seen`` are the first and last cells on the curves' scale: what lies beyond, no row has determined.
+    ``converged`` tells, for each number of pieces, how many of its fits have converged. ``seen`` are the first
+    and last cells on the curves' scale: what lies beyond, no row has determined.
     """
 
     family: Family
@@ -44,7 +45,7 @@ class CrossFit:
     seen: tuple[float, float]
     knots: tuple[Tensor, ...]
     heights: tuple[Tensor, ...]
-    converged: int
+    converged: tuple[int, ...]
 
     def held_out(self, cells: FoldCells, loss: Loss) -> Floats:
         """Mean loss of each curve on the rows of the fold it was not shown, ``(counts, folds)``."""
@@ -149,8 +150,7 @@ def fit_cells(
         "monotone": options.monotone,
         "starts": options.starts,
         "cells": len(cells.p),
-        "converged": fits.converged,
-        "fits": len(counts) * cells.n_folds,
+        "converged": list(fits.converged),
     }
     return curve, diagnostics
 
@@ -191,7 +191,7 @@ def cross_fit(
         (float(search.fine.x[0]), float(search.fine.x[-1])),
         tuple(knots_of(fit.models.widths, low, high, fit.models.valid)[0] for fit in fits),
         tuple(heights_of(family, fit.models.heights, monotone=options.monotone)[0] for fit in fits),
-        sum(int(fit.converged.sum()) for fit in fits),
+        tuple(int(fit.converged.sum()) for fit in fits),
     )
 
 
