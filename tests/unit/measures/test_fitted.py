@@ -51,6 +51,13 @@ def test_calibrated_predictions_have_an_interval_that_reaches_zero() -> None:
     assert found.value < 0.01
 
 
+def test_certain_predictions_that_are_right_have_no_error() -> None:
+    p = np.repeat([0.0, 1.0], 50)
+    found = fitted_error(Event(p, p.astype(np.int8)), "averaged", norm=1, folds=10, level=0.9)
+    assert found.interval is not None
+    assert max(abs(found.debiased), found.interval[1]) < 0.05
+
+
 def test_importance_weights_count_by_their_ratios_alone() -> None:
     _, p, y = _drawn(800, 1.4, 2)
     w = np.random.default_rng(0).random(800) + 0.5
