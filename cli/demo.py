@@ -23,7 +23,7 @@ from cli.stack import stack
 from schemas.evaluate import Measures
 from schemas.jobs import JobAnswer
 
-METHODS = ("pl3", "pl")
+METHODS = ("averaged", "pl3", "pl")
 MEASURES = ("ece", "ece-equal-width", "ece-sweep", "ks")
 #: A fit that takes longer than this has gone wrong.
 _FIT_SECONDS = 120.0

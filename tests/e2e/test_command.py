@@ -213,9 +213,9 @@ def test_the_demo_does_the_main_job_and_leaves_nothing_behind(folder: Path) -> N
     others = {"CALIBRANT_API_KEYS_FILE": str(folder / "keys"), "CALIBRANT_QUEUES": "x", "CALIBRANT_PORT": "1"}
     demo = _run("demo", environment=os.environ | others)
     assert demo.returncode == 0, demo.stdout + demo.stderr
-    for method in ("pl3", "pl"):
+    for method in ("averaged", "pl3", "pl"):
         assert f"AdaBoost, 5 or more: fit {method}" in demo.stdout
-    assert demo.stdout.count(" -> ") >= 16
+    assert demo.stdout.count(" -> ") >= 24
     assert not list(Path(tempfile.gettempdir()).glob("calibrant-demo-*"))
 
 
