@@ -56,18 +56,23 @@ def fitted_error(event: Event, name: Map, *, norm: Literal[1, 2], folds: int, le
         norm 2:  mean (m - p)^2   and  mean (m - p)(y - p)
 
     with m the fitted map and s over the curves that chance leaves possible (docs/debiasing.md compares this with
-    others). It may be below 0. Raises ``TooFewRows``, ``OneClass`` and
-    ``OnePrediction``.
+    others). It may be below 0. Raises ``TooFewRows``, ``OneClass`` and ``OnePrediction``.
     """
     rows = event.counted_rows
-    curve, belief, told = _averaged(rows, folds) if name == "averaged" else _piecewise(name, rows, folds)
-    value = _plugged(event.cells, curve, norm)
-    mended = debiased(belief, norm)
-    interval = None if level is None else _interval(belief, mended, norm, level)
+    cells = fold_cells(rows, folds, 0)
+    process = process_belief(fit_process(cells))
+    if name == "averaged":
+        (curve, told), belief = _averaged(rows, folds), process
+    else:
+        curve, told = _piecewise(name, rows, folds)
+        belief = piecewise_belief(name, cells, curve, told["pieces"])
+    value, mended = _plugged(event.cells, curve, norm), debiased(belief, norm)
+    # Curves about one PL or PL3 know nothing of other numbers of pieces: the spread is the process's.
+    interval = None if level is None else interval_about(process, mended, norm, level)
     return FittedError(value, mended, interval, told)
 
 
-def _plugged(cells: Cells, curve: Any, norm: int) -> float:
+def _plugged(cells: Cells, curve: Curve, norm: int) -> float:
     return float(cells.w @ np.abs(curve(cells.p) - cells.p) ** norm / cells.mass)
 
 
@@ -82,29 +87,29 @@ def debiased(belief: Belief, norm: Literal[1, 2]) -> float:
     return float(share @ np.abs(off) + sign @ residual) / 2
 
 
-def _interval(belief: Belief, mended: float, norm: int, level: float) -> tuple[float, float]:
-    """Quantiles of the error over the curves, moved so that its mean is the debiased value; the identity has none."""
+def interval_about(belief: Belief, mended: float, norm: int, level: float) -> tuple[float, float]:
+    """Quantiles of the error over the curves, moved so that its mean is ``mended``, and cut at 0.
+
+    The interval begins at 0 where the predictions may well be calibrated: with more than the tail's probability.
+    """
     errors = np.abs(belief.draws - belief.p) ** norm @ (belief.w / belief.w.sum())
-    moved = np.maximum(errors + mended - belief.weights @ errors, 0.0)
-    values = np.append(moved, 0.0)
-    weights = np.append((1.0 - belief.identity) * belief.weights, belief.identity)
-    order = np.argsort(values)
-    reached = np.cumsum(weights[order])
-    low, high = (values[order[min(int(np.searchsorted(reached, q)), len(order) - 1)]] for q in _tails(level))
-    return float(low), float(high)
+    order = np.argsort(errors)
+    reached = np.cumsum(belief.weights[order])
+    tails = (1.0 - level) / 2, (1.0 + level) / 2
+    low, high = (errors[order[min(int(np.searchsorted(reached, q)), len(order) - 1)]] for q in tails)
+    shift = mended - float(belief.weights @ errors)
+    return (
+        0.0 if belief.identity > tails[0] else max(float(low) + shift, 0.0),
+        max(float(high) + shift, 0.0),
+    )
 
 
-def _tails(level: float) -> tuple[float, float]:
-    return (1.0 - level) / 2, (1.0 + level) / 2
-
-
-def _piecewise(family: Literal["pl", "pl3"], rows: SortedRows, folds: int) -> tuple[Any, Belief, dict[str, Any]]:
+def _piecewise(family: Literal["pl", "pl3"], rows: SortedRows, folds: int) -> tuple[Curve, dict[str, Any]]:
     from calibrant.piecewise.fitting import fit_piecewise  # torch is loaded where a fit needs it
     from calibrant.piecewise.options import PiecewiseOptions
 
     curve, told = fit_piecewise(family, rows, PiecewiseOptions(folds=folds))
-    belief = piecewise_belief(family, fold_cells(rows, folds, 0), curve, told["pieces"])
-    return curve, belief, {"pieces": told["pieces"]}
+    return curve, {"pieces": told["pieces"]}
 
 
 def piecewise_belief(family: Literal["pl", "pl3"], cells: FoldCells, curve: Curve, pieces: int) -> Belief:
@@ -120,13 +125,12 @@ def piecewise_belief(family: Literal["pl", "pl3"], cells: FoldCells, curve: Curv
     return Belief(cells.p, w, wy, centre, draws, np.full(_DRAWS, 1.0 / _DRAWS), 0.0)
 
 
-def _averaged(rows: SortedRows, folds: int) -> tuple[Any, Belief, dict[str, Any]]:
+def _averaged(rows: SortedRows, folds: int) -> tuple[Curve, dict[str, Any]]:
     from calibrant.averaging.fitting import fit_averaged
     from calibrant.averaging.options import AveragedOptions
 
     curve, told = fit_averaged(rows, AveragedOptions(folds=folds))
-    belief = process_belief(fit_process(fold_cells(rows, folds, 0)))
-    return curve, belief, {"identity_probability": told["identity_probability"]}
+    return curve, {"identity_probability": told["identity_probability"]}
 
 
 def process_belief(process: Posterior) -> Belief:
