@@ -20,7 +20,7 @@ RUNS = 600
 LEVEL = 0.95
 #: The fits take longer, and run less often.
 FITTED: tuple[Map, ...] = ("pl3", "pl")
-FITTED_RUNS = 100
+FITTED_RUNS = 60
 MEASURES: list[str | dict[str, Any]] = [{"name": "ece"}, {"name": "ece", "norm": 2, "as": "ece, norm 2"}, "ks"]
 
 Array = npt.NDArray[np.float64]
