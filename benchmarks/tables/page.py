@@ -35,7 +35,7 @@ def _squared(record: dict[str, Any], method: str) -> float:
     return 1e3 * abs(float(record[method]["squared"]) - float(record["truth"]["squared"]))
 
 
-def page(records: Records, fresh: Records) -> str:
+def page(records: Records, fresh: Records, fresh_maps: Records) -> str:
     """The whole page."""
     methods = [name for name in next(iter(records.values())) if name != "truth"]
     maps = [name for name in methods if not name.endswith("debiased")]
@@ -59,6 +59,7 @@ def page(records: Records, fresh: Records) -> str:
         _after(records, maps),
         "## Fresh label draws\n",
         _fresh(fresh),
+        _fresh_maps(fresh_maps, records, maps),
     ]
     return "\n".join(parts) + "\n"
 
@@ -250,4 +251,24 @@ def _fresh(fresh: Records) -> str:
             f"| {method} | {_fresh_error(fresh, method):.2f} | {_clustered(fresh, method, off):.2f} "
             f"| {means.mean():.4f} | {means.std(ddof=1) / np.sqrt(len(means)):.4f} |"
         )
+    return "\n".join(lines) + "\n"
+
+
+def _fresh_maps(fresh: Records, records: Records, maps: Sequence[str]) -> str:
+    """F20 on fresh draws, beside the paper's draws of the same derivates."""
+    derivates = {key[1] for key in fresh}
+    same = {key: record for key, record in records.items() if key[1] in derivates}
+    lines = [
+        "Distances of the maps (F20) on ten fresh draws of each size and every fourth derivate, beside those on the",
+        "paper's draws of these derivates.",
+        "",
+        "| method | fresh draws | s.e. | the paper's draws | s.e. |",
+        "|---|---|---|---|---|",
+    ]
+    for method in maps:
+        cells = [
+            f"{np.mean(_means(part, method, _distance)):.2f} | {_clustered(part, method, _distance):.2f}"
+            for part in (fresh, same)
+        ]
+        lines.append(f"| {method} | {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"

@@ -38,6 +38,11 @@ def fresh_keys(draws: int) -> list[Key]:
     return list(product(SHAPES, DERIVATES, SIZES, range(_FRESH_FROM, _FRESH_FROM + draws)))
 
 
+def fresh_map_keys() -> list[Key]:
+    """Ten fresh draws of each size, every fourth derivate: enough to see whether maps keep their order."""
+    return list(product(SHAPES, DERIVATES[::4], SIZES, range(_FRESH_FROM, _FRESH_FROM + 10)))
+
+
 def whole(key: Key) -> dict[str, Any]:
     """Every method on one dataset."""
     from benchmarks.tables.columns import answers  # torch, in the worker alone
@@ -93,7 +98,7 @@ def main() -> None:
 
     records = collect("tables.jsonl", published_keys(), whole)
     fresh = collect("tables-fresh.jsonl", fresh_keys(asked.fresh), errors_alone)
-    text = page(records, fresh)
+    text = page(records, fresh, collect("tables-fresh-maps.jsonl", fresh_map_keys(), whole))
     PAGE.write_text(text, "utf-8")
     print(text)
 
