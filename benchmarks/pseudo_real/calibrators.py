@@ -9,12 +9,11 @@ from functools import partial
 import numpy as np
 import numpy.typing as npt
 from scipy.optimize import minimize
-from scipy.special import expit, log_expit, log_softmax, softmax
+from scipy.special import log_softmax, softmax
 
 import calibrant
 from benchmarks.pseudo_real.truth import BinnedMap
 from calibrant.cells import Floats
-from calibrant.maps.curves import PROBABILITY_CLIP
 from calibrant.reductions import Event
 
 BINS = 15
@@ -38,25 +37,6 @@ class Rows:
             return Event(probs.max(axis=1), (chosen == self.labels).astype(np.int8))
         k = int(name.removeprefix("class:"))
         return Event(np.ascontiguousarray(probs[:, k]), (self.labels == k).astype(np.int8))
-
-
-def fit_beta(p: Floats, y: npt.NDArray[np.int8]) -> BinaryMap:
-    """Beta calibration (Kull, Silva Filho & Flach 2017): logistic(a ln p - b ln(1 - p) + c), a and b at least 0."""
-
-    def features(p: Floats) -> Floats:
-        inside = np.clip(p, PROBABILITY_CLIP, 1.0 - PROBABILITY_CLIP)
-        return np.column_stack([np.log(inside), -np.log1p(-inside), np.ones(len(p))])
-
-    x = features(p)
-
-    def loss(theta: Floats) -> tuple[float, Floats]:
-        f = x @ theta
-        return -float(np.mean(y * log_expit(f) + (1 - y) * log_expit(-f))), x.T @ (expit(f) - y) / len(y)
-
-    bounds = [(0.0, None), (0.0, None), (None, None)]
-    found = minimize(loss, np.array([1.0, 1.0, 0.0]), jac=True, method="L-BFGS-B", bounds=bounds, tol=1e-12)
-    theta: Floats = found.x
-    return lambda p: np.asarray(expit(features(p) @ theta))
 
 
 def fit_scaling_binning(p: Floats, y: npt.NDArray[np.int8]) -> BinaryMap:
@@ -88,7 +68,7 @@ def _library(method: str, p: Floats, y: npt.NDArray[np.int8]) -> BinaryMap:
 
 #: Calibrators of one event: they see its probability alone.
 BINARY: Mapping[str, Callable[[Floats, npt.NDArray[np.int8]], BinaryMap]] = {
-    "beta": fit_beta,
+    "beta": partial(_library, "beta"),
     "Platt": partial(_library, "platt"),
     "PL3": partial(_library, "pl3"),
     "scaling-binning": fit_scaling_binning,

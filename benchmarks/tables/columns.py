@@ -63,7 +63,7 @@ def answers(data: Dataset) -> dict[str, dict[str, Any]]:
         found[name] = {
             "distance": float(np.abs(calibrated - truth).mean()),
             "cmee": float(((calibrated - truth) ** 2).mean()),
-            "ceac": _after(calibrated, truth),
+            "ceac": error_after(calibrated, truth),
             "error": column.errors[0],
             "squared": column.errors[1],
             "pieces": column.pieces,
@@ -71,7 +71,7 @@ def answers(data: Dataset) -> dict[str, dict[str, Any]]:
     return found
 
 
-def _after(calibrated: Floats, truth: Floats) -> float:
+def error_after(calibrated: Floats, truth: Floats) -> float:
     """Squared calibration error after calibration: the truth is averaged where the map's values agree, or nearly."""
     order = np.argsort(calibrated, kind="stable")
     values, true = calibrated[order], truth[order]

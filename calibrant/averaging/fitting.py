@@ -14,13 +14,14 @@ from calibrant.averaging.options import AveragedOptions
 from calibrant.averaging.process import Posterior, fit_process, held_out_loss
 from calibrant.cells import Floats, SortedRows
 from calibrant.logistic import fit_logistic
+from calibrant.maps import beta
 from calibrant.maps.averaged import Averaged, tabulate
 from calibrant.maps.curves import clipped_logit
 from calibrant.maps.piecewise_linear import PL3_CLIP
 from calibrant.piecewise.families import Family
 from calibrant.piecewise.fitting import CrossFit, Rising, cross_fit, one_thread
 from calibrant.piecewise.folds import FoldCells, fold_cells
-from calibrant.piecewise.options import check_rows
+from calibrant.piecewise.options import PiecewiseOptions, check_rows
 from calibrant.piecewise.selection import weights
 
 Progress = Callable[[int, int, str], None]
@@ -61,15 +62,28 @@ def fit_averaged(
     checked = options.piecewise()
     check_rows(rows.p, rows.y, checked)
     cells = fold_cells(rows, options.folds, seed)
-    told = Rising(progress, 2)
     counts = checked.piece_counts(len(rows))
+    return average_cells(cells, counts, checked, fit_process(cells), device=device, progress=progress)
+
+
+def average_cells(
+    cells: FoldCells,
+    counts: tuple[int, ...],
+    options: PiecewiseOptions,
+    process: Posterior,
+    *,
+    device: str = "cpu",
+    progress: Progress | None = None,
+) -> tuple[Averaged, dict[str, Any]]:
+    """``fit_averaged`` to cells, and the process that has been fitted to them."""
+    told = Rising(progress, 2)
     fits = []
     with one_thread():
         for part, family in enumerate(_FAMILIES):
             told.begin(part)
-            fits.append(cross_fit(family, cells, counts, checked, device=device, told=told))
-    curve, told_of_average = average(cells, fits, fit_process(cells))
-    return curve, {"candidates": list(counts), "folds": options.folds, "cells": len(cells.p)} | told_of_average
+            fits.append(cross_fit(family, cells, counts, options, device=device, told=told))
+    curve, told_of_average = average(cells, fits, process)
+    return curve, {"candidates": list(counts), "folds": cells.n_folds, "cells": len(cells.p)} | told_of_average
 
 
 def average(cells: FoldCells, fits: Sequence[CrossFit], process: Posterior) -> tuple[Averaged, dict[str, Any]]:
@@ -117,13 +131,8 @@ def _logistic(cells: FoldCells) -> list[_Candidate]:
     return [
         _Candidate("identity", 0, as_is, lambda p: p),
         candidate("platt", lambda p: np.column_stack([clipped_logit(p, PL3_CLIP), np.ones_like(p)])),
-        candidate("beta", _beta_features),
+        candidate("beta", lambda p: beta.features(p, PL3_CLIP)),
     ]
-
-
-def _beta_features(p: Floats) -> Floats:
-    p = np.clip(p, PL3_CLIP, 1.0 - PL3_CLIP)
-    return np.column_stack([np.log(p), -np.log1p(-p), np.ones_like(p)])
 
 
 def _isotonic(cells: FoldCells) -> _Candidate:

@@ -28,7 +28,7 @@ class Beta:
 
     def __call__(self, p: Floats) -> Floats:
         """Calibrated probability of each ``p (n,)`` in [0, 1]. O(n)."""
-        calibrated: Floats = expit(_features(p) @ np.array([self.a, self.b, self.c]))
+        calibrated: Floats = expit(features(p) @ np.array([self.a, self.b, self.c]))
         return calibrated
 
     def parameters(self) -> dict[str, Any]:
@@ -50,7 +50,7 @@ def fit_beta(cells: Cells) -> Beta:
     positives = float(cells.cumulative_wy[-1])
     if positives <= 0 or positives >= cells.mass:
         raise OneClass.at("/labels", "holds one class only, where a fit needs both")
-    basis = _features(cells.p)
+    basis = features(cells.p)
     for used in ([0, 1, 2], [0, 2], [1, 2], [2]):
         variance = np.full((1, len(used)), _VARIANCE)
         theta = fit_logistic(basis[:, used], np.zeros(len(basis)), cells.w, cells.wy, variance).theta[0]
@@ -61,6 +61,7 @@ def fit_beta(cells: Cells) -> Beta:
     return Beta(*full.tolist())
 
 
-def _features(p: Floats) -> Floats:
-    p = np.clip(p, PROBABILITY_CLIP, 1.0 - PROBABILITY_CLIP)
+def features(p: Floats, clip: float = PROBABILITY_CLIP) -> Floats:
+    """Ln p, -ln(1 - p) and 1 of each ``p (n,)`` clipped to [clip, 1 - clip], ``(n, 3)``."""
+    p = np.clip(p, clip, 1.0 - clip)
     return np.column_stack([np.log(p), -np.log1p(-p), np.ones_like(p)])

@@ -8,9 +8,11 @@ from typing import Any, Literal
 import numpy as np
 
 from calibrant.averaging.process import Posterior, fit_process
-from calibrant.cells import Cells, Floats, SortedRows
+from calibrant.cells import Cells, Floats
 from calibrant.maps.curves import Curve
+from calibrant.measures.binned import Norm
 from calibrant.piecewise.folds import FoldCells, fold_cells
+from calibrant.piecewise.options import PiecewiseOptions, check_rows
 from calibrant.reductions import Event
 
 #: The maps that have this error.
@@ -46,7 +48,7 @@ class FittedError:
     told: dict[str, Any]
 
 
-def fitted_error(event: Event, name: Map, *, norm: Literal[1, 2], folds: int, level: float | None) -> FittedError:
+def fitted_error(event: Event, name: Map, *, norm: Norm, folds: int, level: float | None) -> FittedError:
     """Mean |c(p) - p|^norm of a map c fitted to the same rows (Kangsepp, Valk & Kull 2022, section 3).
 
     ``value`` is that of the map as ``calibrant.fit`` fits it. ``debiased`` is the mean of two estimates, of which
@@ -58,25 +60,33 @@ def fitted_error(event: Event, name: Map, *, norm: Literal[1, 2], folds: int, le
     with m the fitted map and s over the curves that chance leaves possible (docs/debiasing.md compares this with
     others). It may be below 0. Raises ``TooFewRows``, ``OneClass`` and ``OnePrediction``.
     """
-    rows = event.counted_rows
-    cells = fold_cells(rows, folds, 0)
-    process = process_belief(fit_process(cells))
+    rows, options = event.counted_rows, PiecewiseOptions(folds=folds)
+    check_rows(rows.p, rows.y, options)
+    cells, counts = fold_cells(rows, folds, 0), options.piece_counts(len(rows))
+    posterior = fit_process(cells)
+    process = process_belief(posterior)
+    curve: Curve
     if name == "averaged":
-        (curve, told), belief = _averaged(rows, folds), process
+        from calibrant.averaging.fitting import average_cells  # torch is loaded where a fit needs it
+
+        curve, told = average_cells(cells, counts, options, posterior)
+        belief, shown = process, "identity_probability"
     else:
-        curve, told = _piecewise(name, rows, folds)
-        belief = piecewise_belief(name, cells, curve, told["pieces"])
+        from calibrant.piecewise.fitting import fit_cells
+
+        curve, told = fit_cells(name, cells, counts, options)
+        belief, shown = piecewise_belief(name, cells, curve, told["pieces"]), "pieces"
     value, mended = _plugged(event.cells, curve, norm), debiased(belief, norm)
     # Curves about one PL or PL3 know nothing of other numbers of pieces: the spread is the process's.
     interval = None if level is None else interval_about(process, mended, norm, level)
-    return FittedError(value, mended, interval, told)
+    return FittedError(value, mended, interval, {shown: told[shown]})
 
 
 def _plugged(cells: Cells, curve: Curve, norm: int) -> float:
     return float(cells.w @ np.abs(curve(cells.p) - cells.p) ** norm / cells.mass)
 
 
-def debiased(belief: Belief, norm: Literal[1, 2]) -> float:
+def debiased(belief: Belief, norm: Norm) -> float:
     """Half of the error of the map, half of what the labels show of it: see ``fitted_error``."""
     share = belief.w / belief.w.sum()
     off = belief.centre - belief.p
@@ -104,14 +114,6 @@ def interval_about(belief: Belief, mended: float, norm: int, level: float) -> tu
     )
 
 
-def _piecewise(family: Literal["pl", "pl3"], rows: SortedRows, folds: int) -> tuple[Curve, dict[str, Any]]:
-    from calibrant.piecewise.fitting import fit_piecewise  # torch is loaded where a fit needs it
-    from calibrant.piecewise.options import PiecewiseOptions
-
-    curve, told = fit_piecewise(family, rows, PiecewiseOptions(folds=folds))
-    return curve, {"pieces": told["pieces"]}
-
-
 def piecewise_belief(family: Literal["pl", "pl3"], cells: FoldCells, curve: Curve, pieces: int) -> Belief:
     """Curves about a PL or PL3 map, from the covariance of one curve of as many pieces fitted to all rows."""
     from calibrant.piecewise.fitting import fit_to_all
@@ -123,14 +125,6 @@ def piecewise_belief(family: Literal["pl", "pl3"], cells: FoldCells, curve: Curv
     moved = deviations(family, whole, cells.p, w, np.random.default_rng(0), _DRAWS)
     draws = np.clip(centre + moved, 0.0, 1.0)
     return Belief(cells.p, w, wy, centre, draws, np.full(_DRAWS, 1.0 / _DRAWS), 0.0)
-
-
-def _averaged(rows: SortedRows, folds: int) -> tuple[Curve, dict[str, Any]]:
-    from calibrant.averaging.fitting import fit_averaged
-    from calibrant.averaging.options import AveragedOptions
-
-    curve, told = fit_averaged(rows, AveragedOptions(folds=folds))
-    return curve, {"identity_probability": told["identity_probability"]}
 
 
 def process_belief(process: Posterior) -> Belief:

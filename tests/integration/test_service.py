@@ -225,6 +225,13 @@ GOOD: dict[str, Any] = {"predictions": [0.1, 0.9], "labels": [0, 1]}
             (422, "too-few-rows", "/predictions"),
         ),
         ("/maps", {"method": "pl", "predictions": [0.1] * 20, "labels": [1] * 20}, (422, "one-class", "/labels")),
+        ("/maps", {"predictions": [0.1] * 20, "labels": [0, 1] * 10}, (422, "one-prediction", "/predictions")),
+        ("/maps", GOOD | {"options": {"folds": 1}}, (422, "invalid-option", "/options/folds")),
+        (
+            "/evaluate",
+            GOOD | {"measures": [{"name": "ece-pl", "folds": 1}]},
+            (422, "invalid-option", "/measures/0/folds"),
+        ),
         ("/calibrate", {"map": "nothing", "predictions": [0.1]}, (404, "unknown-map", "/map")),
         ("/calibrate", {"predictions": [0.1]}, (422, "invalid-field", "/map")),
         (

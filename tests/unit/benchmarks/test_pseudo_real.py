@@ -7,7 +7,7 @@ import pytest
 from scipy.special import expit, softmax
 from sklearn.isotonic import IsotonicRegression
 
-from benchmarks.pseudo_real.calibrators import CALIBRATORS, Rows, calibrated, fit_beta, fit_vector_scaling
+from benchmarks.pseudo_real.calibrators import BINARY, CALIBRATORS, Rows, calibrated, fit_vector_scaling
 from benchmarks.pseudo_real.experiment import CALIBRATION_ROWS, HELD_OUT, SEEDS, SIZES, TRUTH_ROWS, evaluated_rows
 from benchmarks.pseudo_real.page import bias, error, rank_correlation
 from benchmarks.pseudo_real.truth import BinnedMap, TrueMaps
@@ -67,14 +67,14 @@ def test_beta_calibration_recovers_a_beta_map() -> None:
     random = np.random.default_rng(0)
     p = random.random(100_000)
     c = expit(0.5 * np.log(p) - 1.5 * np.log1p(-p) + 0.2)
-    fitted = fit_beta(p, (random.random(len(p)) < c).astype(np.int8))
+    fitted = BINARY["beta"](p, (random.random(len(p)) < c).astype(np.int8))
     assert float(np.abs(fitted(p) - c).max()) < 0.02
 
 
 def test_beta_calibration_has_no_decreasing_side() -> None:
     random = np.random.default_rng(0)
     p = random.random(2_000)
-    fitted = fit_beta(p, (random.random(len(p)) < np.abs(p - 0.5)).astype(np.int8))
+    fitted = BINARY["beta"](p, (random.random(len(p)) < np.abs(p - 0.5)).astype(np.int8))
     assert np.all(np.diff(fitted(np.linspace(0.0, 1.0, 101))) >= 0)
 
 

@@ -6,9 +6,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from benchmarks.tables.binnings import Kind, cross_validated, roof, swept
+from benchmarks.tables.columns import error_after
 from benchmarks.tables.datasets import DERIVATES, SHAPES, Floats, dataset, emitted
+from calibrant.piecewise.fitting import held_out_loss
 
 
 def test_the_golden_batch_is_one_of_the_datasets(golden: dict[str, Any]) -> None:
@@ -48,9 +51,9 @@ def test_theorem_1_a_gain_in_expected_loss_is_a_gain_in_distance_from_the_truth(
     truth, first, second = (random.uniform(0.05, 0.95, 1000) for _ in range(3))
 
     def expected(q: Floats) -> Floats:
-        if kind == "squared":
-            return truth * (1 - q) ** 2 + (1 - truth) * q**2
-        return -truth * np.log(q) - (1 - truth) * np.log(1 - q)
+        """The engine's held-out loss, of each place alone: a mass of 1 of which ``truth`` is positive."""
+        c, w, wy = (torch.tensor(part[:, None]) for part in (q, np.ones(1000), truth))
+        return held_out_loss("brier" if kind == "squared" else "log-loss", c, w, wy).numpy()
 
     gain = expected(first) - expected(second)
     np.testing.assert_allclose(gain, _divergence(first, truth, kind) - _divergence(second, truth, kind), atol=1e-12)
@@ -68,4 +71,6 @@ def test_theorem_3_the_error_of_a_map_is_what_its_outputs_show_plus_what_its_tie
     ceac = _divergence(calibrated, after, kind).mean()
     hidden = _divergence(after, truth, kind).mean()
     assert hidden > 1e-4
+    if kind == "squared":
+        assert error_after(calibrated, truth) == pytest.approx(ceac, abs=1e-12)
     assert cmee == pytest.approx(ceac + hidden, abs=1e-12)
