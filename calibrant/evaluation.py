@@ -10,11 +10,14 @@ import numpy as np
 import numpy.typing as npt
 
 from calibrant.batch import Batch, Predictions, Scale, read_batch
-from calibrant.errors import InvalidOption, LengthMismatch, ScaleMismatch, WrongShape
+from calibrant.errors import InvalidOption, LengthMismatch, WrongShape
 from calibrant.maps.calibration_map import CalibrationMap
 from calibrant.measures.catalogue import MeasureRequest, MeasureResult, read_requests
 from calibrant.measures.intervals import Resampling
 from calibrant.reductions import Event, reduce, resolve
+
+#: The rows of each group, by name.
+Members = dict[str, npt.NDArray[np.int64]]
 
 #: At most so many groups, with names of at most so many characters.
 MAX_GROUPS, MAX_NAME = 1000, 256
@@ -55,8 +58,8 @@ class Evaluation:
     map: CalibrationMap | None = None
     resampling: Resampling | None = None
 
-    def check(self, batch: Batch, groups: Sequence[str] | None = None) -> str:
-        """The full name of the reduction; raises what ``run`` would raise of these rows, without measuring."""
+    def check(self, batch: Batch, groups: Sequence[str] | None = None) -> tuple[str, Members | None]:
+        """The full name of the reduction, and the rows of each group; raises what ``run`` would, without measuring."""
         n_classes = batch.predictions.n_classes
         asked = self.reduction
         if asked is None and self.map is not None and (n_classes is None or n_classes == self.map.n_classes):
@@ -64,15 +67,13 @@ class Evaluation:
         name = resolve(asked, n_classes)
         if self.map is not None and n_classes is not None and name != self.map.reduction:
             raise WrongShape.at("/reduction", f"must be the map's, {self.map.reduction}")
-        if self.map is not None and batch.predictions.scale != self.map.scale:
-            raise ScaleMismatch.at("/scale", f"is {batch.predictions.scale}, where the map takes {self.map.scale}")
-        if groups is not None:
-            _members(groups, len(batch))
-        return name
+        if self.map is not None:
+            self.map.check(batch.predictions)
+        return name, None if groups is None else _members(groups, len(batch))
 
     def run(self, batch: Batch, groups: Sequence[str] | None = None) -> Report:
         """Answer for a checked batch; ``groups (n,)`` are names."""
-        name = self.check(batch, groups)
+        name, members = self.check(batch, groups)
         event = reduce(batch, name)
         calibrated = None if self.map is None else self._calibrated(event, batch.predictions, self.map)
         return Report(
@@ -82,7 +83,7 @@ class Evaluation:
             batch.predictions.renormalised,
             self._answers(event),
             None if calibrated is None else self._answers(calibrated),
-            None if groups is None else self._by_group(event, calibrated, groups),
+            None if members is None else self._by_group(event, calibrated, members),
         )
 
     def _calibrated(self, event: Event, predictions: Predictions, fitted: CalibrationMap) -> Event:
@@ -91,15 +92,15 @@ class Evaluation:
     def _answers(self, event: Event) -> dict[str, MeasureResult]:
         return {request.key: request.compute(event, self.resampling) for request in self.measures}
 
-    def _by_group(self, event: Event, calibrated: Event | None, groups: Sequence[str]) -> dict[str, GroupReport]:
+    def _by_group(self, event: Event, calibrated: Event | None, members: Members) -> dict[str, GroupReport]:
         reports = {}
-        for name, chosen in _members(groups, len(event)).items():
+        for name, chosen in members.items():
             after = None if calibrated is None else self._answers(_rows(calibrated, chosen))
             reports[name] = GroupReport(len(chosen), self._answers(_rows(event, chosen)), after)
         return reports
 
 
-def _members(groups: Sequence[str], n: int) -> dict[str, npt.NDArray[np.int64]]:
+def _members(groups: Sequence[str], n: int) -> Members:
     """The rows of each group, by name. O(n log n)."""
     if isinstance(groups, str) or not isinstance(groups, Sequence | np.ndarray):
         raise WrongShape.at("/groups", "must be an array of names")

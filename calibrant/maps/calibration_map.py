@@ -60,13 +60,17 @@ class CalibrationMap:
         return self.apply_checked(read_predictions(predictions, scale=self.scale))
 
     def apply_checked(self, predictions: Predictions) -> Floats:
-        """``apply`` to predictions that are already checked; their scale must be the map's."""
+        """``apply`` to predictions that are already checked; they must be what the map takes."""
+        self.check(predictions)
+        return np.clip(self.curve(event_probability(predictions, self.reduction)), 0.0, 1.0)
+
+    def check(self, predictions: Predictions) -> None:
+        """Refuse predictions on another scale or of another K: ``ScaleMismatch``, ``WrongShape``."""
         if predictions.scale != self.scale:
             raise ScaleMismatch.at("/scale", f"is {predictions.scale}, where the map was fitted on {self.scale}")
         if predictions.n_classes is not None and predictions.n_classes != self.n_classes:
             wanted = "(n,)" if self.n_classes is None else f"(n,) or (n, {self.n_classes})"
             raise WrongShape.at("/predictions", f"must be {wanted}, as the map's fit took them")
-        return np.clip(self.curve(event_probability(predictions, self.reduction)), 0.0, 1.0)
 
     def to_document(self) -> dict[str, Any]:
         """The whole map as plain JSON: enough to apply it from its numbers alone."""

@@ -104,6 +104,10 @@ def test_an_evaluation_that_cannot_be_run_is_refused_before_it_is_queued(http: h
     body = {"predictions": P.tolist(), "labels": Y.tolist(), "measures": ["ece-pl"]}
     assert _problem(_post(http, "/evaluate", body | {"groups": ["a"]}))[:2] == (422, "length-mismatch")
     assert _problem(_post(http, "/evaluate", body | {"interval": 0.9, "map": "nowhere"}))[:2] == (404, "unknown-map")
+    four = _post(http, "/maps", {"method": "identity", "predictions": PROBS.tolist(), "labels": LABELS.tolist()}).json()
+    two = {"predictions": [[0.2, 0.8], [0.6, 0.4]], "labels": [1, 0], "measures": ["ece-pl"], "map": four["id"]}
+    refused = _problem(_post(http, "/evaluate", two | {"reduction": "confidence"}))
+    assert refused == (422, "wrong-shape", "/predictions")
 
 
 def test_json_and_npz_bodies_give_the_same_report(http: httpx.Client) -> None:
