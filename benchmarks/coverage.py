@@ -9,9 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from calibrant.averaging.process import fit_process
-from calibrant.measures.catalogue import MeasureRequest, read_requests
-from calibrant.measures.fitted import Map, debiased, fitted_error, interval_about, process_belief
+from calibrant.measures.catalogue import read_requests
+from calibrant.measures.fitted import debiased, fitted_error, interval_about, process_belief
 from calibrant.measures.intervals import Resampling
+from calibrant.measures.measure import MeasureRequest
 from calibrant.piecewise.folds import fold_cells
 from calibrant.reductions import Event
 
@@ -19,7 +20,7 @@ PAGE = Path(__file__).parents[1] / "docs" / "interval-coverage.md"
 RUNS = 600
 LEVEL = 0.95
 #: The fits take longer, and run less often.
-FITTED: tuple[Map, ...] = ("pl3", "pl")
+FITTED: tuple[str, ...] = ("pl3", "pl")
 FITTED_RUNS = 60
 MEASURES: list[str | dict[str, Any]] = [{"name": "ece"}, {"name": "ece", "norm": 2, "as": "ece, norm 2"}, "ks"]
 

@@ -7,7 +7,8 @@ Importing this package loads neither torch nor scikit-learn.
 from calibrant.errors import CalibrationError, Offence
 from calibrant.evaluation import GroupReport, Report, evaluate
 from calibrant.maps.calibration_map import CalibrationMap, load
-from calibrant.measures.catalogue import MEASURES, MeasureResult
+from calibrant.measures.catalogue import MEASURES
+from calibrant.measures.measure import MeasureResult
 from calibrant.methods import METHODS, fit
 
 __version__ = "0.1.0"

@@ -5,6 +5,7 @@ Every refusal names the argument and the first rows at fault, never what stands 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
@@ -33,19 +34,23 @@ Integers = npt.NDArray[np.int64]
 #: How far outside [0, 1] a probability, or from 1 a row's sum, may lie: real classifiers emit such.
 TOLERANCE = 1e-4
 #: Row sums closer to 1 than this differ by the rounding of their own terms and are left alone.
-SUM_ROUNDING = 1e-9
+SUM_ROUNDING, SINGLE_SUM_ROUNDING = 1e-9, 1e-6
 #: At most this many offending rows are named.
 MAX_OFFENCES = 5
 
 
 @dataclass(frozen=True)
 class Predictions:
-    """Checked probabilities: ``values`` is (n,) P(Y=1) or (n, K) with rows of sum 1, float64."""
+    """Checked probabilities: ``values`` is (n,) P(Y=1), float64, or (n, K) with rows of sum 1, float64 or float32.
+
+    ``logits`` are those that were given, of the same shape; None where probabilities were.
+    """
 
     values: Floats
     scale: Scale
     clipped: int
     renormalised: int
+    logits: Floats | None = None
 
     @property
     def n_classes(self) -> int | None:
@@ -68,11 +73,12 @@ class Batch:
     def __len__(self) -> int:
         return len(self.labels)
 
-    def rows(self, chosen: npt.NDArray[np.bool_]) -> Batch:
-        """The batch of the chosen rows, ``chosen (n,)``."""
+    def rows(self, chosen: npt.NDArray[Any]) -> Batch:
+        """The batch of the chosen rows: ``chosen`` is (n,) of booleans, or the rows' numbers."""
         p = self.predictions
         weights = None if self.weights is None else self.weights[chosen]
-        taken = Predictions(p.values[chosen], p.scale, p.clipped, p.renormalised)
+        logits = None if p.logits is None else p.logits[chosen]
+        taken = Predictions(p.values[chosen], p.scale, p.clipped, p.renormalised, logits)
         return Batch(taken, self.labels[chosen], weights, self.weights_kind)
 
 
@@ -99,7 +105,7 @@ def read_predictions(predictions: Any, *, scale: Scale = "probability") -> Predi
     """
     if scale not in get_args(Scale):
         raise InvalidOption.at("/scale", "must be one of: probability, logit")
-    values = read_numbers(predictions, "/predictions")
+    values = read_numbers(predictions, "/predictions", keep_single=True)
     if values.ndim not in (1, 2) or (values.ndim == 2 and values.shape[1] < 2):
         raise WrongShape.at("/predictions", "must be (n,) or (n, K) with K of at least 2")
     if values.size == 0:
@@ -109,7 +115,7 @@ def read_predictions(predictions: Any, *, scale: Scale = "probability") -> Predi
     if not (np.isfinite(low) and np.isfinite(high)):
         raise _refusal(NotFinite, "/predictions", ~np.isfinite(values), "is not a finite number")
     if scale == "logit":
-        return Predictions(expit(values) if values.ndim == 1 else softmax(values, axis=1), scale, 0, 0)
+        return Predictions(_probabilities(values), scale, 0, 0, values)
     if low < -TOLERANCE or high > 1.0 + TOLERANCE:
         bad = (values < -TOLERANCE) | (values > 1.0 + TOLERANCE)
         raise _refusal(OutOfRange, "/predictions", bad, "is outside [0, 1]; logits need scale: logit")
@@ -126,18 +132,72 @@ def read_predictions(predictions: Any, *, scale: Scale = "probability") -> Predi
     return Predictions(values, scale, clipped, renormalised)
 
 
+def _probabilities(logits: Floats) -> Floats:
+    wide = logits.astype(np.float64, copy=False)
+    probabilities: Floats = expit(wide) if wide.ndim == 1 else softmax(wide, axis=1)
+    return probabilities
+
+
 def _check_sums(values: Floats) -> None:
-    away = np.abs(values.sum(axis=1) - 1.0)
+    away = np.abs(values.sum(axis=1, dtype=np.float64) - 1.0)
     if away.max() > TOLERANCE:
         raise _refusal(OutOfRange, "/predictions", away > TOLERANCE, "does not sum to 1")
 
 
 def _renormalised(values: Floats) -> tuple[Floats, int]:
-    sums = values.sum(axis=1)
-    off = np.abs(sums - 1.0) > SUM_ROUNDING
+    sums = values.sum(axis=1, dtype=np.float64)
+    off = np.abs(sums - 1.0) > (SUM_ROUNDING if values.dtype == np.float64 else SINGLE_SUM_ROUNDING)
     if not off.any():
         return values, 0
-    return np.where(off[:, None], values / sums[:, None], values), int(np.count_nonzero(off))
+    values = values.copy()
+    values[off] = values[off] / sums[off, None]
+    return values, int(np.count_nonzero(off))
+
+
+def read_classes(classes: object, n_classes: int | None) -> tuple[int, ...]:
+    """Check a choice among the classes: at least two different integers in [0, K)."""
+    if n_classes is None:
+        raise WrongShape.at("/classes", "can be chosen only where predictions are (n, K)")
+    if isinstance(classes, str) or not isinstance(classes, Sequence) or len(classes) < 2:
+        raise InvalidOption.at("/classes", "must be an array of at least two classes")
+    for i, k in enumerate(classes):
+        if type(k) is not int or not 0 <= k < n_classes:
+            raise InvalidOption.at(f"/classes/{i}", f"must be an integer from 0 to {n_classes - 1}")
+    if len(set(classes)) < len(classes):
+        raise InvalidOption.at("/classes", "must differ from one another")
+    return tuple(classes)
+
+
+def restrict(batch: Batch, classes: Sequence[int]) -> tuple[Batch, Integers]:
+    """The batch as if only these classes existed, and the numbers of its rows; class j becomes ``classes[j]``.
+
+    Rows of another label are left out. Logits are chosen before the softmax (Minderer et al. 2021, which evaluates
+    models of 1,000 classes on the 200 of ImageNet-A so); probabilities are divided by their sum, which is the same.
+    Raises ``EmptyBatch`` where no row is left, ``OutOfRange`` where a row has no probability left. O(n K).
+    """
+    chosen = np.asarray(classes)
+    place = np.full(batch.predictions.values.shape[1], -1)
+    place[chosen] = np.arange(len(chosen))
+    kept = np.flatnonzero(place[batch.labels] >= 0)
+    if not len(kept):
+        raise EmptyBatch.at("/labels", "have none of the classes chosen")
+    given = batch.predictions
+    logits = None if given.logits is None else given.logits[np.ix_(kept, chosen)]
+    if logits is not None:
+        values = _probabilities(logits)
+    else:
+        values = given.values[np.ix_(kept, chosen)].astype(np.float64)
+        mass = values.sum(axis=1)
+        if not mass.all():
+            empty = np.zeros(len(batch), dtype=np.bool_)
+            empty[kept] = mass == 0.0
+            raise _refusal(OutOfRange, "/predictions", empty, "has no probability left among the classes chosen")
+        values /= mass[:, None]
+    taken = Predictions(values, given.scale, given.clipped, given.renormalised, logits)
+    weights = None if batch.weights is None else batch.weights[kept]
+    if weights is not None and not weights.any():
+        raise InvalidWeight.at("/weights", "are all 0 on the rows of the classes chosen")
+    return Batch(taken, place[batch.labels[kept]], weights, batch.weights_kind), kept
 
 
 def read_labels(labels: Any, n: int, n_classes: int) -> Integers:
@@ -173,10 +233,11 @@ def read_weights(weights: Any, n: int, kind: WeightsKind = "frequency") -> Float
     return values / values.max() if kind == "importance" else values
 
 
-def read_numbers(values: Any, pointer: str) -> Floats:
+def read_numbers(values: Any, pointer: str, *, keep_single: bool = False) -> Floats:
     """Check that ``values`` is an array of real numbers, and give it as float64.
 
-    Booleans are no numbers here: numpy would make a 1.0 of True.
+    Booleans are no numbers here: numpy would make a 1.0 of True. ``keep_single`` leaves a float32 matrix as it is:
+    its columns are widened when they are read, and twice its memory is not needed.
     """
     try:
         raw = np.asarray(values)
@@ -186,6 +247,8 @@ def read_numbers(values: Any, pointer: str) -> Floats:
         raise NotANumber.at(pointer, "must hold numbers only")
     if raw.dtype == np.longdouble and raw.dtype.itemsize > 8:
         raise NotANumber.at(pointer, "must hold doubles or narrower numbers")
+    if keep_single and raw.dtype == np.float32 and raw.ndim == 2:
+        return raw
     return raw.astype(np.float64, copy=False)
 
 

@@ -1,14 +1,20 @@
-"""Bins: equal-width, equal-mass, and the sweep that chooses how many."""
+"""Bins: equal-width, equal-mass and adaptive ones; how many, by a sweep or by cross-validation."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from calibrant.cells import Cells, Floats
+from calibrant.cells import Cells, Floats, SortedRows
+from calibrant.errors import TooFewRows
 from calibrant.reductions import Event
+from calibrant.validation import fold_of_rows, simplest
+
+Closed = Literal["left", "right"]
+Binning = Literal["equal-mass", "equal-width"]
 
 #: Rows a pass works on at once, so that its temporaries stay in the processor's cache.
 _BLOCK = 1 << 15
@@ -16,6 +22,8 @@ _BLOCK = 1 << 15
 _ROUNDING = 1e-12
 #: Label means of weights that are no whole numbers are equal up to this.
 _MEAN_ROUNDING = 1e-9
+#: A sweep of equal-width bins ends here at the latest.
+_MOST_SWEPT = 4096
 #: Bin borders that the sweep lays out at once.
 _SWEEP_AREA = 1 << 18
 
@@ -25,29 +33,40 @@ class Bins:
     """Non-empty bins in ascending order, all arrays ``(b,)``.
 
     ``mass`` is the sum of the weights, ``rows`` the effective number of rows (Kish's for
-    importance weights), ``mean_p`` the mean prediction, ``mean_y`` the share of positives.
+    importance weights), ``mean_p`` the mean prediction, ``mean_y`` the share of positives. A bin begins at
+    its ``start``, which belongs to it unless bins are closed on the right.
     """
 
     mass: Floats
     rows: Floats
     mean_p: Floats
     mean_y: Floats
+    start: Floats
+    closed: Closed = "left"
 
     def __len__(self) -> int:
         return len(self.mass)
 
+    def index(self, p: Floats) -> npt.NDArray[np.int64]:
+        """The bin of each prediction ``p (n,)``; below the first bin the first. O(n log b)."""
+        found = np.searchsorted(self.start, p, side="right" if self.closed == "left" else "left")
+        return np.maximum(found - 1, 0)
 
-def _bins(mass: Floats, w2: Floats, sum_p: Floats, sum_y: Floats, kind: str) -> Bins:
+
+def _bins(
+    mass: Floats, w2: Floats, sum_p: Floats, sum_y: Floats, start: Floats, kind: str, closed: Closed = "left"
+) -> Bins:
     kept = mass > 0
     mass, w2, sum_p, sum_y = mass[kept], w2[kept], sum_p[kept], sum_y[kept]
-    return Bins(mass, mass if kind == "frequency" else mass * mass / w2, sum_p / mass, sum_y / mass)
+    rows = mass if kind == "frequency" else mass * mass / w2
+    return Bins(mass, rows, sum_p / mass, sum_y / mass, start[kept], closed)
 
 
-def equal_width(event: Event, n_bins: int) -> Bins:
+def equal_width(event: Event, n_bins: int, closed: Closed = "left") -> Bins:
     """Bins [i/b, (i+1)/b), the last one closed at 1; empty ones are left out. O(n + b), no sort.
 
     The borders are the doubles i / b. Neither floor(p b) nor p // (1/b) respects them: .29 x 100
-    is 28.999..., and .3 // .1 is 2.
+    is 28.999..., and .3 // .1 is 2. Closed on the right they are (i/b, (i+1)/b], the first one closed at 0.
     """
     edges = np.arange(n_bins + 1) / n_bins
     sums = np.zeros((4, n_bins))
@@ -57,8 +76,12 @@ def equal_width(event: Event, n_bins: int) -> Bins:
         index = (p * n_bins).astype(np.int64)
         np.minimum(index, n_bins - 1, out=index)
         # The product is at most one rounding away from the border it should have compared with.
-        index -= p < edges[index]
-        index += (p >= edges[index + 1]) & (index < n_bins - 1)
+        if closed == "left":
+            index -= p < edges[index]
+            index += (p >= edges[index + 1]) & (index < n_bins - 1)
+        else:
+            index += p > edges[index + 1]
+            index -= (p <= edges[index]) & (index > 0)
         sums[2] += np.bincount(index, p if event.w is None else p * event.w[rows], n_bins)
         index *= 2
         index += y  # one table counts negatives and positives
@@ -71,7 +94,7 @@ def equal_width(event: Event, n_bins: int) -> Bins:
             sums[1] += np.bincount(index // 2, event.w[rows] ** 2, n_bins)
         sums[3] += table[:, 1]
     mass, w2, sum_p, sum_y = sums
-    return _bins(mass, w2, sum_p, sum_y, event.kind)
+    return _bins(mass, w2, sum_p, sum_y, edges[:-1], event.kind, closed)
 
 
 def equal_mass_borders(
@@ -102,7 +125,26 @@ def equal_mass_borders(
 
 def equal_mass(cells: Cells, n_bins: int) -> Bins:
     """Bins of equal mass along cell borders; bins that lose all their rows to a tie vanish. O(b log m)."""
-    at = np.unique(equal_mass_borders(cells, np.array(n_bins), np.arange(n_bins + 1)))
+    return bins_between(cells, np.unique(equal_mass_borders(cells, np.array(n_bins), np.arange(n_bins + 1))))
+
+
+def adaptive(cells: Cells, n_bins: int) -> Bins:
+    """Bins that begin at the predictions of ranks round(i n / b), i = 0, ..., b - 1. O(b log m).
+
+    Nixon et al. (2019) take their edges so; ties at an edge stay together above it. Halves round to even ranks.
+    """
+    ranks = np.round(np.linspace(0.0, cells.mass, n_bins, endpoint=False))
+    at = np.searchsorted(cells.cumulative_w, np.minimum(ranks, cells.mass - 1.0), side="right") - 1
+    return bins_between(cells, np.unique(np.append(np.append(0, np.clip(at, 0, len(cells) - 1)), len(cells))))
+
+
+def exact(cells: Cells) -> Bins:
+    """One bin for each distinct prediction. O(m)."""
+    return bins_between(cells, np.arange(len(cells) + 1))
+
+
+def bins_between(cells: Cells, at: npt.NDArray[np.int64]) -> Bins:
+    """Bins of the cells from ``at[i]`` up to ``at[i + 1]``. O(b)."""
 
     def sums(cumulative: Floats) -> Floats:
         return np.diff(cumulative[at])
@@ -112,8 +154,66 @@ def equal_mass(cells: Cells, n_bins: int) -> Bins:
         sums(cells.cumulative_w2),
         sums(cells.cumulative_wp),
         sums(cells.cumulative_wy),
+        cells.p[at[:-1]],
         cells.kind,
     )
+
+
+def cross_validated_count(event: Event, binning: Binning, *, folds: int, most: int, seed: int) -> int:
+    """How many bins predict the labels of other rows best, 1 to ``most``: ES_CV and EW_CV. O(folds (n + most^2)).
+
+    Each fold's rows are predicted by p + the gap of their bin among the other rows (a roof of slope 1), and scored by
+    the mean squared error; of the mean scores the 0.1 % rule picks (Kangsepp et al. 2022, sections 2.2 and C.2). In a
+    bin without rows p stays as it is, where the published code predicts 0. Folds are drawn over the sorted rows with
+    the seed given, 1 in the paper. Raises ``TooFewRows`` where there are fewer rows than folds.
+    """
+    rows = event.counted_rows
+    if len(rows) < folds:
+        raise TooFewRows(f"{folds} folds need at least as many rows")
+    fold = fold_of_rows(len(rows), folds, seed)
+    scores = np.zeros(most)
+    for number in range(folds):
+        own = fold == number
+        held, kept = _event_of(rows, own), _event_of(rows, ~own)
+        q, off, w = held.p, held.y - held.p, np.ones(len(held)) if held.w is None else held.w
+        for count in range(1, most + 1):
+            bins = equal_mass(kept.cells, count) if binning == "equal-mass" else equal_width(kept, count)
+            place = bins.index(q)
+            roof = (bins.mean_y - bins.mean_p)[place]
+            if binning == "equal-width":
+                full = np.floor(bins.start * count + 0.5).astype(np.int64)  # starts are the doubles i / b
+                roof[_width_index(q, count) != full[place]] = 0.0
+            scores[count - 1] += float(w @ (off - roof) ** 2) / float(w.sum()) / folds
+    counts = tuple(range(1, most + 1))
+    return counts[simplest(counts, scores)]
+
+
+def _event_of(rows: SortedRows, chosen: npt.NDArray[np.bool_]) -> Event:
+    return Event(rows.p[chosen], rows.y[chosen], None if rows.w is None else rows.w[chosen])
+
+
+def _width_index(p: Floats, n_bins: int) -> npt.NDArray[np.int64]:
+    edges = np.arange(n_bins + 1) / n_bins
+    return np.clip(np.searchsorted(edges, p, side="right") - 1, 0, n_bins - 1)
+
+
+def width_sweep_count(event: Event) -> int:
+    """``sweep_count`` for equal-width bins, at most 4,096 of them; empty ones are passed over. O(b^2 log m)."""
+    most = min(len(event.cells), _MOST_SWEPT)
+    slack = 0.0 if event.cells.counts_rows else _MEAN_ROUNDING
+    for count in range(2, most + 1):
+        if np.any(np.diff(equal_width_of_cells(event.cells, count).mean_y) < -slack):
+            return count - 1
+    return most
+
+
+def equal_width_of_cells(cells: Cells, n_bins: int) -> Bins:
+    """``equal_width`` from cells that are there already. O(b log m)."""
+    edges = np.arange(n_bins) / n_bins
+    at = np.append(np.searchsorted(cells.p, edges, side="left"), len(cells))
+    full = np.flatnonzero(np.diff(at))
+    bins = bins_between(cells, np.append(at[full], len(cells)))
+    return replace(bins, start=edges[full])
 
 
 def sweep_count(cells: Cells) -> int:

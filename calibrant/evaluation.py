@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from calibrant.batch import Batch, Predictions, Scale, read_batch
+from calibrant.batch import Batch, Predictions, Scale, read_batch, read_classes, restrict
 from calibrant.errors import InvalidOption, LengthMismatch, WrongShape
 from calibrant.maps.calibration_map import CalibrationMap
-from calibrant.measures.catalogue import MeasureRequest, MeasureResult, read_requests
-from calibrant.measures.intervals import Resampling
-from calibrant.reductions import Event, reduce, resolve
+from calibrant.measures.catalogue import read_requests
+from calibrant.measures.intervals import PLAIN, Resampling
+from calibrant.measures.measure import MeasureRequest, MeasureResult, answers
+from calibrant.reductions import Event, Subject, reduce, resolve, resolve_event, subject
 
 #: The rows of each group, by name.
 Members = dict[str, npt.NDArray[np.int64]]
@@ -27,8 +28,9 @@ MAX_GROUPS, MAX_NAME = 1000, 256
 class Report:
     """What ``evaluate`` answers.
 
-    ``n`` rows; ``clipped`` and ``renormalised`` of them were mended within the tolerance;
-    ``measures`` by key; ``after`` the same after the map, if one was given; ``groups`` by name.
+    ``n`` rows, after ``left_out`` of other classes than those chosen; ``clipped`` and ``renormalised`` of all were
+    mended within the tolerance; ``measures`` by key; ``after`` the same after the map, if one was given; ``groups`` by
+    name.
     """
 
     n: int
@@ -38,6 +40,7 @@ class Report:
     measures: Mapping[str, MeasureResult]
     after: Mapping[str, MeasureResult] | None = None
     groups: Mapping[str, GroupReport] | None = None
+    left_out: int = 0
 
 
 @dataclass(frozen=True)
@@ -56,7 +59,8 @@ class Evaluation:
     measures: tuple[MeasureRequest, ...]
     reduction: str | None = None
     map: CalibrationMap | None = None
-    resampling: Resampling | None = None
+    resampling: Resampling = PLAIN
+    classes: Sequence[int] | None = None
 
     def check(self, batch: Batch, groups: Sequence[str] | None = None) -> tuple[str, Members | None]:
         """The full name of the reduction, and the rows of each group; raises what ``run`` would, without measuring."""
@@ -65,6 +69,13 @@ class Evaluation:
         if asked is None and self.map is not None and (n_classes is None or n_classes == self.map.n_classes):
             asked = self.map.reduction
         name = resolve(asked, n_classes)
+        if self.classes is not None:
+            if self.map is not None:
+                raise InvalidOption.at("/classes", "cannot be chosen beside a map, which takes all of them")
+            chosen = len(read_classes(self.classes, n_classes))
+            resolve(asked, chosen)
+        if self.map is not None:
+            resolve_event(name, n_classes)
         if self.map is not None and n_classes is not None and name != self.map.reduction:
             raise WrongShape.at("/reduction", f"must be the map's, {self.map.reduction}")
         if self.map is not None:
@@ -74,29 +85,40 @@ class Evaluation:
     def run(self, batch: Batch, groups: Sequence[str] | None = None) -> Report:
         """Answer for a checked batch; ``groups (n,)`` are names."""
         name, members = self.check(batch, groups)
-        event = reduce(batch, name)
-        calibrated = None if self.map is None else self._calibrated(event, batch.predictions, self.map)
+        given = len(batch)
+        if self.classes is not None:
+            batch, kept = restrict(batch, read_classes(self.classes, batch.predictions.n_classes))
+            members = None if groups is None else _members([groups[i] for i in kept.tolist()], len(batch))
+        asked = subject(batch, name)
+        calibrated = None if self.map is None else self._calibrated(reduce(batch, name), batch.predictions, self.map)
         return Report(
             len(batch),
             name,
             batch.predictions.clipped,
             batch.predictions.renormalised,
-            self._answers(event),
+            self._answers(asked),
             None if calibrated is None else self._answers(calibrated),
-            None if members is None else self._by_group(event, calibrated, members),
+            None if members is None else self._by_group(asked, calibrated, members),
+            given - len(batch),
         )
 
+    def seconds(self, batch: Batch, groups: Sequence[str] | None = None) -> float:
+        """Estimated seconds of ``run``."""
+        asked = subject(batch, self.check(batch, groups)[0])
+        once = sum(request.seconds(asked, self.resampling) for request in self.measures)
+        return once * (1 if self.map is None else 2) * (1 if groups is None else 2)
+
     def _calibrated(self, event: Event, predictions: Predictions, fitted: CalibrationMap) -> Event:
-        return Event(fitted.apply_checked(predictions), event.y, event.w, event.kind)
+        return replace(event, p=fitted.apply_checked(predictions), logit=None)
 
-    def _answers(self, event: Event) -> dict[str, MeasureResult]:
-        return {request.key: request.compute(event, self.resampling) for request in self.measures}
+    def _answers(self, asked: Subject) -> dict[str, MeasureResult]:
+        return answers(self.measures, asked, self.resampling)
 
-    def _by_group(self, event: Event, calibrated: Event | None, members: Members) -> dict[str, GroupReport]:
+    def _by_group(self, asked: Subject, calibrated: Event | None, members: Members) -> dict[str, GroupReport]:
         reports = {}
         for name, chosen in members.items():
-            after = None if calibrated is None else self._answers(_rows(calibrated, chosen))
-            reports[name] = GroupReport(len(chosen), self._answers(_rows(event, chosen)), after)
+            after = None if calibrated is None else self._answers(calibrated.rows(chosen))
+            reports[name] = GroupReport(len(chosen), self._answers(asked.rows(chosen)), after)
         return reports
 
 
@@ -119,16 +141,13 @@ def _members(groups: Sequence[str], n: int) -> Members:
     return dict(sorted(zip(number, parts, strict=True)))
 
 
-def _rows(event: Event, chosen: npt.NDArray[np.int64]) -> Event:
-    return Event(event.p[chosen], event.y[chosen], None if event.w is None else event.w[chosen], event.kind)
-
-
 def evaluate(
     predictions: Any,
     labels: Any,
     *,
     measures: Sequence[str | Mapping[str, Any]] | None = None,
     reduction: str | None = None,
+    classes: Sequence[int] | None = None,
     weights: Any = None,
     groups: Sequence[str] | None = None,
     map: CalibrationMap | None = None,
@@ -145,12 +164,16 @@ def evaluate(
     labels : (n,) integers, 0 or 1, or 0 to K - 1
     measures : names, or objects of a name, options and ``as``; by default ``ece``,
         ``ece-equal-width``, ``ece-sweep`` and ``ks``
-    reduction : the event: ``binary`` (default for 1-D), ``confidence`` (default for (n, K)), ``class:k``
+    reduction : the event: ``binary`` (default for 1-D), ``confidence`` (default for (n, K)), ``class:k``, ``top:r``,
+        ``within-top:r``, ``pooled`` (every probability of every row); or ``classwise``, the events of all classes, or
+        ``canonical``, the whole vector
+    classes : of (n, K), the classes to which predictions are restricted before anything else, logits before their
+        softmax; rows of other labels are left out
     weights : (n,), at least 0; a weight of 2 is the row twice
     groups : (n,) names; the report is then also given for the rows of each
     map : applied first; the report then holds before and after
     interval : level of the intervals, in (0, 1); None for none
-    resamples, seed : of the bootstrap behind the intervals
+    resamples, seed : of the bootstrap behind the intervals, and of the tests and folds that draw
 
     Returns
     -------
@@ -169,5 +192,6 @@ def evaluate(
     >>> round(report.measures["ks"].value, 3)
     0.25
     """
-    asked = Evaluation(read_requests(measures), reduction, map, Resampling.read(interval, resamples, seed))
+    resampling = Resampling.read(interval, resamples, seed)
+    asked = Evaluation(read_requests(measures), reduction, map, resampling, classes)
     return asked.run(read_batch(predictions, labels, weights, scale=scale), groups)

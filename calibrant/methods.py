@@ -18,7 +18,7 @@ from calibrant.maps.identity import Identity
 from calibrant.maps.isotonic import fit_isotonic
 from calibrant.maps.platt import fit_platt
 from calibrant.piecewise.options import PiecewiseOptions, check_rows
-from calibrant.reductions import Event, reduce, resolve
+from calibrant.reductions import Event, reduce, resolve_event
 
 #: Told between the steps of a long fit: done, total, stage. What it raises ends the fit.
 Progress = Callable[[int, int, str], None]
@@ -205,7 +205,7 @@ def fit(
     predictions : (n,) P(Y=1), or (n, K) by class; probabilities or logits, as ``scale`` says
     labels : (n,) integers, 0 or 1, or 0 to K - 1
     reduction : the event calibrated: ``binary`` (default for 1-D), ``confidence`` (default for
-        (n, K)) or ``class:k``
+        (n, K)), ``class:k``, ``top:r`` or ``within-top:r``
     weights : (n,), at least 0; a weight of 2 is the row twice
     seed : draws the folds and the random starts, wherever the method has them
     device : ``cpu`` or ``cuda``, for the methods that run on torch
@@ -237,14 +237,14 @@ def fit_batch(
 ) -> CalibrationMap:
     """``fit`` on a batch and options that are already checked."""
     n_classes = batch.predictions.n_classes
-    name = resolve(reduction, n_classes)
+    name = resolve_event(reduction, n_classes)
     curve, diagnostics = method.fit(reduce(batch, name), options, context)
     return CalibrationMap(method.name, curve, name, batch.predictions.scale, n_classes, diagnostics)
 
 
 def check_batch(method: Method, batch: Batch, options: Any, *, reduction: str | None) -> None:
     """Raise what ``fit_batch`` would raise of this batch, as far as that is known without fitting."""
-    method.check(reduce(batch, resolve(reduction, batch.predictions.n_classes)), options)
+    method.check(reduce(batch, resolve_event(reduction, batch.predictions.n_classes)), options)
 
 
 def read_seed(seed: object) -> int:

@@ -1,31 +1,46 @@
-"""Reductions: which event a calibration question is about, from many classes to one yes or no."""
+"""Reductions: which question a calibration measure puts to a batch, from many classes to yes or no."""
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-from calibrant.batch import Batch, Predictions
+from calibrant.batch import Batch, Integers, Predictions
 from calibrant.cells import Cells, Floats, Outcomes, SortedRows, WeightsKind, cells_of, sort_rows
 from calibrant.errors import UnknownReduction
 
 _CLASS = re.compile(r"class:(0|[1-9][0-9]{0,8})\Z")
+_RANK = re.compile(r"(within-)?top:([1-9][0-9]{0,8})\Z")
+#: Questions about more than one event.
+MANY = ("classwise", "canonical")
+_NAMES = "binary, confidence, class:k, top:r, within-top:r, pooled, classwise or canonical"
+#: Columns of a matrix that are widened together: as many as share the lines of the processor's cache.
+_COLUMNS = 16
 
 
 @dataclass(frozen=True)
 class Event:
     """A yes-or-no question put to each row: ``p (n,)`` its probability, ``y (n,)`` whether it came true.
 
-    ``w (n,)`` is None where every row counts once. Sorting happens on first use and once.
+    ``w (n,)`` is None where every row counts once. ``decided`` says that the event is a claim that a decision already
+    taken is right, as under ``confidence``; else the decision is whether p is at least 1/2. ``per_row`` events in
+    succession belong to one row of the batch, under ``pooled``. ``logit (n,)`` is what p was made of, where that is
+    known. Sorting happens on first use and once.
     """
 
     p: Floats
     y: Outcomes
     w: Floats | None = None
     kind: WeightsKind = "frequency"
+    decided: bool = False
+    per_row: int = 1
+    logit: Floats | None = None
 
     def __len__(self) -> int:
         return len(self.p)
@@ -48,6 +63,88 @@ class Event:
         """The distinct predictions with their sums. O(n log n)."""
         return cells_of(self.sorted_rows, self.kind)
 
+    def confidence(self) -> Event:
+        """The claim that the decision is right: itself where it is one, else of the likelier outcome, max(p, 1 - p)."""
+        if self.decided:
+            return self
+        likely = self.p >= 0.5
+        p = np.where(likely, self.p, 1.0 - self.p)
+        logit = None if self.logit is None else np.where(likely, self.logit, -self.logit)
+        return replace(self, p=p, y=(likely == self.y).astype(np.int8), decided=True, logit=logit)
+
+    def rows(self, chosen: npt.NDArray[np.int64]) -> Event:
+        """The event on the rows of these numbers, each as often as it is named."""
+        if self.per_row > 1:
+            chosen = (chosen[:, None] * self.per_row + np.arange(self.per_row)).ravel()
+        w = None if self.w is None else self.w[chosen]
+        logit = None if self.logit is None else self.logit[chosen]
+        return replace(self, p=self.p[chosen], y=self.y[chosen], w=w, logit=logit)
+
+
+@dataclass(frozen=True)
+class Vector:
+    """The whole predicted vector: ``p (n, K)`` with rows of sum 1, float64 or float32, and ``labels (n,)``.
+
+    ``logits (n, K)`` are those that were given, else None.
+    """
+
+    p: Floats
+    labels: Integers
+    w: Floats | None = None
+    kind: WeightsKind = "frequency"
+    logits: Floats | None = None
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    @property
+    def n_classes(self) -> int:
+        """K."""
+        return int(self.p.shape[1])
+
+    @cached_property
+    def predicted(self) -> Integers:
+        """The class of the largest probability, of equal ones the first: ``(n,)``."""
+        predicted: Integers = self.p.argmax(axis=1)
+        return predicted
+
+    def confidence(self) -> Event:
+        """The claim that the class predicted is right."""
+        p = self.p.max(axis=1).astype(np.float64)
+        return Event(p, (self.predicted == self.labels).astype(np.int8), self.w, self.kind, decided=True)
+
+    def rows(self, chosen: npt.NDArray[np.int64]) -> Vector:
+        """The rows of these numbers, each as often as it is named."""
+        w = None if self.w is None else self.w[chosen]
+        logits = None if self.logits is None else self.logits[chosen]
+        return replace(self, p=self.p[chosen], labels=self.labels[chosen], w=w, logits=logits)
+
+
+@dataclass(frozen=True)
+class Classes:
+    """One event for each class: that the label is it."""
+
+    vector: Vector
+
+    def __len__(self) -> int:
+        return len(self.vector)
+
+    def events(self) -> Iterator[Event]:
+        """The events in the order of the classes, one at a time. O(n) memory each."""
+        given = self.vector
+        for start in range(0, given.n_classes, _COLUMNS):
+            columns = np.ascontiguousarray(given.p[:, start : start + _COLUMNS].T)
+            for k, column in enumerate(columns, start):
+                yield Event(column.astype(np.float64), (given.labels == k).astype(np.int8), given.w, given.kind)
+
+    def rows(self, chosen: npt.NDArray[np.int64]) -> Classes:
+        """The rows of these numbers, each as often as it is named."""
+        return Classes(self.vector.rows(chosen))
+
+
+#: What a measure is asked about.
+Subject = Event | Classes | Vector
+
 
 def resolve(reduction: str | None, n_classes: int | None) -> str:
     """Give the reduction's full name, by default ``binary`` for (n,) and ``confidence`` for (n, K).
@@ -58,45 +155,121 @@ def resolve(reduction: str | None, n_classes: int | None) -> str:
         return "binary" if n_classes is None else "confidence"
     if not isinstance(reduction, str):
         raise UnknownReduction.at("/reduction", "must be a name")
-    asked = _CLASS.match(reduction)
-    if not asked and reduction not in ("binary", "confidence"):
-        raise UnknownReduction.at("/reduction", "must be binary, confidence or class:k")
+    asked, ranked = _CLASS.match(reduction), _RANK.match(reduction)
+    if not (asked or ranked) and reduction not in ("binary", "confidence", "pooled", *MANY):
+        raise UnknownReduction.at("/reduction", f"must be {_NAMES}")
     if reduction == "binary" and n_classes not in (None, 2):
         raise UnknownReduction.at("/reduction", "binary needs predictions (n,) or (n, 2)")
     if asked and n_classes is not None and int(asked[1]) >= n_classes:
         raise UnknownReduction.at("/reduction", f"names a class beyond the {n_classes} of the predictions")
+    if ranked and n_classes is not None and int(ranked[2]) > n_classes:
+        raise UnknownReduction.at("/reduction", f"names a rank beyond the {n_classes} classes of the predictions")
     return reduction
 
 
-def event_probability(predictions: Predictions, reduction: str) -> Floats:
-    """Probability of the event for each row, ``(n,)``.
+def resolve_event(reduction: str | None, n_classes: int | None) -> str:
+    """``resolve`` for what calibrates one probability a row: a map of one event."""
+    name = resolve(reduction, n_classes)
+    if name in MANY or name == "pooled":
+        raise UnknownReduction.at("/reduction", "must be binary, confidence, class:k, top:r or within-top:r here")
+    return name
 
-    Predictions given as (n,) already are that probability. ``binary`` takes column 1 of (n, 2),
-    ``class:k`` column k, ``confidence`` the largest probability of the row.
+
+def event_probability(predictions: Predictions, reduction: str) -> Floats:
+    """Probability of the event for each row, float64 ``(n,)``.
+
+    Predictions given as (n,) already are that probability. ``binary`` takes column 1 of (n, 2), ``class:k`` column k,
+    ``confidence`` the largest probability of the row, ``top:r`` the r-th largest, ``within-top:r`` the sum of the r
+    largest.
     """
     values = predictions.values
     if values.ndim == 1:
         return values
+    ranked = _RANK.match(reduction)
+    if ranked:
+        rank, K = int(ranked[2]), values.shape[1]
+        largest = np.partition(values, K - rank, axis=1)[:, K - rank :].astype(np.float64)
+        found: Floats = largest.sum(axis=1).clip(0.0, 1.0) if ranked[1] else largest[:, 0]
+        return found
     if reduction == "confidence":
-        largest: Floats = values.max(axis=1)
-        return largest
-    return np.ascontiguousarray(values[:, 1 if reduction == "binary" else _class_of(reduction)])
+        return values.max(axis=1).astype(np.float64)  # type: ignore[no-any-return]
+    return values[:, 1 if reduction == "binary" else _class_of(reduction)].astype(np.float64)
 
 
 def reduce(batch: Batch, reduction: str) -> Event:
     """Turn a batch into the event that ``reduction`` asks about. O(n K).
 
-    Under ``confidence`` the event is "the class predicted is right"; of equal probabilities the
-    first class is the one predicted.
+    Under ``confidence`` the event is "the class predicted is right"; of equal probabilities the first class ranks
+    first. Under ``top:r`` it is that the class ranked r-th is right, under ``within-top:r`` one of the first r, under
+    ``pooled``, for each row and class, that the label is the class.
     """
-    values, labels = batch.predictions.values, batch.labels
+    predictions, labels = batch.predictions, batch.labels
+    values = predictions.values
+    ranked = _RANK.match(reduction)
+    decided = reduction == "confidence" or ranked is not None
+    if reduction == "pooled":
+        return _pooled(whole_vector(batch))
+    y: npt.NDArray[Any]
     if values.ndim == 1:
         y = labels
     elif reduction == "confidence":
         y = values.argmax(axis=1) == labels
+    elif ranked:
+        rank = _rank_of_label(values, labels)
+        y = rank < int(ranked[2]) if ranked[1] else rank == int(ranked[2]) - 1
     else:
         y = labels == (1 if reduction == "binary" else _class_of(reduction))
-    return Event(event_probability(batch.predictions, reduction), y.astype(np.int8), batch.weights, batch.weights_kind)
+    return Event(
+        event_probability(predictions, reduction),
+        y.astype(np.int8),
+        batch.weights,
+        batch.weights_kind,
+        decided,
+        logit=_logit(predictions, reduction),
+    )
+
+
+def _logit(predictions: Predictions, reduction: str) -> Floats | None:
+    """Logit of the event where it was given: as (n,), or as the difference of two columns."""
+    logits = predictions.logits
+    if logits is None or logits.ndim == 1:
+        return logits
+    if logits.shape[1] > 2 or not (reduction == "binary" or _CLASS.match(reduction)):
+        return None
+    k = 1 if reduction == "binary" else _class_of(reduction)
+    difference: Floats = logits[:, k].astype(np.float64) - logits[:, 1 - k]
+    return difference
+
+
+def subject(batch: Batch, reduction: str) -> Subject:
+    """Turn a batch into what ``reduction`` asks about: an event, the event of each class, or the whole vector."""
+    if reduction == "classwise":
+        return Classes(whole_vector(batch))
+    return whole_vector(batch) if reduction == "canonical" else reduce(batch, reduction)
+
+
+def whole_vector(batch: Batch) -> Vector:
+    """The batch as a vector of probabilities a row; (n,) predictions become the columns (1 - p, p)."""
+    values, logits = batch.predictions.values, batch.predictions.logits
+    if values.ndim == 1:
+        values = np.stack([1.0 - values, values], axis=1)
+        logits = None if logits is None else np.stack([np.zeros_like(logits), logits], axis=1)
+    return Vector(values, batch.labels, batch.weights, batch.weights_kind, logits)
+
+
+def _pooled(vector: Vector) -> Event:
+    y = np.zeros(vector.p.shape, dtype=np.int8)
+    y[np.arange(len(vector)), vector.labels] = 1
+    w = None if vector.w is None else np.repeat(vector.w, vector.n_classes)
+    return Event(vector.p.ravel().astype(np.float64), y.ravel(), w, vector.kind, per_row=vector.n_classes)
+
+
+def _rank_of_label(values: Floats, labels: Integers) -> Integers:
+    """How many classes rank before the label: those of a larger probability, and earlier ones of an equal one."""
+    own = values[np.arange(len(values)), labels][:, None]
+    before = np.arange(values.shape[1]) < labels[:, None]
+    rank: Integers = np.count_nonzero((values > own) | (values == own) & before, axis=1)
+    return rank
 
 
 def _class_of(reduction: str) -> int:

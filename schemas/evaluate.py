@@ -20,6 +20,7 @@ class EvaluateOptions(Document):
         None, examples=[["ece", {"name": "ece", "norm": 2, "as": "l2"}]]
     )
     reduction: str | None = Field(None, examples=["confidence"])
+    classes: list[int] | None = Field(None, description="of (n, K), the classes to which predictions are restricted")
     map: Reference | None = Field(None, description="id, name or name:version of a map to apply first")
     interval: float | None = Field(None, gt=0, lt=1, examples=[0.95])
     resamples: int = Field(1000, ge=100, le=100_000)
@@ -32,6 +33,7 @@ class EvaluateSpec(Document):
     batch: str
     measures: list[str | dict[str, Any]] | None
     reduction: str | None
+    classes: list[int] | None = None
     map: str | None
     interval: float | None
     resamples: int
@@ -51,6 +53,7 @@ class MeasureAnswer(Document):
     debiased: float | None = None
     interval: tuple[float, float] | None = None
     p_value: float | None = None
+    parts: dict[str, Any] = Field(default_factory=dict, description="what does not fit one number")
     definition: dict[str, Any]
     problem: str | None = None
 
@@ -77,6 +80,7 @@ class ReportAnswer(Document):
 
     n: int
     reduction: str
+    left_out: int = Field(0, description="rows of other classes than those chosen")
     clipped: int
     renormalised: int
     measures: Measures

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from calibrant.evaluation import Report
-from calibrant.measures.catalogue import MeasureResult
+from calibrant.measures.measure import MeasureResult
 
 
 def report_document(report: Report, map_id: str | None) -> dict[str, Any]:
@@ -15,6 +15,7 @@ def report_document(report: Report, map_id: str | None) -> dict[str, Any]:
     body: dict[str, Any] = {
         "n": report.n,
         "reduction": report.reduction,
+        "left_out": report.left_out,
         "clipped": report.clipped,
         "renormalised": report.renormalised,
         "measures": _measures(report.measures),
@@ -36,5 +37,6 @@ def _measures(results: Mapping[str, MeasureResult]) -> dict[str, Any]:
 
 def _measure(result: MeasureResult) -> dict[str, Any]:
     return {f.name: getattr(result, f.name) for f in dataclasses.fields(result)} | {
-        "definition": dict(result.definition)
+        "definition": dict(result.definition),
+        "parts": dict(result.parts),
     }

@@ -84,7 +84,8 @@ def _evaluate(store: Store, job: JobRecord) -> None:
     batch, groups = read_stored_batch(store.batches, spec.batch)
     fitted = None if spec.map is None else load(store.maps.get(spec.map).document)
     resampling = Resampling.read(spec.interval, spec.resamples, spec.seed)
-    report = Evaluation(read_requests(spec.measures), spec.reduction, fitted, resampling).run(batch, groups)
+    evaluation = Evaluation(read_requests(spec.measures), spec.reduction, fitted, resampling, spec.classes)
+    report = evaluation.run(batch, groups)
     store.jobs.succeed(job.id, {"report": report_document(report, spec.map)})
 
 

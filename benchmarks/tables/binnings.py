@@ -10,8 +10,7 @@ import numpy as np
 from benchmarks.tables.datasets import Floats
 from calibrant.binning import Bins
 from calibrant.measures.binned import expected_calibration_error
-from calibrant.piecewise.folds import fold_of_rows
-from calibrant.piecewise.selection import TOLERANCE
+from calibrant.validation import fold_of_rows, simplest
 
 Kind = Literal["ES", "EW"]
 _MOST = 40
@@ -57,7 +56,7 @@ def roof(kind: Kind, p: Floats, y: Floats, count: int) -> Roof:
     mean_y = (sum_y[bounds[1:]] - sum_y[bounds[:-1]]) / rows
     full = sizes > 0
     mass = sizes[full].astype(np.float64)
-    return Roof(inner, mean_y - mean_p, ~full, Bins(mass, mass, mean_p[full], mean_y[full]))
+    return Roof(inner, mean_y - mean_p, ~full, Bins(mass, mass, mean_p[full], mean_y[full], p[starts[full]]))
 
 
 def swept(kind: Kind, p: Floats, y: Floats) -> Roof:
@@ -80,6 +79,5 @@ def cross_validated(kind: Kind, p: Floats, y: Floats) -> Roof:
         for count in range(1, _MOST + 1):
             fitted = roof(kind, p[~own], y[~own], count)
             scores[count - 1] += np.mean((fitted(p[own]) - y[own]) ** 2) / _FOLDS
-    best = int(scores.argmin())
-    chosen = next(i for i in range(best + 1) if scores[i] <= scores[best] * (1 + TOLERANCE))
-    return roof(kind, p, y, chosen + 1)
+    counts = tuple(range(1, _MOST + 1))
+    return roof(kind, p, y, counts[simplest(counts, scores)])

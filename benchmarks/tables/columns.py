@@ -21,7 +21,7 @@ from calibrant.piecewise.families import Family
 from calibrant.piecewise.fitting import CrossFit, Rising, cross_fit, one_thread
 from calibrant.piecewise.folds import FoldCells, fold_cells
 from calibrant.piecewise.options import Loss, PiecewiseOptions
-from calibrant.piecewise.selection import choose
+from calibrant.validation import simplest
 
 Map = Callable[[Floats], Floats]
 #: Maps that cost over 50 ms for a million points are compared with the truth on every 50th.
@@ -110,7 +110,7 @@ def _fitted(data: Dataset, cells: FoldCells) -> dict[str, Column]:
     for family, loss, label, step in _PIECEWISE:
         fit = cross_fit(family, cells, counts, PiecewiseOptions(loss=loss), device="cpu", told=Rising(None, 1))
         scores = fit.held_out(cells, "brier").mean(axis=1)
-        chosen, freely = choose(counts, scores), int(scores.argmin())
+        chosen, freely = simplest(counts, scores), int(scores.argmin())
         curve = fit.curve(chosen)
         columns[label] = Column(curve, _plain(curve, data.p), step, counts[chosen])
         if loss == "log-loss":

@@ -19,7 +19,7 @@ from calibrant.maps.identity import Identity
 from calibrant.maps.isotonic import Isotonic
 from calibrant.maps.piecewise_linear import LogitPiecewiseLinear, PiecewiseLinear
 from calibrant.maps.platt import Platt
-from calibrant.reductions import event_probability, resolve
+from calibrant.reductions import event_probability, resolve_event
 
 #: The document format that this version writes.
 FORMAT = 1
@@ -124,6 +124,6 @@ def _read_reduction(document: Mapping[str, Any], n_classes: int | None) -> str:
     if not isinstance(reduction, str):
         raise InvalidDocument.at("/reduction", "must be a reduction's name")
     try:
-        return resolve(reduction, n_classes)
+        return resolve_event(reduction, n_classes)
     except UnknownReduction as error:
         raise InvalidDocument.at("/reduction", error.detail) from error

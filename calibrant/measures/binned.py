@@ -1,4 +1,4 @@
-"""Expected calibration error over bins: plain and debiased, L1 and L2."""
+"""Calibration errors over bins: plain and debiased, of any norm, and how large chance alone makes them."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from scipy.special import ndtr
 
 from calibrant.binning import Bins
 from calibrant.cells import Floats
+from calibrant.measures.intervals import Distance, Integers, row_scale
+from calibrant.reductions import Event
 
 Norm = Literal[1, 2]
 
@@ -51,3 +53,55 @@ def folded_normal_mean(mean: Floats, deviation: Floats) -> Floats:
     ratio = np.divide(mean, deviation, out=np.zeros_like(mean), where=deviation > 0)
     folded = deviation * np.sqrt(2.0 / np.pi) * np.exp(-0.5 * ratio**2) + mean * (1.0 - 2.0 * ndtr(-ratio))
     return np.where(deviation > 0, folded, np.abs(mean))
+
+
+def chance_error(event: Event, bins: Bins) -> tuple[float, float]:
+    """The error, norm 1, that these bins show by chance: of calibrated predictions, and with the gaps seen plugged in.
+
+    mu = sum_k (m_k / m) E|N(mu_k, sigma_k^2)| (Gruber & Buettner 2022, eq. 22). Of calibrated ones mu_k = 0 and
+    sigma_k^2 = sum p (1 - p) / n_k^2; the plug-in has mu_k = pbar_k - ybar_k and sigma_k^2 = (V(p) + V(y)) / n_k of
+    the bin (eq. 24), and so counts the noise of the gaps seen as error: it is the larger. O(n).
+    """
+    share = bins.mass / bins.mass.sum()
+    place = bins.index(event.p)
+    w = np.ones(len(event)) if event.w is None else event.w
+    chance = np.bincount(place, w * event.p * (1.0 - event.p), len(bins)) / bins.mass
+    spread = np.bincount(place, w * (event.p - bins.mean_p[place]) ** 2, len(bins)) / bins.mass
+    calibrated = folded_normal_mean(np.zeros(len(bins)), np.sqrt(chance / bins.rows))
+    seen = np.sqrt((spread + bins.mean_y * (1.0 - bins.mean_y)) / bins.rows)
+    return float(share @ calibrated), float(share @ folded_normal_mean(bins.mean_p - bins.mean_y, seen))
+
+
+def squared_bias(event: Event, bins: Bins) -> float:
+    """Bias of the plain squared error: (1/n) sum over non-empty bins of V(p - y) (Minderer et al. 2021, Lemma 1).
+
+    V(p - y) = a (1 - a) (1 - 2 d) + V(p), a the bin's share of positives, d the difference of the mean predictions of
+    positives and negatives; the paper's lemma has (1 - d) by mistake, its derivation (1 - 2 d). O(n).
+    """
+    place = bins.index(event.p)
+    w = np.ones(len(event)) if event.w is None else event.w
+    off = event.p - event.y - (bins.mean_p - bins.mean_y)[place]
+    variance = np.bincount(place, w * off**2, len(bins)) / bins.mass
+    return float((bins.mass / bins.mass.sum()) @ (variance / bins.rows))
+
+
+def binned_distance(event: Event, bins: Bins, order: float, *, root: bool) -> Distance:
+    """The gaps of the bins, and the size of them that a norm of this order gives (infinite: the largest)."""
+    share = bins.mass / bins.mass.sum()
+    gap = bins.mean_y - bins.mean_p
+
+    def noise(group: Integers, groups: int) -> Floats:
+        place = bins.index(event.p)
+        off = event.y - event.p - gap[place]
+        key = group * len(bins) + place
+        sums = np.bincount(key, row_scale(event.w, event.kind) * off, groups * len(bins))
+        return sums.reshape(groups, len(bins)) / bins.mass
+
+    def size(u: Floats) -> Floats:
+        if np.isinf(order):
+            largest: Floats = np.abs(u).max(axis=-1)
+            return largest
+        power: Floats = np.abs(u) @ share if order == 1 else np.abs(u) ** order @ share
+        return power ** (1.0 / order) if root else power
+
+    return Distance(gap, noise, size)

@@ -1,22 +1,23 @@
-"""Calibration error by fitting on the test data: the distance of a fitted map from the diagonal."""
+"""Calibration errors by fitting on the test data: the distance of a fitted map from the diagonal."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
 
 from calibrant.averaging.process import Posterior, fit_process
 from calibrant.cells import Cells, Floats
+from calibrant.errors import UnknownMethod
 from calibrant.maps.curves import Curve
 from calibrant.measures.binned import Norm
+from calibrant.methods import METHODS, FitContext
 from calibrant.piecewise.folds import FoldCells, fold_cells
 from calibrant.piecewise.options import PiecewiseOptions, check_rows
 from calibrant.reductions import Event
 
-#: The maps that have this error.
-Map = Literal["pl", "pl3", "averaged"]
+PieceFamily = Literal["pl", "pl3"]
 #: Curves drawn about a PL or PL3 fit.
 _DRAWS = 200
 
@@ -40,16 +41,17 @@ class Belief:
 
 @dataclass(frozen=True)
 class FittedError:
-    """The error as it is plugged in, and debiased; an interval where one was asked for; what the fit told."""
+    """The error as it is plugged in, and debiased; an interval where one was asked for; the map; what the fit told."""
 
     value: float
     debiased: float
     interval: tuple[float, float] | None
+    curve: Curve
     told: dict[str, Any]
 
 
-def fitted_error(event: Event, name: Map, *, norm: Norm, folds: int, level: float | None) -> FittedError:
-    """Mean |c(p) - p|^norm of a map c fitted to the same rows (Kangsepp, Valk & Kull 2022, section 3).
+def fitted_error(event: Event, name: str, *, norm: Norm, folds: int, level: float | None) -> FittedError:
+    """Mean |c(p) - p|^norm of a map c that the method ``name`` fits to the same rows (Kangsepp et al. 2022, section 3).
 
     ``value`` is that of the map as ``calibrant.fit`` fits it. ``debiased`` is the mean of two estimates, of which
     the first errs downwards where a map is smoothed and the second upwards where it follows noise:
@@ -66,24 +68,47 @@ def fitted_error(event: Event, name: Map, *, norm: Norm, folds: int, level: floa
     posterior = fit_process(cells)
     process = process_belief(posterior)
     curve: Curve
+    told: dict[str, Any]
     if name == "averaged":
         from calibrant.averaging.fitting import average_cells  # torch is loaded where a fit needs it
 
         curve, told = average_cells(cells, counts, options, posterior)
-        belief, shown = process, "identity_probability"
-    else:
+        belief, told = process, {"identity_probability": told["identity_probability"]}
+    elif METHODS[name].runs == "inline":
+        method = METHODS[name]
+        curve, told = method.fit(event, method.options(), FitContext(0, "cpu", None))
+        belief, told = replace(process, centre=curve(process.p)), {}
+    elif name in ("pl", "pl3"):
         from calibrant.piecewise.fitting import fit_cells
 
-        curve, told = fit_cells(name, cells, counts, options)
-        belief, shown = piecewise_belief(name, cells, curve, told["pieces"]), "pieces"
-    value, mended = _plugged(event.cells, curve, norm), debiased(belief, norm)
+        family: PieceFamily = "pl" if name == "pl" else "pl3"
+        curve, told = fit_cells(family, cells, counts, options)
+        belief, told = piecewise_belief(family, cells, curve, told["pieces"]), {"pieces": told["pieces"]}
+    else:
+        raise UnknownMethod(f"no error by fitting {name} is known")
+    value, mended = plugged_error(event.cells, curve, norm), debiased(belief, norm)
     # Curves about one PL or PL3 know nothing of other numbers of pieces: the spread is the process's.
     interval = None if level is None else interval_about(process, mended, norm, level)
-    return FittedError(value, mended, interval, {shown: told[shown]})
+    return FittedError(value, mended, interval, curve, told)
 
 
-def _plugged(cells: Cells, curve: Curve, norm: int) -> float:
+def plugged_error(cells: Cells, curve: Curve, norm: int) -> float:
+    """Mean |c(p) - p|^norm of a curve over cells."""
     return float(cells.w @ np.abs(curve(cells.p) - cells.p) ** norm / cells.mass)
+
+
+def fitted_log_loss(cells: Cells, curve: Curve) -> float:
+    """Mean log loss of the map on the rows it was fitted to, in nats.
+
+    The outermost blocks of an isotonic map are often exactly 0 or 1, which one contrary row would make infinite: a
+    stretch of cells of mass m and k positives with such a value counts as (k + 1/2) / (m + 1).
+    """
+    c = np.clip(curve(cells.p), 0.0, 1.0)
+    for end in (0.0, 1.0):
+        here = c == end
+        if here.any():
+            c[here] = (cells.wy[here].sum() + 0.5) / (cells.w[here].sum() + 1.0)
+    return float(-(cells.wy @ np.log(c) + (cells.w - cells.wy) @ np.log1p(-c)) / cells.mass)
 
 
 def debiased(belief: Belief, norm: Norm) -> float:
@@ -114,7 +139,7 @@ def interval_about(belief: Belief, mended: float, norm: int, level: float) -> tu
     )
 
 
-def piecewise_belief(family: Literal["pl", "pl3"], cells: FoldCells, curve: Curve, pieces: int) -> Belief:
+def piecewise_belief(family: PieceFamily, cells: FoldCells, curve: Curve, pieces: int) -> Belief:
     """Curves about a PL or PL3 map, from the covariance of one curve of as many pieces fitted to all rows."""
     from calibrant.piecewise.fitting import fit_to_all
     from calibrant.piecewise.uncertainty import deviations

@@ -1,75 +1,216 @@
-"""Confidence intervals of calibration errors, by resampling sufficient statistics instead of rows.
+"""Confidence intervals of any measure, by resampling rows through sums instead of one by one.
 
-The cost does not depend on the number of rows once the bins are known.
+Rows are dealt at random into at most ``GROUPS`` groups, and a resample gives each group a normal multiplier (the
+multiplier, or wild, bootstrap: Wu 1986; van der Vaart & Wellner 1996, section 2.9). What a measure adds up over rows is
+added up over groups once, and all resamples are one product of matrices, whatever the number of rows. All events of
+one row of a batch stay together.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
+import numpy.typing as npt
 
-from calibrant.binning import Bins
-from calibrant.cells import Cells
-from calibrant.errors import InvalidOption
-from calibrant.measures.binned import Norm
+from calibrant.cells import Floats, WeightsKind
+from calibrant.errors import InvalidOption, TooFewRows
+from calibrant.reductions import Classes, Event, Subject, Vector
 
-#: Blocks on which the cumulative difference is simulated.
-_BLOCKS = 512
+#: Groups of rows; as many rows or fewer are resampled singly.
+GROUPS = 2048
+#: At most so many numbers are drawn for one interval.
+_MAX_DRAWS = 16_000_000
+#: Resamples whose value does not exist are left out, up to this share.
+_LOST = 0.1
+
+Integers = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
 class Resampling:
-    """``level`` in (0, 1) of the interval, how many resamples, and the seed of their generator."""
+    """``level`` in (0, 1) of the intervals, None for none; how many resamples, and the seed of their generator."""
 
-    level: float
-    resamples: int
-    seed: int
+    level: float | None = None
+    resamples: int = 1000
+    seed: int = 0
 
     @classmethod
-    def read(cls, interval: object, resamples: object = 1000, seed: object = 0) -> Resampling | None:
-        """Check the options of ``evaluate``; None where no interval is asked for."""
+    def read(cls, interval: object, resamples: object = 1000, seed: object = 0) -> Resampling:
+        """Check the options of ``evaluate``."""
         if type(resamples) is not int or not 100 <= resamples <= 100_000:
             raise InvalidOption.at("/resamples", "must be an integer from 100 to 100000")
         if type(seed) is not int or not 0 <= seed < 2**32 - 1:
             raise InvalidOption.at("/seed", "must be an integer from 0 to 4294967294")
         if interval is None:
-            return None
+            return cls(None, resamples, seed)
         if not isinstance(interval, int | float) or isinstance(interval, bool) or not 0.0 < interval < 1.0:
             raise InvalidOption.at("/interval", "must be a level above 0 and below 1, such as 0.95")
         return cls(float(interval), resamples, seed)
+
+    @property
+    def tails(self) -> tuple[float, float]:
+        """The probabilities below the two ends of an interval."""
+        level = 0.95 if self.level is None else self.level
+        return (1.0 - level) / 2.0, (1.0 + level) / 2.0
 
     def generator(self) -> np.random.Generator:
         """A fresh generator: every measure sees the same draws whatever else is asked for."""
         return np.random.default_rng(self.seed)
 
 
-def binned_interval(bins: Bins, norm: Norm, resampling: Resampling) -> tuple[float, float]:
-    """Interval of the calibration error over these bins, by inverting tests of its size. O(resamples x b).
+#: No interval, and the default seed.
+PLAIN = Resampling()
 
-    A percentile interval of resampled errors fails: each is biased upward from a value that is so
-    already, and at 1,000 rows of a calibrated model it never covers the truth. Instead, an error of
-    a given size is held to be possible when the plain value seen lies between the tails of the plain
-    values that bins with such an error would show: gaps of that size, along the direction of the gaps
-    seen, plus the normal noise that the debiasing assumes. Calibration itself, size 0, is a lower end
-    like any other. The bins are held fixed, the sweep's as well.
+
+@dataclass(frozen=True)
+class Distance:
+    """A measure that is the size of gaps between labels and predictions: value = size(gap).
+
+    ``gap (d,)``. ``noise(group (n,), groups)`` adds up, by group of its rows, what each row's chance deviation adds to
+    the gaps: ``(groups, d)``, rows in the order of the event's. ``size`` takes ``(..., d)`` to ``(...)``; it must be
+    absolutely homogeneous: size(a u) = a^``power`` size(u) for a >= 0. ``conservative`` asks for the value give or take
+    a quantile of size(noise), which the triangle inequality makes valid, in place of inverted tests.
     """
-    share = bins.mass / bins.mass.sum()
-    noise = np.sqrt(bins.mean_y * (1.0 - bins.mean_y) / bins.rows)
-    gap = np.abs(bins.mean_p - bins.mean_y)
-    direction = gap + noise
-    draws = noise * resampling.generator().standard_normal((resampling.resamples, len(bins)))
-    plain = float(share @ gap**norm)
 
-    def seen(size: float, tail: float) -> float:
-        return float(np.quantile(np.abs(draws + size * direction) ** norm @ share, tail))
+    gap: Floats
+    noise: Callable[[Integers, int], Floats]
+    size: Callable[[Floats], Floats]
+    conservative: bool = False
+    power: float = 1.0
 
-    tail = (1.0 - resampling.level) / 2.0
-    size_low = _solve(lambda size: seen(size, 1.0 - tail), plain)
-    size_high = _solve(lambda size: seen(size, tail), plain)
-    unit = float(share @ direction**norm)
-    return min(size_low**norm * unit, 1.0), min(max(size_high**norm * unit, plain), 1.0)
+
+def row_scale(w: Floats | None, kind: WeightsKind) -> Floats | float:
+    """What a row's deviation counts in a resample: a frequency weight is so many independent rows, another is one."""
+    if w is None:
+        return 1.0
+    return np.sqrt(w) if kind == "frequency" else w
+
+
+def joined(parts: Sequence[Distance], combine: Callable[[Floats], Floats]) -> Distance:
+    """One distance of several on the same rows, whose sizes ``combine`` takes from ``(..., parts)`` to ``(...)``."""
+    ends = np.cumsum([len(part.gap) for part in parts])[:-1]
+
+    def size(u: Floats) -> Floats:
+        sizes = [part.size(piece) for part, piece in zip(parts, np.split(u, ends, axis=-1), strict=True)]
+        return combine(np.stack(sizes, axis=-1))
+
+    return Distance(
+        np.concatenate([part.gap for part in parts]),
+        lambda group, groups: np.concatenate([part.noise(group, groups) for part in parts], axis=1),
+        size,
+        any(part.conservative for part in parts),
+    )
+
+
+def distance_interval(distance: Distance, subject: Event | Classes, resampling: Resampling) -> tuple[float, float]:
+    """Interval of a distance, by inverting tests of its size. O(n + resamples (groups + d)).
+
+    A percentile interval of resampled distances fails: each is biased upward from a value that is so already, and at
+    1,000 rows of a calibrated model it never covers the truth. Instead, a size is held to be possible when the value
+    seen lies between the tails of the values that such gaps would show: gaps of that size, along the direction of the
+    gaps seen, plus noise. Calibration itself, size 0, is a lower end like any other. Bins are held fixed, and so is
+    their number.
+    """
+    group, groups, _ = _deal(subject, resampling)
+    draws = _multiplied(distance.noise(group, groups), resampling)
+    low_tail, high_tail = resampling.tails
+    seen = float(distance.size(distance.gap))
+    if distance.conservative:
+        reach = float(np.quantile(distance.size(draws), high_tail - low_tail))
+        return seen - reach, seen + reach
+    spread = np.sqrt(np.mean(draws**2, axis=0))
+    direction = np.where(distance.gap < 0.0, -1.0, 1.0) * (np.abs(distance.gap) + spread)
+
+    def shown(size: float, tail: float) -> float:
+        return float(np.quantile(distance.size(draws + size * direction), tail))
+
+    low = _solve(lambda size: shown(size, high_tail), seen)
+    high = _solve(lambda size: shown(size, low_tail), seen)
+    unit = float(distance.size(direction))
+    return low**distance.power * unit, max(high**distance.power * unit, seen)
+
+
+def influence_interval(
+    value: float, influence: Floats, subject: Subject, resampling: Resampling
+) -> tuple[float, float]:
+    """Interval of what each row moves by its ``influence (n,)``, of weighted mean 0. O(n + resamples x groups)."""
+    group, groups, (w, kind) = _deal(subject, resampling)
+    mass = float(len(group)) if w is None else float(w.sum())
+    sums = np.bincount(group, row_scale(w, kind) * influence, groups)[:, None] / mass
+    # The mean of n rows varies by s^2 / n with s^2 over n - 1.
+    effective = mass if w is None or kind == "frequency" else mass * mass / float(w @ w)
+    if effective <= 1.0:
+        raise TooFewRows("an interval needs more than one row")
+    moved = _multiplied(sums, resampling)[:, 0] * np.sqrt(effective / (effective - 1.0))
+    low, high = np.quantile(moved, resampling.tails)
+    return value + float(low), value + float(high)
+
+
+def resampled_interval(
+    value: float, again: Callable[[Subject], float], subject: Subject, resampling: Resampling
+) -> tuple[float, float]:
+    """The basic bootstrap interval (Davison & Hinkley 1997, section 5.2): 2 value less the quantiles of resamples.
+
+    Rows are drawn with replacement and ``again`` computes the measure of them. O(resamples x the measure).
+    """
+    random = resampling.generator()
+    in_order = _ordered(subject)
+    n = len(in_order) // (in_order.per_row if isinstance(in_order, Event) else 1)
+    found = np.array([again(in_order.rows(random.integers(0, n, n))) for _ in range(resampling.resamples)])
+    found = found[np.isfinite(found)]
+    if len(found) < (1.0 - _LOST) * resampling.resamples:
+        raise TooFewRows("too many resamples have no value")
+    low, high = np.quantile(found, resampling.tails)
+    return 2.0 * value - float(high), 2.0 * value - float(low)
+
+
+def in_order(event: Event) -> Event:
+    """The event with its rows in ascending order, so that draws by row do not depend on the order they came in."""
+    rows = event.sorted_rows
+    return replace(event, p=rows.p, y=rows.y, w=rows.w, logit=None)
+
+
+def _ordered(subject: Subject) -> Subject:
+    if isinstance(subject, Event) and subject.per_row == 1 and subject.logit is None:
+        return in_order(subject)
+    return subject
+
+
+def _deal(subject: Subject, resampling: Resampling) -> tuple[Integers, int, tuple[Floats | None, WeightsKind]]:
+    """The group of each of the subject's events or rows, how many groups, and the weights of the rows.
+
+    Rows of a batch are dealt along the order of their predictions, so that the order they came in does not matter.
+    """
+    held = subject.vector if isinstance(subject, Classes) else subject
+    per_row = held.per_row if isinstance(held, Event) else 1
+    n = len(held) // per_row
+    groups = min(n, GROUPS)
+    random = np.random.default_rng([resampling.seed, 1])
+    # Groups of nearly equal size; as many as rows, each row is one.
+    dealt = random.permutation(np.arange(n) % groups)
+    if per_row == 1:
+        order = np.lexsort(_keys(held))
+        group = np.empty(n, dtype=np.int64)
+        group[order] = dealt
+    else:
+        group = np.repeat(dealt, per_row)
+    return group, groups, (held.w, held.kind)
+
+
+def _keys(held: Event | Vector) -> tuple[npt.NDArray[np.float64] | npt.NDArray[np.int64] | npt.NDArray[np.int8], ...]:
+    own = (held.y, held.p) if isinstance(held, Event) else (held.labels, held.p.max(axis=1))
+    return own if held.w is None else (held.w, *own)
+
+
+def _multiplied(sums: Floats, resampling: Resampling) -> Floats:
+    """Normal multiples of the groups' sums ``(groups, d)``: ``(resamples, d)``."""
+    if resampling.resamples * max(sums.shape) > _MAX_DRAWS:
+        raise InvalidOption.at("/resamples", f"times bins would pass {_MAX_DRAWS}; ask for fewer of either")
+    multipliers = resampling.generator().standard_normal((resampling.resamples, len(sums)))
+    draws: Floats = multipliers @ sums
+    return draws
 
 
 def _solve(increasing: Callable[[float], float], target: float) -> float:
@@ -83,19 +224,3 @@ def _solve(increasing: Callable[[float], float], target: float) -> float:
         middle = (low + high) / 2.0
         low, high = (middle, high) if increasing(middle) < target else (low, middle)
     return high
-
-
-def ks_interval(cells: Cells, error: float, resampling: Resampling) -> tuple[float, float]:
-    """Interval of the KS error: the error give or take a quantile of sup |D* - D|. O(m + resamples x 512).
-
-    |sup |D| - sup |D_true|| is at most sup |D - D_true|, so the interval covers at least at its
-    level. D* - D is simulated as a Gaussian walk whose steps have the variance
-    sum w^2 (y - p)^2 of a block of cells.
-    """
-    w2, w2y = (cells.w, cells.wy) if cells.kind == "frequency" else (cells.w2, cells.w2y)
-    terms = w2y * (1.0 - 2.0 * cells.p) + w2 * cells.p**2
-    edges = np.unique(np.linspace(0, len(cells), min(_BLOCKS, len(cells)) + 1).astype(np.int64))
-    steps = np.sqrt(np.maximum(np.add.reduceat(terms, edges[:-1]), 0.0)) / cells.mass
-    walks = np.cumsum(resampling.generator().standard_normal((resampling.resamples, len(steps))) * steps, axis=1)
-    reach = float(np.quantile(np.abs(walks).max(axis=1), resampling.level))
-    return max(0.0, error - reach), min(1.0, error + reach)

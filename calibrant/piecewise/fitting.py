@@ -18,9 +18,10 @@ from calibrant.piecewise.families import LOSS_CLIP, Family, abscissa, ends, heig
 from calibrant.piecewise.folds import FoldCells, fold_cells
 from calibrant.piecewise.options import Loss, PiecewiseOptions, check_rows
 from calibrant.piecewise.search import SMALL, Search
-from calibrant.piecewise.selection import choose, weights
+from calibrant.piecewise.selection import weights
 from calibrant.piecewise.solver import Data, curve_values
 from calibrant.piecewise.starts import starting_models
+from calibrant.validation import simplest
 
 Progress = Callable[[int, int, str], None]
 
@@ -131,7 +132,7 @@ def fit_cells(
         told = Rising(progress, 2 if refits else 1)
         fits = cross_fit(family, cells, counts, options, device=device, told=told)
         scores = fits.held_out(cells, options.select).mean(axis=1)
-        chosen = choose(counts, scores)
+        chosen = simplest(counts, scores)
         curve: PiecewiseLinear | LogitPiecewiseLinear | Averaged = fits.curve(chosen)
         if options.final == "weighted":
             curve = fits.weighted(cells)

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from calibrant.cells import Floats, SortedRows
+from calibrant.validation import fold_of_rows
 
 #: Cells of equal mass are about twice the root of the number of rows, within these bounds.
 LEAST_CELLS, MOST_CELLS = 192, 768
@@ -49,21 +50,6 @@ class FoldCells:
             np.add.reduceat(self.w, starts, axis=1),
             np.add.reduceat(self.wy, starts, axis=1),
         )
-
-
-def fold_of_rows(n: int, folds: int, seed: int) -> npt.NDArray[np.int64]:
-    """The fold of each of ``n`` rows, as scikit-learn's KFold(folds, shuffle=True, random_state=seed) draws it.
-
-    A Mersenne Twister shuffles 0, ..., n - 1; consecutive blocks are the folds, the first n mod
-    folds of them one row longer. O(n).
-    """
-    order = np.arange(n, dtype=np.int32 if n < 2**31 else np.int64)
-    np.random.RandomState(seed).shuffle(order)
-    sizes = np.full(folds, n // folds)
-    sizes[: n % folds] += 1
-    fold = np.empty(n, dtype=np.int64)
-    fold[order] = np.repeat(np.arange(folds), sizes)
-    return fold
 
 
 def fold_cells(rows: SortedRows, folds: int, seed: int) -> FoldCells:

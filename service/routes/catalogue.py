@@ -15,7 +15,7 @@ router = APIRouter(tags=["catalogue"])
 
 @router.get("/measures")
 async def measures() -> Response:
-    """Every measure, with its definition, range, options and source, and whether it is a job."""
+    """Every measure, with its definition, range, options, cost and source, and whether it is a job."""
     return answer(
         [
             {
@@ -23,7 +23,11 @@ async def measures() -> Response:
                 "title": m.title,
                 "definition": m.definition,
                 "range": [m.lowest, m.highest],
-                "better": "smaller",
+                "better": m.better,
+                "family": m.family,
+                "needs": m.needs,
+                "cost": m.cost,
+                "of": [of for of, compute in (("event", m.event), ("vector", m.vector)) if compute is not None],
                 "source": m.source,
                 "runs": m.runs,
                 "options": {n: {"default": o.default, "allowed": o.allowed} for n, o in m.options.items()},

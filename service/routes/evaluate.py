@@ -24,11 +24,14 @@ from storage.reports import report_document
 
 router = APIRouter(tags=["evaluate"])
 
+#: What is estimated to take longer is left to a worker.
+INLINE_SECONDS = 2.0
+
 
 @router.post(
     "/evaluate",
     response_model=ReportAnswer,
-    responses={202: {"model": JobAnswer, "description": "A measure needs a long fit: a job"}},
+    responses={202: {"model": JobAnswer, "description": "A measure needs a long fit or takes long: a job"}},
     openapi_extra=body_of(EvaluateBody),
 )
 async def evaluate(request: Request, here: Here) -> Response:
@@ -49,8 +52,9 @@ def run_or_queue(here: Context, payload: Payload, options: EvaluateOptions) -> d
     if options.batch is None and options.scale is None and fitted is not None:
         scale = fitted.scale
     batch, groups = labelled(arrays, scale, kind)
-    evaluation = Evaluation(requests, options.reduction, fitted, resampling)
-    if all(asked.measure.runs == "inline" for asked in requests):
+    evaluation = Evaluation(requests, options.reduction, fitted, resampling, options.classes)
+    quick = all(asked.measure.runs == "inline" for asked in requests)
+    if quick and evaluation.seconds(batch, groups) <= INLINE_SECONDS:
         return report_document(evaluation.run(batch, groups), None if record is None else record.id)
     evaluation.check(batch, groups)
     batch_id = options.batch
@@ -64,6 +68,7 @@ def _spec(options: EvaluateOptions, batch_id: str, record: MapRecord | None) -> 
         batch=batch_id,
         measures=options.measures,
         reduction=options.reduction,
+        classes=options.classes,
         map=None if record is None else record.id,
         interval=options.interval,
         resamples=options.resamples,

@@ -35,6 +35,7 @@ def test_every_answer_carries_the_definition_used(batch: tuple[Any, Any]) -> Non
         "name": "ece",
         "binning": "equal-mass",
         "n_bins": 7,
+        "closed": "left",
         "norm": 2,
         "bins_used": 7,
     }

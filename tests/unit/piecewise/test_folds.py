@@ -3,22 +3,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from scipy.special import expit
-from sklearn.model_selection import KFold
 
 from calibrant.cells import sort_rows
 from calibrant.maps.curves import clipped_logit
 from calibrant.piecewise import folds
 from calibrant.piecewise.fitting import fit_piecewise
-from calibrant.piecewise.folds import MASS_TO_WIDTH, MOST_CELLS, _cell_starts, fold_cells, fold_of_rows
+from calibrant.piecewise.folds import MASS_TO_WIDTH, MOST_CELLS, _cell_starts, fold_cells
 from calibrant.piecewise.options import PiecewiseOptions
-
-
-@pytest.mark.parametrize(("n", "folds", "seed"), [(10, 10, 0), (997, 10, 3), (1000, 7, 1)])
-def test_folds_are_those_of_scikit_learn(n: int, folds: int, seed: int) -> None:
-    fold = fold_of_rows(n, folds, seed)
-    splits = KFold(folds, shuffle=True, random_state=seed).split(np.zeros(n))
-    for number, (_, test) in enumerate(splits):
-        np.testing.assert_array_equal(np.flatnonzero(fold == number), test)
+from calibrant.validation import fold_of_rows
 
 
 def test_few_distinct_predictions_lose_nothing() -> None:

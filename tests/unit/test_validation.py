@@ -2,8 +2,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from sklearn.model_selection import KFold
 
-from calibrant.piecewise.selection import choose
+from calibrant.validation import fold_of_rows, simplest
 
 
 @pytest.mark.parametrize(
@@ -20,4 +21,12 @@ from calibrant.piecewise.selection import choose
 def test_the_smallest_count_within_a_thousandth_of_the_best_is_chosen(
     counts: tuple[int, ...], scores: list[float], chosen: int
 ) -> None:
-    assert choose(counts, np.array(scores)) == chosen
+    assert simplest(counts, np.array(scores)) == chosen
+
+
+@pytest.mark.parametrize(("n", "folds", "seed"), [(10, 10, 0), (997, 10, 3), (1000, 7, 1)])
+def test_folds_are_those_of_scikit_learn(n: int, folds: int, seed: int) -> None:
+    fold = fold_of_rows(n, folds, seed)
+    splits = KFold(folds, shuffle=True, random_state=seed).split(np.zeros(n))
+    for number, (_, test) in enumerate(splits):
+        np.testing.assert_array_equal(np.flatnonzero(fold == number), test)

@@ -8,9 +8,10 @@ from scipy.stats import chi2
 
 from calibrant.cells import Cells, Floats, WeightsKind
 from calibrant.errors import InvalidOption
-from calibrant.measures.catalogue import MeasureResult, read_requests
-from calibrant.measures.intervals import Resampling
-from calibrant.measures.smooth import smooth_test, squares_tail
+from calibrant.measures.catalogue import read_requests
+from calibrant.measures.intervals import PLAIN, Resampling
+from calibrant.measures.measure import MeasureResult
+from calibrant.measures.smooth_test import smooth_test, squares_tail
 from calibrant.reductions import Event
 
 DECAY: Floats = (1.0 + np.arange(8.0)) ** -1.5
@@ -26,7 +27,7 @@ def _drawn(n: int, seed: int) -> Event:
     return Event(c**1.2, (random.random(n) < c).astype(np.int8))
 
 
-def _answer(event: Event, resampling: Resampling | None = None) -> MeasureResult:
+def _answer(event: Event, resampling: Resampling = PLAIN) -> MeasureResult:
     (request,) = read_requests(["smooth-test"])
     return request.compute(event, resampling)
 

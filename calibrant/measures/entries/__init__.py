@@ -1,0 +1,1 @@
+"""How each family of measures stands in the catalogue: names, definitions, options."""

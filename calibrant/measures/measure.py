@@ -1,0 +1,259 @@
+"""What a measure is, what it answers, and how one that was asked for answers under any reduction."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+import numpy as np
+
+from calibrant.cells import Floats
+from calibrant.errors import CalibrationError
+from calibrant.measures.intervals import (
+    PLAIN,
+    Distance,
+    Resampling,
+    distance_interval,
+    influence_interval,
+    joined,
+    resampled_interval,
+)
+from calibrant.reductions import Classes, Event, Subject, Vector
+
+#: More equal-width or equal-mass bins than this are refused.
+MAX_BINS = 100_000
+#: Seconds that a row costs a measure that sorts, for the estimate that sends long requests to a worker.
+_ROW = 2e-7
+
+
+@dataclass(frozen=True)
+class MeasureResult:
+    """One measure's answer. What is not defined for it is None; ``definition`` tells exactly what was computed.
+
+    ``parts`` holds what does not fit one number: the classes of a class-wise measure, the terms of a decomposition.
+    """
+
+    value: float | None
+    debiased: float | None = None
+    interval: tuple[float, float] | None = None
+    p_value: float | None = None
+    parts: Mapping[str, Any] = field(default_factory=dict)
+    definition: Mapping[str, Any] = field(default_factory=dict)
+    problem: str | None = None
+
+
+@dataclass(frozen=True)
+class Option:
+    """A measure's option: its default, and the values it may take, or the range of an integer or, if so, a real."""
+
+    default: float | str | None
+    choices: tuple[int | str | None, ...] = ()
+    low: float = 1
+    high: float = MAX_BINS
+    real: bool = False
+
+    def accepts(self, value: object) -> bool:
+        """Whether ``value`` may stand here; True is not 1."""
+        if any(type(value) is type(choice) and value == choice for choice in self.choices):
+            return True
+        if self.choices and not self.real:
+            return False
+        if self.real and type(value) is float:
+            return math.isfinite(value) and self.low <= value <= self.high
+        return type(value) is int and self.low <= value <= self.high
+
+    @property
+    def allowed(self) -> str:
+        """The allowed values, in words."""
+        named = ", ".join("null" if choice is None else str(choice) for choice in self.choices)
+        if self.choices and not self.real:
+            return named
+        ranged = f"{'a number' if self.real else 'an integer'} from {self.low:g} to {self.high:g}"
+        return f"{named} or {ranged}" if named else ranged
+
+
+#: Computes a measure: of a subject, with ``resampling`` (its seed always, its level only if an interval is asked for).
+Compute = Callable[..., MeasureResult]
+
+
+def mean_of_classes(values: Floats, options: Mapping[str, Any]) -> Floats:  # noqa: ARG001 - others do need the options
+    """The mean over the classes: ``(..., K)`` to ``(...)``."""
+    mean: Floats = values.mean(axis=-1)
+    return mean
+
+
+@dataclass(frozen=True)
+class Measure:
+    """An entry of the catalogue; ``highest`` is None where values have no upper end.
+
+    ``event`` computes it of an event, ``vector`` of the whole predicted vector, or is None where it has no meaning
+    there. Class-wise it is computed for the event of each class and combined by ``over_classes``.
+
+    An interval comes from the first of these that there is: ``own``, the result's; ``distance``, which gives the gaps
+    that the measure is the size of; ``influence``, which gives by how much each row moves it, of weighted mean 0; and
+    else, where ``resampled``, from computing it again on resampled rows. All take the subject, the resampling and the
+    options.
+    """
+
+    name: str
+    title: str
+    family: str
+    definition: str
+    source: str
+    lowest: float | None
+    highest: float | None
+    cost: str
+    event: Compute | None = None
+    vector: Compute | None = None
+    better: Literal["smaller", "larger", "neither"] = "smaller"
+    needs: str = "labels"
+    options: Mapping[str, Option] = field(default_factory=dict)
+    runs: Literal["inline", "job"] = "inline"
+    #: Estimated seconds for n rows (n K under pooled), K classes and these options.
+    seconds: Callable[[int, int, Mapping[str, Any]], float] = lambda n, _classes, _options: _ROW * n
+    over_classes: Callable[[Floats, Mapping[str, Any]], Floats] = mean_of_classes
+    own_interval: bool = False
+    distance: Callable[..., Distance] | None = None
+    influence: Callable[..., Floats] | None = None
+    resampled: bool = True
+
+
+@dataclass(frozen=True)
+class MeasureRequest:
+    """A measure asked for, with every option filled in and the key its answer stands under."""
+
+    key: str
+    measure: Measure
+    options: Mapping[str, Any]
+
+    def compute(self, subject: Subject, resampling: Resampling = PLAIN) -> MeasureResult:
+        """Answer for one subject; the answer carries the definition used. What cannot be computed tells its problem."""
+        return answers([self], subject, resampling)[self.key]
+
+    def seconds(self, subject: Subject, resampling: Resampling) -> float:
+        """Estimated seconds of ``compute``."""
+        classes = subject.vector.n_classes if isinstance(subject, Classes) else 1
+        K = subject.n_classes if isinstance(subject, Vector) else classes
+        once = self.measure.seconds(len(subject), K, self.options) * classes
+        repeats = resampling.level is not None and not (
+            self.measure.own_interval or self.measure.distance or self.measure.influence
+        )
+        return once * (1 + resampling.resamples * repeats)
+
+    def of_one(self, subject: Event | Vector, resampling: Resampling) -> MeasureResult:
+        """``compute`` of a single event or the whole vector, without its interval unless that is its own."""
+        compute = self.measure.event if isinstance(subject, Event) else self.measure.vector
+        if compute is None:
+            other = "the whole vector: ask for it under canonical"
+            if isinstance(subject, Vector):
+                other = "an event: ask for it under binary, confidence, class:k, top:r, pooled or classwise"
+            return MeasureResult(None, problem=f"no value: it is defined for {other}")
+        try:
+            return compute(subject, resampling, **self.options)
+        except CalibrationError as error:
+            return MeasureResult(None, problem=f"no value: {error.detail}")
+
+    def finished(self, result: MeasureResult, subject: Subject, resampling: Resampling) -> MeasureResult:
+        """The result with the interval asked for, and with its definition in full."""
+        definition: dict[str, Any] = {"name": self.measure.name, **self.options, **result.definition}
+        if resampling.level is not None:
+            if result.value is not None and result.interval is None and result.problem is None:
+                interval, problem = self._interval(result.value, subject, resampling)
+                result = replace(result, interval=interval, problem=problem)
+            definition |= {"interval": resampling.level, "resamples": resampling.resamples, "seed": resampling.seed}
+        return replace(result, definition=definition)
+
+    def _interval(
+        self, value: float, subject: Subject, resampling: Resampling
+    ) -> tuple[tuple[float, float] | None, str | None]:
+        entry = self.measure
+        try:
+            if entry.distance is not None and not isinstance(subject, Vector):
+                found = distance_interval(self._distance(subject, resampling), subject, resampling)
+            elif entry.influence is not None:
+                found = influence_interval(value, self._influence(subject, resampling), subject, resampling)
+            elif entry.resampled:
+                found = resampled_interval(value, lambda rows: self._value(rows, resampling), subject, resampling)
+            else:
+                return None, "no interval: it is not defined for this measure"
+        except CalibrationError as error:
+            return None, f"no interval: {error.detail}"
+        low, high = found
+        if entry.lowest is not None:
+            low, high = max(low, entry.lowest), max(high, entry.lowest)
+        if entry.highest is not None:
+            low, high = min(low, entry.highest), min(high, entry.highest)
+        return (low, high), None
+
+    def _distance(self, subject: Event | Classes, resampling: Resampling) -> Distance:
+        distance = self.measure.distance
+        if distance is None:
+            raise TypeError(f"{self.measure.name} is no distance")
+        if isinstance(subject, Event):
+            return distance(subject, resampling, **self.options)
+        parts = [distance(event, resampling, **self.options) for event in subject.events()]
+        return joined(parts, lambda sizes: self.measure.over_classes(sizes, self.options))
+
+    def _influence(self, subject: Subject, resampling: Resampling) -> Floats:
+        influence = self.measure.influence
+        if influence is None:
+            raise TypeError(f"{self.measure.name} has no influence function")
+        if not isinstance(subject, Classes):
+            found: Floats = influence(subject, resampling, **self.options)
+            return found
+        total = np.zeros(len(subject))
+        for event in subject.events():
+            total += influence(event, resampling, **self.options)
+        return total / subject.vector.n_classes
+
+    def _value(self, subject: Subject, resampling: Resampling) -> float:
+        value = answers([self], subject, replace(resampling, level=None))[self.key].value
+        return math.nan if value is None else value
+
+    def combined(self, results: Sequence[MeasureResult]) -> MeasureResult:
+        """The class-wise answer, from those of the classes."""
+        values = np.array([math.nan if r.value is None else r.value for r in results])
+        known = np.isfinite(values)
+        parts: dict[str, Any] = {
+            "sum": float(values[known].sum()) if known.any() else None,
+            "classes": [r.value for r in results],
+        }
+        for name in ("debiased", "p_value"):
+            if any(getattr(r, name) is not None for r in results):
+                parts[f"classes_{name}"] = [getattr(r, name) for r in results]
+        unknown = np.flatnonzero(~known).tolist()
+        told = {"over_classes": "mean"} if self.measure.over_classes is mean_of_classes else {}
+        if not known.any():
+            return MeasureResult(None, parts=parts, problem=results[0].problem or "no value: no class has one")
+        value = float(self.measure.over_classes(values[known], self.options))
+        debiased = [r.debiased for r in results if r.debiased is not None]
+        mended = None
+        if len(debiased) == len(results) and self.measure.over_classes is mean_of_classes:
+            mended = float(np.mean(debiased))
+        problem = None if not unknown else f"no value for the classes {_listed(unknown)}; they are left out"
+        return MeasureResult(value, mended, parts=parts, definition=told, problem=problem)
+
+
+def answers(requests: Iterable[MeasureRequest], subject: Subject, resampling: Resampling) -> dict[str, MeasureResult]:
+    """The answer of every request by key; class by class, so that requests share what they derive from an event."""
+    requests = list(requests)
+    if isinstance(subject, Classes):
+        plain = replace(resampling, level=None)
+        rows: list[list[MeasureResult]] = [[] for _ in requests]
+        for event in subject.events():
+            for request, results in zip(requests, rows, strict=True):
+                results.append(request.of_one(event, plain))
+        found = [request.combined(results) for request, results in zip(requests, rows, strict=True)]
+    else:
+        found = [request.of_one(subject, resampling) for request in requests]
+    return {
+        request.key: request.finished(result, subject, resampling)
+        for request, result in zip(requests, found, strict=True)
+    }
+
+
+def _listed(numbers: Sequence[int]) -> str:
+    shown = ", ".join(map(str, numbers[:5]))
+    return shown if len(numbers) <= 5 else f"{shown} and {len(numbers) - 5} more"

@@ -1,0 +1,37 @@
+"""Cross-validation: which fold a row belongs to, and the rule that prefers the simpler of nearly equal candidates."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from calibrant.cells import Floats
+
+#: A simpler candidate is preferred while its score is within this share of the best.
+TOLERANCE = 0.001
+
+
+def fold_of_rows(n: int, folds: int, seed: int) -> npt.NDArray[np.int64]:
+    """The fold of each of ``n`` rows, as scikit-learn's KFold(folds, shuffle=True, random_state=seed) draws it.
+
+    A Mersenne Twister shuffles 0, ..., n - 1; consecutive blocks are the folds, the first n mod
+    folds of them one row longer. O(n).
+    """
+    order = np.arange(n, dtype=np.int32 if n < 2**31 else np.int64)
+    np.random.RandomState(seed).shuffle(order)
+    sizes = np.full(folds, n // folds)
+    sizes[: n % folds] += 1
+    fold = np.empty(n, dtype=np.int64)
+    fold[order] = np.repeat(np.arange(folds), sizes)
+    return fold
+
+
+def simplest(sizes: tuple[int, ...], scores: Floats) -> int:
+    """Position of the chosen candidate: the smallest at or below the best whose score is within 0.1 % of it.
+
+    ``scores (candidates,)`` are mean held-out losses, ``sizes`` say how complex a candidate is. The threshold
+    refers to the smallest score; a candidate beyond it does not end the search (Kangsepp et al. 2022, C.2).
+    """
+    best = int(scores.argmin())
+    good = [i for i in range(best + 1) if scores[i] <= scores[best] + TOLERANCE * scores[best]]
+    return min(good, key=lambda i: sizes[i])
