@@ -8,6 +8,7 @@ from calibrant.errors import CalibrationError, Offence
 from calibrant.evaluation import GroupReport, Report, evaluate
 from calibrant.maps.calibration_map import CalibrationMap, load
 from calibrant.measures.catalogue import MEASURES
+from calibrant.measures.gaps import Gap
 from calibrant.measures.measure import MeasureResult
 from calibrant.methods import METHODS, fit
 
@@ -18,6 +19,7 @@ __all__ = [
     "METHODS",
     "CalibrationError",
     "CalibrationMap",
+    "Gap",
     "GroupReport",
     "MeasureResult",
     "Offence",

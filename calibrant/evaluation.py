@@ -13,6 +13,7 @@ from calibrant.batch import Batch, Predictions, Scale, read_batch, read_classes,
 from calibrant.errors import InvalidOption, LengthMismatch, WrongShape
 from calibrant.maps.calibration_map import CalibrationMap
 from calibrant.measures.catalogue import read_requests
+from calibrant.measures.gaps import Gap, largest_gap
 from calibrant.measures.intervals import PLAIN, Resampling
 from calibrant.measures.measure import MeasureRequest, MeasureResult, answers
 from calibrant.reductions import Event, Subject, reduce, resolve, resolve_event, subject
@@ -30,7 +31,7 @@ class Report:
 
     ``n`` rows, after ``left_out`` of other classes than those chosen; ``clipped`` and ``renormalised`` of all were
     mended within the tolerance; ``measures`` by key; ``after`` the same after the map, if one was given; ``groups`` by
-    name.
+    name, and by key the ``gaps`` between them, before and after.
     """
 
     n: int
@@ -40,6 +41,8 @@ class Report:
     measures: Mapping[str, MeasureResult]
     after: Mapping[str, MeasureResult] | None = None
     groups: Mapping[str, GroupReport] | None = None
+    gaps: Mapping[str, Gap] | None = None
+    gaps_after: Mapping[str, Gap] | None = None
     left_out: int = 0
 
 
@@ -91,22 +94,25 @@ class Evaluation:
             members = None if groups is None else _members([groups[i] for i in kept.tolist()], len(batch))
         asked = subject(batch, name)
         calibrated = None if self.map is None else self._calibrated(reduce(batch, name), batch.predictions, self.map)
-        return Report(
+        report = Report(
             len(batch),
             name,
             batch.predictions.clipped,
             batch.predictions.renormalised,
             self._answers(asked),
             None if calibrated is None else self._answers(calibrated),
-            None if members is None else self._by_group(asked, calibrated, members),
-            given - len(batch),
+            left_out=given - len(batch),
         )
+        return report if members is None else self._with_groups(report, asked, calibrated, members)
 
     def seconds(self, batch: Batch, groups: Sequence[str] | None = None) -> float:
         """Estimated seconds of ``run``."""
         asked = subject(batch, self.check(batch, groups)[0])
         once = sum(request.seconds(asked, self.resampling) for request in self.measures)
-        return once * (1 if self.map is None else 2) * (1 if groups is None else 2)
+        # Groups are measured as well, and resampled and permuted where an interval is asked for.
+        resamples = 0 if self.resampling.level is None else self.resampling.resamples
+        repeats = 1 if groups is None else 2 + 2 * resamples
+        return once * (1 if self.map is None else 2) * repeats
 
     def _calibrated(self, event: Event, predictions: Predictions, fitted: CalibrationMap) -> Event:
         return replace(event, p=fitted.apply_checked(predictions), logit=None)
@@ -114,12 +120,25 @@ class Evaluation:
     def _answers(self, asked: Subject) -> dict[str, MeasureResult]:
         return answers(self.measures, asked, self.resampling)
 
-    def _by_group(self, asked: Subject, calibrated: Event | None, members: Members) -> dict[str, GroupReport]:
-        reports = {}
-        for name, chosen in members.items():
-            after = None if calibrated is None else self._answers(calibrated.rows(chosen))
-            reports[name] = GroupReport(len(chosen), self._answers(asked.rows(chosen)), after)
-        return reports
+    def _with_groups(self, report: Report, asked: Subject, calibrated: Event | None, members: Members) -> Report:
+        before = {name: self._answers(asked.rows(chosen)) for name, chosen in members.items()}
+        gaps = self._gaps(asked, members, before)
+        if calibrated is None:
+            groups = {name: GroupReport(len(members[name]), found) for name, found in before.items()}
+            return replace(report, groups=groups, gaps=gaps)
+        after = {name: self._answers(calibrated.rows(chosen)) for name, chosen in members.items()}
+        groups = {name: GroupReport(len(members[name]), before[name], after[name]) for name in members}
+        return replace(report, groups=groups, gaps=gaps, gaps_after=self._gaps(calibrated, members, after))
+
+    def _gaps(
+        self, asked: Subject, members: Members, by_group: Mapping[str, Mapping[str, MeasureResult]]
+    ) -> dict[str, Gap]:
+        return {
+            r.key: largest_gap(
+                r, asked, members, {name: found[r.key] for name, found in by_group.items()}, self.resampling
+            )
+            for r in self.measures
+        }
 
 
 def _members(groups: Sequence[str], n: int) -> Members:
@@ -170,7 +189,7 @@ def evaluate(
     classes : of (n, K), the classes to which predictions are restricted before anything else, logits before their
         softmax; rows of other labels are left out
     weights : (n,), at least 0; a weight of 2 is the row twice
-    groups : (n,) names; the report is then also given for the rows of each
+    groups : (n,) names; the report is then also given for the rows of each, with the largest gap between any two
     map : applied first; the report then holds before and after
     interval : level of the intervals, in (0, 1); None for none
     resamples, seed : of the bootstrap behind the intervals, and of the tests and folds that draw

@@ -63,6 +63,21 @@ class Event:
         """The distinct predictions with their sums. O(n log n)."""
         return cells_of(self.sorted_rows, self.kind)
 
+    def in_order(self) -> Event:
+        """The same event with its rows in ascending order, so that draws by row do not depend on the order they had.
+
+        Pooled events stay with their rows, and those in the order in which they came.
+        """
+        if self.per_row > 1:
+            return self
+        if self.logit is not None:
+            keys = (self.logit, self.y, self.p) if self.w is None else (self.w, self.logit, self.y, self.p)
+            return self.rows(np.lexsort(keys))
+        rows = self.sorted_rows
+        ordered = replace(self, p=rows.p, y=rows.y, w=rows.w)
+        vars(ordered)["sorted_rows"] = rows  # sorted already
+        return ordered
+
     def confidence(self) -> Event:
         """The claim that the decision is right: itself where it is one, else of the likelier outcome, max(p, 1 - p)."""
         if self.decided:
@@ -113,6 +128,11 @@ class Vector:
         p = self.p.max(axis=1).astype(np.float64)
         return Event(p, (self.predicted == self.labels).astype(np.int8), self.w, self.kind, decided=True)
 
+    def in_order(self) -> Vector:
+        """The same rows in ascending order of their confidence, label and weight."""
+        keys: list[npt.NDArray[Any]] = [self.labels, self.p.max(axis=1)]
+        return self.rows(np.lexsort(keys if self.w is None else [self.w, *keys]))
+
     def rows(self, chosen: npt.NDArray[np.int64]) -> Vector:
         """The rows of these numbers, each as often as it is named."""
         w = None if self.w is None else self.w[chosen]
@@ -136,6 +156,10 @@ class Classes:
             columns = np.ascontiguousarray(given.p[:, start : start + _COLUMNS].T)
             for k, column in enumerate(columns, start):
                 yield Event(column.astype(np.float64), (given.labels == k).astype(np.int8), given.w, given.kind)
+
+    def in_order(self) -> Classes:
+        """The same rows in ascending order of their confidence, label and weight."""
+        return Classes(self.vector.in_order())
 
     def rows(self, chosen: npt.NDArray[np.int64]) -> Classes:
         """The rows of these numbers, each as often as it is named."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import Field
 
@@ -61,10 +61,22 @@ class MeasureAnswer(Document):
 Measures = dict[str, MeasureAnswer]
 
 
+class GapAnswer(Document):
+    """The largest difference of a measure between two groups, those of its smallest and its largest value."""
+
+    between: tuple[str, str] | None
+    value: float | None
+    of: Literal["value", "debiased"]
+    interval: tuple[float, float] | None = None
+    p_value: float | None = None
+    problem: str | None = None
+
+
 class After(Document):
     """The measures after the map."""
 
     measures: Measures
+    gaps: dict[str, GapAnswer] | None = None
 
 
 class GroupAnswer(Document):
@@ -87,3 +99,4 @@ class ReportAnswer(Document):
     map: str | None = None
     after: After | None = None
     groups: dict[str, GroupAnswer] | None = None
+    gaps: dict[str, GapAnswer] | None = None

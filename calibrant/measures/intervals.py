@@ -3,20 +3,21 @@
 Rows are dealt at random into at most ``GROUPS`` groups, and a resample gives each group a normal multiplier (the
 multiplier, or wild, bootstrap: Wu 1986; van der Vaart & Wellner 1996, section 2.9). What a measure adds up over rows is
 added up over groups once, and all resamples are one product of matrices, whatever the number of rows. All events of
-one row of a batch stay together.
+one row of a batch stay together. Subjects come with their rows in order (``in_order``), so that the order in which they
+were sent does not matter.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from calibrant.cells import Floats, WeightsKind
 from calibrant.errors import InvalidOption, TooFewRows
-from calibrant.reductions import Classes, Event, Subject, Vector
+from calibrant.reductions import Classes, Event, Subject
 
 #: Groups of rows; as many rows or fewer are resampled singly.
 GROUPS = 2048
@@ -70,7 +71,7 @@ class Distance:
 
     ``gap (d,)``. ``noise(group (n,), groups)`` adds up, by group of its rows, what each row's chance deviation adds to
     the gaps: ``(groups, d)``, rows in the order of the event's. ``size`` takes ``(..., d)`` to ``(...)``; it must be
-    absolutely homogeneous: size(a u) = a^``power`` size(u) for a >= 0. ``conservative`` asks for the value give or take
+    absolutely homogeneous, of any degree. ``conservative`` asks for the value give or take
     a quantile of size(noise), which the triangle inequality makes valid, in place of inverted tests.
     """
 
@@ -78,7 +79,6 @@ class Distance:
     noise: Callable[[Integers, int], Floats]
     size: Callable[[Floats], Floats]
     conservative: bool = False
-    power: float = 1.0
 
 
 def row_scale(w: Floats | None, kind: WeightsKind) -> Floats | float:
@@ -128,8 +128,7 @@ def distance_interval(distance: Distance, subject: Event | Classes, resampling: 
 
     low = _solve(lambda size: shown(size, high_tail), seen)
     high = _solve(lambda size: shown(size, low_tail), seen)
-    unit = float(distance.size(direction))
-    return low**distance.power * unit, max(high**distance.power * unit, seen)
+    return float(distance.size(low * direction)), max(float(distance.size(high * direction)), seen)
 
 
 def influence_interval(
@@ -156,9 +155,8 @@ def resampled_interval(
     Rows are drawn with replacement and ``again`` computes the measure of them. O(resamples x the measure).
     """
     random = resampling.generator()
-    in_order = _ordered(subject)
-    n = len(in_order) // (in_order.per_row if isinstance(in_order, Event) else 1)
-    found = np.array([again(in_order.rows(random.integers(0, n, n))) for _ in range(resampling.resamples)])
+    n = len(subject) // (subject.per_row if isinstance(subject, Event) else 1)
+    found = np.array([again(subject.rows(random.integers(0, n, n))) for _ in range(resampling.resamples)])
     found = found[np.isfinite(found)]
     if len(found) < (1.0 - _LOST) * resampling.resamples:
         raise TooFewRows("too many resamples have no value")
@@ -166,42 +164,16 @@ def resampled_interval(
     return 2.0 * value - float(high), 2.0 * value - float(low)
 
 
-def in_order(event: Event) -> Event:
-    """The event with its rows in ascending order, so that draws by row do not depend on the order they came in."""
-    rows = event.sorted_rows
-    return replace(event, p=rows.p, y=rows.y, w=rows.w, logit=None)
-
-
-def _ordered(subject: Subject) -> Subject:
-    if isinstance(subject, Event) and subject.per_row == 1 and subject.logit is None:
-        return in_order(subject)
-    return subject
-
-
 def _deal(subject: Subject, resampling: Resampling) -> tuple[Integers, int, tuple[Floats | None, WeightsKind]]:
-    """The group of each of the subject's events or rows, how many groups, and the weights of the rows.
-
-    Rows of a batch are dealt along the order of their predictions, so that the order they came in does not matter.
-    """
+    """The group of each of the subject's events or rows, how many groups, and the weights of the rows."""
     held = subject.vector if isinstance(subject, Classes) else subject
     per_row = held.per_row if isinstance(held, Event) else 1
     n = len(held) // per_row
     groups = min(n, GROUPS)
-    random = np.random.default_rng([resampling.seed, 1])
     # Groups of nearly equal size; as many as rows, each row is one.
-    dealt = random.permutation(np.arange(n) % groups)
-    if per_row == 1:
-        order = np.lexsort(_keys(held))
-        group = np.empty(n, dtype=np.int64)
-        group[order] = dealt
-    else:
-        group = np.repeat(dealt, per_row)
-    return group, groups, (held.w, held.kind)
-
-
-def _keys(held: Event | Vector) -> tuple[npt.NDArray[np.float64] | npt.NDArray[np.int64] | npt.NDArray[np.int8], ...]:
-    own = (held.y, held.p) if isinstance(held, Event) else (held.labels, held.p.max(axis=1))
-    return own if held.w is None else (held.w, *own)
+    group = np.arange(n) % groups
+    np.random.default_rng([resampling.seed, 1]).shuffle(group)
+    return group if per_row == 1 else np.repeat(group, per_row), groups, (held.w, held.kind)
 
 
 def _multiplied(sums: Floats, resampling: Resampling) -> Floats:

@@ -168,7 +168,7 @@ class MeasureRequest:
     def _interval(
         self, value: float, subject: Subject, resampling: Resampling
     ) -> tuple[tuple[float, float] | None, str | None]:
-        entry = self.measure
+        entry, subject = self.measure, subject.in_order()
         try:
             if entry.distance is not None and not isinstance(subject, Vector):
                 found = distance_interval(self._distance(subject, resampling), subject, resampling)

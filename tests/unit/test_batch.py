@@ -4,9 +4,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.special import softmax
 
 from calibrant import errors
-from calibrant.batch import read_batch, read_predictions
+from calibrant.batch import read_batch, read_classes, read_predictions, restrict
+from calibrant.errors import EmptyBatch, InvalidOption, OutOfRange, WrongShape
 
 
 @pytest.mark.parametrize(
@@ -78,3 +80,43 @@ def test_boolean_labels_of_numpy_are_labels() -> None:
 def test_an_unknown_scale_is_refused() -> None:
     with pytest.raises(errors.InvalidOption):
         read_predictions([0.1], scale="percent")  # type: ignore[arg-type]
+
+
+def test_restricted_logits_go_through_the_softmax_of_the_classes_chosen() -> None:
+    logits = np.array([[0.0, 800.0, 1.0, 2.0], [3.0, 0.0, 0.0, 0.0], [0.0, 0.0, 5.0, 1.0]])
+    batch, kept = restrict(read_batch(logits, [2, 1, 0], [1.0, 2.0, 3.0], scale="logit"), [2, 0])
+    assert kept.tolist() == [0, 2]
+    assert batch.labels.tolist() == [0, 1]
+    assert batch.weights is not None
+    assert batch.weights.tolist() == [1.0, 3.0]
+    # The first row's probabilities of these classes underflow: only its logits still know them.
+    np.testing.assert_allclose(batch.predictions.values, softmax(logits[[0, 2]][:, [2, 0]], axis=1))
+
+
+def test_restricted_probabilities_are_divided_by_their_sum() -> None:
+    batch, _ = restrict(read_batch([[0.5, 0.3, 0.2], [0.1, 0.0, 0.9]], [0, 1]), [0, 1])
+    np.testing.assert_allclose(batch.predictions.values, [[0.625, 0.375], [1.0, 0.0]])
+
+
+def test_restricting_names_what_is_wrong() -> None:
+    batch = read_batch([[0.5, 0.5, 0.0], [0.0, 0.0, 1.0]], [0, 1])
+    with pytest.raises(OutOfRange) as caught:
+        restrict(batch, [0, 1])
+    assert caught.value.offences[0].pointer == "/predictions/1"
+    with pytest.raises(EmptyBatch):
+        restrict(read_batch([[0.5, 0.5, 0.0]], [0]), [1, 2])
+    wrong: list[object] = [[0], [0, 0], [0, 3], "01", [0, True]]
+    for classes in wrong:
+        with pytest.raises(InvalidOption):
+            read_classes(classes, 3)
+    with pytest.raises(WrongShape):
+        read_classes([0, 1], None)
+
+
+def test_a_matrix_of_single_precision_stays_so_and_its_sums_may_round() -> None:
+    random = np.random.default_rng(0)
+    values = softmax(random.normal(size=(50, 1000)), axis=1).astype(np.float32)
+    read = read_predictions(values)
+    assert read.values is values
+    assert read.renormalised == 0
+    assert read_predictions(values * np.float32(1.00003)).renormalised == 50

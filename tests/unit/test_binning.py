@@ -5,9 +5,22 @@ from typing import Any
 import numpy as np
 import pytest
 
-from calibrant.binning import equal_mass, equal_width, sweep_count
+from calibrant.binning import (
+    Binning,
+    adaptive,
+    cross_validated_count,
+    cross_validated_scores,
+    equal_mass,
+    equal_width,
+    equal_width_of_cells,
+    exact,
+    sweep_count,
+    width_sweep_count,
+)
 from calibrant.cells import Cells
+from calibrant.errors import TooFewRows
 from calibrant.reductions import Event
+from calibrant.validation import fold_of_rows
 
 
 def _cells(p: Any, y: Any, w: Any = None) -> Cells:
@@ -107,3 +120,76 @@ def test_the_sweep_finds_one_swapped_pair_in_many_rows() -> None:
     y[border - 1], y[border] = True, False
     assert _plain_sweep(_cells(p[border - 40 : border + 40], y[border - 40 : border + 40])) > 1
     assert 10_000 < sweep_count(_cells(p, y)) < 20_000
+
+
+def test_cross_validated_scores_are_those_of_roofs_fitted_to_the_other_rows() -> None:
+    random = np.random.default_rng(5)
+    p = np.round(random.random(300), 1)
+    event = Event(p, (random.random(300) < p).astype(np.int8))
+    rows, fold = event.sorted_rows, fold_of_rows(300, 5, 3)
+    expected = np.zeros(12)
+    for number in range(5):
+        own = fold == number
+        for count in range(1, 13):
+            place = np.clip(np.searchsorted(np.arange(count + 1) / count, rows.p, side="right") - 1, 0, count - 1)
+            roof = np.zeros(count)
+            for j in np.unique(place[~own]):
+                here = ~own & (place == j)
+                roof[j] = (rows.y[here] - rows.p[here]).mean()
+            expected[count - 1] += np.mean((rows.p[own] + roof[place[own]] - rows.y[own]) ** 2) / 5
+    found = cross_validated_scores(event, "equal-width", folds=5, most=12, seed=3)
+    np.testing.assert_allclose(found, expected, atol=1e-14)
+
+
+@pytest.mark.parametrize(("kind", "binning"), [("ES_CV", "equal-mass"), ("EW_CV", "equal-width")])
+def test_cross_validation_agrees_with_the_reference(
+    golden: dict[str, Any], golden_event: Event, kind: str, binning: Binning
+) -> None:
+    found = cross_validated_scores(golden_event, binning, folds=10, most=40, seed=1)
+    np.testing.assert_allclose(found, golden[kind]["scores"], atol=1e-12)
+    assert cross_validated_count(golden_event, binning, folds=10, most=40, seed=1) == golden[kind]["chosen"]
+
+
+def test_fewer_rows_than_folds_cannot_be_cross_validated() -> None:
+    with pytest.raises(TooFewRows):
+        cross_validated_count(
+            Event(np.array([0.1, 0.2]), np.array([0, 1], np.int8)), "equal-mass", folds=3, most=4, seed=1
+        )
+
+
+def test_bins_closed_on_the_right_take_their_upper_edge() -> None:
+    p = np.array([0.0, 0.1, 0.2, 0.25, 0.29, 1.0])
+    event = Event(p, np.zeros(6, np.int8))
+    assert equal_width(event, 10, "right").mass.tolist() == [2, 1, 2, 1]
+    assert equal_width(event, 10, "left").mass.tolist() == [1, 1, 3, 1]
+    for closed in ("left", "right"):
+        bins = equal_width(event, 10, closed)
+        assert np.bincount(bins.index(p)).tolist() == bins.mass.tolist()
+
+
+def test_adaptive_bins_begin_at_ranks_and_keep_ties_together_above_an_edge() -> None:
+    p = np.array([0.1, 0.2, 0.3, 0.3, 0.3, 0.6, 0.7])
+    bins = adaptive(Event(p, np.zeros(7, np.int8)).cells, 3)  # ranks 0, 2.33, 4.67: 0, 2, 5
+    assert bins.mass.tolist() == [2, 3, 2]
+    assert bins.start.tolist() == [0.1, 0.3, 0.6]
+    assert len(exact(Event(p, np.zeros(7, np.int8)).cells)) == 5
+
+
+def test_the_sweep_of_equal_widths_stops_before_the_first_decrease() -> None:
+    random = np.random.default_rng(1)
+    p = random.random(400)
+    event = Event(p, (random.random(400) < p).astype(np.int8))
+    count = width_sweep_count(event)
+    means = [equal_width(event, b).mean_y for b in range(1, count + 2)]
+    assert all((np.diff(m) >= 0).all() for m in means[:-1])
+    assert (np.diff(means[-1]) < 0).any()
+
+
+def test_equal_widths_from_cells_are_those_from_rows() -> None:
+    random = np.random.default_rng(2)
+    p = np.append(np.round(random.random(500), 2), [0.0, 1.0])
+    event = Event(p, random.integers(0, 2, 502).astype(np.int8), random.random(502), "importance")
+    for count in (1, 7, 50, 100):
+        a, b = equal_width(event, count), equal_width_of_cells(event.cells, count)
+        for name in ("mass", "rows", "mean_p", "mean_y", "start"):
+            np.testing.assert_allclose(getattr(a, name), getattr(b, name), atol=1e-12)

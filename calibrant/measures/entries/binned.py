@@ -152,7 +152,7 @@ def _squared_bias(event: Event, _: Resampling, **cut: Any) -> MeasureResult:
 
 
 def _validation_seconds(n: int, _classes: int, options: Mapping[str, Any]) -> float:
-    return float(options["folds"]) * (3e-7 * n + float(options["most"]) * (3e-5 + 1e-8 * n))
+    return float(options["folds"]) * (1e-7 * n + 1e-4 * float(options["most"]))
 
 
 _SWEEP, _SWEEP_DISTANCE = _counted(_swept_count)
@@ -203,7 +203,7 @@ MEASURES = (
         "ece with the number of bins, 1 to most, whose slope-1 roofs p + ybar_k - pbar_k predict the rows of other "
         "folds with the least squared error; the fewest bins within 0.1 % of it",
         f"{_KANGSEPP}, sections 2.2 and C.2",
-        cost="O(folds (n log n + most n))",
+        cost="O(n log n + folds (n + most^2 log n))",
         event=_VALIDATED,
         distance=_VALIDATED_DISTANCE,
         options={"binning": _EITHER, "norm": _NORM, "most": Option(40, high=200), "folds": Option(10, low=2, high=100)},

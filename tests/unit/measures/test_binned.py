@@ -5,8 +5,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+import calibrant
 from calibrant.binning import equal_mass, equal_width
-from calibrant.measures.binned import expected_calibration_error, folded_normal_mean
+from calibrant.measures.binned import chance_error, expected_calibration_error, folded_normal_mean, squared_bias
 from calibrant.reductions import Event
 
 
@@ -60,3 +61,83 @@ def test_importance_weights_can_be_rescaled_and_frequency_weights_repeat_rows() 
     assert expected_calibration_error(equal_width(frequency, 9), 1) == pytest.approx(
         expected_calibration_error(equal_width(twice, 9), 1)
     )
+
+
+def test_chance_alone_gives_what_calibrated_labels_give_on_average() -> None:
+    random = np.random.default_rng(4)
+    p = random.random(1000) ** 2
+    drawn = []
+    for _ in range(300):
+        event = Event(p, (random.random(1000) < p).astype(np.int8))
+        drawn.append(expected_calibration_error(equal_mass(event.cells, 15), 1)[0])
+    calibrated, plugged = chance_error(event, equal_mass(event.cells, 15))
+    assert calibrated == pytest.approx(np.mean(drawn), abs=4 * np.std(drawn) / np.sqrt(300))
+    assert plugged > calibrated
+
+
+def test_the_squared_bias_is_the_lemmas_and_that_of_repeated_samples() -> None:
+    """Lemma 1 of Minderer et al. (2021) with (1 - 2 d), not the (1 - d) that it prints."""
+    random = np.random.default_rng(5)
+    c = random.random(200_000)
+    p = np.clip(c + 0.1, 0, 1)
+    truth = Event(p, (random.random(200_000) < c).astype(np.int8))
+    bins = equal_width(truth, 4)
+    expected, place = 0.0, bins.index(truth.p)
+    for k in range(4):
+        q, y = truth.p[place == k], truth.y[place == k]
+        a, d = y.mean(), q[y == 1].mean() - q[y == 0].mean()
+        expected += (a * (1 - a) * (1 - 2 * d) + q.var()) / len(truth)
+    assert squared_bias(truth, bins) == pytest.approx(expected, rel=1e-9)
+    population = expected_calibration_error(bins, 2)[0]
+    small = []
+    for start in range(0, 200_000, 500):
+        part = Event(truth.p[start : start + 500], truth.y[start : start + 500])
+        small.append(expected_calibration_error(equal_width(part, 4), 2)[0])
+    assert np.mean(small) - population == pytest.approx(expected * 200_000 / 500, rel=0.15)
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "value"),
+    [
+        ("mce", {"n_bins": 2}, 0.4),
+        ("rmsce", {"n_bins": 2}, ((0.2**2 + 0.4**2) / 2) ** 0.5),
+        ("tce", {"n_bins": 2, "p": 3}, ((0.2**3 + 0.4**3) / 2) ** (1 / 3)),
+        ("tce", {"n_bins": 2, "p": 1.0}, 0.3),
+        ("cwce", {"n_bins": 2}, (0.2**2 + 0.4**2) / 2),
+        ("ece", {"n_bins": 2, "norm": "max"}, 0.4),
+        ("tace", {"n_bins": 2, "threshold": 0.5}, 0.4),
+        ("ace", {"n_bins": 2}, 0.3),
+        ("sce", {"n_bins": 2}, 0.3),
+    ],
+)
+def test_norms_and_roots_stand_as_their_papers_have_them(name: str, options: dict[str, Any], value: float) -> None:
+    p, y = np.array([0.2, 0.2, 0.6, 0.6]), np.array([0, 0, 1, 1])
+    report = calibrant.evaluate(p, y, measures=[{"name": name, **options}])
+    assert report.measures[name].value == pytest.approx(value)
+
+
+def test_class_wise_errors_sum_or_average_before_the_root() -> None:
+    P, y = np.array([[0.8, 0.2], [0.8, 0.2], [0.4, 0.6], [0.4, 0.6]]), np.array([0, 0, 1, 1])
+    one = (0.2**2 + 0.4**2) / 2
+    asked = [{"name": "cwce", "n_bins": 2}, {"name": "cwce", "n_bins": 2, "form": "mean", "as": "mean"}]
+    report = calibrant.evaluate(P, y, measures=asked, reduction="classwise").measures
+    assert report["cwce"].value == pytest.approx((2 * one) ** 0.5)
+    assert report["mean"].value == pytest.approx(one**0.5)
+    assert report["cwce"].parts["classes"] == pytest.approx([one, one])
+
+
+def test_a_threshold_that_no_row_passes_leaves_the_class_out() -> None:
+    P, y = np.array([[0.0, 0.4, 0.6], [0.0, 0.7, 0.3]]), np.array([2, 1])
+    found = calibrant.evaluate(P, y, measures=["tace"], reduction="classwise").measures["tace"]
+    assert found.parts["classes"][0] is None
+    assert found.value == pytest.approx(np.mean(found.parts["classes"][1:]))
+    assert "class" in (found.problem or "")
+
+
+def test_theorem_2_the_error_is_the_distance_to_the_unit_slope_fit() -> None:
+    """Kangsepp et al. (2022), Theorem 2: the ECE is the mean |c(p) - p| of the roof c(p) = p + ybar - pbar."""
+    random = np.random.default_rng(6)
+    event = Event(random.random(500), random.integers(0, 2, 500).astype(np.int8))
+    bins = equal_mass(event.cells, 12)
+    roof = event.p + (bins.mean_y - bins.mean_p)[bins.index(event.p)]
+    assert np.abs(roof - event.p).mean() == pytest.approx(expected_calibration_error(bins, 1)[0])

@@ -1,12 +1,25 @@
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import pytest
+from scipy.stats import norm as normal
 
-from calibrant.measures.cumulative import ks_error, ks_p_value
-from calibrant.reductions import Event
+from calibrant.measures.cumulative import (
+    end_value,
+    ks_by_predicted_class,
+    ks_error,
+    ks_p_value,
+    kuiper_error,
+    kuiper_p_value,
+    range_tail,
+    resampled_p_value,
+    supremum_tail,
+)
+from calibrant.measures.intervals import Resampling
+from calibrant.reductions import Event, Vector
 
 
 def test_ks_agrees_with_the_reference(golden: dict[str, Any], golden_event: Event) -> None:
@@ -42,3 +55,86 @@ def test_importance_weights_can_be_rescaled() -> None:
     a, b = Event(p, y, w, "importance").cells, Event(p, y, w * 100, "importance").cells
     assert ks_error(a) == pytest.approx(ks_error(b))
     assert ks_p_value(a, ks_error(a)) == pytest.approx(ks_p_value(b, ks_error(b)))
+
+
+def test_kuiper_sees_errors_that_cancel_and_ks_half_of_them() -> None:
+    event = Event(np.array([0.2, 0.2, 0.8, 0.8]), np.array([0, 0, 1, 1], np.int8))
+    # D = 0, -.1, 0: too high below, too low above.
+    assert ks_error(event.cells) == pytest.approx(0.1)
+    assert kuiper_error(event.cells) == pytest.approx(0.1)
+    assert end_value(event.cells) == pytest.approx(0.0)
+    event = Event(np.array([0.2, 0.2, 0.5, 0.5, 0.8, 0.8]), np.array([1, 0, 0, 0, 1, 1], np.int8))
+    path = np.cumsum([0.6, -1.0, 0.4]) / 6
+    assert ks_error(event.cells) == pytest.approx(np.abs(path).max())
+    assert kuiper_error(event.cells) == pytest.approx(max(path.max(), 0.0) - min(path.min(), 0.0))
+
+
+def test_the_laws_are_those_of_simulated_brownian_motions() -> None:
+    random = np.random.default_rng(0)
+    steps = 2000
+    path = np.cumsum(random.standard_normal((4000, steps)), axis=1) / np.sqrt(steps)
+    high, low = np.maximum(path.max(axis=1), 0.0), np.minimum(path.min(axis=1), 0.0)
+    for x in (0.8, 1.5, 2.2):
+        # A walk of 2,000 steps misses a little of the motion's extremes.
+        assert supremum_tail(x) == pytest.approx((np.maximum(high, -low) > x).mean(), abs=0.03)
+        assert range_tail(x) == pytest.approx((high - low > x).mean(), abs=0.04)
+
+
+@pytest.mark.parametrize("law", [supremum_tail, range_tail])
+def test_the_laws_fall_from_1_to_0(law: Any) -> None:
+    found = [law(x) for x in (0.0, 0.1, 0.29, 0.31, 0.5, 1.0, 2.0, 4.0, 8.0, 40.0)]
+    assert found[:2] == [1.0, 1.0]
+    assert all(a >= b for a, b in pairwise(found))
+    assert found[-1] == pytest.approx(0.0, abs=1e-12)
+    # The first reflection dominates the tail.
+    assert law(6.0) == pytest.approx((4.0 if law is supremum_tail else 8.0) * normal.sf(6.0), rel=1e-6)
+    assert law(1.5 - 1e-9) == pytest.approx(law(1.5 + 1e-9), rel=1e-6)
+
+
+@pytest.mark.parametrize("kind", ["ks", "kuiper"])
+def test_drawn_labels_give_the_p_values_of_the_law_where_rows_are_many(kind: Any) -> None:
+    random = np.random.default_rng(1)
+    p = random.random(2000)
+    for shift in (0.0, 0.02):
+        event = Event(p, (random.random(2000) < np.clip(p + shift, 0, 1)).astype(np.int8))
+        cells = event.cells
+        error = ks_error(cells) if kind == "ks" else kuiper_error(cells)
+        law = ks_p_value(cells, error) if kind == "ks" else kuiper_p_value(cells, error)
+        drawn = resampled_p_value(event, kind, error, Resampling(None, 2000, 0))
+        assert drawn == pytest.approx(law, abs=0.06)
+
+
+@pytest.mark.parametrize("kind", ["ks", "kuiper"])
+def test_drawn_p_values_reject_few_calibrated_rows_as_often_as_they_say(kind: Any) -> None:
+    random = np.random.default_rng(2)
+    rejected = 0
+    for seed in range(300):
+        p = np.round(random.random(30), 1)
+        event = Event(p, (random.random(30) < p).astype(np.int8))
+        error = ks_error(event.cells) if kind == "ks" else kuiper_error(event.cells)
+        rejected += resampled_p_value(event, kind, error, Resampling(None, 199, seed)) <= 0.05
+    assert rejected <= 15 + 3 * np.sqrt(300 * 0.05 * 0.95)
+
+
+def test_repeated_rows_and_weights_draw_alike_and_importance_weights_are_no_rows() -> None:
+    random = np.random.default_rng(3)
+    p = np.round(random.random(100), 1)
+    y, w = (random.random(100) < p).astype(np.int8), random.integers(1, 4, 100).astype(float)
+    asked = Resampling(None, 300, 5)
+    weighted, repeated = Event(p, y, w), Event(np.repeat(p, w.astype(int)), np.repeat(y, w.astype(int)))
+    error = ks_error(weighted.cells)
+    assert resampled_p_value(weighted, "ks", error, asked) == resampled_p_value(repeated, "ks", error, asked)
+    important = Event(p, y, w, "importance")
+    rescaled = Event(p, y, w * 8.0, "importance")
+    assert resampled_p_value(important, "ks", error, asked) == resampled_p_value(rescaled, "ks", error, asked)
+
+
+def test_ks_by_predicted_class_weighs_the_errors_among_the_rows_predicted() -> None:
+    p = np.array([[0.7, 0.2, 0.1], [0.6, 0.3, 0.1], [0.2, 0.8, 0.0], [0.9, 0.1, 0.0]])
+    labels = np.array([0, 1, 1, 0])
+    total, errors = ks_by_predicted_class(Vector(p, labels))
+    # Predicted 0: confidences .6 (wrong), .7 and .9 (right); predicted 1: .8 (right); 2 never.
+    assert errors[0] == pytest.approx(0.6 / 3)
+    assert errors[1] == pytest.approx(0.2)
+    assert errors[2] is None
+    assert total == pytest.approx(0.75 * 0.2 + 0.25 * 0.2)

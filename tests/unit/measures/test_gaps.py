@@ -1,0 +1,79 @@
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import calibrant
+
+
+def _draw(n: int, seed: int, shift: float = 0.0) -> tuple[Any, Any, list[str]]:
+    """Two thirds of the rows in a, the rest in b, whose labels are ``shift`` likelier than predicted."""
+    random = np.random.default_rng(seed)
+    p, b = 0.1 + 0.6 * random.random(n), random.random(n) < 1 / 3
+    y = (random.random(n) < p + shift * b).astype(int)
+    return p, y, np.where(b, "b", "a").tolist()
+
+
+def test_the_gap_is_between_the_smallest_and_the_largest_debiased_value() -> None:
+    p, y, groups = _draw(600, 0, shift=0.2)
+    report = calibrant.evaluate(p, y, groups=groups)
+    assert report.groups is not None
+    assert report.gaps is not None
+    gap = report.gaps["ece"]
+    a, b = (report.groups[name].measures["ece"].debiased or 0.0 for name in "ab")
+    assert (gap.between, gap.of) == (("a", "b"), "debiased")
+    assert gap.value == pytest.approx(b - a)
+    assert gap.interval is None
+    assert report.gaps["ks"].of == "value"
+
+
+def test_a_real_gap_is_found_and_its_interval_holds_it() -> None:
+    p, y, groups = _draw(1500, 1, shift=0.25)
+    gap = (calibrant.evaluate(p, y, groups=groups, measures=["ks-end"], interval=0.95, resamples=200).gaps or {})[
+        "ks-end"
+    ]
+    assert gap.p_value == pytest.approx(1 / 201)
+    assert gap.interval is not None
+    assert gap.interval[0] < 0.25 < gap.interval[1]
+    assert gap.interval[0] > 0.1
+
+
+def test_no_gap_is_rejected_as_often_as_the_level_says() -> None:
+    rejected = 0
+    for seed in range(100):
+        p, y, groups = _draw(120, seed)
+        found = calibrant.evaluate(p, y, groups=groups, measures=["ks-end"], interval=0.9, resamples=100).gaps
+        rejected += ((found or {})["ks-end"].p_value or 1.0) <= 0.1
+    assert rejected <= 10 + 3 * np.sqrt(100 * 0.1 * 0.9)
+
+
+def test_the_order_of_the_rows_does_not_change_the_draws() -> None:
+    p, y, groups = _draw(200, 3)
+    order = np.random.default_rng(0).permutation(200)
+    asked: dict[str, Any] = {"measures": ["ece"], "interval": 0.9, "resamples": 100}
+    one = calibrant.evaluate(p, y, groups=groups, **asked).gaps
+    other = calibrant.evaluate(p[order], y[order], groups=[groups[i] for i in order], **asked).gaps
+    assert one == other
+
+
+def test_one_group_has_no_gap_and_fits_are_not_resampled() -> None:
+    p, y, _ = _draw(100, 4)
+    alone = calibrant.evaluate(p, y, groups=["a"] * 100, measures=["ks"], interval=0.9).gaps or {}
+    assert alone["ks"].value is None
+    assert "two groups" in (alone["ks"].problem or "")
+    p, y, groups = _draw(400, 5)
+    fitted = calibrant.evaluate(p, y, groups=groups, measures=["ece-platt"], interval=0.9).gaps or {}
+    assert fitted["ece-platt"].value is not None
+    assert fitted["ece-platt"].interval is None
+    assert "long" in (fitted["ece-platt"].problem or "")
+
+
+def test_a_map_has_gaps_before_and_after() -> None:
+    p, y, groups = _draw(300, 6, shift=0.2)
+    fitted = calibrant.fit("platt", p, y)
+    report = calibrant.evaluate(p, y, groups=groups, map=fitted, measures=["ks-end"])
+    assert report.gaps is not None
+    assert report.gaps_after is not None
+    assert report.gaps["ks-end"].value != report.gaps_after["ks-end"].value

@@ -1,0 +1,96 @@
+"""How a measure answers under every reduction, whatever the measure."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import calibrant
+from calibrant.measures.measure import Option
+
+K, N = 4, 240
+
+
+@pytest.fixture(scope="module")
+def batch() -> tuple[Any, Any]:
+    random = np.random.default_rng(0)
+    P = random.dirichlet(np.ones(K), N)
+    return P, np.array([random.choice(K, p=row) for row in P])
+
+
+def _same(a: float | None, b: float | None, rel: float, abs: float) -> bool:
+    return a is b is None or (a is not None and b is not None and a == pytest.approx(b, rel=rel, abs=abs))
+
+
+REDUCTIONS = ["confidence", "class:1", "top:2", "within-top:2", "pooled", "classwise", "canonical"]
+QUICK = [name for name, measure in calibrant.MEASURES.items() if measure.runs == "inline"]
+
+
+@pytest.mark.parametrize("reduction", REDUCTIONS)
+@pytest.mark.parametrize("name", QUICK)
+def test_every_measure_answers_under_every_reduction_or_says_why_not(
+    batch: tuple[Any, Any], name: str, reduction: str
+) -> None:
+    entry = calibrant.MEASURES[name]
+    answer = calibrant.evaluate(*batch, measures=[name], reduction=reduction).measures[name]
+    defined = entry.vector if reduction == "canonical" else entry.event
+    if defined is None:
+        assert answer.value is None
+        assert "ask for it under" in (answer.problem or "")
+        return
+    assert answer.value is not None, answer.problem
+    assert entry.lowest is None or answer.value >= entry.lowest - 1e-12
+    assert entry.highest is None or answer.value <= entry.highest + 1e-12
+    assert answer.definition["name"] == name
+
+
+@pytest.mark.parametrize("name", QUICK)
+def test_class_wise_values_are_those_of_the_classes(batch: tuple[Any, Any], name: str) -> None:
+    if calibrant.MEASURES[name].event is None:
+        return
+    whole = calibrant.evaluate(*batch, measures=[name], reduction="classwise").measures[name]
+    found = [calibrant.evaluate(*batch, measures=[name], reduction=f"class:{k}").measures[name].value for k in range(K)]
+    alone = np.array(found, dtype=np.float64)
+    assert whole.parts["classes"] == pytest.approx(alone.tolist())
+    assert whole.parts["sum"] == pytest.approx(alone.sum())
+    if name != "cwce":
+        assert whole.value == pytest.approx(alone.mean())
+
+
+@pytest.mark.parametrize("name", QUICK)
+def test_the_order_of_the_rows_cannot_matter(batch: tuple[Any, Any], name: str) -> None:
+    P, y = np.round(batch[0], 2) + 0.001, batch[1]
+    P /= P.sum(axis=1, keepdims=True)
+    order = np.random.default_rng(1).permutation(N)
+    for reduction in ("confidence", "canonical"):
+        one = calibrant.evaluate(P, y, measures=[name], reduction=reduction).measures[name]
+        other = calibrant.evaluate(P[order], y[order], measures=[name], reduction=reduction).measures[name]
+        assert _same(one.value, other.value, rel=1e-9, abs=1e-12)
+        assert _same(one.p_value, other.p_value, rel=1e-6, abs=1e-9)
+
+
+@pytest.mark.parametrize("name", QUICK)
+def test_single_precision_changes_nothing_beyond_its_rounding(batch: tuple[Any, Any], name: str) -> None:
+    P, y = batch[0].astype(np.float32), batch[1]
+    for reduction in ("confidence", "canonical", "classwise"):
+        one = calibrant.evaluate(P, y, measures=[name], reduction=reduction).measures[name]
+        other = calibrant.evaluate(P.astype(np.float64), y, measures=[name], reduction=reduction).measures[name]
+        assert _same(one.value, other.value, rel=1e-5, abs=1e-6)
+
+
+@pytest.mark.parametrize("name", QUICK)
+def test_one_outcome_only_and_one_prediction_only_answer_or_say_why_not(name: str) -> None:
+    for p, y in [(np.linspace(0.1, 0.9, 50), np.ones(50, int)), (np.full(50, 0.3), np.arange(50) % 2), ([0.4], [1])]:
+        for reduction in ("binary", "canonical"):
+            answer = calibrant.evaluate(p, y, measures=[name], reduction=reduction).measures[name]
+            assert (answer.value is None) == (answer.problem is not None and "no value" in answer.problem)
+
+
+def test_an_option_takes_what_it_names_and_nothing_else() -> None:
+    real = Option(None, choices=(None,), low=0.5, high=2.0, real=True)
+    assert [real.accepts(x) for x in (None, 0.5, 1, 2.5, True, "1", float("nan"))] == [True, True, True] + [False] * 4
+    assert real.allowed == "null or a number from 0.5 to 2"
+    whole = Option(3, low=1, high=9)
+    assert [whole.accepts(x) for x in (1, 9, 10, 2.0, True)] == [True, True, False, False, False]
