@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo serve test check bench coverage calibration-test tables pseudo-real real format clean
+.PHONY: help install demo serve test check bench coverage calibration-test tables pseudo-real real docs agreement format clean
 
 help: ## list the tasks
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -49,6 +49,12 @@ tables: $(STAMP) ## the paper's Tables F20 to F23, resumed where it stopped; wri
 
 real: $(STAMP) ## held-out log loss on real predictions: make real DATA=folder; writes docs/real-data.md
 	$(BIN)/python -m benchmarks.real $(DATA)
+
+docs: $(STAMP) ## the pages made from the catalogues: docs/measures.md
+	$(BIN)/python -c "from pathlib import Path; from calibrant.measures.page import catalogue_page; Path('docs/measures.md').write_text(catalogue_page(), encoding='utf-8')"
+
+agreement: $(STAMP) ## our values beside those of published code; writes docs/agreement.md
+	$(BIN)/python -m benchmarks.agreement
 
 pseudo-real: $(STAMP) ## the evaluators beside a nearly known truth, resumed where it stopped; writes docs/pseudo-real.md
 	$(BIN)/python -m benchmarks.pseudo_real

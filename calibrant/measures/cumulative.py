@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Literal
 
 import numpy as np
 from scipy.stats import norm as normal
 
 from calibrant.cells import Cells, Floats
-from calibrant.measures.intervals import Distance, Integers, Resampling, row_scale
+from calibrant.measures.intervals import Distance, Integers, Resampling, joined, row_scale
 from calibrant.reductions import Event, Vector
 
 Kind = Literal["ks", "kuiper"]
@@ -133,16 +134,33 @@ def ks_by_predicted_class(vector: Vector) -> tuple[float, list[float | None]]:
     Gruber & Buettner (2022), appendix C. Neither the top-label KS error nor bounded by the top-label TCE_1, which
     ``ks`` under confidence is. Also the error of each class, None where it is never predicted. O(n log n + n K).
     """
-    w = np.ones(len(vector)) if vector.w is None else vector.w
-    event, mass, total = vector.confidence(), float(w.sum()), 0.0
+    total = 0.0
     errors: list[float | None] = [None] * vector.n_classes
-    for k in np.unique(vector.predicted).tolist():
-        chosen = np.flatnonzero(vector.predicted == k)
-        share = float(w[chosen].sum()) / mass
-        if share > 0.0:
-            errors[k] = found = ks_error(event.rows(chosen).cells)
-            total += share * found
+    event = vector.confidence()
+    for k, share, chosen in _predicted_classes(vector):
+        errors[k] = found = ks_error(event.rows(chosen).cells)
+        total += share * found
     return total, errors
+
+
+def _predicted_classes(vector: Vector) -> list[tuple[int, float, Integers]]:
+    """Each class that is predicted, with the share of its rows and their numbers."""
+    w = np.ones(len(vector)) if vector.w is None else vector.w
+    mass = float(w.sum())
+    rows = ((k, np.flatnonzero(vector.predicted == k)) for k in np.unique(vector.predicted).tolist())
+    return [(k, float(w[own].sum()) / mass, own) for k, own in rows if w[own].any()]
+
+
+def by_class_distance(vector: Vector) -> Distance:
+    """The cumulative differences of all predicted classes, whose sizes add up by their shares."""
+    classes, event = _predicted_classes(vector), vector.confidence()
+    parts = [_on_rows(cumulative_distance(event.rows(own), "ks"), own) for _, _, own in classes]
+    shares = np.array([share for _, share, _ in classes])
+    return joined(parts, lambda sizes: sizes @ shares)
+
+
+def _on_rows(distance: Distance, rows: Integers) -> Distance:
+    return replace(distance, noise=lambda group, groups: distance.noise(group[rows], groups))
 
 
 def cumulative_distance(event: Event, kind: Kind) -> Distance:
@@ -168,4 +186,4 @@ def cumulative_distance(event: Event, kind: Kind) -> Distance:
         found: Floats = high - low if kind == "kuiper" else np.maximum(high, -low)
         return found
 
-    return Distance(path[ends], noise, size, conservative=True)
+    return Distance(path[ends], noise, size)

@@ -71,14 +71,12 @@ class Distance:
 
     ``gap (d,)``. ``noise(group (n,), groups)`` adds up, by group of its rows, what each row's chance deviation adds to
     the gaps: ``(groups, d)``, rows in the order of the event's. ``size`` takes ``(..., d)`` to ``(...)``; it must be
-    absolutely homogeneous, of any degree. ``conservative`` asks for the value give or take
-    a quantile of size(noise), which the triangle inequality makes valid, in place of inverted tests.
+    absolutely homogeneous, of any degree.
     """
 
     gap: Floats
     noise: Callable[[Integers, int], Floats]
     size: Callable[[Floats], Floats]
-    conservative: bool = False
 
 
 def row_scale(w: Floats | None, kind: WeightsKind) -> Floats | float:
@@ -100,11 +98,12 @@ def joined(parts: Sequence[Distance], combine: Callable[[Floats], Floats]) -> Di
         np.concatenate([part.gap for part in parts]),
         lambda group, groups: np.concatenate([part.noise(group, groups) for part in parts], axis=1),
         size,
-        any(part.conservative for part in parts),
     )
 
 
-def distance_interval(distance: Distance, subject: Event | Classes, resampling: Resampling) -> tuple[float, float]:
+def distance_interval(
+    distance: Distance, subject: Subject, resampling: Resampling, *, triangle: bool = False
+) -> tuple[float, float]:
     """Interval of a distance, by inverting tests of its size. O(n + resamples (groups + d)).
 
     A percentile interval of resampled distances fails: each is biased upward from a value that is so already, and at
@@ -112,12 +111,15 @@ def distance_interval(distance: Distance, subject: Event | Classes, resampling: 
     seen lies between the tails of the values that such gaps would show: gaps of that size, along the direction of the
     gaps seen, plus noise. Calibration itself, size 0, is a lower end like any other. Bins are held fixed, and so is
     their number.
+
+    With ``triangle`` it is the value give or take a quantile of size(noise), which the triangle inequality makes valid
+    where the size obeys it.
     """
     group, groups, _ = _deal(subject, resampling)
     draws = _multiplied(distance.noise(group, groups), resampling)
     low_tail, high_tail = resampling.tails
     seen = float(distance.size(distance.gap))
-    if distance.conservative:
+    if triangle:
         reach = float(np.quantile(distance.size(draws), high_tail - low_tail))
         return seen - reach, seen + reach
     spread = np.sqrt(np.mean(draws**2, axis=0))

@@ -91,10 +91,10 @@ class Measure:
     ``event`` computes it of an event, ``vector`` of the whole predicted vector, or is None where it has no meaning
     there. Class-wise it is computed for the event of each class and combined by ``over_classes``.
 
-    An interval comes from the first of these that there is: ``own``, the result's; ``distance``, which gives the gaps
-    that the measure is the size of; ``influence``, which gives by how much each row moves it, of weighted mean 0; and
-    else, where ``resampled``, from computing it again on resampled rows. All take the subject, the resampling and the
-    options.
+    An interval comes from the first of these that there is: ``own``, the result's; ``distance``, which gives the
+    gaps that the measure is the size of (``triangle``: with the interval of the triangle inequality);
+    ``influence``, which gives by how much each row moves it, of weighted mean 0; and else, where ``resampled``,
+    from computing it again on resampled rows. All take the subject, the resampling and the options.
     """
 
     name: str
@@ -116,6 +116,7 @@ class Measure:
     over_classes: Callable[[Floats, Mapping[str, Any]], Floats] = mean_of_classes
     own_interval: bool = False
     distance: Callable[..., Distance] | None = None
+    triangle: bool = False
     influence: Callable[..., Floats] | None = None
     resampled: bool = True
 
@@ -170,8 +171,10 @@ class MeasureRequest:
     ) -> tuple[tuple[float, float] | None, str | None]:
         entry, subject = self.measure, subject.in_order()
         try:
-            if entry.distance is not None and not isinstance(subject, Vector):
-                found = distance_interval(self._distance(subject, resampling), subject, resampling)
+            if entry.distance is not None:
+                found = distance_interval(
+                    self._distance(subject, resampling), subject, resampling, triangle=entry.triangle
+                )
             elif entry.influence is not None:
                 found = influence_interval(value, self._influence(subject, resampling), subject, resampling)
             elif entry.resampled:
@@ -187,11 +190,11 @@ class MeasureRequest:
             low, high = min(low, entry.highest), min(high, entry.highest)
         return (low, high), None
 
-    def _distance(self, subject: Event | Classes, resampling: Resampling) -> Distance:
+    def _distance(self, subject: Subject, resampling: Resampling) -> Distance:
         distance = self.measure.distance
         if distance is None:
             raise TypeError(f"{self.measure.name} is no distance")
-        if isinstance(subject, Event):
+        if not isinstance(subject, Classes):
             return distance(subject, resampling, **self.options)
         parts = [distance(event, resampling, **self.options) for event in subject.events()]
         return joined(parts, lambda sizes: self.measure.over_classes(sizes, self.options))

@@ -11,6 +11,7 @@ import numpy as np
 from calibrant.cells import Floats
 from calibrant.measures.cumulative import (
     Kind,
+    by_class_distance,
     chance_spread,
     cumulative_distance,
     end_value,
@@ -79,6 +80,7 @@ MEASURES = (
         options=_LAW,
         seconds=_seconds,
         distance=lambda event, _, **__: cumulative_distance(event, "ks"),
+        triangle=True,
     ),
     Measure(
         "kuiper",
@@ -94,6 +96,7 @@ MEASURES = (
         options=_LAW,
         seconds=_seconds,
         distance=lambda event, _, **__: cumulative_distance(event, "kuiper"),
+        triangle=True,
     ),
     Measure(
         "ks-end",
@@ -120,5 +123,7 @@ MEASURES = (
         "O(n log n + n K)",
         vector=_by_class,
         needs="the whole vector",
+        distance=lambda vector, _: by_class_distance(vector),
+        triangle=True,
     ),
 )

@@ -1,0 +1,13 @@
+"""The pages that are made from a catalogue are those of the catalogue."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from calibrant.measures.page import catalogue_page
+
+DOCS = Path(__file__).parents[2] / "docs"
+
+
+def test_the_page_of_measures_is_current() -> None:
+    assert (DOCS / "measures.md").read_text("utf-8") == catalogue_page(), "run make docs"
