@@ -16,7 +16,7 @@ from calibrant.measures.catalogue import read_requests
 from calibrant.measures.gaps import Gap, largest_gap
 from calibrant.measures.intervals import PLAIN, Resampling
 from calibrant.measures.measure import MeasureRequest, MeasureResult, answers
-from calibrant.reductions import Event, Subject, reduce, resolve, resolve_event, subject
+from calibrant.reductions import Event, Subject, extent_of, reduce, resolve, resolve_event, subject
 
 #: The rows of each group, by name.
 Members = dict[str, npt.NDArray[np.int64]]
@@ -107,8 +107,8 @@ class Evaluation:
 
     def seconds(self, batch: Batch, groups: Sequence[str] | None = None) -> float:
         """Estimated seconds of ``run``."""
-        asked = subject(batch, self.check(batch, groups)[0])
-        once = sum(request.seconds(asked, self.resampling) for request in self.measures)
+        extent = extent_of(batch, self.check(batch, groups)[0])
+        once = sum(request.seconds(extent, self.resampling) for request in self.measures)
         # Groups are measured as well, and resampled and permuted where an interval is asked for.
         resamples = 0 if self.resampling.level is None else self.resampling.resamples
         repeats = 1 if groups is None else 2 + 2 * resamples

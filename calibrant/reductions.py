@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -168,6 +168,29 @@ class Classes:
 
 #: What a measure is asked about.
 Subject = Event | Classes | Vector
+
+
+class Extent(NamedTuple):
+    """How much a measure has to read: ``rows`` of ``n_classes`` probabilities each, for ``events`` in turn."""
+
+    rows: int
+    n_classes: int = 1
+    events: int = 1
+
+
+def extent(subject: Subject) -> Extent:
+    """The extent of a subject."""
+    if isinstance(subject, Classes):
+        return Extent(len(subject), 1, subject.vector.n_classes)
+    return Extent(len(subject), subject.n_classes if isinstance(subject, Vector) else 1)
+
+
+def extent_of(batch: Batch, reduction: str) -> Extent:
+    """The extent of ``subject(batch, reduction)``, without making it."""
+    n, K = len(batch), batch.predictions.n_classes or 2
+    if reduction in MANY:
+        return Extent(n, 1, K) if reduction == "classwise" else Extent(n, K)
+    return Extent(n * K if reduction == "pooled" else n)
 
 
 def resolve(reduction: str | None, n_classes: int | None) -> str:

@@ -90,9 +90,12 @@ def binned_distance(event: Event, bins: Bins, order: float, *, root: bool) -> Di
     share = bins.mass / bins.mass.sum()
     gap = bins.mean_y - bins.mean_p
 
+    # Deviations from a bin's own mean are too small by its one degree of freedom.
+    freed = np.sqrt(np.divide(bins.rows, bins.rows - 1.0, out=np.ones(len(bins)), where=bins.rows > 1.0))
+
     def noise(group: Integers, groups: int) -> Floats:
         place = bins.index(event.p)
-        off = event.y - event.p - gap[place]
+        off = (event.y - event.p - gap[place]) * freed[place]
         key = group * len(bins) + place
         sums = np.bincount(key, row_scale(event.w, event.kind) * off, groups * len(bins))
         return sums.reshape(groups, len(bins)) / bins.mass

@@ -11,7 +11,7 @@ import numpy as np
 from calibrant.cells import Floats
 from calibrant.measures.intervals import Integers, Resampling
 from calibrant.measures.measure import MeasureRequest, MeasureResult, answers
-from calibrant.reductions import Event, Subject
+from calibrant.reductions import Event, Subject, extent
 
 #: More seconds than this the resamples of one measure may not be estimated to take.
 MAX_SECONDS = 600.0
@@ -58,7 +58,7 @@ def largest_gap(
     if resampling.level is None:
         return gap
     plain = replace(resampling, level=None)
-    if request.measure.own_interval or request.seconds(subject, plain) * 2 * resampling.resamples > MAX_SECONDS:
+    if request.measure.own_interval or request.seconds(extent(subject), plain) * 2 * resampling.resamples > MAX_SECONDS:
         return replace(gap, problem="no interval and no p-value: the resamples would take too long")
     rows = [members[name] for name in known]
     random = resampling.generator()

@@ -20,7 +20,7 @@ from calibrant.measures.intervals import (
     joined,
     resampled_interval,
 )
-from calibrant.reductions import Classes, Event, Subject, Vector
+from calibrant.reductions import Classes, Event, Extent, Subject, Vector
 
 #: More equal-width or equal-mass bins than this are refused.
 MAX_BINS = 100_000
@@ -111,7 +111,7 @@ class Measure:
     needs: str = "labels"
     options: Mapping[str, Option] = field(default_factory=dict)
     runs: Literal["inline", "job"] = "inline"
-    #: Estimated seconds for n rows (n K under pooled), K classes and these options.
+    #: Estimated seconds for n rows (n K of them under pooled) of K probabilities, for these options.
     seconds: Callable[[int, int, Mapping[str, Any]], float] = lambda n, _classes, _options: _ROW * n
     over_classes: Callable[[Floats, Mapping[str, Any]], Floats] = mean_of_classes
     own_interval: bool = False
@@ -133,11 +133,9 @@ class MeasureRequest:
         """Answer for one subject; the answer carries the definition used. What cannot be computed tells its problem."""
         return answers([self], subject, resampling)[self.key]
 
-    def seconds(self, subject: Subject, resampling: Resampling) -> float:
+    def seconds(self, extent: Extent, resampling: Resampling) -> float:
         """Estimated seconds of ``compute``."""
-        classes = subject.vector.n_classes if isinstance(subject, Classes) else 1
-        K = subject.n_classes if isinstance(subject, Vector) else classes
-        once = self.measure.seconds(len(subject), K, self.options) * classes
+        once = self.measure.seconds(extent.rows, extent.n_classes, self.options) * extent.events
         repeats = resampling.level is not None and not (
             self.measure.own_interval or self.measure.distance or self.measure.influence
         )

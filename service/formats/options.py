@@ -17,7 +17,7 @@ from service.formats.payload import Payload
 Options = TypeVar("Options", bound=Document)
 
 #: Options that a query carries as JSON text.
-_STRUCTURED = ("measures", "options")
+_STRUCTURED = ("measures", "options", "classes")
 
 
 def read_options(payload: Payload, model: type[Options]) -> Options:

@@ -399,3 +399,40 @@ def test_a_client_is_told_of_what_the_server_refuses(client: Calibrant) -> None:
 def test_the_catalogues_say_what_exists(http: httpx.Client) -> None:
     assert [m["name"] for m in http.get("/measures").json()] == list(calibrant.MEASURES)
     assert [m["name"] for m in http.get("/methods").json()] == list(calibrant.METHODS)
+
+
+def test_every_reduction_answers_over_http_as_in_a_notebook(http: httpx.Client) -> None:
+    body = {"predictions": PROBS.tolist(), "labels": LABELS.tolist(), "measures": ["ece", "ks"], "interval": 0.9}
+    for reduction in ("top:2", "within-top:2", "pooled", "classwise", "canonical"):
+        answer = _post(http, "/evaluate", body | {"reduction": reduction, "resamples": 100})
+        assert answer.status_code == 200
+        local = calibrant.evaluate(
+            PROBS, LABELS, measures=["ece", "ks"], interval=0.9, reduction=reduction, resamples=100
+        )
+        for key, result in local.measures.items():
+            assert answer.json()["measures"][key]["value"] == pytest.approx(result.value, abs=1e-12)
+            assert answer.json()["measures"][key]["parts"].keys() == result.parts.keys()
+
+
+def test_classes_can_be_chosen_and_what_they_leave_out_is_told(http: httpx.Client) -> None:
+    body = {"predictions": PROBS.tolist(), "labels": LABELS.tolist(), "classes": [0, 2]}
+    answer = _post(http, "/evaluate", body).json()
+    kept = int(np.isin(LABELS, [0, 2]).sum())
+    assert (answer["n"], answer["left_out"]) == (kept, len(LABELS) - kept)
+    assert _problem(_post(http, "/evaluate", body | {"classes": [0, 9]})) == (422, "invalid-option", "/classes/1")
+    npz = _npz(predictions=PROBS, labels=LABELS)
+    same = _post(http, "/evaluate", npz, "application/x-npz", classes="[0, 2]").json()
+    assert same["measures"] == answer["measures"]
+
+
+def test_what_takes_long_is_a_job_and_answers_the_same(http: httpx.Client, client: Calibrant) -> None:
+    groups = ["a", "b"] * (len(P) // 2)
+    body = {"predictions": P.tolist(), "labels": Y.tolist(), "groups": groups, "interval": 0.9, "resamples": 20_000}
+    queued = _post(http, "/evaluate", body | {"measures": ["ks-end"], "resamples": 100})
+    assert queued.status_code == 200
+    assert queued.json()["gaps"]["ks-end"]["between"] is not None
+    queued = _post(http, "/evaluate", body | {"measures": ["ece-platt"], "resamples": 100})
+    assert queued.status_code == 202
+    job = client.wait(queued.json()["id"], timeout=120)
+    assert job.result is not None
+    assert "long" in job.result["report"]["gaps"]["ece-platt"]["problem"]
