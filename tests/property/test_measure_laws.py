@@ -1,0 +1,127 @@
+"""Laws that tie the measures to one another."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import calibrant
+from calibrant.binning import equal_mass
+from calibrant.measures.binned import expected_calibration_error
+from calibrant.reductions import Event
+
+Array = npt.NDArray[np.float64]
+Rows = list[tuple[float, int, int]]
+
+predictions = st.one_of(
+    st.floats(0.0, 1.0), st.sampled_from([0.0, 0.25, 0.5, 1.0]), st.floats(0.0, 1.0).map(lambda p: round(p, 1))
+)
+rows = st.lists(st.tuples(predictions, st.integers(0, 1), st.integers(1, 4)), min_size=1, max_size=60)
+#: Rows of a vector of three classes from a few values, so that vectors repeat, and a label.
+vectors = st.lists(
+    st.tuples(st.integers(0, 3), st.integers(0, 3), st.integers(1, 3), st.integers(0, 2)), min_size=1, max_size=40
+)
+#: Measures at once, neither by folds nor by draws.
+PLAIN = [name for name, entry in calibrant.MEASURES.items() if entry.runs == "inline" and "folds" not in entry.options]
+
+
+def _columns(batch: Rows) -> tuple[Array, npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    p, y, w = zip(*batch, strict=True)
+    return np.array(p), np.array(y), np.array(w)
+
+
+def _vectors(batch: list[tuple[int, int, int, int]]) -> tuple[Array, npt.NDArray[np.int64]]:
+    values = np.array(batch, dtype=np.float64)
+    return values[:, :3] / values[:, :3].sum(axis=1, keepdims=True), values[:, 3].astype(np.int64)
+
+
+def _close(a: Any, b: Any, what: str, tolerance: float = 1e-7) -> None:
+    assert (a is None) == (b is None), what
+    assert a is None or abs(a - b) <= tolerance * max(1.0, abs(a)), what
+
+
+@given(rows)
+@settings(max_examples=25, deadline=None)
+def test_a_frequency_weight_is_the_row_repeated_for_every_measure(batch: Rows) -> None:
+    p, y, w = _columns(batch)
+    one = calibrant.evaluate(p, y, weights=w, measures=PLAIN).measures
+    other = calibrant.evaluate(np.repeat(p, w), np.repeat(y, w), measures=PLAIN).measures
+    for name in PLAIN:
+        for part in ("value", "debiased", "p_value"):
+            _close(getattr(one[name], part), getattr(other[name], part), f"{name} {part}")
+
+
+@given(vectors, st.randoms(use_true_random=False))
+@settings(max_examples=25, deadline=None)
+def test_the_order_of_the_rows_cannot_matter_to_any_measure(
+    batch: list[tuple[int, int, int, int]], random: Any
+) -> None:
+    shuffled = batch[:]
+    random.shuffle(shuffled)
+    for reduction in ("confidence", "pooled", "classwise", "canonical"):
+        one = calibrant.evaluate(*_vectors(batch), measures=PLAIN, reduction=reduction).measures
+        other = calibrant.evaluate(*_vectors(shuffled), measures=PLAIN, reduction=reduction).measures
+        for name in PLAIN:
+            _close(one[name].value, other[name].value, f"{name}, {reduction}")
+            _close(one[name].p_value, other[name].p_value, f"{name}, {reduction}")
+
+
+@given(vectors)
+@settings(max_examples=50, deadline=None)
+def test_the_error_of_the_vector_is_at_least_that_of_the_classes(batch: list[tuple[int, int, int, int]]) -> None:
+    """CE_p >= CWCE_p (Gruber & Buettner 2022, Theorem 3.1), over the distinct vectors and the distinct numbers."""
+    P, labels = _vectors(batch)
+    _, own = np.unique(np.round(P, 12), axis=0, return_inverse=True)
+    hit = np.eye(3)[labels]
+    for p in (1, 2):
+        error = 0.0
+        for v in np.unique(own):
+            here = own == v
+            error += here.mean() * (np.abs(P[here][0] - hit[here].mean(axis=0)) ** p).sum()
+        asked = [{"name": "cwce", "binning": "exact", "p": p}]
+        found = calibrant.evaluate(np.round(P, 15), labels, measures=asked, reduction="classwise").measures["cwce"]
+        assert found.value is not None
+        assert found.value <= error ** (1 / p) + 1e-9
+
+
+@given(rows, st.integers(1, 12))
+@settings(max_examples=50, deadline=None)
+def test_ks_at_the_borders_of_bins_is_at_most_their_error(batch: Rows, count: int) -> None:
+    p, y, _ = _columns(batch)
+    bins = equal_mass(Event(p, y.astype(np.int8)).cells, count)
+    path = np.cumsum(bins.mass * (bins.mean_y - bins.mean_p)) / bins.mass.sum()
+    assert np.abs(path).max() <= expected_calibration_error(bins, 1)[0] + 1e-12
+
+
+@given(rows)
+@settings(max_examples=50, deadline=None)
+def test_ks_is_at_most_kuiper_and_kuiper_at_most_twice_ks(batch: Rows) -> None:
+    p, y, _ = _columns(batch)
+    found = {
+        k: m.value or 0.0 for k, m in calibrant.evaluate(p, y, measures=["ks", "kuiper", "ks-end"]).measures.items()
+    }
+    assert found["ks"] <= found["kuiper"] + 1e-12 <= 2 * found["ks"] + 2e-12
+    assert abs(found["ks-end"]) <= found["ks"] + 1e-12
+
+
+@pytest.mark.parametrize(
+    "measure", ["ks", "kuiper", "ks-end", "smooth-test", {"name": "ks", "law": "resampling"}], ids=str
+)
+def test_p_values_of_calibrated_rows_are_uniform(measure: Any) -> None:
+    random = np.random.default_rng(0)
+    name = measure if isinstance(measure, str) else measure["name"]
+    found = []
+    for seed in range(300):
+        p = random.beta(2.0, 1.0, 400)
+        y = (random.random(400) < p).astype(int)
+        found.append(
+            calibrant.evaluate(p, y, measures=[measure], resamples=199, seed=seed).measures[name].p_value or 0.0
+        )
+    # Kolmogorov's distance of 300 uniform numbers passes .1 once in 200 times; the laws are asymptotic besides.
+    steps = (np.arange(300) + 0.5) / 300
+    assert np.abs(np.sort(found) - steps).max() < 0.1
