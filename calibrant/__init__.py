@@ -1,9 +1,11 @@
 """Calibrant: are a classifier's probabilities to be trusted, and how are they repaired.
 
-``evaluate`` measures, ``fit`` makes a calibration map, ``load`` reads one from its document.
+``evaluate`` measures, ``fit`` makes a calibration map, ``load`` reads one from its document,
+``measure_by_size`` tells how measures depend on the number of rows.
 Importing this package loads neither torch nor scikit-learn.
 """
 
+from calibrant.by_size import MeasuresBySize, SizeCurve, measure_by_size
 from calibrant.errors import CalibrationError, Offence
 from calibrant.evaluation import GroupReport, Report, evaluate
 from calibrant.maps.calibration_map import CalibrationMap, load
@@ -22,10 +24,13 @@ __all__ = [
     "Gap",
     "GroupReport",
     "MeasureResult",
+    "MeasuresBySize",
     "Offence",
     "Report",
+    "SizeCurve",
     "__version__",
     "evaluate",
     "fit",
     "load",
+    "measure_by_size",
 ]

@@ -1,0 +1,152 @@
+"""Measures against the number of rows: how much of a value is the size of the sample."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from calibrant.batch import Batch, Scale, read_batch
+from calibrant.cells import Floats, WeightsKind
+from calibrant.errors import InvalidOption
+from calibrant.evaluation import Evaluation
+from calibrant.measures.catalogue import read_requests
+from calibrant.measures.intervals import Resampling
+from calibrant.measures.measure import MeasureResult, answers
+from calibrant.reductions import subject
+
+#: Sizes from the smallest to the whole.
+STEPS = 10
+MAX_REPETITIONS = 100_000
+
+
+@dataclass(frozen=True)
+class SizeCurve:
+    """One measure against size, a number for each size: ``mean`` and ``standard_deviation`` over the subsamples.
+
+    Subsamples without a value are left out, as many as ``lost`` says. A mean is None where all are lost, a standard
+    deviation where fewer than two are left. ``full`` is the answer of all rows.
+    """
+
+    mean: tuple[float | None, ...]
+    standard_deviation: tuple[float | None, ...]
+    lost: tuple[int, ...]
+    full: MeasureResult
+
+
+@dataclass(frozen=True)
+class MeasuresBySize:
+    """What ``measure_by_size`` answers: ``sizes`` and their ``repetitions``, and the curves by the measures' keys."""
+
+    reduction: str
+    sizes: tuple[int, ...]
+    repetitions: tuple[int, ...]
+    curves: Mapping[str, SizeCurve]
+
+
+def measure_by_size(
+    predictions: Any,
+    labels: Any,
+    *,
+    measures: Sequence[str | Mapping[str, Any]] | None = None,
+    reduction: str | None = None,
+    start: int = 100,
+    start_repetitions: int = 100,
+    weights: Any = None,
+    weights_kind: WeightsKind = "frequency",
+    scale: Scale = "probability",
+    seed: int = 0,
+) -> MeasuresBySize:
+    """Compute measures on random subsamples of growing size: an estimate that is not biased stays level.
+
+    The protocol of Gruber & Buettner (2022): ten sizes equally spaced in log2 from ``start`` to n, drawn without
+    replacement, (linspace(sqrt(start_repetitions), 1, 10))^2 times each, rounded; the last is the whole, once. Their
+    10,000 repetitions of the smallest size make 35,485 subsamples in all, 100 make 385.
+
+    Parameters
+    ----------
+    predictions, labels, measures, reduction, weights, weights_kind, scale : as ``evaluate`` takes them
+    start : the smallest size, at least 1 and below n, the number of rows of weight above 0
+    start_repetitions : subsamples of the smallest size, from 1 to 100,000
+    seed : of the draws, and of measures that draw
+
+    Returns
+    -------
+    MeasuresBySize
+        ``result.curves[key].mean`` and ``.standard_deviation`` by size, and ``.full``
+
+    Raises
+    ------
+    CalibrationError
+        of the first thing wrong with the arguments
+
+    Notes
+    -----
+    Rows are drawn in the order of their labels and predictions, so that the order they came in does not matter.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> p = np.linspace(0.01, 0.99, 400)
+    >>> found = measure_by_size(p, np.arange(400) % 2, measures=["ece"], start=25, start_repetitions=9)
+    >>> found.sizes
+    (25, 34, 46, 63, 86, 117, 159, 216, 294, 400)
+    >>> found.repetitions
+    (9, 8, 7, 5, 4, 4, 3, 2, 1, 1)
+    """
+    resampling = Resampling.read(None, seed=seed)
+    requests = read_requests(measures)
+    batch = read_batch(predictions, labels, weights, scale=scale, kind=weights_kind)
+    name, _ = Evaluation(requests, reduction).check(batch)
+    rows = _order(batch)
+    sizes, repetitions = _plan(len(rows), start, start_repetitions)
+    asked = subject(batch, name)
+    whole = answers(requests, asked, resampling)
+    random = np.random.default_rng(seed)
+    found: dict[str, list[Floats]] = {request.key: [] for request in requests}
+    for size, repeats in zip(sizes, repetitions, strict=True):
+        values = np.full((len(requests), repeats), np.nan)
+        for i in range(repeats):
+            if size == len(rows):
+                told = whole
+            else:
+                told = answers(requests, asked.rows(random.choice(rows, size, replace=False)), resampling)
+            values[:, i] = [np.nan if told[r.key].value is None else told[r.key].value for r in requests]
+        for request, line in zip(requests, values, strict=True):
+            found[request.key].append(line[np.isfinite(line)])
+    curves = {key: _curve(lines, repetitions, whole[key]) for key, lines in found.items()}
+    return MeasuresBySize(name, sizes, repetitions, curves)
+
+
+def _plan(n: int, start: object, start_repetitions: object) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    if type(start) is not int or not 1 <= start < n:
+        raise InvalidOption.at("/start", "must be an integer from 1 to one below the number of rows")
+    if type(start_repetitions) is not int or not 1 <= start_repetitions <= MAX_REPETITIONS:
+        raise InvalidOption.at("/start_repetitions", f"must be an integer from 1 to {MAX_REPETITIONS}")
+    sizes = np.round(np.exp2(np.linspace(np.log2(start), np.log2(n), STEPS))).astype(np.int64)
+    repetitions = np.round(np.linspace(np.sqrt(start_repetitions), 1.0, STEPS) ** 2).astype(np.int64)
+    return tuple(sizes.tolist()), tuple(repetitions.tolist())
+
+
+def _curve(lines: Sequence[Floats], repetitions: Sequence[int], full: MeasureResult) -> SizeCurve:
+    return SizeCurve(
+        tuple(float(line.mean()) if len(line) else None for line in lines),
+        tuple(float(line.std(ddof=1)) if len(line) > 1 else None for line in lines),
+        tuple(repeats - len(line) for repeats, line in zip(repetitions, lines, strict=True)),
+        full,
+    )
+
+
+def _order(batch: Batch) -> npt.NDArray[np.int64]:
+    """The rows of weight above 0, sorted by what tells them apart."""
+    given = batch.predictions.values if batch.predictions.logits is None else batch.predictions.logits
+    columns: list[npt.NDArray[Any]] = [given]
+    if given.ndim == 2:
+        columns = [given[:, 0], given.max(axis=1), given[np.arange(len(batch)), batch.labels]]
+    if batch.weights is None:
+        return np.lexsort((*columns, batch.labels))
+    order = np.lexsort((*columns, batch.labels, batch.weights))
+    return order[batch.weights[order] > 0.0]
