@@ -280,8 +280,8 @@ MEASURES = (
         "ece-after-temperature",
         "Expected calibration error after temperature scaling",
         "ece, with its options, of the event of logistic(z / T), or under canonical of the confidence of "
-        f"softmax(z / T), {_LOGITS}; T as given, or the optimal temperature of the rows of the other folds; the interval holds the "
-        "temperatures fixed",
+        f"softmax(z / T), {_LOGITS}; T as given, or the optimal temperature of the rows of the other folds; "
+        "the interval holds the temperatures fixed",
         f"Guo et al. (2017); {_MINDERER}, appendix D",
         cost="O(folds n K) a step of Newton's, two or three steps; with a given temperature O(n K + n log n)",
         needs="at least as many rows as folds, where no temperature is given",
