@@ -21,6 +21,8 @@ from calibrant.reductions import subject
 #: Sizes from the smallest to the whole.
 STEPS = 10
 MAX_REPETITIONS = 100_000
+#: Columns of a matrix that rows are sorted by.
+_COLUMNS = 8
 
 
 @dataclass(frozen=True)
@@ -145,7 +147,7 @@ def _order(batch: Batch) -> npt.NDArray[np.int64]:
     given = batch.predictions.values if batch.predictions.logits is None else batch.predictions.logits
     columns: list[npt.NDArray[Any]] = [given]
     if given.ndim == 2:
-        columns = [given[:, 0], given.max(axis=1), given[np.arange(len(batch)), batch.labels]]
+        columns = [*given[:, :_COLUMNS].T, given.max(axis=1), given[np.arange(len(batch)), batch.labels]]
     if batch.weights is None:
         return np.lexsort((*columns, batch.labels))
     order = np.lexsort((*columns, batch.labels, batch.weights))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -27,6 +28,8 @@ _MAX_STEPS = 200
 _GRADIENT = 1e-10
 #: A gradient of this share at infinite temperature is 0 but for rounding.
 _FLAT = 1e-13
+#: Logits of a pooled row that it is sorted by.
+_COLUMNS = 8
 #: No step changes the temperature by more than this factor.
 _FACTOR = 16.0
 
@@ -65,8 +68,8 @@ class EventLogits:
         return found
 
     def keys(self) -> tuple[Floats, ...]:
-        """What rows are sorted by: rows of equal keys are equal."""
-        return self.y.astype(np.float64), self.z
+        """What rows of one outcome are sorted by: those of equal keys are equal."""
+        return (self.z,)
 
     def rows(self, chosen: Rows) -> EventLogits:
         """These rows alone."""
@@ -139,7 +142,7 @@ class VectorLogits:
         return found
 
     def keys(self) -> tuple[Floats, ...]:
-        """What rows are sorted by: rows of equal keys have the same label, its logit, and the same mean logit."""
+        """What rows are sorted by: those of equal keys have the same label, its logit, and logits of one variance."""
         _, slope, curvature = self.at(0.0)
         return self.labels.astype(np.float64), self.lead(), slope, curvature
 
@@ -166,14 +169,16 @@ class Temperature:
 
 def logits_of(subject: Event | Vector) -> Logits:
     """The logits as they were given, else of the probabilities clipped at 2^-52 and, of an event, 1 - 2^-52. O(n K)."""
+    counted = slice(None) if subject.w is None else subject.w > 0.0
     if isinstance(subject, Vector):
         if subject.logits is not None:
             return VectorLogits(subject.logits, subject.labels)
-        clipped = int(np.count_nonzero(subject.p.min(axis=1) < PROBABILITY_CLIP))
-        return VectorLogits(subject.p, subject.labels, True, clipped)
+        clipped = subject.p.min(axis=1)[counted] < PROBABILITY_CLIP
+        return VectorLogits(subject.p, subject.labels, True, int(np.count_nonzero(clipped)))
     if subject.logit is not None:
         return EventLogits(subject.logit, subject.y)
-    outside = (subject.p < PROBABILITY_CLIP) | (subject.p > 1.0 - PROBABILITY_CLIP)
+    p = subject.p[counted]
+    outside = (p < PROBABILITY_CLIP) | (p > 1.0 - PROBABILITY_CLIP)
     return EventLogits(clipped_logit(subject.p), subject.y, int(np.count_nonzero(outside)))
 
 
@@ -219,16 +224,16 @@ def temperature_influence(found: Temperature, w: Floats | None) -> Floats:
 
 
 def cross_fitted(
-    logits: Logits, w: Floats | None, folds: int, seed: int, per_row: int = 1
+    subject: Event | Vector, logits: Logits, folds: int, seed: int
 ) -> tuple[Floats, npt.NDArray[np.int64]]:
     """The optimal temperature without each fold ``(folds,)``, and the fold of each row ``(n,)``.
 
     Folds are drawn over rows in the order of their labels and logits, so that the order they came in does not matter.
     Raises what ``optimal_temperature`` raises, and ``TooFewRows``. O(folds n K) a step, two or three steps.
     """
-    weights = np.ones(len(logits)) if w is None else w
-    fold = _folds(logits, weights, folds, seed, per_row)
-    whole = optimal_temperature(logits, w)
+    weights = np.ones(len(logits)) if subject.w is None else subject.w
+    fold = _folds(subject, logits, weights, folds, seed)
+    whole = optimal_temperature(logits, subject.w)
     beta, lead, at_zero = 1.0 / whole.value, logits.lead(), _at_zero(logits)
     found = np.empty(folds)
     for held_out in range(folds):
@@ -240,12 +245,13 @@ def cross_fitted(
     return found, fold
 
 
-def _folds(logits: Logits, w: Floats, folds: int, seed: int, per_row: int) -> npt.NDArray[np.int64]:
+def _folds(subject: Event | Vector, logits: Logits, w: Floats, folds: int, seed: int) -> npt.NDArray[np.int64]:
     """The fold of each row; all events of one row of a pooled batch are in one, rows of weight 0 in the first."""
-    keys: tuple[Floats, ...] = (w, *logits.keys())
+    per_row = subject.per_row if isinstance(subject, Event) else 1
+    keys: tuple[npt.NDArray[Any], ...] = (w, outcomes_of(subject), *logits.keys())
     if per_row > 1:
-        y, z = (key.reshape(-1, per_row) for key in keys[1:])
-        keys = (w[::per_row], y.argmax(axis=1).astype(np.float64), (y * z).sum(axis=1), z.max(axis=1), *z[:, :4].T)
+        y, z = (key.reshape(-1, per_row) for key in keys[1:3])
+        keys = (w[::per_row], y.argmax(axis=1), (y * z).sum(axis=1), z.max(axis=1), *z[:, :_COLUMNS].T)
     rows = np.lexsort((*keys, keys[0] == 0.0))
     n = int(np.count_nonzero(keys[0]))
     if n < folds:
@@ -253,6 +259,11 @@ def _folds(logits: Logits, w: Floats, folds: int, seed: int, per_row: int) -> np
     fold = np.zeros(len(rows), dtype=np.int64)
     fold[rows[:n]] = fold_of_rows(n, folds, seed)
     return np.repeat(fold, per_row)
+
+
+def outcomes_of(subject: Event | Vector) -> Outcomes:
+    """Whether the event came true, or, of a vector, whether the class predicted is right: ``(n,)``."""
+    return subject.y if isinstance(subject, Event) else (subject.predicted == subject.labels).astype(np.int8)
 
 
 def _at_zero(logits: Logits) -> tuple[Floats, Floats]:
@@ -314,5 +325,4 @@ def with_temperature(subject: Event | Vector, logits: Logits, temperature: Float
     p = logits.scaled(1.0 / temperature)
     if isinstance(subject, Event):
         return replace(subject, p=p, logit=None)
-    y = (subject.predicted == subject.labels).astype(np.int8)
-    return Event(p, y, subject.w, subject.kind, decided=True)
+    return Event(p, outcomes_of(subject), subject.w, subject.kind, decided=True)

@@ -71,7 +71,7 @@ def _ece_distance(event: Event, resampling: Resampling, **cut: Any) -> Distance:
 def _with_interval(
     result: MeasureResult, interval: Callable[[], tuple[float, float]], resampling: Resampling
 ) -> MeasureResult:
-    """The result with its interval if one is asked for, or with the reason why it has none."""
+    """The result with its interval if one is asked for, so that one fit serves both, or why it has none."""
     if resampling.level is None or result.problem is not None:
         return result
     try:
@@ -117,6 +117,8 @@ def _auroc_influence(subject: Event | Vector, _: Resampling) -> Floats:
 
 
 def _temperature(subject: Event | Vector, resampling: Resampling) -> MeasureResult:
+    if resampling.level is not None:
+        subject = subject.in_order()
     logits = logits_of(subject)
     found = optimal_temperature(logits, subject.w)
     error, log = standard_error(found, subject), math.log(found.value)
@@ -155,8 +157,7 @@ def _scaled(
         each = np.full(len(logits), float(temperature))
         told["temperatures"] = [float(temperature)]
     else:
-        per_row = subject.per_row if isinstance(subject, Event) else 1
-        found, fold = cross_fitted(logits, subject.w, folds, resampling.seed, per_row)
+        found, fold = cross_fitted(subject, logits, folds, resampling.seed)
         each = found[fold]
         told["temperatures"] = found.tolist()
     return with_temperature(subject, logits, each), told
@@ -169,7 +170,8 @@ def _scaled_ece(
     result = replace(_ece(event, resampling, **cut), parts=told)
 
     def interval() -> tuple[float, float]:
-        low, high = distance_interval(_ece_distance(event, resampling, **cut), event, resampling)
+        ordered = event.in_order()
+        low, high = distance_interval(_ece_distance(ordered, resampling, **cut), ordered, resampling)
         return min(max(low, 0.0), 1.0), min(max(high, 0.0), 1.0)
 
     return _with_interval(result, interval, resampling)
@@ -273,7 +275,6 @@ MEASURES = (
         event=_temperature,
         vector=_temperature,
         influence=_temperature_influence,
-        own_interval=True,
         seconds=_temperature_seconds,
     ),
     _entry(
@@ -288,7 +289,6 @@ MEASURES = (
         event=_scaled_ece,
         vector=_scaled_ece,
         distance=_scaled_ece_distance,
-        own_interval=True,
         options={
             **_ECE.options,
             "folds": Option(10, low=2, high=100),
