@@ -1,0 +1,105 @@
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import calibrant
+from calibrant.by_size import STEPS, measure_by_size
+from calibrant.errors import InvalidOption, UnknownMeasure
+
+
+@pytest.fixture(scope="module")
+def batch() -> tuple[Any, Any]:
+    random = np.random.default_rng(0)
+    p = random.random(2000)
+    return p, (random.random(2000) < p).astype(int)
+
+
+def test_sizes_and_repetitions_are_those_of_the_protocol(batch: tuple[Any, Any]) -> None:
+    found = measure_by_size(*batch, measures=["accuracy"], start=100, start_repetitions=400)
+    assert found.sizes == tuple(round(2**x) for x in np.linspace(np.log2(100), np.log2(2000), 10))
+    assert found.repetitions == tuple(round(x**2) for x in np.linspace(20, 1, 10))
+    assert found.reduction == "binary"
+    assert len(found.sizes) == STEPS
+
+
+def test_an_unbiased_measure_stays_level_and_plain_ece_comes_down(batch: tuple[Any, Any]) -> None:
+    found = measure_by_size(*batch, measures=["accuracy", "ece"], start_repetitions=400)
+    accuracy, ece = found.curves["accuracy"], found.curves["ece"]
+    full = calibrant.evaluate(*batch, measures=["accuracy", "ece"]).measures
+    assert accuracy.full == full["accuracy"]
+    assert ece.full == full["ece"]
+    assert accuracy.mean[-1] == full["accuracy"].value
+    mean, spread = accuracy.mean[0], accuracy.standard_deviation[0]
+    assert mean is not None
+    assert spread is not None
+    assert abs(mean - (full["accuracy"].value or 0.0)) < 4 * spread / 20
+    assert (ece.mean[0] or 0.0) > 2 * (ece.mean[-1] or 1.0)
+    # Sampling without replacement: the variance of the mean of m of n.
+    share = full["accuracy"].value or 0.0
+    assert spread == pytest.approx(np.sqrt(share * (1 - share) / 100 * (1 - 100 / 2000)), rel=0.15)
+    assert accuracy.standard_deviation[-1] is None
+
+
+def test_neither_the_order_of_rows_nor_rows_without_weight_matter() -> None:
+    random = np.random.default_rng(1)
+    P = random.dirichlet(np.ones(4), 300)
+    y, w = random.integers(0, 4, 300), random.integers(0, 3, 300).astype(float)
+    order = random.permutation(300)
+    how: dict[str, Any] = {"measures": ["ks", "auroc"], "start": 40, "start_repetitions": 4}
+    for reduction in ("confidence", "classwise", "canonical", "pooled"):
+        one = measure_by_size(P, y, weights=w, reduction=reduction, **how)
+        other = measure_by_size(P[order], y[order], weights=w[order], reduction=reduction, **how)
+        kept = measure_by_size(P[w > 0], y[w > 0], weights=w[w > 0], reduction=reduction, **how)
+        for key in one.curves:
+            for changed in (other, kept):
+                assert changed.sizes == one.sizes
+                assert _known(changed.curves[key].mean) == pytest.approx(_known(one.curves[key].mean), rel=1e-9)
+        assert one.sizes[-1] == np.count_nonzero(w)
+
+
+def _known(values: tuple[float | None, ...]) -> list[float]:
+    return [np.nan if value is None else value for value in values if value is not None]
+
+
+def test_subsamples_without_a_value_are_counted_as_lost() -> None:
+    y = np.zeros(400, int)
+    y[:4] = 1
+    curve = measure_by_size(np.linspace(0, 1, 400), y, measures=["auroc"], start=3, start_repetitions=64).curves[
+        "auroc"
+    ]
+    assert curve.lost[0] > 40
+    assert curve.lost[-1] == 0
+    never = measure_by_size(np.linspace(0, 1, 40), np.ones(40, int), measures=["auroc"], start=3).curves["auroc"]
+    assert never.mean == never.standard_deviation == (None,) * STEPS
+
+
+def test_logits_and_options_are_read_as_evaluate_reads_them(batch: tuple[Any, Any]) -> None:
+    z = np.log(batch[0] / (1 - batch[0]))
+    asked = [{"name": "ece", "n_bins": 5, "as": "five"}]
+    found = measure_by_size(z, batch[1], measures=asked, scale="logit", start=1900, start_repetitions=1)
+    assert set(found.curves) == {"five"}
+    assert found.curves["five"].full.value == pytest.approx(
+        calibrant.evaluate(*batch, measures=asked).measures["five"].value
+    )
+
+
+@pytest.mark.parametrize(
+    ("how", "pointer"),
+    [
+        ({"start": 2000}, "/start"),
+        ({"start": 0}, "/start"),
+        ({"start": True}, "/start"),
+        ({"start_repetitions": 0}, "/start_repetitions"),
+        ({"start_repetitions": 2.0}, "/start_repetitions"),
+        ({"seed": -1}, "/seed"),
+    ],
+)
+def test_bad_options_are_refused_where_they_are_bad(batch: tuple[Any, Any], how: Any, pointer: str) -> None:
+    with pytest.raises(InvalidOption) as caught:
+        measure_by_size(*batch, **how)
+    assert caught.value.offences[0].pointer == pointer
+    with pytest.raises(UnknownMeasure):
+        measure_by_size(*batch, measures=["nope"])
