@@ -24,7 +24,8 @@ _BLOCK = 1 << 16
 #: Larger inputs begin where the optimum of so many numbers of them lies.
 _FEW = 1 << 19
 _MAX_STEPS = 200
-#: Done when the gradient is this share of the mean size of the rows' gradients; one more step follows.
+#: Done when the gradient is this share of the mean size of the rows' gradients, or Newton's step this share of the
+#: inverse temperature; one more step follows.
 _GRADIENT = 1e-10
 #: A gradient of this share at infinite temperature is 0 but for rounding.
 _FLAT = 1e-13
@@ -186,8 +187,8 @@ def optimal_temperature(logits: Logits, w: Floats | None = None) -> Temperature:
     """The temperature T > 0 that minimises the weighted mean log loss of softmax(z / T), or logistic(z / T).
 
     Above 1 the predictions are overconfident, below it underconfident (Guo et al. 2017, section 4.2). The loss is
-    convex in 1 / T: Newton's method within a bracket, to a gradient of 1e-10 of the rows' gradients and a step more.
-    O(n K) a step, some ten steps; large inputs begin at the optimum of a few of their rows.
+    convex in 1 / T: Newton's method within a bracket, to a gradient of 1e-10 of the rows' gradients, or a step of
+    1e-10, and a step more. O(n K) a step, some ten steps; large inputs begin at the optimum of a few of their rows.
 
     Raises ``OnePrediction`` where the logits of every row are equal, and ``NotConverged`` where the loss falls
     without end as T goes to 0 (no label is behind the largest logit) or to infinity (labels are no likelier than
@@ -301,7 +302,8 @@ def _solve(logits: Logits, w: Floats, beta: float) -> Temperature:
         loss, slope, curvature = logits.at(beta)
         gradient, size, bend = (float(w @ x) / mass for x in (slope, np.abs(slope), curvature))
         newton = beta - gradient / bend if bend > 0.0 else -1.0
-        if abs(gradient) <= _GRADIENT * size and newton > 0.0:
+        # Where one row outweighs the others, their gradients vanish with it, and Newton's step tells.
+        if abs(gradient) <= _GRADIENT * max(size, beta * bend) and newton > 0.0:
             return Temperature(1.0 / newton, float(w @ loss) / mass, slope, curvature)
         low, high = (beta, high) if gradient < 0.0 else (low, beta)
         slow = abs(gradient) > 0.5 * before

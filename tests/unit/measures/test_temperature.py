@@ -162,6 +162,12 @@ def test_temperatures_far_from_one_are_found() -> None:
     assert 50.0 / weak.value == pytest.approx(logit(share), rel=1e-8)
 
 
+def test_a_single_row_has_a_temperature_where_its_label_is_neither_first_nor_below_average() -> None:
+    z = np.array([[2.0, 1.0, -5.0]])
+    found = optimal_temperature(VectorLogits(z, np.array([1])))
+    assert softmax(z / found.value)[0] @ z[0] == pytest.approx(1.0, rel=1e-9)
+
+
 def test_many_classes_in_single_precision_agree_with_double() -> None:
     z, y = _world(3000, 300, 1.7, spread=1.0)
     single = optimal_temperature(VectorLogits(z.astype(np.float32), y))
