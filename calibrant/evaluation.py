@@ -115,7 +115,7 @@ class Evaluation:
         return once * (1 if self.map is None else 2) * repeats
 
     def _calibrated(self, event: Event, predictions: Predictions, fitted: CalibrationMap) -> Event:
-        return replace(event, p=fitted.apply_checked(predictions), logit=None)
+        return replace(event, p=fitted.apply_checked(predictions), logit=None, whole=None)
 
     def _answers(self, asked: Subject) -> dict[str, MeasureResult]:
         return answers(self.measures, asked, self.resampling)

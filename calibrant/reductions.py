@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -41,6 +41,8 @@ class Event:
     decided: bool = False
     per_row: int = 1
     logit: Floats | None = None
+    #: Under ``confidence`` of (n, K), the vectors behind it: a temperature belongs to them.
+    whole: Callable[[], Vector] | None = field(default=None, compare=False, repr=False)
 
     def __len__(self) -> int:
         return len(self.p)
@@ -74,7 +76,7 @@ class Event:
             keys = (self.logit, self.y, self.p) if self.w is None else (self.w, self.logit, self.y, self.p)
             return self.rows(np.lexsort(keys))
         rows = self.sorted_rows
-        ordered = replace(self, p=rows.p, y=rows.y, w=rows.w)
+        ordered = replace(self, p=rows.p, y=rows.y, w=rows.w, whole=None)
         vars(ordered)["sorted_rows"] = rows  # sorted already
         return ordered
 
@@ -93,7 +95,9 @@ class Event:
             chosen = (chosen[:, None] * self.per_row + np.arange(self.per_row)).ravel()
         w = None if self.w is None else self.w[chosen]
         logit = None if self.logit is None else self.logit[chosen]
-        return replace(self, p=self.p[chosen], y=self.y[chosen], w=w, logit=logit)
+        vectors = self.whole
+        whole = None if vectors is None else lambda: vectors().rows(chosen)
+        return replace(self, p=self.p[chosen], y=self.y[chosen], w=w, logit=logit, whole=whole)
 
 
 @dataclass(frozen=True)
@@ -129,8 +133,9 @@ class Vector:
         return Event(p, (self.predicted == self.labels).astype(np.int8), self.w, self.kind, decided=True)
 
     def in_order(self) -> Vector:
-        """The same rows in ascending order of their confidence, label and weight."""
-        keys: list[npt.NDArray[Any]] = [self.labels, self.p.max(axis=1)]
+        """The same rows in ascending order of their confidence, label, a projection that tells ties apart, and weight."""
+        apart = self.p @ np.cos(np.arange(self.n_classes)).astype(self.p.dtype)
+        keys: list[npt.NDArray[Any]] = [apart, self.labels, self.p.max(axis=1)]
         return self.rows(np.lexsort(keys if self.w is None else [self.w, *keys]))
 
     def rows(self, chosen: npt.NDArray[np.int64]) -> Vector:
@@ -158,7 +163,7 @@ class Classes:
                 yield Event(column.astype(np.float64), (given.labels == k).astype(np.int8), given.w, given.kind)
 
     def in_order(self) -> Classes:
-        """The same rows in ascending order of their confidence, label and weight."""
+        """The same rows in the order of ``Vector.in_order``."""
         return Classes(self.vector.in_order())
 
     def rows(self, chosen: npt.NDArray[np.int64]) -> Classes:
@@ -190,7 +195,8 @@ def extent_of(batch: Batch, reduction: str) -> Extent:
     n, K = len(batch), batch.predictions.n_classes or 2
     if reduction in MANY:
         return Extent(n, 1, K) if reduction == "classwise" else Extent(n, K)
-    return Extent(n * K if reduction == "pooled" else n)
+    # Some measures of the confidence look at the whole vector.
+    return Extent(n * K) if reduction == "pooled" else Extent(n, K if reduction == "confidence" else 1)
 
 
 def resolve(reduction: str | None, n_classes: int | None) -> str:
@@ -273,6 +279,7 @@ def reduce(batch: Batch, reduction: str) -> Event:
         batch.weights_kind,
         decided,
         logit=_logit(predictions, reduction),
+        whole=(lambda: whole_vector(batch)) if reduction == "confidence" and values.ndim == 2 else None,
     )
 
 

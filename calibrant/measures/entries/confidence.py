@@ -80,6 +80,11 @@ def _with_interval(
         return replace(result, problem=f"no interval: {error.detail}")
 
 
+def _model(subject: Event | Vector) -> Event | Vector:
+    """The whole vector where the event is its confidence: a temperature scales all of its logits."""
+    return subject.whole() if isinstance(subject, Event) and subject.whole is not None else subject
+
+
 def _event(subject: Event | Vector) -> Event:
     """The event itself, or, of the whole vector, that the class predicted is right."""
     return subject.confidence() if isinstance(subject, Vector) else subject
@@ -117,6 +122,7 @@ def _auroc_influence(subject: Event | Vector, _: Resampling) -> Floats:
 
 
 def _temperature(subject: Event | Vector, resampling: Resampling) -> MeasureResult:
+    subject = _model(subject)
     if resampling.level is not None:
         subject = subject.in_order()
     logits = logits_of(subject)
@@ -166,6 +172,7 @@ def _scaled(
 def _scaled_ece(
     subject: Event | Vector, resampling: Resampling, *, folds: int, temperature: float | None, **cut: Any
 ) -> MeasureResult:
+    subject = _model(subject)
     event, told = _scaled(subject, resampling, folds, temperature)
     result = replace(_ece(event, resampling, **cut), parts=told)
 
@@ -264,8 +271,9 @@ MEASURES = (
     _entry(
         "optimal-temperature",
         "Temperature of least log loss",
-        f"T > 0 of least mean log loss of softmax(z / T) under canonical, of logistic(z / T) else, {_LOGITS}; above 1 "
-        "is overconfident, below 1 underconfident: predictions too far from, or too near to, 1/K, of an event 1/2; "
+        f"T > 0 of least mean log loss of softmax(z / T) under canonical and confidence, of logistic(z / T) of other "
+        f"events, {_LOGITS}; above 1 is overconfident, below 1 underconfident: predictions too far from, or too near "
+        "to, 1/K, of an event 1/2; "
         "verdict: neither where 1 is within the interval of log T by the sandwich",
         f"Guo et al. (2017), section 4.2; {_MINDERER}, appendix D (which says multiplied where logits are divided)",
         highest=None,
@@ -280,8 +288,8 @@ MEASURES = (
     _entry(
         "ece-after-temperature",
         "Expected calibration error after temperature scaling",
-        "ece, with its options, of the event of logistic(z / T), or under canonical of the confidence of "
-        f"softmax(z / T), {_LOGITS}; T as given, or the optimal temperature of the rows of the other folds; "
+        "ece, with its options, of the confidence of softmax(z / T) under canonical and confidence, of logistic(z / T) "
+        f"under other events, {_LOGITS}; T as given, or the optimal temperature of the rows of the other folds; "
         "the interval holds the temperatures fixed",
         f"Guo et al. (2017); {_MINDERER}, appendix D",
         cost="O(folds n K) a step of Newton's, two or three steps; with a given temperature O(n K + n log n)",

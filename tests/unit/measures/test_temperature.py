@@ -242,3 +242,19 @@ def test_no_temperature_is_told_as_the_problem() -> None:
     assert "folds" in (few.problem or "")
     one = _ask([0.3], [1], interval=0.9)
     assert one.value is None
+
+
+def test_the_temperature_of_a_confidence_is_that_of_the_whole_vector() -> None:
+    random = np.random.default_rng(11)
+    logits = random.normal(size=(600, 5)) * 2
+    labels = np.array([random.choice(5, p=softmax(z)) for z in logits])
+    asked: list[Any] = ["optimal-temperature", {"name": "ece-after-temperature", "folds": 3}]
+    for given, scale in ((logits * 1.8, "logit"), (softmax(logits * 1.8, axis=1), "probability")):
+        one, other = (
+            calibrant.evaluate(given, labels, measures=asked, reduction=reduction, scale=scale, interval=0.9)  # type: ignore[arg-type]
+            for reduction in ("confidence", "canonical")
+        )
+        for name in ("optimal-temperature", "ece-after-temperature"):
+            assert one.measures[name].value == other.measures[name].value
+            assert one.measures[name].interval == other.measures[name].interval
+        assert one.measures["optimal-temperature"].value == pytest.approx(1.8, abs=0.25)
