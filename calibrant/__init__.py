@@ -6,6 +6,7 @@ Importing this package loads neither torch nor scikit-learn.
 """
 
 from calibrant.by_size import MeasuresBySize, SizeCurve, measure_by_size
+from calibrant.diagrams.catalogue import DIAGRAMS
 from calibrant.errors import CalibrationError, Offence
 from calibrant.evaluation import GroupReport, Report, evaluate
 from calibrant.maps.calibration_map import CalibrationMap, load
@@ -17,6 +18,7 @@ from calibrant.methods import METHODS, fit
 __version__ = "0.1.0"
 
 __all__ = [
+    "DIAGRAMS",
     "MEASURES",
     "METHODS",
     "CalibrationError",

@@ -117,6 +117,12 @@ class UnknownMeasure(CalibrationError):
     code = "unknown-measure"
 
 
+class UnknownDiagram(CalibrationError):
+    """A diagram that the catalogue has not."""
+
+    code = "unknown-diagram"
+
+
 class UnknownMethod(CalibrationError):
     """A calibrator that the catalogue has not."""
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from calibrant.batch import Batch, Predictions, Scale, read_batch, read_classes, restrict
+from calibrant.diagrams.catalogue import read_diagrams
+from calibrant.diagrams.diagram import DiagramRequest, diagrams_of
 from calibrant.errors import InvalidOption, LengthMismatch, WrongShape
 from calibrant.maps.calibration_map import CalibrationMap
 from calibrant.measures.catalogue import read_requests
@@ -31,7 +33,8 @@ class Report:
 
     ``n`` rows, after ``left_out`` of other classes than those chosen; ``clipped`` and ``renormalised`` of all were
     mended within the tolerance; ``measures`` by key; ``after`` the same after the map, if one was given; ``groups`` by
-    name, and by key the ``gaps`` between them, before and after.
+    name, and by key the ``gaps`` between them, before and after; by key the ``diagrams``, before and after, each plain
+    JSON with ``data``, ``definition`` and ``problem``.
     """
 
     n: int
@@ -44,6 +47,8 @@ class Report:
     gaps: Mapping[str, Gap] | None = None
     gaps_after: Mapping[str, Gap] | None = None
     left_out: int = 0
+    diagrams: Mapping[str, dict[str, Any]] = field(default_factory=dict)
+    after_diagrams: Mapping[str, dict[str, Any]] | None = None
 
 
 @dataclass(frozen=True)
@@ -64,6 +69,13 @@ class Evaluation:
     map: CalibrationMap | None = None
     resampling: Resampling = PLAIN
     classes: Sequence[int] | None = None
+    diagrams: tuple[DiagramRequest, ...] = ()
+
+    @property
+    def inline(self) -> bool:
+        """Whether nothing asked for is a long fit."""
+        runs = [asked.measure.runs for asked in self.measures] + [asked.runs for asked in self.diagrams]
+        return all(run == "inline" for run in runs)
 
     def check(self, batch: Batch, groups: Sequence[str] | None = None) -> tuple[str, Members | None]:
         """The full name of the reduction, and the rows of each group; raises what ``run`` would, without measuring."""
@@ -102,6 +114,8 @@ class Evaluation:
             self._answers(asked),
             None if calibrated is None else self._answers(calibrated),
             left_out=given - len(batch),
+            diagrams=diagrams_of(self.diagrams, asked, self.resampling),
+            after_diagrams=None if calibrated is None else diagrams_of(self.diagrams, calibrated, self.resampling),
         )
         return report if members is None else self._with_groups(report, asked, calibrated, members)
 
@@ -112,7 +126,8 @@ class Evaluation:
         # Groups are measured as well, and resampled and permuted where an interval is asked for.
         resamples = 0 if self.resampling.level is None else self.resampling.resamples
         repeats = 1 if groups is None else 2 + 2 * resamples
-        return once * (1 if self.map is None else 2) * repeats
+        drawn = sum(request.seconds(extent, self.resampling) for request in self.diagrams)
+        return (once * repeats + drawn) * (1 if self.map is None else 2)
 
     def _calibrated(self, event: Event, predictions: Predictions, fitted: CalibrationMap) -> Event:
         return replace(event, p=fitted.apply_checked(predictions), logit=None, whole=None)
@@ -165,6 +180,7 @@ def evaluate(
     labels: Any,
     *,
     measures: Sequence[str | Mapping[str, Any]] | None = None,
+    diagrams: Sequence[str | Mapping[str, Any]] | None = None,
     reduction: str | None = None,
     classes: Sequence[int] | None = None,
     weights: Any = None,
@@ -183,21 +199,23 @@ def evaluate(
     labels : (n,) integers, 0 or 1, or 0 to K - 1
     measures : names, or objects of a name, options and ``as``; by default ``ece``,
         ``ece-equal-width``, ``ece-sweep`` and ``ks``
+    diagrams : names of ``calibrant.DIAGRAMS``, or objects of a name, options and ``as``; by default none
     reduction : the event: ``binary`` (default for 1-D), ``confidence`` (default for (n, K)), ``class:k``, ``top:r``,
         ``within-top:r``, ``pooled`` (every probability of every row); or ``classwise``, the events of all classes, or
         ``canonical``, the whole vector
     classes : of (n, K), the classes to which predictions are restricted before anything else, logits before their
-        softmax; rows of other labels are left out
+        softmax; rows of other labels are left out, and ``class:k`` counts within the choice
     weights : (n,), at least 0; a weight of 2 is the row twice
     groups : (n,) names; the report is then also given for the rows of each, with the largest gap between any two
     map : applied first; the report then holds before and after
     interval : level of the intervals, in (0, 1); None for none
-    resamples, seed : of the bootstrap behind the intervals, and of the tests and folds that draw
+    resamples, seed : of the bootstrap behind the intervals, and of the tests, folds and bands that draw
 
     Returns
     -------
     Report
-        ``report.measures[key].value``, ``.debiased`` where defined, ``.interval``, ``.p_value``
+        ``report.measures[key].value``, ``.debiased`` where defined, ``.interval``, ``.p_value``;
+        ``report.diagrams[key]["data"]``
 
     Raises
     ------
@@ -212,5 +230,5 @@ def evaluate(
     0.25
     """
     resampling = Resampling.read(interval, resamples, seed)
-    asked = Evaluation(read_requests(measures), reduction, map, resampling, classes)
+    asked = Evaluation(read_requests(measures), reduction, map, resampling, classes, read_diagrams(diagrams))
     return asked.run(read_batch(predictions, labels, weights, scale=scale), groups)

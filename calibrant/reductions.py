@@ -133,7 +133,7 @@ class Vector:
         return Event(p, (self.predicted == self.labels).astype(np.int8), self.w, self.kind, decided=True)
 
     def in_order(self) -> Vector:
-        """The same rows in ascending order of their confidence, label, a projection that tells ties apart, and weight."""
+        """The same rows in ascending order of their confidence, label, a projection that parts ties, and weight."""
         apart = self.p @ np.cos(np.arange(self.n_classes)).astype(self.p.dtype)
         keys: list[npt.NDArray[Any]] = [apart, self.labels, self.p.max(axis=1)]
         return self.rows(np.lexsort(keys if self.w is None else [self.w, *keys]))

@@ -70,16 +70,18 @@ class Calibrant:
         batch: str,
         *,
         measures: Sequence[str | Mapping[str, Any]] | None = None,
+        diagrams: Sequence[str | Mapping[str, Any]] | None = None,
         reduction: str | None = None,
         map: str | None = None,
         interval: float | None = None,
         timeout: float | None = None,
     ) -> ReportAnswer:
-        """Measure a stored batch; with ``map``, before and after it. Waits where a measure is a job.
+        """Measure a stored batch; with ``map``, before and after it. Waits where a measure or diagram is a job.
 
         Raises ``JobFailed`` for a job that ended without a report, ``TimeoutError`` after ``timeout`` seconds.
         """
-        options = {"batch": batch, "measures": measures, "reduction": reduction, "map": map, "interval": interval}
+        asked = {"measures": measures, "diagrams": diagrams, "reduction": reduction}
+        options = asked | {"batch": batch, "map": map, "interval": interval}
         body = self._json("POST", "/evaluate", options)
         if "measures" not in body:
             body = (self.wait(JobAnswer.model_validate(body).id, timeout=timeout).result or {})["report"]

@@ -19,6 +19,9 @@ class EvaluateOptions(Document):
     measures: list[str | dict[str, Any]] | None = Field(
         None, examples=[["ece", {"name": "ece", "norm": 2, "as": "l2"}]]
     )
+    diagrams: list[str | dict[str, Any]] | None = Field(
+        None, description="diagrams to draw as data", examples=[["reliability", {"name": "corp", "level": 0.95}]]
+    )
     reduction: str | None = Field(None, examples=["confidence"])
     classes: list[int] | None = Field(None, description="of (n, K), the classes to which predictions are restricted")
     map: Reference | None = Field(None, description="id, name or name:version of a map to apply first")
@@ -32,6 +35,7 @@ class EvaluateSpec(Document):
 
     batch: str
     measures: list[str | dict[str, Any]] | None
+    diagrams: list[str | dict[str, Any]] | None = None
     reduction: str | None
     classes: list[int] | None = None
     map: str | None
@@ -72,11 +76,20 @@ class GapAnswer(Document):
     problem: str | None = None
 
 
+class DiagramAnswer(Document):
+    """One diagram's numbers; ``GET /diagrams`` says what each of its data is."""
+
+    data: dict[str, Any] | None
+    definition: dict[str, Any]
+    problem: str | None = None
+
+
 class After(Document):
-    """The measures after the map."""
+    """The measures and diagrams after the map."""
 
     measures: Measures
     gaps: dict[str, GapAnswer] | None = None
+    diagrams: dict[str, DiagramAnswer] | None = None
 
 
 class GroupAnswer(Document):
@@ -100,3 +113,4 @@ class ReportAnswer(Document):
     after: After | None = None
     groups: dict[str, GroupAnswer] | None = None
     gaps: dict[str, GapAnswer] | None = None
+    diagrams: dict[str, DiagramAnswer] | None = None

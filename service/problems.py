@@ -62,6 +62,7 @@ TABLE: Mapping[str, Row] = MappingProxyType(
         "too-few-rows": Row(_UNPROCESSABLE, "There are too few rows"),
         "scale-mismatch": Row(_UNPROCESSABLE, "The scale is not the map's"),
         "unknown-measure": Row(_UNPROCESSABLE, "Unknown measure"),
+        "unknown-diagram": Row(_UNPROCESSABLE, "Unknown diagram"),
         "unknown-method": Row(_UNPROCESSABLE, "Unknown method"),
         "unknown-reduction": Row(_UNPROCESSABLE, "Unknown or unfitting reduction"),
         "invalid-option": Row(_UNPROCESSABLE, "An option is unknown or invalid"),

@@ -26,6 +26,10 @@ def report_document(report: Report, map_id: str | None) -> dict[str, Any]:
         body["gaps"] = {key: dataclasses.asdict(gap) for key, gap in report.gaps.items()}
     if report.gaps_after is not None:
         body["after"]["gaps"] = {key: dataclasses.asdict(gap) for key, gap in report.gaps_after.items()}
+    if report.diagrams:
+        body["diagrams"] = dict(report.diagrams)
+    if report.after_diagrams:
+        body["after"]["diagrams"] = dict(report.after_diagrams)
     if report.groups is not None:
         body["groups"] = {
             name: {"n": group.n, "measures": _measures(group.measures)}

@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 from rq import get_current_job
 
+from calibrant.diagrams.catalogue import read_diagrams
 from calibrant.errors import CalibrationError
 from calibrant.evaluation import Evaluation
 from calibrant.maps.calibration_map import load
@@ -84,7 +85,8 @@ def _evaluate(store: Store, job: JobRecord) -> None:
     batch, groups = read_stored_batch(store.batches, spec.batch)
     fitted = None if spec.map is None else load(store.maps.get(spec.map).document)
     resampling = Resampling.read(spec.interval, spec.resamples, spec.seed)
-    evaluation = Evaluation(read_requests(spec.measures), spec.reduction, fitted, resampling, spec.classes)
+    measures, diagrams = read_requests(spec.measures), read_diagrams(spec.diagrams)
+    evaluation = Evaluation(measures, spec.reduction, fitted, resampling, spec.classes, diagrams)
     report = evaluation.run(batch, groups)
     store.jobs.succeed(job.id, {"report": report_document(report, spec.map)})
 

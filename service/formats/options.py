@@ -17,7 +17,9 @@ from service.formats.payload import Payload
 Options = TypeVar("Options", bound=Document)
 
 #: Options that a query carries as JSON text.
-_STRUCTURED = ("measures", "options", "classes")
+_STRUCTURED = ("measures", "diagrams", "options", "classes")
+#: Those that may also be names separated by commas.
+_NAMED = ("measures", "diagrams")
 
 
 def read_options(payload: Payload, model: type[Options]) -> Options:
@@ -42,8 +44,8 @@ def _said(error: Mapping[str, Any]) -> str:
 
 
 def _structured(name: str, text: str) -> Any:
-    """JSON text, or for ``measures`` names separated by commas."""
-    if name == "measures" and not text.lstrip().startswith("["):
+    """JSON text, or for ``measures`` and ``diagrams`` names separated by commas."""
+    if name in _NAMED and not text.lstrip().startswith("["):
         return [part.strip() for part in text.split(",")]
     try:
         return orjson.loads(text)

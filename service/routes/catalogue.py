@@ -1,4 +1,4 @@
-"""What exists: measures and methods, from the catalogues that compute them."""
+"""What exists: measures, diagrams and methods, from the catalogues that compute them."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import dataclasses
 
 from fastapi import APIRouter, Response
 
+from calibrant.diagrams.catalogue import DIAGRAMS
 from calibrant.measures.catalogue import MEASURES
 from calibrant.methods import METHODS
 from service.context import answer
@@ -33,6 +34,26 @@ async def measures() -> Response:
                 "options": {n: {"default": o.default, "allowed": o.allowed} for n, o in m.options.items()},
             }
             for m in MEASURES.values()
+        ]
+    )
+
+
+@router.get("/diagrams")
+async def diagrams() -> Response:
+    """Every diagram, with its definition, what its data are, options, cost and source, and whether it is a job."""
+    return answer(
+        [
+            {
+                "name": d.name,
+                "title": d.title,
+                "definition": d.definition,
+                "data": dict(d.shown),
+                "cost": d.cost,
+                "source": d.source,
+                "runs": d.runs({n: o.default for n, o in d.options.items()}),
+                "options": {n: {"default": o.default, "allowed": o.allowed} for n, o in d.options.items()},
+            }
+            for d in DIAGRAMS.values()
         ]
     )
 

@@ -1,4 +1,4 @@
-"""Evaluation: at once where every measure is quick, by a worker where one is a long fit."""
+"""Evaluation: at once where every measure and diagram is quick, by a worker where one is a long fit."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 from fastapi import APIRouter, Request, Response
 from starlette.concurrency import run_in_threadpool
 
+from calibrant.diagrams.catalogue import read_diagrams
 from calibrant.evaluation import Evaluation
 from calibrant.maps.calibration_map import CalibrationMap, load
 from calibrant.measures.catalogue import read_requests
@@ -31,7 +32,7 @@ INLINE_SECONDS = 2.0
 @router.post(
     "/evaluate",
     response_model=ReportAnswer,
-    responses={202: {"model": JobAnswer, "description": "A measure needs a long fit or takes long: a job"}},
+    responses={202: {"model": JobAnswer, "description": "A measure or diagram needs a long fit or takes long: a job"}},
     openapi_extra=body_of(EvaluateBody),
 )
 async def evaluate(request: Request, here: Here) -> Response:
@@ -44,7 +45,7 @@ async def evaluate(request: Request, here: Here) -> Response:
 
 def run_or_queue(here: Context, payload: Payload, options: EvaluateOptions) -> dict[str, Any] | JobRecord:
     """Check the whole request, then evaluate here or queue it."""
-    requests = read_requests(options.measures)
+    requests, diagrams = read_requests(options.measures), read_diagrams(options.diagrams)
     resampling = Resampling.read(options.interval, options.resamples, options.seed)
     record = None if options.map is None else here.store.maps.get(options.map)
     fitted: CalibrationMap | None = None if record is None else load(record.document)
@@ -52,9 +53,8 @@ def run_or_queue(here: Context, payload: Payload, options: EvaluateOptions) -> d
     if options.batch is None and options.scale is None and fitted is not None:
         scale = fitted.scale
     batch, groups = labelled(arrays, scale, kind)
-    evaluation = Evaluation(requests, options.reduction, fitted, resampling, options.classes)
-    quick = all(asked.measure.runs == "inline" for asked in requests)
-    if quick and evaluation.seconds(batch, groups) <= INLINE_SECONDS:
+    evaluation = Evaluation(requests, options.reduction, fitted, resampling, options.classes, diagrams)
+    if evaluation.inline and evaluation.seconds(batch, groups) <= INLINE_SECONDS:
         return report_document(evaluation.run(batch, groups), None if record is None else record.id)
     evaluation.check(batch, groups)
     batch_id = options.batch
@@ -67,6 +67,7 @@ def _spec(options: EvaluateOptions, batch_id: str, record: MapRecord | None) -> 
     return EvaluateSpec(
         batch=batch_id,
         measures=options.measures,
+        diagrams=options.diagrams,
         reduction=options.reduction,
         classes=options.classes,
         map=None if record is None else record.id,

@@ -24,6 +24,7 @@ def test_the_document_lists_every_call_of_the_readme(openapi: dict[str, Any]) ->
         ("/health/live", "get"),
         ("/health/ready", "get"),
         ("/measures", "get"),
+        ("/diagrams", "get"),
         ("/methods", "get"),
         ("/batches", "post"),
         ("/batches/{batch_id}", "get"),

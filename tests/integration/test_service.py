@@ -124,6 +124,40 @@ def test_json_and_npz_bodies_give_the_same_report(http: httpx.Client) -> None:
     assert five.json()["measures"]["ece"]["definition"]["n_bins"] == 5
 
 
+def test_diagrams_are_drawn_as_in_a_notebook(http: httpx.Client, client: Calibrant) -> None:
+    asked: list[str | dict[str, Any]] = ["corp", "ks-graphs", {"name": "reliability", "n_bins": 8, "as": "eight"}]
+    fitted = client.fit("platt", client.upload(P, Y).id)
+    local = calibrant.evaluate(P, Y, diagrams=asked, measures=["ks"])
+    body = {"predictions": P.tolist(), "labels": Y.tolist(), "measures": ["ks"], "diagrams": asked}
+    report = _post(http, "/evaluate", body | {"map": fitted.id})
+    assert report.status_code == 200
+    assert report.json()["diagrams"] == local.diagrams
+    after = calibrant.evaluate(calibrant.load(fitted.document).apply(P), Y, diagrams=asked)
+    assert report.json()["after"]["diagrams"] == after.diagrams
+    assert "diagrams" not in _post(http, "/evaluate", body | {"diagrams": None}).json()
+    npz = _npz(predictions=P, labels=Y)
+    named = _post(http, "/evaluate", npz, "application/x-npz", diagrams="corp, ks-graphs").json()
+    assert named["diagrams"] == {key: local.diagrams[key] for key in ("corp", "ks-graphs")}
+    structured = _post(http, "/evaluate", npz, "application/x-npz", diagrams=json.dumps(asked)).json()
+    assert structured["diagrams"] == local.diagrams
+    classwise = client.evaluate(client.upload(PROBS, LABELS).id, diagrams=asked, reduction="classwise")
+    assert classwise.diagrams is not None
+    assert all(d.data is None and d.problem for d in classwise.diagrams.values())
+
+
+def test_a_diagram_that_is_a_fit_is_a_job(http: httpx.Client, client: Calibrant) -> None:
+    asked: list[str | dict[str, Any]] = [{"name": "fit-on-test", "method": "pl3", "folds": 5}, "logit-logit"]
+    queued = _post(http, "/evaluate", {"predictions": P.tolist(), "labels": Y.tolist(), "diagrams": asked})
+    assert queued.status_code == 202
+    job = client.wait(queued.json()["id"], timeout=120)
+    assert job.result is not None
+    drawn = job.result["report"]["diagrams"]
+    local = calibrant.evaluate(P, Y, diagrams=asked).diagrams
+    assert drawn["logit-logit"] == local["logit-logit"]
+    for field in ("calibrated", "low", "high", "alpha_1", "alpha_2"):
+        np.testing.assert_allclose(drawn["fit-on-test"]["data"][field], local["fit-on-test"]["data"][field], atol=1e-12)
+
+
 def test_fortran_order_big_endian_and_narrow_arrays_are_read(http: httpx.Client) -> None:
     plain = _post(http, "/evaluate", _npz(predictions=PROBS, labels=LABELS), "application/x-npz").json()
     odd = _npz(predictions=np.asfortranarray(PROBS.astype(">f8")), labels=LABELS.astype(np.uint8))
@@ -201,6 +235,13 @@ GOOD: dict[str, Any] = {"predictions": [0.1, 0.9], "labels": [0, 1]}
         ("/evaluate", GOOD | {"measures": ["ks"] * 65}, (422, "invalid-option", "/measures")),
         ("/evaluate", GOOD | {"measures": ["x"]}, (422, "unknown-measure", "/measures/0")),
         ("/evaluate", GOOD | {"measures": "ece"}, (422, "invalid-field", "/measures")),
+        ("/evaluate", GOOD | {"diagrams": ["x"]}, (422, "unknown-diagram", "/diagrams/0")),
+        ("/evaluate", GOOD | {"diagrams": "corp"}, (422, "invalid-field", "/diagrams")),
+        (
+            "/evaluate",
+            GOOD | {"diagrams": [{"name": "corp", "level": 2}]},
+            (422, "invalid-option", "/diagrams/0/level"),
+        ),
         ("/evaluate", GOOD | {"reduction": "x"}, (422, "unknown-reduction", "/reduction")),
         ("/evaluate", GOOD | {"map": "nothing"}, (404, "unknown-map", "/map")),
         ("/evaluate", GOOD | {"batch": "batch_x"}, (422, "invalid-field", "/batch")),
@@ -399,6 +440,10 @@ def test_a_client_is_told_of_what_the_server_refuses(client: Calibrant) -> None:
 def test_the_catalogues_say_what_exists(http: httpx.Client) -> None:
     assert [m["name"] for m in http.get("/measures").json()] == list(calibrant.MEASURES)
     assert [m["name"] for m in http.get("/methods").json()] == list(calibrant.METHODS)
+    drawn = {d["name"]: d for d in http.get("/diagrams").json()}
+    assert list(drawn) == list(calibrant.DIAGRAMS)
+    assert drawn["corp"]["options"] == {"level": {"default": 0.9, "allowed": "a number from 0.5 to 0.999"}}
+    assert all(d["runs"] == "inline" and d["source"] and d["data"] for d in drawn.values())
 
 
 def test_every_reduction_answers_over_http_as_in_a_notebook(http: httpx.Client) -> None:

@@ -1,0 +1,91 @@
+"""The fit-on-test diagram: a calibration map fitted to the rows it is drawn of, with what chance leaves possible."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from calibrant.averaging.process import fit_process
+from calibrant.cells import Floats
+from calibrant.diagrams.diagram import DEPENDENT, Picture
+from calibrant.maps.curves import Curve
+from calibrant.measures.fitted import Belief, fitted_error, plugged_error, process_belief
+from calibrant.measures.intervals import Resampling
+from calibrant.piecewise.folds import fold_cells
+from calibrant.reductions import Event
+
+#: Places of equal mass, and evenly spaced ones, at which the curve is told.
+_BY_MASS = _EVEN = 101
+#: Families whose numbers are a table of the curve: they tell no more than it does.
+_TABLES = ("isotonic", "averaged")
+
+
+@dataclass(frozen=True)
+class FittedCurve(Picture):
+    """The map ``calibrated (g,)`` at ``predictions (g,)``, and its band from ``low`` to ``high``.
+
+    The predictions run from the smallest seen to the largest. The band is None where rows hang together.
+    ``identity_probability`` is that of the predictions being calibrated as they are, which the band supposes they are
+    not. ``parameters`` are the numbers of the curve where they are few: for PL the knots and heights of each curve of
+    the average, for PL3 the same on the logit scale; else None. ``alpha_1`` and ``alpha_2`` are the mean of
+    |c(p) - p| and of its square, ``alpha_1_debiased`` the first as the measure ``ece-`` of the method debiases it.
+    """
+
+    predictions: Floats
+    calibrated: Floats
+    low: Floats | None
+    high: Floats | None
+    identity_probability: float
+    family: str
+    parameters: dict[str, Any] | None
+    alpha_1: float
+    alpha_1_debiased: float
+    alpha_2: float
+
+
+def fitted_curve(event: Event, _: Resampling, *, method: str, folds: int, level: float) -> FittedCurve:
+    """The diagram of Kangsepp, Valk & Kull (2022), section 4.5, for any method, with a band.
+
+    The band is that of the Gaussian process of ``averaged``: pointwise quantiles, at ``level``, of its curves' distance
+    from their mean, about the map drawn. O(n log n) and the fit. Raises ``TooFewRows``, ``OneClass`` and
+    ``OnePrediction``.
+    """
+    found = fitted_error(event, method, norm=1, folds=folds, level=None)
+    cells, curve = event.cells, found.curve
+    belief = process_belief(fit_process(fold_cells(event.counted_rows, folds, 0)))
+    by_mass = np.searchsorted(cells.cumulative_w[1:], cells.mass * np.linspace(0.0, 1.0, _BY_MASS))
+    even = np.linspace(cells.p[0], cells.p[-1], _EVEN)
+    places = np.union1d(cells.p[np.minimum(by_mass, len(cells) - 1)], even)
+    calibrated = np.clip(curve(places), 0.0, 1.0)
+    low, high = (calibrated + np.interp(places, belief.p, off) for off in _deviations(belief, level))
+    dependent = event.per_row > 1
+    return FittedCurve(
+        places,
+        calibrated,
+        None if dependent else np.clip(low, 0.0, 1.0),
+        None if dependent else np.clip(high, 0.0, 1.0),
+        belief.identity,
+        curve.family,
+        _parameters(curve),
+        found.value,
+        found.debiased,
+        plugged_error(cells, curve, 2),
+        problem=DEPENDENT if dependent else None,
+    )
+
+
+def _parameters(curve: Curve) -> dict[str, Any] | None:
+    return None if curve.family in _TABLES else curve.parameters()
+
+
+def _deviations(belief: Belief, level: float) -> tuple[Floats, Floats]:
+    """How far below and above their mean the curves' quantiles lie, at each cell: at most 0, and at least 0."""
+    order = np.argsort(belief.draws, axis=0)
+    ranked = np.take_along_axis(belief.draws, order, axis=0)
+    reached = np.cumsum(belief.weights[order], axis=0)
+    tails = (1.0 - level) / 2.0, (1.0 + level) / 2.0
+    at = [np.minimum((reached < tail).sum(axis=0), len(order) - 1) for tail in tails]
+    low, high = (np.take_along_axis(ranked, place[None], axis=0)[0] - belief.centre for place in at)
+    return np.minimum(low, 0.0), np.maximum(high, 0.0)

@@ -1,0 +1,218 @@
+"""Reliability diagrams: label shares of bins as flat bars, as diagonal fillings and on logit axes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+from scipy.special import ndtri
+
+from calibrant.binning import (
+    Bins,
+    Closed,
+    adaptive,
+    cross_validated_count,
+    equal_mass,
+    equal_width,
+    sweep_count,
+    width_sweep_count,
+)
+from calibrant.cells import Floats, cells_of
+from calibrant.diagrams.diagram import DEPENDENT, Picture
+from calibrant.errors import InvalidOption, NotConverged, OneClass
+from calibrant.maps.curves import PROBABILITY_CLIP, clipped_logit
+from calibrant.maps.platt import Platt, fit_platt
+from calibrant.measures.binned import expected_calibration_error
+from calibrant.measures.intervals import Resampling
+from calibrant.reductions import Event
+
+BinningName = Literal["equal-mass", "equal-width", "adaptive"]
+Count = Literal["fixed", "sweep", "cross-validated"]
+#: More bars than this nobody tells apart.
+MAX_BARS = 200
+#: Candidates and folds of a cross-validated count.
+_MOST, _FOLDS = 40, 10
+
+
+@dataclass(frozen=True)
+class Histogram(Picture):
+    """Where the predictions lie: ``share (b,)`` of the mass and ``count (b,)`` of rows between ``edges (b + 1,)``."""
+
+    edges: Floats
+    count: Floats
+    share: Floats
+
+
+@dataclass(frozen=True)
+class Reliability(Picture):
+    """Non-empty bins in ascending order, all arrays ``(b,)``.
+
+    A bin covers ``start`` to ``end`` of the axis of predictions and holds ``count`` rows, ``rows`` effective ones, and
+    ``share`` of the mass. ``mean_prediction`` and ``label_share`` are in [0, 1], ``gap`` is the second less the first;
+    ``low`` and ``high`` are Wilson's interval of the label share, None where the rows of a bin hang together.
+
+    The flat picture draws bars of height ``label_share``. The diagonal filling draws the roof p + gap in each bin,
+    from ``roof_start`` to ``roof_end``, not clipped to [0, 1]: the calibration map of slope 1 that fits best. Its
+    distance from the diagonal, averaged over rows (``share`` over ``end - start`` per unit of area), is ``ece``.
+    """
+
+    start: Floats
+    end: Floats
+    count: Floats
+    rows: Floats
+    share: Floats
+    mean_prediction: Floats
+    label_share: Floats
+    gap: Floats
+    low: Floats | None
+    high: Floats | None
+    roof_start: Floats
+    roof_end: Floats
+    ece: float
+    ece_debiased: float | None
+    histogram: Histogram
+
+
+@dataclass(frozen=True)
+class LogitReliability(Picture):
+    """Bins on logit axes, all arrays ``(b,)``, and the Platt line through the rows.
+
+    ``x`` is the logit of the mean prediction, ``y`` that of (k + 1/2) / (m + 1) for k positives of m effective rows;
+    ``low`` and ``high`` hold its interval. The line is ``slope`` x + ``intercept``, None where it cannot be fitted.
+    ``clipped`` rows have a logit beyond that of 2^-52.
+    """
+
+    x: Floats
+    y: Floats
+    low: Floats | None
+    high: Floats | None
+    count: Floats
+    share: Floats
+    slope: float | None
+    intercept: float | None
+    clipped: int
+
+
+def reliability(
+    event: Event, resampling: Resampling, *, level: float, histogram: int, closed: Closed, **cut: Any
+) -> Reliability:
+    """The reliability diagram of an event; its diagonal filling is that of Kangsepp, Valk & Kull (2022), section 4.5.
+
+    Theorem 2 there: the roof of slope 1 through (mean prediction, label share) of each bin is the fit of the family of
+    such roofs by Brier score, and its mean distance from the diagonal over the rows is the ECE of these bins.
+    Intervals are Wilson's (1927) at ``level`` with the effective rows. O(n log n). Raises ``InvalidOption`` and
+    ``TooFewRows``.
+    """
+    bins, ends = _cut(event, resampling, closed=closed, **cut)
+    start = ends[0]
+    gap = bins.mean_y - bins.mean_p
+    few = float(bins.rows.min()) < 1.0
+    plain, debiased = expected_calibration_error(replace(bins, rows=np.ones(len(bins))) if few else bins, 1)
+    low, high = wilson(bins.mean_y, bins.rows, level)
+    dependent = event.per_row > 1
+    return Reliability(
+        start,
+        ends[1],
+        counts(event, bins),
+        bins.rows,
+        bins.mass / bins.mass.sum(),
+        bins.mean_p,
+        bins.mean_y,
+        gap,
+        None if dependent else low,
+        None if dependent else high,
+        start + gap,
+        ends[1] + gap,
+        plain,
+        None if few else debiased,
+        _histogram(event, histogram),
+        problem=DEPENDENT if dependent else None,
+    )
+
+
+def logit_reliability(event: Event, resampling: Resampling, *, level: float, **cut: Any) -> LogitReliability:
+    """Reliability on logit axes, where sparse ends are as wide as the middle and Platt scaling is a line.
+
+    Half a row of each label is added to a bin (Haldane 1956; Anscombe 1956), so that its logit is finite; the interval
+    is y -+ z (1 / (k + 1/2) + 1 / (m - k + 1/2))^(1/2) (Gart & Zweifel 1967). O(n log n).
+    """
+    bins, _ = _cut(event, resampling, **cut)
+    positives, negatives = bins.rows * bins.mean_y + 0.5, bins.rows * (1.0 - bins.mean_y) + 0.5
+    y = np.log(positives) - np.log(negatives)
+    reach = float(ndtri((1.0 + level) / 2.0)) * np.sqrt(1.0 / positives + 1.0 / negatives)
+    line, problem = _line(event)
+    dependent = event.per_row > 1
+    outside = (event.p < PROBABILITY_CLIP) | (event.p > 1.0 - PROBABILITY_CLIP)
+    return LogitReliability(
+        clipped_logit(bins.mean_p),
+        y,
+        None if dependent else y - reach,
+        None if dependent else y + reach,
+        counts(event, bins),
+        bins.mass / bins.mass.sum(),
+        None if line is None else line.slope,
+        None if line is None else line.intercept,
+        int(np.count_nonzero(outside)),
+        problem="; ".join(told for told in (DEPENDENT if dependent else None, problem) if told) or None,
+    )
+
+
+def wilson(share: Floats, rows: Floats, level: float) -> tuple[Floats, Floats]:
+    """Interval of a probability of which ``rows`` (> 0, not always whole) show ``share`` (Wilson 1927); in [0, 1]."""
+    z = float(ndtri((1.0 + level) / 2.0))
+    centre = (rows * share + z * z / 2.0) / (rows + z * z)
+    reach = z * np.sqrt(rows * share * (1.0 - share) + z * z / 4.0) / (rows + z * z)
+    # At a share of 0 or 1 an end is that share, but for rounding.
+    return np.clip(centre - reach, 0.0, share), np.clip(centre + reach, share, 1.0)
+
+
+def counts(event: Event, bins: Bins) -> Floats:
+    """How many rows each bin holds, of rows with weight. O(m log b)."""
+    return np.bincount(bins.index(event.cells.p), event.cells.rows, len(bins)).astype(np.float64)
+
+
+def _cut(
+    event: Event,
+    resampling: Resampling,
+    *,
+    binning: BinningName,
+    count: Count,
+    n_bins: int,
+    closed: Closed = "left",
+) -> tuple[Bins, tuple[Floats, Floats]]:
+    """The bins, and where each begins and ends on the axis: bins along the rows share out all of [0, 1]."""
+    if count != "fixed":
+        n_bins = _chosen(event, binning, count, resampling)
+    if binning == "equal-width":
+        bins = equal_width(event, n_bins, closed)
+        end = (np.floor(bins.start * n_bins + 0.5) + 1.0) / n_bins  # starts are the doubles i / b
+        return bins, (bins.start, end)
+    bins = equal_mass(event.cells, n_bins) if binning == "equal-mass" else adaptive(event.cells, n_bins)
+    return bins, (np.append(0.0, bins.start[1:]), np.append(bins.start[1:], 1.0))
+
+
+def _chosen(event: Event, binning: BinningName, count: Count, resampling: Resampling) -> int:
+    if binning == "adaptive":
+        raise InvalidOption("adaptive bins have no count but a fixed one")
+    if count == "cross-validated":
+        return cross_validated_count(event, binning, folds=_FOLDS, most=_MOST, seed=resampling.seed + 1)
+    swept = sweep_count(event.cells) if binning == "equal-mass" else width_sweep_count(event)
+    return min(swept, MAX_BARS)
+
+
+def _histogram(event: Event, n_bars: int) -> Histogram:
+    bins = equal_width(event, n_bars)
+    place = np.floor(bins.start * n_bars + 0.5).astype(np.int64)
+    count, share = np.zeros(n_bars), np.zeros(n_bars)
+    count[place], share[place] = counts(event, bins), bins.mass / bins.mass.sum()
+    return Histogram(np.arange(n_bars + 1) / n_bars, count, share)
+
+
+def _line(event: Event) -> tuple[Platt | None, str | None]:
+    # Platt's smoothed targets count rows, of which only effective ones are independent of the weights' scale.
+    cells = event.cells if event.kind == "frequency" else cells_of(event.counted_rows)
+    try:
+        return fit_platt(cells), None
+    except (OneClass, NotConverged) as error:
+        return None, f"no line: {error.detail}"

@@ -1,0 +1,195 @@
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.stats import binom
+
+import calibrant
+from calibrant.cells import Floats
+from calibrant.diagrams.catalogue import DIAGRAMS, read_diagrams
+from calibrant.diagrams.reliability import LogitReliability, Reliability, wilson
+from calibrant.measures.catalogue import read_requests
+from calibrant.measures.intervals import PLAIN
+from calibrant.reductions import Event
+
+BINNINGS = ("equal-mass", "equal-width", "adaptive")
+
+
+def _drawn(event: Event, **options: Any) -> Reliability:
+    request = read_diagrams([{"name": "reliability", **options}])[0]
+    picture = DIAGRAMS["reliability"].draw(event, PLAIN, **request.options)
+    assert isinstance(picture, Reliability)
+    return picture
+
+
+def _logit(event: Event, **options: Any) -> LogitReliability:
+    request = read_diagrams([{"name": "logit-logit", **options}])[0]
+    picture = DIAGRAMS["logit-logit"].draw(event, PLAIN, **request.options)
+    assert isinstance(picture, LogitReliability)
+    return picture
+
+
+def _roof(picture: Reliability, p: Floats) -> Floats:
+    """The diagonal filling at p, by the corners that a program would draw."""
+    place = np.clip(np.searchsorted(picture.start, p, side="right") - 1, 0, len(picture.start) - 1)
+    width = picture.end[place] - picture.start[place]
+    along = np.divide(p - picture.start[place], width, out=np.zeros_like(p), where=width > 0)
+    roof: Floats = picture.roof_start[place] + along * (picture.roof_end - picture.roof_start)[place]
+    return roof
+
+
+@pytest.mark.parametrize("binning", BINNINGS)
+@pytest.mark.parametrize("n_bins", [1, 7, 15, 60])
+def test_the_mean_distance_of_the_roof_from_the_diagonal_is_the_ece(event: Event, binning: str, n_bins: int) -> None:
+    picture = _drawn(event, binning=binning, n_bins=n_bins)
+    asked = read_requests([{"name": "ece", "binning": binning, "n_bins": n_bins}])[0].compute(event)
+    assert np.mean(np.abs(_roof(picture, event.p) - event.p)) == pytest.approx(asked.value, abs=1e-12)
+    assert picture.ece == pytest.approx(asked.value, abs=1e-14)
+    assert picture.ece_debiased == pytest.approx(asked.debiased, abs=1e-14)
+    # The area of each bin, between roof and diagonal, at its mass for each unit of width.
+    middle = (picture.start + picture.end) / 2
+    area = np.abs((picture.roof_start + picture.roof_end) / 2 - middle) * (picture.end - picture.start)
+    assert area @ (picture.share / (picture.end - picture.start)) == pytest.approx(asked.value, abs=1e-12)
+
+
+def test_the_roof_is_the_best_of_slope_one_by_brier_score(event: Event) -> None:
+    picture = _drawn(event, n_bins=8)
+    best = np.mean((_roof(picture, event.p) - event.y) ** 2)
+    random = np.random.default_rng(0)
+    for _ in range(20):
+        moved = random.normal(0, 0.02, len(picture.gap))
+        other = replace(picture, roof_start=picture.roof_start + moved, roof_end=picture.roof_end + moved)
+        assert np.mean((_roof(other, event.p) - event.y) ** 2) > best
+
+
+def test_bins_and_roof_agree_with_the_paper_s_code(golden_event: Event, drawn: dict[str, Any]) -> None:
+    wanted = drawn["ES"]
+    picture = _drawn(golden_event, n_bins=15)
+    np.testing.assert_allclose(picture.mean_prediction, wanted["mean_p"], atol=1e-12)
+    np.testing.assert_allclose(picture.label_share, wanted["mean_y"], atol=1e-12)
+    np.testing.assert_array_equal(picture.count, wanted["n_per_bin"])
+    assert picture.ece == pytest.approx(wanted["ECE1"], abs=1e-12)
+    grid = np.linspace(0, 1, 1001)
+    # At borders, and between a border there and the first prediction of a bin here, a place may be in either bin.
+    inside = np.array([np.abs(grid[i] - picture.start).min() > 0.012 for i in range(len(grid))])
+    assert inside.sum() > 600
+    np.testing.assert_allclose(_roof(picture, grid)[inside], np.array(wanted["chat_grid1001"])[inside], atol=1e-12)
+
+
+@pytest.mark.parametrize("binning", BINNINGS)
+def test_bins_lie_side_by_side_and_hold_their_rows(event: Event, binning: str) -> None:
+    picture = _drawn(event, binning=binning, n_bins=12)
+    assert picture.count.sum() == picture.rows.sum() == len(event)
+    assert picture.share.sum() == pytest.approx(1.0)
+    assert np.all(picture.start < picture.end)
+    assert np.all(picture.end[:-1] <= picture.start[1:])
+    assert (picture.start[0], picture.end[-1]) == (0.0, 1.0)
+    for k in range(len(picture.start)):
+        last = picture.end[k] if k + 1 < len(picture.start) else 2.0
+        own = (event.p >= picture.start[k]) & (event.p < last)
+        assert own.sum() == picture.count[k]
+        assert event.p[own].mean() == pytest.approx(picture.mean_prediction[k])
+        assert event.y[own].mean() == pytest.approx(picture.label_share[k])
+
+
+def test_bins_closed_on_the_right_are_told_as_such() -> None:
+    event = Event(np.array([0.1, 0.2, 0.2, 0.9]), np.array([0, 1, 0, 1], np.int8))
+    left, right = (_drawn(event, binning="equal-width", n_bins=5, closed=c) for c in ("left", "right"))
+    assert left.count.tolist() == [1, 2, 1]
+    assert right.count.tolist() == [3, 1]
+
+
+def test_wilson_s_interval_is_where_the_score_test_does_not_reject() -> None:
+    for k, n in ((0, 5), (3, 11), (40, 40), (7, 1000)):
+        low, high = (float(end[0]) for end in wilson(np.array([k / n]), np.array([float(n)]), 0.95))
+        for end in (low, high):
+            if 0 < end < 1:
+                z = (k / n - end) / math.sqrt(end * (1 - end) / n)
+                assert abs(z) == pytest.approx(1.959963984540054, abs=1e-9)
+        assert (low == 0.0) == (k == 0)
+        assert (high == 1.0) == (k == n)
+
+
+def test_wilson_s_interval_covers_about_as_often_as_it_says() -> None:
+    k = np.arange(51)
+    for p in (0.1, 0.3, 0.5):
+        low, high = wilson(k / 50, np.full(51, 50.0), 0.9)
+        assert binom.pmf(k, 50, p)[(low <= p) & (p <= high)].sum() == pytest.approx(0.9, abs=0.05)
+
+
+def test_counts_may_be_swept_or_cross_validated(event: Event) -> None:
+    for binning in ("equal-mass", "equal-width"):
+        for count, name in (("sweep", "ece-sweep"), ("cross-validated", "ece-cv")):
+            picture = _drawn(event, binning=binning, count=count)
+            asked = read_requests([{"name": name, "binning": binning}])[0].compute(event)
+            assert picture.ece == pytest.approx(asked.value, abs=1e-14)
+            assert len(picture.start) == asked.definition["bins_used"]
+
+
+def test_a_sweep_without_an_end_is_cut(event: Event) -> None:
+    apart = Event(np.linspace(0, 1, 3000), (np.linspace(0, 1, 3000) > 0.5).astype(np.int8))
+    assert len(_drawn(apart, count="sweep").start) == 200
+    refused = read_diagrams([{"name": "reliability", "binning": "adaptive", "count": "sweep"}])[0].drawn(event)
+    assert refused["data"] is None
+    assert "adaptive" in refused["problem"]
+
+
+def test_the_histogram_counts_every_row(event: Event) -> None:
+    histogram = _drawn(event, histogram=10).histogram
+    np.testing.assert_array_equal(histogram.count, np.histogram(event.p, np.arange(11) / 10)[0])
+    np.testing.assert_allclose(histogram.share, histogram.count / len(event))
+
+
+def test_predictions_of_one_make_a_last_bin_of_their_own() -> None:
+    event = Event(np.array([0.2, 0.4, 1.0, 1.0]), np.array([0, 1, 1, 0], np.int8))
+    picture = _drawn(event, n_bins=2)
+    assert picture.count.tolist() == [2, 2]
+    assert (picture.start[1], picture.end[1]) == (1.0, 1.0)
+
+
+def test_logit_axes_by_hand() -> None:
+    p = np.repeat([0.0, 0.3, 0.8, 1.0], 4)
+    y = np.array([0, 0, 0, 0, 1, 0, 0, 1, 1, 1, 0, 1, 1, 1, 1, 1], np.int8)
+    picture = _logit(Event(p, y), n_bins=4)
+    k = np.array([0, 2, 3, 4])
+    np.testing.assert_allclose(picture.y, np.log((k + 0.5) / (4 - k + 0.5)))
+    np.testing.assert_allclose(picture.x[1:3], np.log(np.array([0.3 / 0.7, 4.0])))
+    assert picture.x[0] == pytest.approx(-52 * math.log(2))
+    assert picture.clipped == 8
+    assert picture.low is not None
+    assert picture.high is not None
+    np.testing.assert_allclose(
+        (picture.high - picture.low) / 2, 1.96 * np.sqrt(1 / (k + 0.5) + 1 / (4.5 - k)), rtol=1e-4
+    )
+    assert np.all(np.isfinite(picture.low) & np.isfinite(picture.high))
+
+
+def test_the_line_on_logit_axes_is_platt_s(event: Event) -> None:
+    picture = _logit(event)
+    fitted = calibrant.fit("platt", event.p, event.y).curve.parameters()
+    assert (picture.slope, picture.intercept) == (fitted["slope"], fitted["intercept"])
+    inside = (picture.x > -2) & (picture.x < 2)
+    line = (picture.slope or 0) * picture.x + (picture.intercept or 0)
+    assert np.abs(picture.y - line)[inside].max() < 0.6
+
+
+def test_labels_of_one_class_have_bins_but_no_line() -> None:
+    drawn = read_diagrams(["logit-logit"])[0].drawn(Event(np.array([0.2, 0.4]), np.array([1, 1], np.int8)))
+    assert drawn["data"]["slope"] is None
+    assert len(drawn["data"]["y"]) == 2
+    assert "no line" in drawn["problem"]
+
+
+def test_importance_weights_count_by_their_ratios_alone(event: Event) -> None:
+    w = np.random.default_rng(1).random(len(event)) + 0.5
+    one, other = (_logit(replace(event, w=scale * w, kind="importance")) for scale in (1.0, 30.0))
+    assert one.slope == pytest.approx(other.slope, abs=1e-9)
+    assert one.low is not None
+    assert other.low is not None
+    np.testing.assert_allclose(one.low, other.low, atol=1e-9)
+    picture = _drawn(replace(event, w=w, kind="importance"))
+    assert np.all(picture.rows < picture.count)
