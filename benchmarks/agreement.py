@@ -50,9 +50,9 @@ class Answer:
         return value if self.transform is None else float(_TRANSFORMS[self.transform](value))
 
 
-def answers() -> list[Answer]:
-    """Every answer that there is."""
-    return [Answer(**entry) for entry in json.loads((GOLDEN / "measures.json").read_text("utf-8"))["answers"]]
+def answers(path: Path = GOLDEN / "measures.json") -> list[Answer]:
+    """Every answer that one file holds."""
+    return [Answer(**entry) for entry in json.loads(path.read_text("utf-8"))["answers"]]
 
 
 @cache

@@ -14,6 +14,7 @@ from calibrant.errors import InvalidOption, LengthMismatch, WrongShape
 from calibrant.maps.calibration_map import CalibrationMap
 from calibrant.measures.catalogue import read_requests
 from calibrant.measures.gaps import Gap, largest_gap
+from calibrant.measures.improvement import improvements
 from calibrant.measures.intervals import PLAIN, Resampling
 from calibrant.measures.measure import MeasureRequest, MeasureResult, answers
 from calibrant.reductions import Event, Subject, reduce, resolve, resolve_event, subject
@@ -30,8 +31,9 @@ class Report:
     """What ``evaluate`` answers.
 
     ``n`` rows, after ``left_out`` of other classes than those chosen; ``clipped`` and ``renormalised`` of all were
-    mended within the tolerance; ``measures`` by key; ``after`` the same after the map, if one was given; ``groups`` by
-    name, and by key the ``gaps`` between them, before and after.
+    mended within the tolerance; ``measures`` by key; ``after`` the same after the map, if one was given, with its
+    ``improvement``: ``brier`` and ``log-loss`` before less after; ``groups`` by name, and by key the ``gaps`` between
+    them, before and after.
     """
 
     n: int
@@ -44,6 +46,7 @@ class Report:
     gaps: Mapping[str, Gap] | None = None
     gaps_after: Mapping[str, Gap] | None = None
     left_out: int = 0
+    improvement: Mapping[str, MeasureResult] | None = None
 
 
 @dataclass(frozen=True)
@@ -93,7 +96,11 @@ class Evaluation:
             batch, kept = restrict(batch, read_classes(self.classes, batch.predictions.n_classes))
             members = None if groups is None else _members([groups[i] for i in kept.tolist()], len(batch))
         asked = subject(batch, name)
-        calibrated = None if self.map is None else self._calibrated(reduce(batch, name), batch.predictions, self.map)
+        calibrated = improved = None
+        if self.map is not None:
+            event = reduce(batch, name)
+            calibrated = self._calibrated(event, batch.predictions, self.map)
+            improved = improvements(event, calibrated, self.resampling)
         report = Report(
             len(batch),
             name,
@@ -102,6 +109,7 @@ class Evaluation:
             self._answers(asked),
             None if calibrated is None else self._answers(calibrated),
             left_out=given - len(batch),
+            improvement=improved,
         )
         return report if members is None else self._with_groups(report, asked, calibrated, members)
 
@@ -190,7 +198,7 @@ def evaluate(
         softmax; rows of other labels are left out
     weights : (n,), at least 0; a weight of 2 is the row twice
     groups : (n,) names; the report is then also given for the rows of each, with the largest gap between any two
-    map : applied first; the report then holds before and after
+    map : applied first; the report then holds before and after, and what the scores gain
     interval : level of the intervals, in (0, 1); None for none
     resamples, seed : of the bootstrap behind the intervals, and of the tests and folds that draw
 
