@@ -16,6 +16,7 @@ from calibrant.errors import InvalidOption, LengthMismatch, WrongShape
 from calibrant.maps.calibration_map import CalibrationMap
 from calibrant.measures.catalogue import read_requests
 from calibrant.measures.gaps import Gap, largest_gap
+from calibrant.measures.improvement import improvements
 from calibrant.measures.intervals import PLAIN, Resampling
 from calibrant.measures.measure import MeasureRequest, MeasureResult, answers
 from calibrant.reductions import Event, Subject, extent_of, reduce, resolve, resolve_event, subject
@@ -32,9 +33,10 @@ class Report:
     """What ``evaluate`` answers.
 
     ``n`` rows, after ``left_out`` of other classes than those chosen; ``clipped`` and ``renormalised`` of all were
-    mended within the tolerance; ``measures`` by key; ``after`` the same after the map, if one was given; ``groups`` by
-    name, and by key the ``gaps`` between them, before and after; by key the ``diagrams``, before and after, each plain
-    JSON with ``data``, ``definition`` and ``problem``.
+    mended within the tolerance; ``measures`` by key; ``after`` the same after the map, if one was given, with its
+    ``improvement``: ``brier`` and ``log-loss`` before less after; ``groups`` by name, and by key the ``gaps`` between
+    them, before and after; by key the ``diagrams``, before and after, each plain JSON with ``data``, ``definition`` and
+    ``problem``.
     """
 
     n: int
@@ -49,6 +51,7 @@ class Report:
     left_out: int = 0
     diagrams: Mapping[str, dict[str, Any]] = field(default_factory=dict)
     after_diagrams: Mapping[str, dict[str, Any]] | None = None
+    improvement: Mapping[str, MeasureResult] | None = None
 
 
 @dataclass(frozen=True)
@@ -105,7 +108,11 @@ class Evaluation:
             batch, kept = restrict(batch, read_classes(self.classes, batch.predictions.n_classes))
             members = None if groups is None else _members([groups[i] for i in kept.tolist()], len(batch))
         asked = subject(batch, name)
-        calibrated = None if self.map is None else self._calibrated(reduce(batch, name), batch.predictions, self.map)
+        calibrated = improved = None
+        if self.map is not None:
+            event = reduce(batch, name)
+            calibrated = self._calibrated(event, batch.predictions, self.map)
+            improved = improvements(event, calibrated, self.resampling)
         report = Report(
             len(batch),
             name,
@@ -116,6 +123,7 @@ class Evaluation:
             left_out=given - len(batch),
             diagrams=diagrams_of(self.diagrams, asked, self.resampling),
             after_diagrams=None if calibrated is None else diagrams_of(self.diagrams, calibrated, self.resampling),
+            improvement=improved,
         )
         return report if members is None else self._with_groups(report, asked, calibrated, members)
 
@@ -207,7 +215,7 @@ def evaluate(
         softmax; rows of other labels are left out, and ``class:k`` counts within the choice
     weights : (n,), at least 0; a weight of 2 is the row twice
     groups : (n,) names; the report is then also given for the rows of each, with the largest gap between any two
-    map : applied first; the report then holds before and after
+    map : applied first; the report then holds before and after, and what the scores gain
     interval : level of the intervals, in (0, 1); None for none
     resamples, seed : of the bootstrap behind the intervals, and of the tests, folds and bands that draw
 

@@ -111,6 +111,7 @@ class ReportAnswer(Document):
     measures: Measures
     map: str | None = None
     after: After | None = None
+    improvement: Measures | None = Field(None, description="brier and log-loss before less after the map")
     groups: dict[str, GroupAnswer] | None = None
     gaps: dict[str, GapAnswer] | None = None
     diagrams: dict[str, DiagramAnswer] | None = None

@@ -22,6 +22,8 @@ def report_document(report: Report, map_id: str | None) -> dict[str, Any]:
     }
     if report.after is not None:
         body |= {"map": map_id, "after": {"measures": _measures(report.after)}}
+    if report.improvement is not None:
+        body["improvement"] = _measures(report.improvement)
     if report.gaps is not None:
         body["gaps"] = {key: dataclasses.asdict(gap) for key, gap in report.gaps.items()}
     if report.gaps_after is not None:

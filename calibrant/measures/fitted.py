@@ -97,17 +97,22 @@ def plugged_error(cells: Cells, curve: Curve, norm: int) -> float:
     return float(cells.w @ np.abs(curve(cells.p) - cells.p) ** norm / cells.mass)
 
 
-def fitted_log_loss(cells: Cells, curve: Curve) -> float:
-    """Mean log loss of the map on the rows it was fitted to, in nats.
+def off_the_ends(curve: Curve, cells: Cells, p: Floats) -> Floats:
+    """The curve at ``p (n,)``, where it is exactly 0 or 1 pulled inside; ``cells`` are those that it was fitted to.
 
-    The outermost blocks of an isotonic map are often exactly 0 or 1, which one contrary row would make infinite: a
-    stretch of cells of mass m and k positives with such a value counts as (k + 1/2) / (m + 1).
+    The outermost blocks of an isotonic map are often exactly 0 or 1, which one contrary row would make infinitely
+    wrong: a stretch of fitted cells of mass m and k positives with such a value counts as (k + 1/2) / (m + 1).
     """
-    c = np.clip(curve(cells.p), 0.0, 1.0)
+    c, fitted = np.clip(curve(p), 0.0, 1.0), np.clip(curve(cells.p), 0.0, 1.0)
     for end in (0.0, 1.0):
-        here = c == end
-        if here.any():
-            c[here] = (cells.wy[here].sum() + 0.5) / (cells.w[here].sum() + 1.0)
+        here = fitted == end
+        c[c == end] = (cells.wy[here].sum() + 0.5) / (cells.w[here].sum() + 1.0)
+    return c
+
+
+def fitted_log_loss(cells: Cells, curve: Curve) -> float:
+    """Mean log loss of the map on the rows it was fitted to, in nats; exact 0 and 1 pulled inside."""
+    c = off_the_ends(curve, cells, cells.p)
     return float(-(cells.wy @ np.log(c) + (cells.w - cells.wy) @ np.log1p(-c)) / cells.mass)
 
 

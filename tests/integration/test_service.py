@@ -55,6 +55,11 @@ def test_the_main_job_end_to_end(client: Calibrant) -> None:
     assert after.map == stored.id
     assert after.after is not None
     assert (after.after.measures["ece"].value or 1) < (before.measures["ece"].value or 0) / 2
+    assert after.improvement is not None
+    gained = calibrant.evaluate(P[1500:], Y[1500:], map=local).improvement
+    assert gained is not None
+    assert after.improvement["brier"].value == gained["brier"].value
+    assert before.improvement is None
 
 
 def test_a_fit_in_the_service_is_the_fit_in_a_notebook(client: Calibrant) -> None:

@@ -1,0 +1,168 @@
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+import calibrant
+from calibrant.batch import read_batch
+from calibrant.evaluation import Evaluation
+from calibrant.measures.catalogue import read_requests
+from calibrant.measures.decomposition import binned_decomposition, corp_decomposition
+from calibrant.measures.scores import mean_score
+from calibrant.reductions import Event, Vector
+
+CLIP = 2.0**-52
+
+
+def _event(n: int = 400, seed: int = 0, digits: int = 2) -> Event:
+    random = np.random.default_rng(seed)
+    c = random.random(n)
+    return Event(np.round(c**1.4, digits), (random.random(n) < c).astype(np.int8))
+
+
+def _vector(n: int = 300, K: int = 4, seed: int = 0) -> Vector:
+    random = np.random.default_rng(seed)
+    P = random.dirichlet(np.ones(K), n)
+    return Vector(P, np.array([random.choice(K, p=row) for row in P]))
+
+
+def _one(measure: str | dict[str, Any], *arguments: Any, **options: Any) -> calibrant.MeasureResult:
+    asked = {"name": measure} if isinstance(measure, str) else measure
+    return calibrant.evaluate(*arguments, measures=[{**asked, "as": "it"}], **options).measures["it"]
+
+
+def _of(event: Event) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]:
+    return event.p, event.y.astype(np.int64)
+
+
+def _pooled(p: Any, y: Any, w: Any) -> npt.NDArray[np.float64]:
+    """The isotonic fit by its definition: max over starts of the min over ends of the mean label between them."""
+    levels = np.unique(p)
+    total = np.array([w[p == q].sum() for q in levels])
+    positive = np.array([(w * y)[p == q].sum() for q in levels])
+    m = len(levels)
+    means = np.full((m, m), np.inf)
+    for i in range(m):
+        means[i, i:] = np.cumsum(positive[i:]) / np.cumsum(total[i:])
+    fit = np.array([max(means[i, j:].min() for i in range(j + 1)) for j in range(m)])
+    at: npt.NDArray[np.float64] = fit[np.searchsorted(levels, p)]
+    return at
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("score", ["brier", "log-loss"])
+def test_corp_is_scores_of_the_predictions_the_isotonic_fit_and_the_base_rate(score: Any, weighted: bool) -> None:
+    event = _event(150, digits=1)
+    w = np.random.default_rng(2).random(150) + 0.1 if weighted else np.ones(150)
+    x, rate = _pooled(event.p, event.y, w), np.average(event.y, weights=w)
+
+    def mean(q: Any, clip: float = 0.0) -> float:
+        q = np.clip(q, clip, 1.0 - clip)
+        own = np.where(event.y == 1, q, 1.0 - q)
+        return float(np.average((1.0 - own) ** 2 if score == "brier" else -np.log(own), weights=w))
+
+    found = _one({"name": "decomposition", "score": score}, *_of(event), weights=w if weighted else None)
+    given, best, flat = mean(event.p, CLIP), mean(x), mean(np.full(150, rate))
+    assert found.value == pytest.approx(given - best)
+    assert found.parts["score"] == pytest.approx(given)
+    assert found.parts["discrimination"] == pytest.approx(flat - best)
+    assert found.parts["uncertainty"] == pytest.approx(flat)
+
+
+def test_corp_with_log_loss_scores_pure_blocks_at_zero() -> None:
+    found = _one({"name": "decomposition", "score": "log-loss"}, [0.0, 0.2, 0.8, 1.0], [0, 0, 1, 1])
+    assert found.value == pytest.approx(-2.0 * np.log(0.8) / 4.0)
+    assert found.parts["discrimination"] == pytest.approx(np.log(2.0))
+    assert found.parts["clipped"] == 2
+    one = _one({"name": "decomposition", "score": "log-loss"}, [0.2, 0.8], [1, 1])
+    assert (one.parts["discrimination"], one.parts["uncertainty"]) == (0.0, 0.0)
+    assert one.value == pytest.approx(-np.log(0.16) / 2.0)
+
+
+def test_binned_terms_are_those_of_stephenson() -> None:
+    event = _event(200)
+    found = _one({"name": "decomposition", "method": "binned", "binning": "equal-width", "n_bins": 5}, *_of(event))
+    bin_of = np.minimum(np.searchsorted(np.arange(1, 5) / 5, event.p, side="right"), 4)
+    reliability = resolution = variance = covariance = 0.0
+    for k in range(5):
+        p, y = event.p[bin_of == k], event.y[bin_of == k]
+        reliability += len(p) * (p.mean() - y.mean()) ** 2 / 200
+        resolution += len(p) * (y.mean() - event.y.mean()) ** 2 / 200
+        variance += ((p - p.mean()) ** 2).sum() / 200
+        covariance += 2.0 * ((p - p.mean()) * (y - y.mean())).sum() / 200
+    rate = event.y.mean()
+    expected = {
+        "score": np.mean((event.p - event.y) ** 2),
+        "miscalibration": reliability,
+        "discrimination": resolution,
+        "uncertainty": rate * (1.0 - rate),
+        "within_bins": variance - covariance,
+        "within_bin_variance": variance,
+        "within_bin_covariance": covariance,
+    }
+    assert found.parts == pytest.approx(expected)
+    assert found.value == pytest.approx(reliability)
+    same = _one({"name": "ece", "norm": 2, "binning": "equal-width", "n_bins": 5}, *_of(event))
+    assert (found.value, found.debiased) == pytest.approx((same.value, same.debiased))
+
+
+@pytest.mark.parametrize("kind", ["frequency", "importance"])
+@pytest.mark.parametrize("seed", range(12))
+def test_decompositions_add_up(seed: int, kind: Any) -> None:
+    random = np.random.default_rng(seed)
+    n = int(random.integers(1, 60))
+    p = random.choice([0.0, 0.1, 0.25, 0.5, 1.0], n) if seed % 2 else random.random(n)
+    event = Event(p, (random.random(n) < random.random()).astype(np.int8), random.random(n) * 3.0, kind)
+    score: Any
+    for score in ("brier", "log-loss"):
+        expected = mean_score(event, score)
+        found = [corp_decomposition(event.cells, score)]
+        found += [binned_decomposition(event.cells, score, b, k) for b in ("equal-mass", "equal-width") for k in (1, 7)]
+        for terms in found:
+            assert terms.score == pytest.approx(expected, rel=1e-12)
+            total = terms.miscalibration - terms.discrimination + terms.uncertainty + (terms.within_bins or 0.0)
+            assert total == pytest.approx(expected, rel=1e-9, abs=1e-12)
+            assert min(terms.miscalibration, terms.discrimination, terms.uncertainty) >= 0.0
+
+
+def test_the_vectors_decomposition_is_the_sum_of_its_classes() -> None:
+    vector = _vector()
+    for method in ("corp", "binned"):
+        asked = {"name": "decomposition", "method": method}
+        whole = _one(asked, vector.p, vector.labels, reduction="canonical")
+        parts = [_one(asked, vector.p, vector.labels, reduction=f"class:{k}") for k in range(4)]
+        assert whole.value == pytest.approx(sum(part.value or 0.0 for part in parts))
+        for name in whole.parts:
+            assert whole.parts[name] == pytest.approx(sum(part.parts[name] for part in parts))
+        brier = _one("brier", vector.p, vector.labels, reduction="canonical").value
+        assert whole.parts["score"] == pytest.approx(brier)
+    refused = _one({"name": "decomposition", "score": "log-loss"}, vector.p, vector.labels, reduction="canonical")
+    assert refused.value is None
+    assert "only the Brier score" in (refused.problem or "")
+
+
+def test_importance_weights_have_no_scale_in_debiased_values() -> None:
+    event, w = _event(300), np.random.default_rng(5).random(300) + 0.2
+    asked = Evaluation(read_requests([{"name": "decomposition", "method": "binned"}]))
+    found = [asked.run(read_batch(*_of(event), c * w, kind="importance")).measures["decomposition"] for c in (1.0, 7.0)]
+    assert found[0].debiased == pytest.approx(found[1].debiased)
+    assert found[0].debiased is not None
+
+
+def test_the_interval_of_a_binned_decomposition_is_that_of_the_same_ece_and_corp_has_none() -> None:
+    event = _event()
+    asked = {"name": "decomposition", "method": "binned"}
+    assert _one(asked, *_of(event), interval=0.9).interval == pytest.approx(
+        _one({"name": "ece", "norm": 2}, *_of(event), interval=0.9).interval
+    )
+    vector = _vector()
+    whole = _one(asked, vector.p, vector.labels, reduction="canonical", interval=0.9)
+    assert whole.interval is not None
+    assert whole.value is not None
+    assert 0.0 <= whole.interval[0] <= whole.value <= whole.interval[1]
+    corp = _one("decomposition", *_of(event), interval=0.9)
+    assert corp.interval is None
+    assert "ask for method binned" in (corp.problem or "")

@@ -1,0 +1,125 @@
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from scipy.stats import dirichlet
+
+import calibrant
+from calibrant.errors import TooFewRows
+from calibrant.measures import dirichlet as module
+from calibrant.measures.dirichlet import BANDWIDTHS, canonical_error
+from calibrant.reductions import Vector
+
+
+def _vector(n: int = 60, K: int = 3, seed: int = 0, sharper: float = 1.0) -> Vector:
+    random = np.random.default_rng(seed)
+    P = random.dirichlet(np.ones(K), n)
+    labels = np.array([random.choice(K, p=row) for row in P])
+    Q = P**sharper
+    return Vector(Q / Q.sum(axis=1, keepdims=True), labels)
+
+
+def _naive(vector: Vector, h: float) -> tuple[npt.NDArray[np.float64], float]:
+    """The leave-one-out kernels, row j at the places of the others, and the log likelihood."""
+    n = len(vector)
+    k = np.zeros((n, n))
+    for j in range(n):
+        for i in range(n):
+            if i != j:
+                k[j, i] = dirichlet(vector.p[i] / h + 1.0).pdf(vector.p[j] / vector.p[j].sum())
+    return k, float(np.log(k.sum(axis=1) / (n - 1)).sum())
+
+
+@pytest.mark.parametrize("norm", [1, 2])
+def test_the_error_is_its_formula(norm: int) -> None:
+    vector = _vector()
+    k, _ = _naive(vector, 0.1)
+    u = k / k.sum(axis=1, keepdims=True)
+    means = u @ np.eye(3)[vector.labels]
+    found = canonical_error(vector, norm, 0.1)
+    assert found.power == pytest.approx((np.abs(means - vector.p) ** norm).sum(axis=1).mean(), rel=1e-10)
+    if norm == 2:
+        noise = [
+            sum(u[j, i] ** 2 * ((np.eye(3)[vector.labels[i]] - means[j]) ** 2).sum() for i in range(60))
+            / (1.0 - (u[j] ** 2).sum())
+            for j in range(60)
+        ]
+        assert found.debiased_power == pytest.approx(found.power - np.mean(noise), rel=1e-9)
+    else:
+        assert found.debiased_power is None
+
+
+def test_the_bandwidth_is_the_likeliest_of_the_grid() -> None:
+    vector = _vector()
+    coarse = [h for h in BANDWIDTHS if h > 1e-3]
+    likelihoods = [_naive(vector, h)[1] for h in coarse]
+    assert canonical_error(vector, 1).bandwidth == coarse[int(np.argmax(likelihoods))]
+
+
+@pytest.mark.parametrize("bandwidth", [None, 0.05])
+def test_blocks_weights_order_and_precision_do_not_matter(
+    monkeypatch: pytest.MonkeyPatch, bandwidth: float | None
+) -> None:
+    vector = _vector(90)
+    w = np.random.default_rng(1).integers(0, 4, 90)
+    weighted = Vector(vector.p, vector.labels, w.astype(np.float64))
+    one = canonical_error(weighted, 2, bandwidth)
+    copies = Vector(np.repeat(vector.p, w, axis=0), np.repeat(vector.labels, w))
+    order = np.random.default_rng(2).permutation(90)
+    shuffled = Vector(vector.p[order], vector.labels[order], weighted.w[order] if weighted.w is not None else None)
+    single = Vector(vector.p.astype(np.float32), vector.labels, weighted.w)
+    others = [canonical_error(copies, 2, bandwidth), canonical_error(shuffled, 2, bandwidth)]
+    with monkeypatch.context() as patched:
+        patched.setattr(module, "_AREA", 700)
+        others.append(canonical_error(weighted, 2, bandwidth))
+    for other in others:
+        assert (other.power, other.debiased_power) == pytest.approx((one.power, one.debiased_power), rel=1e-9)
+        assert other.bandwidth == one.bandwidth
+    assert canonical_error(single, 2, bandwidth).power == pytest.approx(one.power, abs=1e-5)
+
+
+def test_importance_weights_have_no_scale() -> None:
+    vector, w = _vector(), np.random.default_rng(3).random(60) + 0.1
+    found = [canonical_error(Vector(vector.p, vector.labels, c * w, "importance"), 2) for c in (1.0, 9.0)]
+    assert found[0].power == pytest.approx(found[1].power)
+    assert found[0].debiased_power == pytest.approx(found[1].debiased_power)
+
+
+def test_zeros_and_absent_classes_answer() -> None:
+    P = np.array([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.5, 0.5, 0.0], [1.0, 0.0, 0.0]])
+    found = canonical_error(Vector(P, np.array([0, 1, 1, 0])), 1)
+    assert 0.0 <= found.power <= 2.0
+
+
+def test_one_row_alone_has_no_value_and_two_copies_of_it_have() -> None:
+    for bandwidth in (None, 0.1):
+        with pytest.raises(TooFewRows):
+            canonical_error(Vector(np.array([[0.2, 0.8]]), np.array([1])), 2, bandwidth)
+    twice = canonical_error(Vector(np.array([[0.2, 0.8]]), np.array([1]), np.array([2.0])), 1, 0.1)
+    assert twice.power == pytest.approx(0.4)
+
+
+def test_an_event_is_two_columns_and_the_value_is_a_root() -> None:
+    random = np.random.default_rng(0)
+    p = random.random(80)
+    y = (random.random(80) < p).astype(int)
+    found: list[Any] = [
+        calibrant.evaluate(p, y, measures=["kde-ce"], reduction=r, interval=0.9).measures["kde-ce"]
+        for r in ("binary", "canonical")
+    ]
+    assert found[0].value == found[1].value
+    assert found[0].value == pytest.approx(found[0].parts["power"] ** 0.5)
+    assert found[0].definition["bandwidth_used"] in BANDWIDTHS
+    assert found[0].problem == "no interval: it is not defined for this measure"
+
+
+def test_debiasing_takes_most_of_the_noise_out_of_calibrated_predictions() -> None:
+    calm = canonical_error(_vector(1500, seed=5), 2)
+    sharp = canonical_error(_vector(1500, seed=5, sharper=2.5), 2)
+    assert calm.debiased_power is not None
+    assert sharp.debiased_power is not None
+    assert abs(calm.debiased_power) < 0.25 * calm.power
+    assert sharp.debiased_power > 10.0 * abs(calm.debiased_power)

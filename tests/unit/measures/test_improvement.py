@@ -1,0 +1,165 @@
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from sklearn.isotonic import IsotonicRegression
+from sklearn.model_selection import KFold
+
+import calibrant
+from calibrant.measures.improvement import improvement, out_of_fold
+from calibrant.reductions import Event
+
+Rows = tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]
+
+
+def _rows(n: int = 600, seed: int = 0, power: float = 2.0) -> Rows:
+    random = np.random.default_rng(seed)
+    c = random.random(n)
+    return c**power, (random.random(n) < c).astype(np.int64)
+
+
+def _one(measure: dict[str, Any], *arguments: Any, **options: Any) -> calibrant.MeasureResult:
+    asked = {"name": "recalibration-improvement", **measure, "as": "it"}
+    return calibrant.evaluate(*arguments, measures=[asked], **options).measures["it"]
+
+
+@pytest.mark.parametrize("method", ["platt", "beta", "isotonic"])
+@pytest.mark.parametrize("score", ["brier", "log-loss"])
+def test_miscalibrated_predictions_gain_and_calibrated_ones_do_not(method: str, score: str) -> None:
+    asked = {"method": method, "score": score}
+    gained = _one(asked, *_rows(1500), interval=0.95)
+    assert gained.interval is not None
+    assert gained.value is not None
+    assert 0.0 < gained.interval[0] < gained.value < gained.interval[1]
+    assert gained.value == pytest.approx(gained.parts["before"] - gained.parts["after"])
+    assert ("clipped" in gained.parts) == (score == "log-loss")
+    none = _one(asked, *_rows(1500, power=1.0))
+    assert none.value is not None
+    assert none.value < gained.interval[0] / 2
+
+
+def test_each_fold_is_calibrated_by_the_others() -> None:
+    p, y = _rows(203)
+    order = np.lexsort((y, p))
+    q = p.copy()
+    for train, held in KFold(7, shuffle=True, random_state=11).split(order):
+        fitted = IsotonicRegression(y_min=0.0, y_max=1.0, out_of_bounds="clip").fit(p[order[train]], y[order[train]])
+        q[order[held]] = fitted.predict(p[order[held]])
+    found = _one({"method": "isotonic", "folds": 7}, p, y, seed=11)
+    assert found.value == pytest.approx(np.mean((p - y) ** 2) - np.mean((q - y) ** 2), rel=1e-9)
+
+
+def test_log_loss_of_an_isotonic_map_stays_finite_and_is_pulled_by_the_training_rows() -> None:
+    p = np.linspace(0.0, 1.0, 40)
+    y = (p > 0.5).astype(np.int64)
+    event = Event(p, y.astype(np.int8))
+    after = out_of_fold(event, "isotonic", "log-loss", folds=2, seed=0)
+    assert after.p.min() > 0.0
+    assert after.p.max() < 1.0
+    # A training half of m negatives below gives its end block (0 + 1/2) / (m + 1).
+    assert any(after.p[0] == pytest.approx(0.5 / (m + 1)) for m in range(5, 16))
+    assert out_of_fold(event, "isotonic", "brier", folds=2, seed=0).p.min() == 0.0
+
+
+def test_the_influence_is_the_paired_difference_less_its_mean() -> None:
+    p, y = _rows(100)
+    w = np.random.default_rng(1).random(100)
+    before, after = Event(p, y.astype(np.int8), w), Event(p**0.5, y.astype(np.int8), w)
+    value, influence = improvement(before, after, "brier")
+    gained = (p - y) ** 2 - (p**0.5 - y) ** 2
+    assert value == pytest.approx(np.average(gained, weights=w))
+    assert influence == pytest.approx(gained - np.average(gained, weights=w))
+
+
+def test_rows_of_weight_zero_and_the_order_of_rows_do_not_matter() -> None:
+    p, y = _rows(300)
+    p = np.round(p, 2)
+    w = np.random.default_rng(2).integers(0, 3, 300)
+    order = np.random.default_rng(3).permutation(300)
+    for method in ("platt", "isotonic"):
+        asked = {"method": method, "score": "log-loss"}
+        one = _one(asked, p, y, weights=w, interval=0.9)
+        other = _one(asked, p[order], y[order], weights=w[order], interval=0.9)
+        kept = _one(asked, p[w > 0], y[w > 0], weights=w[w > 0], interval=0.9)
+        assert one.value == pytest.approx(other.value, rel=1e-9)
+        assert one.value == pytest.approx(kept.value, rel=1e-9)
+        assert one.interval == pytest.approx(other.interval, rel=1e-6)
+        assert one.interval == pytest.approx(kept.interval, rel=1e-6)
+
+
+def test_pooled_events_of_a_row_share_a_fold() -> None:
+    random = np.random.default_rng(0)
+    P = random.dirichlet(np.ones(3), 90)
+    y = np.array([random.choice(3, p=row) for row in P])
+    found = _one({}, P, y, reduction="pooled", interval=0.9)
+    assert found.value is not None
+    assert found.interval is not None
+    again = _one({}, P[::-1].copy(), y[::-1].copy(), reduction="pooled")
+    assert again.value == pytest.approx(found.value, rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("p", "y"), [([0.1, 0.5, 0.9], [0, 1, 1]), (np.linspace(0, 1, 30).tolist(), [1] * 30)], ids=["few", "one class"]
+)
+def test_what_cannot_be_fitted_is_a_problem(p: list[float], y: list[int]) -> None:
+    found = _one({}, p, y)
+    assert found.value is None
+    assert (found.problem or "").startswith("no value: ")
+
+
+def test_a_map_given_tells_what_the_scores_gain() -> None:
+    p, y = _rows(3000)
+    fitted = calibrant.fit("beta", p[:1500], y[:1500])
+    q, z = p[1500:], y[1500:]
+    report = calibrant.evaluate(q, z, map=fitted, interval=0.95, measures=["brier", "log-loss"])
+    assert report.after is not None
+    assert report.improvement is not None
+    assert list(report.improvement) == ["brier", "log-loss"]
+    for key, found in report.improvement.items():
+        before, after = report.measures[key].value, report.after[key].value
+        assert before is not None
+        assert after is not None
+        assert found.interval is not None
+        assert found.value == pytest.approx(before - after)
+        assert 0.0 < found.interval[0] < before - after < found.interval[1]
+        assert found.definition == {
+            "name": "improvement",
+            "score": key,
+            "interval": 0.95,
+            "resamples": 1000,
+            "seed": 0,
+        }
+    order = np.random.default_rng(0).permutation(len(q))
+    shuffled = calibrant.evaluate(q[order], z[order], map=fitted, interval=0.95).improvement
+    assert shuffled is not None
+    assert shuffled["brier"].interval == pytest.approx(report.improvement["brier"].interval)
+    plain = calibrant.evaluate(q, z, map=fitted).improvement
+    assert plain is not None
+    assert plain["brier"].interval is None
+    assert calibrant.evaluate(q, z).improvement is None
+
+
+def test_one_row_has_an_improvement_without_an_interval() -> None:
+    fitted = calibrant.fit("platt", *_rows())
+    found = calibrant.evaluate([0.3], [1], map=fitted, interval=0.9, measures=["brier"]).improvement
+    assert found is not None
+    assert found["brier"].value is not None
+    assert found["brier"].problem == "no interval: an interval needs more than one row"
+
+
+def test_the_interval_of_an_improvement_covers_it() -> None:
+    fitted = calibrant.fit("beta", *_rows(2000, seed=999))
+    p, y = _rows(200_000, seed=1000)
+    truth = calibrant.evaluate(p, y, map=fitted, measures=["brier"]).improvement
+    assert truth is not None
+    held = 0
+    for seed in range(100):
+        found = calibrant.evaluate(*_rows(300, seed), map=fitted, measures=["brier"], interval=0.9).improvement
+        assert found is not None
+        assert found["brier"].interval is not None
+        low, high = found["brier"].interval
+        held += low <= (truth["brier"].value or 0.0) <= high
+    assert 80 <= held <= 98
