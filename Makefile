@@ -3,9 +3,10 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/installed
+PEERS := .venv-peers
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo serve test check bench coverage calibration-test tables pseudo-real real docs agreement format clean
+.PHONY: help install demo serve test check bench peers coverage calibration-test tables pseudo-real real docs agreement format clean
 
 help: ## list the tasks
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -38,6 +39,14 @@ check: $(STAMP) ## lint, types, architecture, dependencies, containers
 bench: $(STAMP) ## the committed timings; writes docs/benchmarks.md
 	$(BIN)/python -m benchmarks.speed
 
+$(PEERS)/installed: benchmarks/peers/requirements.txt constraints-cpu.txt
+	$(PYTHON) -m venv $(PEERS)
+	$(PEERS)/bin/python -m pip install --quiet --disable-pip-version-check -r $< -c constraints-cpu.txt
+	@touch $@
+
+peers: $(PEERS)/installed ## time, memory and numbers beside other libraries (1.5 GB); writes docs/peers.md
+	$(PEERS)/bin/python -m benchmarks.peers.run
+
 coverage: $(STAMP) ## how often the intervals cover the truth; writes docs/interval-coverage.md
 	$(BIN)/python -m benchmarks.coverage
 
@@ -64,5 +73,5 @@ format: $(STAMP) ## format the code
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-clean: ## forget .venv and every cache
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+clean: ## forget the virtual environments and every cache
+	rm -rf $(VENV) $(PEERS) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

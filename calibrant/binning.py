@@ -18,6 +18,8 @@ Binning = Literal["equal-mass", "equal-width"]
 
 #: Rows a pass works on at once, so that its temporaries stay in the processor's cache.
 _BLOCK = 1 << 15
+#: At most so many rows are few.
+_FEW = 1 << 16
 #: Two sums of weights that differ by less than this share of the mass are one: rescaled weights round differently.
 _ROUNDING = 1e-12
 #: Label means of weights that are no whole numbers are equal up to this.
@@ -63,12 +65,33 @@ def _bins(
 
 
 def equal_width(event: Event, n_bins: int, closed: Closed = "left") -> Bins:
-    """Bins [i/b, (i+1)/b), the last one closed at 1; empty ones are left out. O(n + b), no sort.
+    """Bins [i/b, (i+1)/b), the last one closed at 1; empty ones are left out. O(n + b).
 
-    The borders are the doubles i / b. Neither floor(p b) nor p // (1/b) respects them: .29 x 100
-    is 28.999..., and .3 // .1 is 2. Closed on the right they are (i/b, (i+1)/b], the first one closed at 0.
+    The borders are the doubles i / b. Closed on the right they are (i/b, (i+1)/b], the first one closed at 0. Few rows
+    are binned by their cells, which the other measures need as well; more are not sorted for this.
+    """
+    if len(event) <= _FEW:
+        return equal_width_of_cells(event.cells, n_bins, closed)
+    return equal_width_of_rows(event, n_bins, closed)
+
+
+def equal_width_of_cells(cells: Cells, n_bins: int, closed: Closed = "left") -> Bins:
+    """``equal_width`` from cells that are there already. O(b log m)."""
+    edges = np.arange(n_bins) / n_bins
+    at = np.append(np.searchsorted(cells.p, edges, side=closed), len(cells))
+    at[0] = 0  # closed on the right, the first bin has 0 too
+    full = np.flatnonzero(np.diff(at))
+    bins = bins_between(cells, np.append(at[full], len(cells)))
+    return replace(bins, start=edges[full], closed=closed)
+
+
+def equal_width_of_rows(event: Event, n_bins: int, closed: Closed = "left") -> Bins:
+    """``equal_width`` in one pass over the rows, without a sort. O(n + b).
+
+    Neither floor(p b) nor p // (1/b) respects the borders: .29 x 100 is 28.999..., and .3 // .1 is 2.
     """
     edges = np.arange(n_bins + 1) / n_bins
+    exact_product = closed == "left" and _product_respects(edges)
     sums = np.zeros((4, n_bins))
     for start in range(0, len(event), _BLOCK):
         rows = slice(start, start + _BLOCK)
@@ -76,12 +99,12 @@ def equal_width(event: Event, n_bins: int, closed: Closed = "left") -> Bins:
         index = (p * n_bins).astype(np.int64)
         np.minimum(index, n_bins - 1, out=index)
         # The product is at most one rounding away from the border it should have compared with.
-        if closed == "left":
-            index -= p < edges[index]
-            index += (p >= edges[index + 1]) & (index < n_bins - 1)
-        else:
+        if closed == "right":
             index += p > edges[index + 1]
             index -= (p <= edges[index]) & (index > 0)
+        elif not exact_product:
+            index -= p < edges[index]
+            index += (p >= edges[index + 1]) & (index < n_bins - 1)
         sums[2] += np.bincount(index, p if event.w is None else p * event.w[rows], n_bins)
         index *= 2
         index += y  # one table counts negatives and positives
@@ -95,6 +118,16 @@ def equal_width(event: Event, n_bins: int, closed: Closed = "left") -> Bins:
         sums[3] += table[:, 1]
     mass, w2, sum_p, sum_y = sums
     return _bins(mass, w2, sum_p, sum_y, edges[:-1], event.kind, closed)
+
+
+def _product_respects(edges: Floats) -> bool:
+    """Whether floor(p b) is the bin [i/b, (i+1)/b) of every double p: of each border and of the double below it. O(b).
+
+    A rounded product never falls as p grows, so what holds on both sides of each border holds everywhere.
+    """
+    n_bins = len(edges) - 1
+    i, inner = np.arange(1, n_bins), edges[1:-1]
+    return bool(np.all(inner * n_bins >= i) and np.all(np.nextafter(inner, 0.0) * n_bins < i))
 
 
 def equal_mass_borders(
@@ -211,15 +244,6 @@ def width_sweep_count(event: Event) -> int:
         if np.any(np.diff(equal_width_of_cells(event.cells, count).mean_y) < -slack):
             return count - 1
     return most
-
-
-def equal_width_of_cells(cells: Cells, n_bins: int) -> Bins:
-    """``equal_width`` from cells that are there already. O(b log m)."""
-    edges = np.arange(n_bins) / n_bins
-    at = np.append(np.searchsorted(cells.p, edges, side="left"), len(cells))
-    full = np.flatnonzero(np.diff(at))
-    bins = bins_between(cells, np.append(at[full], len(cells)))
-    return replace(bins, start=edges[full])
 
 
 def sweep_count(cells: Cells) -> int:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -41,21 +41,32 @@ class SortedRows:
 def sort_rows(p: Floats, y: Outcomes, w: Floats | None = None) -> SortedRows:
     """Sort rows by (prediction, outcome, weight). O(n log n).
 
-    Doubles in [0, 1] keep their order when their bits are read as integers, and their two top
-    bits are 0. Without weights the outcome therefore fits below the prediction in one 64-bit
-    key, which sorts faster than an index does. Rows of weight 0 vanish: they can neither make a
-    cell, nor move a bin's border, nor fill a fold.
+    Without weights rows sort as keys, which is faster than by an index. Rows of weight 0 vanish: they can neither
+    make a cell, nor move a bin's border, nor fill a fold.
     """
-    p = p + 0.0  # -0.0 has its sign bit set and would sort last
     if w is None:
-        keys = (p.view(np.uint64) << np.uint64(1)) | y.view(np.uint8)
+        keys = row_keys(p, y)
         keys.sort()
-        return SortedRows((keys >> np.uint64(1)).view(np.float64), (keys & np.uint64(1)).astype(np.int8), None)
+        number = np.float64 if keys.itemsize == 8 else np.float32
+        return SortedRows((keys >> 1).view(number).astype(np.float64, copy=False), (keys & 1).astype(np.int8), None)
     if not w.all():
         kept = w > 0
         p, y, w = p[kept], y[kept], w[kept]
     order = np.lexsort((w, y, p))
-    return SortedRows(p[order], y[order], w[order])
+    return SortedRows(p[order] + 0.0, y[order], w[order])  # no -0.0, as in the keys
+
+
+def row_keys(p: Floats, y: Outcomes) -> npt.NDArray[np.uint64] | npt.NDArray[np.uint32]:
+    """Integers in the order of (prediction, outcome). O(n).
+
+    Floating-point numbers in [0, 1] keep their order when their bits are read as integers, and their two top bits are
+    0: the outcome fits below the prediction in one key. Where all predictions are single numbers, half as many bits do.
+    """
+    p = p + 0.0  # -0.0 has its sign bit set and would sort last
+    single = p.astype(np.float32)
+    if np.array_equal(single, p):
+        return (single.view(np.uint32) << np.uint32(1)) | y.view(np.uint8)
+    return (p.view(np.uint64) << np.uint64(1)) | y.view(np.uint8)
 
 
 @dataclass(frozen=True)
@@ -84,7 +95,7 @@ class Cells:
     @cached_property
     def cumulative_w(self) -> Floats:
         """Mass up to and including each cell, with a leading 0: ``(m + 1,)``."""
-        return _cumulative(self.w)
+        return _running(self.w) if self.w is self.rows else _cumulative(self.w)
 
     @cached_property
     def cumulative_w2(self) -> Floats:
@@ -94,7 +105,7 @@ class Cells:
     @cached_property
     def cumulative_wy(self) -> Floats:
         """Mass of positives up to each cell, with a leading 0: ``(m + 1,)``."""
-        return _cumulative(self.wy)
+        return _running(self.wy) if self.w is self.rows else _cumulative(self.wy)
 
     @cached_property
     def cumulative_wp(self) -> Floats:
@@ -116,26 +127,32 @@ class Cells:
 def cells_of(rows: SortedRows, kind: WeightsKind = "frequency") -> Cells:
     """Merge the ties of sorted rows into cells. O(n)."""
     p, y, w = rows.p, rows.y, rows.w
-    y64 = y.astype(np.float64)
-    starts = np.concatenate(([0], np.flatnonzero(p[1:] != p[:-1]) + 1))
+    borders = np.concatenate(([0], np.flatnonzero(p[1:] != p[:-1]) + 1, [len(p)]))
+    starts = borders[:-1]
     tied = len(starts) < len(p)
+    counts = np.diff(borders).astype(np.float64) if tied else np.ones(len(p))
+    if w is None:
+        # Differences of running counts are exact, and faster than sums by cell.
+        positives = np.diff(_running(y)[borders]) if tied else y.astype(np.float64)
+        return Cells(p[starts] if tied else p, counts, counts, counts, positives, positives, kind)
 
     def merged(values: Floats) -> Floats:
         return np.add.reduceat(values, starts) if tied else values
 
-    if tied:
-        counts = np.diff(np.append(starts, len(p))).astype(np.float64)
-        p = p[starts]
-    else:
-        counts = np.ones(len(p))
-    if w is None:
-        positives = merged(y64)
-        return Cells(p, counts, counts, counts, positives, positives, kind)
-    w2 = w * w
-    return Cells(p, counts, merged(w), merged(w2), merged(w * y64), merged(w2 * y64), kind)
+    wy, w2 = w * y, w * w
+    return Cells(p[starts], counts, merged(w), merged(w2), merged(wy), merged(w2 * y), kind)
+
+
+def _running(counts: npt.NDArray[Any]) -> Floats:
+    """Running sums of whole numbers with a leading 0: as integers, which is as exact and several times faster."""
+    out = np.empty(len(counts) + 1)
+    out[0] = 0.0
+    out[1:] = np.cumsum(counts.astype(np.int64))
+    return out
 
 
 def _cumulative(values: Floats) -> Floats:
+    """Running sums with a leading 0."""
     out = np.empty(len(values) + 1)
     out[0] = 0.0
     np.cumsum(values, out=out[1:])

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -7,20 +8,32 @@ import pytest
 
 from calibrant.binning import (
     Binning,
+    Bins,
+    Closed,
     adaptive,
     cross_validated_count,
     cross_validated_scores,
     equal_mass,
     equal_width,
     equal_width_of_cells,
+    equal_width_of_rows,
     exact,
     sweep_count,
     width_sweep_count,
 )
-from calibrant.cells import Cells
+from calibrant.cells import Cells, WeightsKind
 from calibrant.errors import TooFewRows
 from calibrant.reductions import Event
 from calibrant.validation import fold_of_rows
+
+Cut = Callable[[Event, int, Closed], Bins]
+
+
+def _by_cells(event: Event, n_bins: int, closed: Closed) -> Bins:
+    return equal_width_of_cells(event.cells, n_bins, closed)
+
+
+both_ways = pytest.mark.parametrize("cut", [_by_cells, equal_width_of_rows])
 
 
 def _cells(p: Any, y: Any, w: Any = None) -> Cells:
@@ -59,24 +72,41 @@ def test_more_bins_than_rows_leave_one_row_a_bin() -> None:
     assert equal_mass(_cells([0.1, 0.2, 0.3], [0, 1, 0]), 15).rows.tolist() == [1, 1, 1]
 
 
+@both_ways
 @pytest.mark.parametrize(
     ("p", "n_bins", "bin_of_p"),
     [(0.3, 10, 3), (0.29, 100, 29), (0.57, 100, 57), (1.0, 15, 14), (0.0, 15, 0), (0.7, 10, 7), (0.6, 5, 3)],
 )
-def test_equal_width_borders_are_the_doubles_i_over_b(p: float, n_bins: int, bin_of_p: int) -> None:
+def test_equal_width_borders_are_the_doubles_i_over_b(cut: Cut, p: float, n_bins: int, bin_of_p: int) -> None:
     # A companion row in each bin tells which one p fell into.
     companions = (np.arange(n_bins) + 0.5) / n_bins
     event = Event(np.append(companions, p), np.zeros(n_bins + 1, np.int8))
-    assert int(np.argmax(equal_width(event, n_bins).rows)) == bin_of_p
+    assert int(np.argmax(cut(event, n_bins, "left").rows)) == bin_of_p
 
 
-def test_equal_width_agrees_with_searchsorted_on_every_border() -> None:
+@both_ways
+@pytest.mark.parametrize("closed", ["left", "right"])
+def test_equal_width_agrees_with_searchsorted_on_every_border(cut: Cut, closed: Closed) -> None:
     for n_bins in range(1, 60):
         edges = np.arange(n_bins + 1) / n_bins
         near = np.unique(np.clip([np.nextafter(edges, 0), edges, np.nextafter(edges, 1)], 0, 1))
-        expected = np.minimum(np.searchsorted(edges, near, side="right") - 1, n_bins - 1)
-        got = equal_width(Event(near, np.ones(len(near), np.int8)), n_bins)
+        side: Closed = "right" if closed == "left" else "left"
+        expected = np.clip(np.searchsorted(edges, near, side=side) - 1, 0, n_bins - 1)
+        got = cut(Event(near, np.ones(len(near), np.int8)), n_bins, closed)
         assert got.rows.tolist() == [n for n in np.bincount(expected, minlength=n_bins) if n]
+        assert got.start.tolist() == edges[np.unique(expected)].tolist()
+
+
+@pytest.mark.parametrize("closed", ["left", "right"])
+@pytest.mark.parametrize("kind", ["frequency", "importance"])
+def test_equal_width_bins_of_cells_and_of_rows_are_the_same(closed: Closed, kind: WeightsKind) -> None:
+    random = np.random.default_rng(2)
+    n = 70_000  # more than are binned by cells unasked
+    w = random.integers(0, 3, n).astype(np.float64)
+    event = Event(np.round(random.random(n), 3), random.integers(0, 2, n).astype(np.int8), w, kind)
+    by_cells, by_rows = _by_cells(event, 12, closed), equal_width(event, 12, closed)
+    for name in ("mass", "rows", "mean_p", "mean_y", "start"):
+        np.testing.assert_allclose(getattr(by_cells, name), getattr(by_rows, name), rtol=1e-12)
 
 
 def test_whole_weights_cut_bins_like_repeated_rows() -> None:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from calibrant.cells import cells_of, sort_rows
+from calibrant.cells import cells_of, row_keys, sort_rows
 
 
 def test_rows_are_sorted_by_prediction_then_outcome() -> None:
@@ -42,3 +42,14 @@ def test_ties_merge_and_their_sums_add_up() -> None:
 def test_rows_of_weight_zero_make_no_cell() -> None:
     cells = cells_of(sort_rows(np.array([0.2, 0.3]), np.array([0, 1], dtype=np.int8), np.array([0.0, 1.0])))
     assert cells.p.tolist() == [0.3]
+
+
+def test_single_predictions_sort_as_doubles_do() -> None:
+    random = np.random.default_rng(4)
+    p = np.append(random.random(300), [0.0, 1.0, 1e-45, 0.5, 0.5]).astype(np.float32).astype(np.float64)
+    y = random.integers(0, 2, len(p)).astype(np.int8)
+    assert row_keys(p, y).dtype == np.uint32
+    order = np.lexsort((y, p))
+    rows = sort_rows(p, y)
+    assert (rows.p.tolist(), rows.y.tolist()) == (p[order].tolist(), y[order].tolist())
+    assert row_keys(np.append(p, 0.1), np.append(y, y[:1])).dtype == np.uint64
