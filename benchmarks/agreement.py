@@ -57,10 +57,12 @@ def answers() -> list[Answer]:
 
 @cache
 def inputs(name: str, scale: Scale = "probability") -> tuple[Any, Any]:
-    """Predictions and labels that a reference was given: ``binary``, ``two columns``, ``ten classes``."""
-    if name == "ten classes":
+    """Predictions and labels that a reference was given: ``binary``, ``two columns``, ``ten classes`` (all, or the first 1000)."""
+    if name.startswith("ten classes"):
         held = np.load(GOLDEN / "ten_classes_n2000.npz")
-        return held["logits"] if scale == "logit" else softmax(held["logits"], axis=1), held["labels"].astype(np.int64)
+        rows = slice(1000 if name.endswith("first 1000") else None)
+        logits, labels = held["logits"][rows], held["labels"][rows].astype(np.int64)
+        return logits if scale == "logit" else softmax(logits, axis=1), labels
     batch = json.loads((GOLDEN / "binary_n1000.json").read_text("utf-8"))
     p, y = np.array(batch["p"]), np.array(batch["y"])
     return (p if name == "binary" else np.stack([1.0 - p, p], axis=1)), y
