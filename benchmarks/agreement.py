@@ -57,7 +57,7 @@ def answers() -> list[Answer]:
 
 @cache
 def inputs(name: str, scale: Scale = "probability") -> tuple[Any, Any]:
-    """Predictions and labels that a reference was given: ``binary``, ``two columns``, ``ten classes`` (all, or the first 1000)."""
+    """What a reference was given: ``binary``, ``two columns``, ``ten classes`` (with ``first 1000``: rows)."""
     if name.startswith("ten classes"):
         held = np.load(GOLDEN / "ten_classes_n2000.npz")
         rows = slice(1000 if name.endswith("first 1000") else None)
