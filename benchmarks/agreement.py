@@ -57,7 +57,7 @@ def answers() -> list[Answer]:
 
 @cache
 def inputs(name: str, scale: Scale = "probability") -> tuple[Any, Any]:
-    """What a reference was given: ``binary``, ``two columns``, ``ten classes`` (with ``first 1000``: rows)."""
+    """What a reference was given: ``binary``, ``complement``, ``two columns``, ``ten classes`` (with ``first 1000``: rows)."""
     if name.startswith("ten classes"):
         held = np.load(GOLDEN / "ten_classes_n2000.npz")
         rows = slice(1000 if name.endswith("first 1000") else None)
@@ -65,6 +65,8 @@ def inputs(name: str, scale: Scale = "probability") -> tuple[Any, Any]:
         return logits if scale == "logit" else softmax(logits, axis=1), labels
     batch = json.loads((GOLDEN / "binary_n1000.json").read_text("utf-8"))
     p, y = np.array(batch["p"]), np.array(batch["y"])
+    if name == "complement":
+        return 1.0 - p, 1 - y
     return (p if name == "binary" else np.stack([1.0 - p, p], axis=1)), y
 
 

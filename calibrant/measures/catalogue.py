@@ -7,14 +7,14 @@ from types import MappingProxyType
 from typing import Any
 
 from calibrant.errors import InvalidOption, UnknownMeasure
-from calibrant.measures.entries import binned, canonical, confidence, cumulative, fitted, kernel, proper, tests
+from calibrant.measures.entries import binned, canonical, confidence, cumulative, fitted, kernel, proper, smooth, tests
 from calibrant.measures.measure import Measure, MeasureRequest
 
 #: A report answers at most this many measures.
 MAX_MEASURES = 64
 
 #: The families in the order in which they are shown.
-_FAMILIES = (binned, cumulative, kernel, tests, fitted, proper, canonical, confidence)
+_FAMILIES = (binned, cumulative, smooth, kernel, tests, fitted, proper, canonical, confidence)
 
 MEASURES: Mapping[str, Measure] = MappingProxyType(
     {entry.name: entry for family in _FAMILIES for entry in family.MEASURES}

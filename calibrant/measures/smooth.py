@@ -1,0 +1,129 @@
+"""Smooth calibration error: the residuals under a reflected Gaussian whose width is the error itself."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.fft import dct
+from scipy.optimize import brentq
+
+from calibrant.cells import Floats
+from calibrant.measures.grid import places, shared_by_group, spread
+from calibrant.measures.intervals import Distance, Integers, row_scale
+from calibrant.reductions import Event
+
+#: Intervals of the grid on which rows are gathered.
+_GRID = 1 << 15
+#: The fixed point is sought from here on: narrower kernels are not resolved by the grid.
+NARROWEST = 0.0005
+#: exp(-(k pi sigma)^2 / 2) is below 1e-16 from k pi sigma of this size on.
+_REACH = 8.6
+#: Most intervals of the grid on which an interval's noise is smoothed.
+_COARSE = 512
+
+
+def smooth_ece(event: Event, bandwidth: float | None = None) -> tuple[float, float]:
+    """Smooth calibration error, in [0, 1], and the bandwidth it is at; smaller is better, 0 at best.
+
+    smECE_sigma = int_0^1 |(1/m) sum_i w_i (p_i - y_i) K_sigma(t, p_i)| dt with K the Gaussian reflected at 0 and 1 over
+    and over (Blasiok & Nakkiran 2023). It does not grow with sigma, so that there is one fixed
+    point smECE_sigma = sigma, the bandwidth where None is given; it is not sought below 0.0005, the value then being
+    that of 0.0005 and no more than it.
+
+    The kernel is diagonal in cosines, 1 + 2 sum_k exp(-(k pi sigma)^2 / 2) cos(k pi t) cos(k pi p): the rows are
+    gathered once on a grid of h = 2^-15 and transformed, and each sigma costs a short transform back. Gathering errs by
+    at most 0.14 (h / sigma)^4 times the mean |p - y|: 1.2e-7 of it at sigma 0.001, 1.2e-11 at 0.01.
+
+    relplot differs: ten steps of bisection, so that its sigma is up to 1/1024 above the fixed point; the mean over an
+    even mesh of 200 points, its ends in full; linear gathering. O(n + (1 / sigma) log(1 / sigma)).
+    """
+    waves = cosines(event)
+    if bandwidth is not None:
+        return _size_at(waves, bandwidth), bandwidth
+    # At or above the fixed point the size is at most it, and below at least it: two sizes enclose it.
+    low = max(_size_at(waves, 1.0), NARROWEST)
+    high = _size_at(waves, low)
+    if high <= low:  # the same at every bandwidth, or below the narrowest
+        return high, low
+    sigma = float(brentq(lambda s: _size_at(waves, s) - s, low, high, xtol=1e-13, rtol=1e-13))
+    return _size_at(waves, sigma), sigma
+
+
+def cosines(event: Event) -> Floats:
+    """(1/m) sum_i w_i (p_i - y_i) cos(k pi p_i) for as many k as the narrowest kernel lets pass. O(n)."""
+    off = event.p - event.y
+    mass = float(len(event))
+    if event.w is not None:
+        off, mass = off * event.w, float(event.w.sum())
+    sums = spread(event.p, off, _GRID)
+    # cos(k pi t) is even about 0 and 1: what lies outside counts on its mirror.
+    inside = sums[1:-1]
+    inside[1] += sums[0]
+    inside[-2] += sums[-1]
+    inside[1:-1] /= 2.0
+    waves: Floats = dct(inside, type=1)[: int(_REACH / (np.pi * NARROWEST)) + 1] / mass
+    return waves
+
+
+def smoothed(waves: Floats, sigma: float, intervals: int) -> Floats:
+    """The smoothed residual at 0, 1/intervals, ..., 1, from its cosines: ``(intervals + 1,)``."""
+    count = min(len(waves), int(_REACH / (np.pi * sigma)) + 2, intervals)
+    kept = np.zeros(intervals + 1)
+    kept[:count] = waves[:count] * np.exp(-0.5 * (np.pi * sigma * np.arange(count)) ** 2)
+    values: Floats = dct(kept, type=1)
+    return values
+
+
+def _size_at(waves: Floats, sigma: float) -> float:
+    return mean_size(smoothed(waves, sigma, 1 << max(8, int(np.ceil(np.log2(64.0 / sigma))))))
+
+
+def mean_size(f: Floats) -> float:
+    """int_0^1 |f| of a smooth f with f' = 0 at 0 and 1, from its values on an even grid, to fourth order in its step.
+
+    The trapezoid rule, with each step over a change of sign integrated along its chord; what the Euler-Maclaurin
+    formula adds at that change is (h^2 / 6) |f'|.
+    """
+    size = np.abs(f)
+    total = size.sum() - 0.5 * (size[0] + size[-1])
+    at = np.flatnonzero((f[:-1] < 0.0) != (f[1:] < 0.0))
+    reach = size[at] + size[at + 1]
+    known = reach > 0.0
+    a, b, reach = size[at][known], size[at + 1][known], reach[known]
+    return float(total - np.sum(a * b / reach) + reach.sum() / 6.0) / (len(f) - 1)
+
+
+def smooth_distance(event: Event, bandwidth: float | None = None) -> Distance:
+    """The smoothed residual on a grid of at most 512 steps, at the bandwidth found, which is held fixed.
+
+    Noise is the residual less its smooth mean at the row, smoothed.
+    """
+    waves = cosines(event)
+    sigma = smooth_ece(event, bandwidth)[1]
+    intervals = int(min(_COARSE, 2 ** np.ceil(np.log2(max(64.0, 8.0 / sigma)))))
+    gap = smoothed(waves, sigma, intervals)
+    mass = float(len(event)) if event.w is None else float(event.w.sum())
+    kernel = np.exp(-0.5 * (np.pi * sigma * np.arange(intervals + 1)) ** 2)
+
+    def through(sums: Floats) -> Floats:
+        halved = sums.copy()
+        halved[..., 1:-1] /= 2.0
+        out: Floats = dct(dct(halved, type=1, axis=-1) * kernel, type=1, axis=-1) / mass
+        return out
+
+    def noise(group: Integers, groups: int) -> Floats:
+        place, u = places(event.p, intervals)
+        w = np.ones(len(event)) if event.w is None else event.w
+        density = through(shared_by_group(place + u, w, np.zeros_like(place), 1, intervals + 1))[0]
+        local = gap / np.maximum(density, 1e-12 * density.max())
+        off = event.p - event.y - (local[place] * (1.0 - u) + local[place + 1] * u)
+        off = off * row_scale(event.w, event.kind)
+        return through(shared_by_group(place + u, off, group, groups, intervals + 1))
+
+    share = np.full(intervals + 1, 1.0 / intervals)
+    share[[0, -1]] /= 2.0
+
+    def size(v: Floats) -> Floats:
+        found: Floats = np.abs(v) @ share
+        return found
+
+    return Distance(gap, noise, size)
