@@ -57,7 +57,10 @@ def answers() -> list[Answer]:
 
 @cache
 def inputs(name: str, scale: Scale = "probability") -> tuple[Any, Any]:
-    """What a reference was given: ``binary``, ``complement``, ``two columns``, ``ten classes`` (with ``first 1000``: rows)."""
+    """What a reference was given.
+
+    ``binary``, its ``complement``, ``two columns``, ``ten classes``, or of these the ``first 1000`` rows.
+    """
     if name.startswith("ten classes"):
         held = np.load(GOLDEN / "ten_classes_n2000.npz")
         rows = slice(1000 if name.endswith("first 1000") else None)
