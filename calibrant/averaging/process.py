@@ -71,11 +71,15 @@ class Posterior:
 
     def mean(self, p: Floats) -> Floats:
         """The map: the hypotheses' curves and the identity, averaged, at ``p (n,)``. O(S n D)."""
+        return self.identity * p + (1.0 - self.identity) * self.away(p)
+
+    def away(self, p: Floats) -> Floats:
+        """The hypotheses' curves, averaged, at ``p (n,)``: the map given that the identity is false. O(S n D)."""
         basis, logits = features(p)
         kept = self.weights > 1e-4
         curves = expit(logits + self.modes.theta[kept] @ basis.T)
-        away: Floats = self.weights[kept] / self.weights[kept].sum() @ curves
-        return self.identity * p + (1.0 - self.identity) * away
+        averaged: Floats = self.weights[kept] / self.weights[kept].sum() @ curves
+        return averaged
 
     @cached_property
     def _draws(self) -> tuple[Floats, Floats]:

@@ -8,20 +8,17 @@ import numpy as np
 import numpy.typing as npt
 from scipy.optimize import isotonic_regression
 
-from calibrant.binning import equal_mass_borders
+from calibrant.binning import compressed
 from calibrant.cells import Cells, Floats
 from calibrant.diagrams.diagram import DEPENDENT, Picture
 from calibrant.measures.intervals import Resampling
+from calibrant.measures.simulated import label_shares
 from calibrant.reductions import Event
 
-#: Labels are resampled on so many cells of equal mass and, for sparse ends, of equal width in asin sqrt p.
-_BY_MASS, _BY_WIDTH = 750, 250
 #: Blocks of the curve, and places of the band, that are told.
 _BLOCKS, _PLACES = 250, 200
 #: Resamples drawn at once.
 _BATCH = 500
-#: A cell of more rows than this is drawn as if it had as many.
-_MOST_ROWS = 2.0**53
 
 
 @dataclass(frozen=True)
@@ -88,20 +85,16 @@ def consistency_band(cells: Cells, resampling: Resampling, level: float) -> tupl
 
     O(resamples x 1,000).
     """
-    p, w, rows = _compressed(cells)
-    places = thinned(np.append(0.0, np.cumsum(w)), _PLACES)
+    cells = compressed(cells)
+    places = thinned(cells.cumulative_w, _PLACES)
     random = resampling.generator()
     curves = np.empty((resampling.resamples, len(places)))
     for start in range(0, resampling.resamples, _BATCH):
-        size = (min(_BATCH, resampling.resamples - start), len(p))
-        # Rows that are no whole number take one of the two next to it, so that the variance is p (1 - p) / rows.
-        below = np.floor(rows)
-        trials = below + (random.random(size) >= below * (below + 1.0 - rows) / rows)
-        shares = random.binomial(trials.astype(np.int64), p) / trials
+        shares = label_shares(cells, cells.p, min(_BATCH, resampling.resamples - start), random)
         for i, labels in enumerate(shares, start):
-            curves[i] = isotonic_regression(labels, weights=w).x[places]
+            curves[i] = isotonic_regression(labels, weights=cells.w).x[places]
     low, high = np.quantile(curves, [(1.0 - level) / 2.0, (1.0 + level) / 2.0], axis=0)
-    return p[places], np.clip(low, 0.0, 1.0), np.clip(high, 0.0, 1.0)
+    return cells.p[places], np.clip(low, 0.0, 1.0), np.clip(high, 0.0, 1.0)
 
 
 def thinned(ends: Floats, most: int) -> npt.NDArray[np.int64]:
@@ -111,21 +104,6 @@ def thinned(ends: Floats, most: int) -> npt.NDArray[np.int64]:
         return np.arange(size)
     middle = np.searchsorted(ends[1:], ends[-1] * np.arange(1, most - 1) / (most - 1))
     return np.unique(np.concatenate(([0], np.minimum(middle, size - 1), [size - 1])))
-
-
-def _compressed(cells: Cells) -> tuple[Floats, Floats, Floats]:
-    """Mean prediction, mass and effective rows, at least 1, of at most about 1,000 cells."""
-    at = np.arange(len(cells))
-    if len(cells) > _BY_MASS + _BY_WIDTH:
-        by_mass = equal_mass_borders(cells, np.array(_BY_MASS), np.arange(_BY_MASS))
-        by_width = np.searchsorted(cells.p, np.sin(np.pi / 2 * np.arange(1, _BY_WIDTH) / _BY_WIDTH) ** 2)
-        at = np.union1d(by_mass, by_width)
-        at = at[at < len(cells)]
-    w = np.add.reduceat(cells.w, at)
-    first, last = cells.p[at], cells.p[np.append(at[1:], len(cells)) - 1]
-    p = np.clip(np.add.reduceat(cells.w * cells.p, at) / w, first, last)
-    rows = w if cells.kind == "frequency" else w * (w / np.add.reduceat(cells.w2, at))
-    return p, w, np.clip(rows, 1.0, _MOST_ROWS)
 
 
 def _brier(cells: Cells, p: Floats) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -72,13 +72,12 @@ def binned_decomposition(cells: Cells, score: DecomposedScore, binning: BinsOf, 
     ybar_k (1 - ybar_k) / (n_k - 1) (Ferro & Fricker 2012).
     """
     bins = bins_of(cells, binning, n_bins)
+    bins = replace(bins, mean_y=np.clip(bins.mean_y, 0.0, 1.0))  # differences of sums round
     share = bins.mass / bins.mass.sum()
     given, uncertainty = _score(cells, score), _uncertainty(cells, score)
     discrimination = max(uncertainty - float(share @ _entropy(bins.mean_y, score)), 0.0)
     if score == "log-loss":
-        q = np.clip(bins.mean_p, PROBABILITY_CLIP, 1.0 - PROBABILITY_CLIP)
-        off = rel_entr(bins.mean_y, q) + rel_entr(1.0 - bins.mean_y, 1.0 - q)
-        found = float(share @ np.maximum(off, 0.0))
+        found = divergence(cells_of_bins(bins))
         return Decomposition(given, found, discrimination, uncertainty, given - found + discrimination - uncertainty)
     place = bins.index(cells.p)
     off = cells.p - bins.mean_p[place]
@@ -100,6 +99,20 @@ def binned_decomposition(cells: Cells, score: DecomposedScore, binning: BinsOf, 
 def bins_of(cells: Cells, binning: BinsOf, n_bins: int) -> Bins:
     """The bins of a binned decomposition."""
     return equal_mass(cells, n_bins) if binning == "equal-mass" else equal_width_of_cells(cells, n_bins)
+
+
+def cells_of_bins(bins: Bins) -> Cells:
+    """Bins as cells at their mean predictions, with as many effective rows."""
+    mass, wy, w2 = bins.mass, bins.mass * bins.mean_y, bins.mass * (bins.mass / bins.rows)
+    return Cells(bins.mean_p, bins.rows, mass, w2, wy, w2 * bins.mean_y, "importance")
+
+
+def divergence(cells: Cells) -> float:
+    """Mean KL(ybar | p), in nats, of cells with the label shares ybar; predictions are clipped. O(m)."""
+    q = np.clip(cells.p, PROBABILITY_CLIP, 1.0 - PROBABILITY_CLIP)
+    share = np.clip(cells.wy / cells.w, 0.0, 1.0)
+    off = rel_entr(share, q) + rel_entr(1.0 - share, 1.0 - q)
+    return float(cells.w @ np.maximum(off, 0.0)) / cells.mass
 
 
 def _score(cells: Cells, score: DecomposedScore) -> float:

@@ -44,6 +44,18 @@ class MeasureResult:
     problem: str | None = None
 
 
+def with_interval(
+    result: MeasureResult, interval: Callable[[], tuple[float, float]], resampling: Resampling
+) -> MeasureResult:
+    """The result with its own interval if one is asked for, so that one fit serves both, or why it has none."""
+    if resampling.level is None or result.problem is not None:
+        return result
+    try:
+        return replace(result, interval=interval())
+    except CalibrationError as error:
+        return replace(result, problem=f"no interval: {error.detail}")
+
+
 @dataclass(frozen=True)
 class Option:
     """A measure's option: its default, and the values it may take, or the range of an integer or, if so, a real."""
@@ -113,6 +125,8 @@ class Measure:
     runs: Literal["inline", "job"] = "inline"
     #: Estimated seconds for n rows (n K of them under pooled) of K probabilities, for these options.
     seconds: Callable[[int, int, Mapping[str, Any]], float] = lambda n, _classes, _options: _ROW * n
+    #: Estimated seconds of the interval that the result of one event of n rows brings with it, for these options.
+    interval_seconds: Callable[[int, Mapping[str, Any], Resampling], float] | None = None
     over_classes: Callable[[Floats, Mapping[str, Any]], Floats] = mean_of_classes
     own_interval: bool = False
     distance: Callable[..., Distance] | None = None
@@ -139,7 +153,10 @@ class MeasureRequest:
         repeats = resampling.level is not None and not (
             self.measure.own_interval or self.measure.distance or self.measure.influence
         )
-        return once * (1 + resampling.resamples * repeats)
+        own = self.measure.interval_seconds
+        brought = own is not None and resampling.level is not None and extent.events == 1
+        extra = own(extent.rows, self.options, resampling) if own is not None and brought else 0.0
+        return once * (1 + resampling.resamples * repeats) + extra
 
     def of_one(self, subject: Event | Vector, resampling: Resampling) -> MeasureResult:
         """``compute`` of a single event or the whole vector, without its interval unless that is its own."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -11,7 +11,6 @@ import numpy as np
 from scipy.special import ndtri
 
 from calibrant.cells import Floats
-from calibrant.errors import CalibrationError
 from calibrant.measures.confidence import (
     auroc,
     auroc_influence,
@@ -24,7 +23,7 @@ from calibrant.measures.confidence import (
 from calibrant.measures.cumulative import tail
 from calibrant.measures.entries import binned
 from calibrant.measures.intervals import Distance, Resampling, distance_interval, influence_interval
-from calibrant.measures.measure import Measure, MeasureResult, Option
+from calibrant.measures.measure import Measure, MeasureResult, Option, with_interval
 from calibrant.measures.selective import (
     ABSTENTION,
     COST_RATIOS,
@@ -66,18 +65,6 @@ def _ece_distance(event: Event, resampling: Resampling, **cut: Any) -> Distance:
     if _ECE.distance is None:
         raise TypeError("ece is a distance")
     return _ECE.distance(event, resampling, **cut)
-
-
-def _with_interval(
-    result: MeasureResult, interval: Callable[[], tuple[float, float]], resampling: Resampling
-) -> MeasureResult:
-    """The result with its interval if one is asked for, so that one fit serves both, or why it has none."""
-    if resampling.level is None or result.problem is not None:
-        return result
-    try:
-        return replace(result, interval=interval())
-    except CalibrationError as error:
-        return replace(result, problem=f"no interval: {error.detail}")
 
 
 def _model(subject: Event | Vector) -> Event | Vector:
@@ -146,7 +133,7 @@ def _temperature(subject: Event | Vector, resampling: Resampling) -> MeasureResu
         low, high = influence_interval(log, influence, subject, resampling)
         return math.exp(max(low, -_FAR)), math.exp(min(high, _FAR))
 
-    return _with_interval(result, interval, resampling)
+    return with_interval(result, interval, resampling)
 
 
 def _temperature_influence(subject: Event | Vector, _: Resampling) -> Floats:
@@ -181,7 +168,7 @@ def _scaled_ece(
         low, high = distance_interval(_ece_distance(ordered, resampling, **cut), ordered, resampling)
         return min(max(low, 0.0), 1.0), min(max(high, 0.0), 1.0)
 
-    return _with_interval(result, interval, resampling)
+    return with_interval(result, interval, resampling)
 
 
 def _scaled_ece_distance(

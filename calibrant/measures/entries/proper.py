@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 
+from calibrant.binning import MAX_COMPRESSED, compressed
 from calibrant.cells import Floats
 from calibrant.errors import InvalidOption
 from calibrant.measures.binned import binned_distance
@@ -16,12 +17,14 @@ from calibrant.measures.decomposition import (
     Decomposition,
     binned_decomposition,
     bins_of,
+    cells_of_bins,
     corp_decomposition,
+    divergence,
     summed,
 )
 from calibrant.measures.improvement import ImprovedScore, Recalibration, improvement, out_of_fold, parts_of
 from calibrant.measures.intervals import Distance, Resampling, joined
-from calibrant.measures.measure import Measure, MeasureResult, Option
+from calibrant.measures.measure import Measure, MeasureResult, Option, with_interval
 from calibrant.measures.scores import (
     ScoreName,
     centred,
@@ -32,6 +35,7 @@ from calibrant.measures.scores import (
     told,
     upper_bound,
 )
+from calibrant.measures.simulated import likely_truth, simulated_interval, simulation_seconds
 from calibrant.piecewise.options import MAX_FOLDS
 from calibrant.reductions import Classes, Event, Vector
 
@@ -90,9 +94,34 @@ def _terms(event: Event, method: str, score: DecomposedScore, binning: BinsOf, n
     return binned_decomposition(event.cells, score, binning, n_bins)
 
 
-def _decomposition(event: Event, _: Resampling, *, score: DecomposedScore, **how: Any) -> MeasureResult:
-    found = _terms(event, score=score, **how)
-    return MeasureResult(found.miscalibration, found.debiased, parts={**found.terms(), **told(event, score)})
+def _decomposition(
+    event: Event, resampling: Resampling, *, score: DecomposedScore, method: str, binning: BinsOf, n_bins: int
+) -> MeasureResult:
+    found = _terms(event, method, score, binning, n_bins)
+    result = MeasureResult(found.miscalibration, found.debiased, parts={**found.terms(), **told(event, score)})
+    if event.per_row > 1 or not _simulated(method, score):
+        return result
+
+    def interval() -> tuple[float, float]:
+        if method == "corp":
+            cells, again = compressed(event.cells), lambda drawn: corp_decomposition(drawn, score).miscalibration
+        else:
+            cells, again = cells_of_bins(bins_of(event.cells, binning, n_bins)), divergence
+        return simulated_interval(found.miscalibration, cells, likely_truth(event.cells, cells.p), again, resampling)
+
+    return with_interval(result, interval, resampling)
+
+
+def _simulated(method: str, score: str) -> bool:
+    """Whether the interval of an event is by simulated labels."""
+    return method == "corp" or score != "brier"
+
+
+def _simulation_seconds(n: int, options: Mapping[str, Any], resampling: Resampling) -> float:
+    if not _simulated(options["method"], options["score"]):
+        return 0.0
+    most = MAX_COMPRESSED if options["method"] == "corp" else options["n_bins"]
+    return 0.02 + 1e-7 * n + simulation_seconds(min(n, most), resampling)
 
 
 def _sum_of_classes(vector: Vector, _: Resampling, *, score: DecomposedScore, **how: Any) -> MeasureResult:
@@ -105,8 +134,8 @@ def _sum_of_classes(vector: Vector, _: Resampling, *, score: DecomposedScore, **
 def _decomposition_distance(
     subject: Event | Vector, _: Resampling, *, score: str, method: str, binning: BinsOf, n_bins: int
 ) -> Distance:
-    if method == "corp" or score != "brier":
-        raise InvalidOption("it is known for the Brier score over bins only: ask for method binned")
+    if _simulated(method, score):
+        raise InvalidOption("labels are simulated for one event a row only; the Brier score has one by method binned")
 
     def of_one(event: Event) -> Distance:
         return binned_distance(event, bins_of(event.cells, binning, n_bins), 2.0, root=False)
@@ -207,7 +236,8 @@ MEASURES = (
         "isotonic fit; binned: sum_k v_k d(pbar_k, ybar_k), sum_k v_k d(ybar, ybar_k), g(ybar) over bins, d(a, b) = "
         "(a - b)^2 or KL(b | a), plus within_bins, for brier the within-bin variance sum (p - pbar_k)^2 / n less the "
         "covariance 2 sum (p - pbar_k)(y - ybar_k) / n; debiased: less ybar_k (1 - ybar_k) / (n_k - 1); of the vector, "
-        "for brier, the sum over classes; the value is the miscalibration",
+        "for brier, the sum over classes; the value is the miscalibration; the interval of corp and of log-loss, of "
+        "one event, is by labels simulated along the way to a Gaussian process's map, on about 1,000 cells or the bins",
         "Dimitriadis, Gneiting & Jordan (2021); Murphy (1973); Stephenson, Coelho & Jolliffe (2008); Ferro & Fricker "
         "(2012)",
         0.0,
@@ -223,6 +253,7 @@ MEASURES = (
             "n_bins": Option(15),
         },
         seconds=lambda n, n_classes, _options: 3e-7 * n * n_classes,
+        interval_seconds=_simulation_seconds,
     ),
     Measure(
         "sharpness",

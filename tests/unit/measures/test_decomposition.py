@@ -152,7 +152,7 @@ def test_importance_weights_have_no_scale_in_debiased_values() -> None:
     assert found[0].debiased is not None
 
 
-def test_the_interval_of_a_binned_decomposition_is_that_of_the_same_ece_and_corp_has_none() -> None:
+def test_the_interval_of_a_binned_decomposition_is_that_of_the_same_ece() -> None:
     event = _event()
     asked = {"name": "decomposition", "method": "binned"}
     assert _one(asked, *_of(event), interval=0.9).interval == pytest.approx(
@@ -163,6 +163,14 @@ def test_the_interval_of_a_binned_decomposition_is_that_of_the_same_ece_and_corp
     assert whole.interval is not None
     assert whole.value is not None
     assert 0.0 <= whole.interval[0] <= whole.value <= whole.interval[1]
-    corp = _one("decomposition", *_of(event), interval=0.9)
-    assert corp.interval is None
-    assert "ask for method binned" in (corp.problem or "")
+
+
+@pytest.mark.parametrize("score", ["brier", "log-loss"])
+def test_bins_that_hold_one_outcome_alone_have_a_finite_divergence(score: Any) -> None:
+    random = np.random.default_rng(3)
+    p, w = random.random(300), random.exponential(size=300)
+    y = (random.random(300) < p).astype(int)
+    asked = {"name": "decomposition", "method": "binned", "score": score, "n_bins": 200}
+    found = _one(asked, p, y, weights=w)
+    assert found.value is not None
+    assert np.isfinite([found.value, *found.parts.values()]).all()

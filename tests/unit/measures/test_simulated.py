@@ -1,0 +1,181 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from calibrant.binning import MAX_COMPRESSED, compressed
+from calibrant.cells import Cells, Floats
+from calibrant.errors import InvalidOption
+from calibrant.measures.catalogue import read_requests
+from calibrant.measures.decomposition import corp_decomposition
+from calibrant.measures.intervals import PLAIN, Resampling
+from calibrant.measures.measure import MeasureResult
+from calibrant.measures.simulated import MOST_CELLS, label_shares, likely_truth, simulated_interval
+from calibrant.reductions import Classes, Event, Extent, Vector
+
+SIMULATED: list[dict[str, Any]] = [{}, {"score": "log-loss"}, {"method": "binned", "score": "log-loss"}]
+FEW = Resampling(0.9, 100, 3)
+
+
+def _event(n: int, bend: float, seed: int = 0) -> Event:
+    random = np.random.default_rng(seed)
+    c = random.random(n)
+    return Event((1.0 - bend) * c + bend * c**2, (random.random(n) < c).astype(np.int8))
+
+
+def _of(asked: dict[str, Any], subject: Event | Classes | Vector, resampling: Resampling = FEW) -> MeasureResult:
+    return read_requests([{"name": "decomposition", **asked}])[0].compute(subject, resampling)
+
+
+def _ends(asked: dict[str, Any], subject: Event, resampling: Resampling = FEW) -> tuple[float, float]:
+    found = _of(asked, subject, resampling).interval
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize("asked", SIMULATED, ids=["corp", "corp-log", "binned-log"])
+@pytest.mark.parametrize("bend", [0.0, 0.6])
+def test_intervals_hold_the_truth_about_as_often_as_they_say(asked: dict[str, Any], bend: float) -> None:
+    """20 batches: at a coverage of .9 fewer than 14 hits have probability .002."""
+    event = _event(20_000, bend, 99)
+    c = event.p if bend == 0.0 else (np.sqrt((1.0 - bend) ** 2 + 4.0 * bend * event.p) - 1.0 + bend) / (2.0 * bend)
+    both = Event(np.tile(event.p, 2), np.repeat(np.array([0, 1], np.int8), 20_000), np.concatenate([1.0 - c, c]))
+    truth = _of(asked, both, PLAIN).value or 0.0
+    ends = np.array([_ends(asked, _event(500, bend, seed)) for seed in range(20)])
+    hits = np.count_nonzero((ends[:, 0] <= truth + 1e-9) & (truth - 1e-9 <= ends[:, 1]))
+    assert hits >= 14
+    # Of 500 rows, those far from calibrated are all but always told from calibrated ones.
+    above = np.count_nonzero(ends[:, 0] > 0.0)
+    assert above <= 6 if bend == 0.0 else above >= 18
+
+
+@pytest.mark.parametrize("asked", SIMULATED, ids=["corp", "corp-log", "binned-log"])
+@pytest.mark.parametrize("kind", ["plain", "frequency", "importance"])
+def test_intervals_depend_on_the_seed_and_not_on_the_order_of_rows(asked: dict[str, Any], kind: Any) -> None:
+    random = np.random.default_rng(1)
+    event = _event(1500, 0.5)
+    if kind != "plain":
+        event = replace(event, w=random.exponential(size=1500), kind=kind)
+    ends = _ends(asked, event)
+    assert _of(asked, event).value is not None
+    assert ends[0] <= (_of(asked, event).value or 0.0) <= ends[1]
+    assert _ends(asked, event) == ends
+    assert _ends(asked, event, replace(FEW, seed=4)) != ends
+    assert _ends(asked, event.rows(random.permutation(1500))) == ends
+
+
+@pytest.mark.parametrize("asked", SIMULATED, ids=["corp", "corp-log", "binned-log"])
+def test_frequencies_are_rows_and_importances_are_ratios(asked: dict[str, Any]) -> None:
+    event = _event(300, 0.5)
+    w = np.random.default_rng(2).integers(0, 4, 300).astype(np.float64)
+    twice = event.rows(np.repeat(np.arange(300), w.astype(np.int64)))
+    assert _ends(asked, replace(event, w=w)) == pytest.approx(_ends(asked, twice), rel=1e-9, abs=1e-12)
+    weighted = replace(event, w=w, kind="importance")
+    scaled = replace(weighted, w=4.0 * w)
+    assert _ends(asked, scaled) == pytest.approx(_ends(asked, weighted), rel=1e-9, abs=1e-12)
+    even = replace(event, w=np.full(300, 8.0), kind="importance")
+    assert _ends(asked, even) == pytest.approx(_ends(asked, event), rel=1e-9, abs=1e-12)
+
+
+def test_more_rows_and_lower_levels_make_narrower_intervals() -> None:
+    def width(n: int, level: float) -> float:
+        low, high = _ends({}, _event(n, 0.6), Resampling(level, 100))
+        return high - low
+
+    assert width(200, 0.9) > 1.5 * width(5000, 0.9)
+    assert width(5000, 0.95) > width(5000, 0.5)
+
+
+def test_the_value_of_predictions_far_off_is_between_its_ends() -> None:
+    p, y = np.repeat([0.2, 0.6], 500), np.tile([0, 0, 1, 1, 1], 200)
+    low, high = _ends({}, Event(p, y.astype(np.int8)))
+    value = _of({}, Event(p, y.astype(np.int8))).value or 0.0
+    assert 0.02 < low < value < high < 0.2
+
+
+@pytest.mark.parametrize("asked", SIMULATED, ids=["corp", "corp-log", "binned-log"])
+@pytest.mark.parametrize(
+    ("p", "y"),
+    [([0.5] * 6, [1] * 6), ([0.0, 1.0, 1.0, 0.0], [0, 1, 0, 0]), ([0.2], [1]), ([0.0, 1.0], [0, 1])],
+)
+def test_small_and_certain_batches_have_finite_intervals(asked: dict[str, Any], p: list[float], y: list[int]) -> None:
+    event = Event(np.array(p), np.array(y, np.int8))
+    low, high = _ends(asked, event)
+    assert 0.0 <= low <= (_of(asked, event).value or 0.0) <= high < np.inf
+
+
+@pytest.mark.parametrize("asked", SIMULATED, ids=["corp", "corp-log", "binned-log"])
+def test_rows_that_hang_together_have_no_interval(asked: dict[str, Any]) -> None:
+    random = np.random.default_rng(0)
+    vector = Vector(random.dirichlet(np.ones(3), 60), random.integers(0, 3, 60))
+    pooled = Event(vector.p.ravel(), np.tile(np.array([1, 0, 0], np.int8), 60), per_row=3)
+    for subject in (pooled, Classes(vector)):
+        found = _of(asked, subject)
+        assert found.value is not None
+        assert found.interval is None
+        assert (found.problem or "").startswith("no interval: labels are simulated for one event a row")
+
+
+def test_too_many_bins_have_no_interval() -> None:
+    event = _event(MOST_CELLS + 1, 0.3)
+    found = _of({"method": "binned", "score": "log-loss", "n_bins": MOST_CELLS + 1}, event)
+    assert found.value is not None
+    assert found.interval is None
+    assert "at most 10,000 bins" in (found.problem or "")
+    with pytest.raises(InvalidOption):
+        simulated_interval(0.0, event.cells, event.cells.p, lambda _: 0.0, FEW)
+
+
+def test_the_estimate_knows_the_interval() -> None:
+    corp, binned = read_requests([{"name": "decomposition"}, {"name": "decomposition", "method": "binned", "as": "b"}])
+    many = read_requests([{"name": "decomposition", "method": "binned", "score": "log-loss", "n_bins": 10_000}])[0]
+    for request, low, high in ((corp, 1.0, 2.0), (binned, 0.0, 0.3), (many, 2.0, 20.0)):
+        plain, with_interval = (request.seconds(Extent(10_000), r) for r in (PLAIN, Resampling(0.9)))
+        assert plain < 0.3
+        assert low <= with_interval <= high
+    assert corp.seconds(Extent(10_000, 1, 3), Resampling(0.9)) < 0.1
+
+
+def test_compressed_cells_keep_all_sums() -> None:
+    random = np.random.default_rng(5)
+    p, w = random.beta(0.3, 2.0, 20_000), random.exponential(size=20_000)
+    cells = Event(p, (random.random(20_000) < p).astype(np.int8), w).cells
+    few = compressed(cells)
+    assert 700 < len(few) <= MAX_COMPRESSED
+    assert compressed(few) is few
+    for name in ("rows", "w", "w2", "wy", "w2y"):
+        assert getattr(few, name).sum() == pytest.approx(getattr(cells, name).sum())
+    assert few.w @ few.p == pytest.approx(cells.w @ cells.p)
+    assert np.all(np.diff(few.p) > 0)
+
+
+@pytest.mark.parametrize("kind", ["frequency", "importance"])
+def test_simulated_shares_vary_as_their_effective_rows(kind: Any) -> None:
+    w, w2 = np.array([1.0, 2.5, 40.0]), np.array([1.0, 2.5, 100.0])
+    cells = Cells(np.array([0.3, 0.5, 0.9]), np.array([1.0, 2.0, 30.0]), w, w2, w * 0, w * 0, kind)
+    rows = w if kind == "frequency" else w**2 / w2
+    c = np.array([0.2, 0.5, 0.7])
+    shares = label_shares(cells, c, 20_000, np.random.default_rng(0))
+    np.testing.assert_allclose(shares.mean(axis=0), c, atol=0.02)
+    np.testing.assert_allclose(shares.var(axis=0), c * (1.0 - c) / rows, rtol=0.05)
+
+
+def test_the_likely_truth_is_near_the_truth_and_ends_have_no_noise() -> None:
+    event = _event(20_000, 0.6)
+    cells = compressed(event.cells)
+    truth = likely_truth(event.cells, cells.p)
+    c = (np.sqrt(0.16 + 2.4 * cells.p) - 0.4) / 1.2
+    assert np.abs(truth - c).mean() < 0.01
+
+    def again(drawn: Cells) -> float:
+        return corp_decomposition(drawn, "brier").miscalibration
+
+    sizes = [again(replace(cells, wy=cells.w * (cells.p + s * (truth - cells.p)))) for s in (0.0, 0.5, 1.0)]
+    assert sizes[0] == pytest.approx(0.0, abs=1e-12)
+    off: Floats = truth - cells.p
+    assert sizes[1:] == pytest.approx([s * s * float(cells.w @ off**2) / cells.mass for s in (0.5, 1.0)], rel=0.02)
+    low, high = simulated_interval(again(cells), cells, truth, again, FEW)
+    assert low < sizes[2] < high
