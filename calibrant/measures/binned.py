@@ -50,7 +50,8 @@ def folded_normal_mean(mean: Floats, deviation: Floats) -> Floats:
 
     s sqrt(2/pi) exp(-m^2 / 2 s^2) + m (1 - 2 Phi(-m / s)), Leone, Nelson & Nottingham (1961).
     """
-    ratio = np.divide(mean, deviation, out=np.zeros_like(mean), where=deviation > 0)
+    # From 40 on the normal law's tail is 0; a tiny deviation would overflow.
+    ratio = np.divide(mean, np.maximum(deviation, np.abs(mean) / 40.0), out=np.zeros_like(mean), where=deviation > 0)
     folded = deviation * np.sqrt(2.0 / np.pi) * np.exp(-0.5 * ratio**2) + mean * (1.0 - 2.0 * ndtr(-ratio))
     return np.where(deviation > 0, folded, np.abs(mean))
 

@@ -26,6 +26,8 @@ from calibrant.reductions import Classes, Event, Extent, Subject, Vector
 MAX_BINS = 100_000
 #: Seconds that a row costs a measure that sorts, for the estimate that sends long requests to a worker.
 _ROW = 2e-7
+#: Seconds that an interval costs for each row, and for each resample of groups of rows.
+_DEALT_ROW, _RESAMPLE = 2e-7, 5e-5
 
 
 @dataclass(frozen=True)
@@ -128,6 +130,8 @@ class Measure:
     #: Estimated seconds of the interval that the result of one event of n rows brings with it, for these options.
     interval_seconds: Callable[[int, Mapping[str, Any], Resampling], float] | None = None
     over_classes: Callable[[Floats, Mapping[str, Any]], Floats] = mean_of_classes
+    #: Whether its p-value holds under ``pooled``, where the events of one row hang together.
+    pooled_p_value: bool = False
     own_interval: bool = False
     distance: Callable[..., Distance] | None = None
     triangle: bool = False
@@ -149,14 +153,15 @@ class MeasureRequest:
 
     def seconds(self, extent: Extent, resampling: Resampling) -> float:
         """Estimated seconds of ``compute``."""
-        once = self.measure.seconds(extent.rows, extent.n_classes, self.options) * extent.events
-        repeats = resampling.level is not None and not (
-            self.measure.own_interval or self.measure.distance or self.measure.influence
-        )
-        own = self.measure.interval_seconds
-        brought = own is not None and resampling.level is not None and extent.events == 1
-        extra = own(extent.rows, self.options, resampling) if own is not None and brought else 0.0
-        return once * (1 + resampling.resamples * repeats) + extra
+        entry = self.measure
+        once = entry.seconds(extent.rows, extent.n_classes, self.options) * extent.events
+        if resampling.level is None or entry.own_interval:
+            return once
+        if entry.interval_seconds is not None:
+            return once + (entry.interval_seconds(extent.rows, self.options, resampling) if extent.events == 1 else 0.0)
+        if entry.distance is not None or entry.influence is not None:
+            return 2.0 * once + extent.events * (_DEALT_ROW * extent.rows + _RESAMPLE * resampling.resamples)
+        return once * (1 + resampling.resamples * entry.resampled)
 
     def of_one(self, subject: Event | Vector, resampling: Resampling) -> MeasureResult:
         """``compute`` of a single event or the whole vector, without its interval unless that is its own."""
@@ -167,9 +172,12 @@ class MeasureRequest:
                 other = "an event: ask for it under binary, confidence, class:k, top:r, pooled or classwise"
             return MeasureResult(None, problem=f"no value: it is defined for {other}")
         try:
-            return compute(subject, resampling, **self.options)
+            found: MeasureResult = compute(subject, resampling, **self.options)
         except CalibrationError as error:
             return MeasureResult(None, problem=f"no value: {error.detail}")
+        if isinstance(subject, Event) and subject.per_row > 1 and not self.measure.pooled_p_value:
+            return replace(found, p_value=None)  # the events of one row hang together, which the law does not know
+        return found
 
     def finished(self, result: MeasureResult, subject: Subject, resampling: Resampling) -> MeasureResult:
         """The result with the interval asked for, and with its definition in full."""

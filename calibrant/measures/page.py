@@ -13,6 +13,8 @@ checks requests (`make docs`). A measure of an event answers under `binary`, `co
 class); a measure of the vector answers under `canonical`. What cannot be computed on a batch has the value null and a
 `problem`.
 
+Under `pooled` the events of one row hang together: intervals resample whole rows, and most p-values are left out.
+
 Intervals are given when they are asked for. *Inverted*: a size is possible when the value seen lies between the tails
 of what gaps of that size would show, plus resampled noise; a percentile interval of such a measure would miss the
 truth of a calibrated model nearly always. *Triangle*: the value give or take a quantile of the size of resampled

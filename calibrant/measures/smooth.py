@@ -44,6 +44,8 @@ def smooth_ece(event: Event, bandwidth: float | None = None) -> tuple[float, flo
     high = _size_at(waves, low)
     if high <= low:  # the same at every bandwidth, or below the narrowest
         return high, low
+    if _size_at(waves, high) >= high:  # the same but for rounding
+        return high, high
     sigma = float(brentq(lambda s: _size_at(waves, s) - s, low, high, xtol=1e-13, rtol=1e-13))
     return _size_at(waves, sigma), sigma
 

@@ -240,6 +240,7 @@ MEASURES = (
         event=_gap,
         vector=_gap,
         influence=_gap_influence,
+        pooled_p_value=True,
     ),
     _entry(
         "auroc",

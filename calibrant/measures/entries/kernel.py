@@ -95,9 +95,8 @@ def _skce(
         return MeasureResult((found.value or 0.0) * factor, p_value=found.p_value, parts=found.parts)
     if isinstance(subject, Vector):
         return _of_vector(subject.in_order() if resampling.level else subject, resampling, kernel, bandwidth, estimator)
-    # The rows of a pooled event hang together, which the law does not know.
-    p_value_of = event_p_value(subject.cells, kernel, bandwidth) if subject.per_row == 1 else None
-    return _estimated(event_sums(subject.cells, kernel, bandwidth), factor, estimator, p_value_of)
+    p_value = event_p_value(subject.cells, kernel, bandwidth)
+    return _estimated(event_sums(subject.cells, kernel, bandwidth), factor, estimator, p_value)
 
 
 def _skce_distance(

@@ -141,3 +141,9 @@ def test_theorem_2_the_error_is_the_distance_to_the_unit_slope_fit() -> None:
     bins = equal_mass(event.cells, 12)
     roof = event.p + (bins.mean_y - bins.mean_p)[bins.index(event.p)]
     assert np.abs(roof - event.p).mean() == pytest.approx(expected_calibration_error(bins, 1)[0])
+
+
+def test_a_deviation_too_small_to_divide_by_overflows_nothing() -> None:
+    mean, deviation = np.array([0.5, -0.5, 1e-300]), np.array([1e-300, 1e-160, 1e-308])
+    np.testing.assert_allclose(folded_normal_mean(mean, deviation), np.abs(mean))
+    np.testing.assert_allclose(folded_normal_mean(np.array([0.39]), np.array([0.01])), 0.39, rtol=1e-12)

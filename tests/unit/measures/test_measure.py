@@ -8,7 +8,10 @@ import numpy as np
 import pytest
 
 import calibrant
+from calibrant.measures.catalogue import read_requests
+from calibrant.measures.intervals import Resampling
 from calibrant.measures.measure import Option
+from calibrant.reductions import Extent
 
 K, N = 4, 240
 
@@ -94,3 +97,17 @@ def test_an_option_takes_what_it_names_and_nothing_else() -> None:
     assert real.allowed == "null or a number from 0.5 to 2"
     whole = Option(3, low=1, high=9)
     assert [whole.accepts(x) for x in (1, 9, 10, 2.0, True)] == [True, True, False, False, False]
+
+
+def test_pooled_events_have_no_p_value_but_where_it_knows_their_rows(batch: tuple[Any, Any]) -> None:
+    found = calibrant.evaluate(*batch, measures=["ks", "mmce", "confidence-gap"], reduction="pooled").measures
+    assert found["ks"].p_value is None
+    assert found["mmce"].p_value is None
+    assert found["confidence-gap"].p_value is not None
+
+
+def test_what_an_interval_costs_is_in_the_estimate() -> None:
+    for name in ("ece", "accuracy", "kde-ce"):
+        (request,) = read_requests([name])
+        plain, resampled = (request.seconds(Extent(10**6), Resampling(level)) for level in (None, 0.95))
+        assert resampled > plain or not (request.measure.resampled or request.measure.distance)

@@ -117,3 +117,14 @@ def test_the_interval_of_the_smooth_error_holds_the_truth(power: float) -> None:
         low, high = found.measures["smooth-ece"].interval or (1.0, 0.0)
         hits += low <= truth + 1e-3 and truth <= high
     assert hits >= 80 * 0.9 - 3.5 * np.sqrt(80 * 0.09)
+
+
+def test_residuals_of_one_sign_have_nearly_the_same_size_at_every_bandwidth() -> None:
+    """Sizes that differ by rounding alone enclose no fixed point."""
+    assert smooth_ece(Event(np.array([0.0, 1.0]), np.array([0, 0], np.int8)))[0] == pytest.approx(0.5)
+    for seed in range(40):
+        random = np.random.default_rng([7, seed])
+        c = random.random(500)
+        event = Event(0.4 * c + 0.6 * c**2, (random.random(500) < c).astype(np.int8))
+        value, sigma = smooth_ece(event)
+        assert value == pytest.approx(sigma, rel=1e-4)
