@@ -1,4 +1,4 @@
-"""The speed of the main job: measures and PL / PL3 fits, beside what bounds them. Writes docs/benchmarks.md."""
+"""The speed of PL and PL3 fits, beside what bounds them. Writes docs/benchmarks.md."""
 
 from __future__ import annotations
 
@@ -21,7 +21,6 @@ from calibrant.piecewise.stream import CellStream
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "benchmarks.md"
-EQUAL_WIDTH = [{"name": "ece", "binning": "equal-width"}]
 
 Array = npt.NDArray[np.float64]
 
@@ -31,38 +30,6 @@ def draw(n: int, seed: int = 0) -> tuple[Array, npt.NDArray[np.int64]]:
     random = np.random.default_rng(seed)
     c = random.random(n)
     return c**1.3, (random.random(n) < c).astype(np.int64)
-
-
-def bare_equal_width(p: Array, y: npt.NDArray[np.int64], n_bins: int = 15) -> float:
-    """The formula of the error over equal-width bins with numpy alone: no checks, no debiasing, borders by rounding."""
-    index = np.minimum((p * n_bins).astype(np.int64), n_bins - 1)
-    return float(np.abs(np.bincount(index, p, n_bins) - np.bincount(index, y, n_bins)).sum() / len(p))
-
-
-def measure_rows() -> list[str]:
-    """The rows of the measures at a million rows."""
-    p, y = draw(1_000_000)
-    taken = medians(
-        {
-            "bare": lambda: bare_equal_width(p, y),
-            "equal-width": lambda: calibrant.evaluate(p, y, measures=EQUAL_WIDTH),
-            "argsort": lambda: np.argsort(p),
-            "panel": lambda: calibrant.evaluate(p, y),
-        }
-    )
-    return [
-        "| what, n = 1,000,000 | ms | beside it | ms | ratio | goal |",
-        "|---|---|---|---|---|---|",
-        _ratio("`evaluate`, equal-width error", taken["equal-width"], "numpy's bincount formula", taken["bare"], 2.0),
-        _ratio(
-            "`evaluate`, the panel of four", taken["panel"], "`np.argsort` of the predictions", taken["argsort"], 4.0
-        ),
-    ]
-
-
-def _ratio(what: str, mine: float, beside: str, theirs: float, goal: float) -> str:
-    ratio = mine / theirs
-    return f"| {what} | {mine * 1e3:.1f} | {beside} | {theirs * 1e3:.1f} | {ratio:.2f} | at most {goal:g} |"
 
 
 def fit_rows() -> list[str]:
@@ -145,11 +112,7 @@ def main() -> None:
             f"Made by `make bench` ({machine()}). Medians of 9 runs, contenders in turns.",
             "Compare ratios, not milliseconds.",
             "",
-            "## Measures",
-            "",
-            *measure_rows(),
-            "",
-            "`evaluate` checks every value, debiases, and puts scores on a border where the border says.",
+            "Fits; for the measures see [peers.md](peers.md).",
             "",
             "## Fits",
             "",
