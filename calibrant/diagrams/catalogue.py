@@ -6,14 +6,14 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
+from calibrant.asked import Option, read_asked
 from calibrant.diagrams.corp import corp
 from calibrant.diagrams.cumulative import ks_graphs
 from calibrant.diagrams.diagram import Diagram, DiagramRequest, Runs
 from calibrant.diagrams.fitted import fitted_curve
 from calibrant.diagrams.reliability import MAX_BARS, logit_reliability, reliability
-from calibrant.errors import InvalidOption, UnknownDiagram
+from calibrant.errors import UnknownDiagram
 from calibrant.measures.intervals import Resampling
-from calibrant.measures.measure import Option
 from calibrant.methods import METHODS
 from calibrant.piecewise.options import MAX_FOLDS
 
@@ -191,38 +191,7 @@ def read_diagrams(diagrams: Sequence[str | Mapping[str, Any]] | None) -> tuple[D
 
     Raises ``UnknownDiagram`` or ``InvalidOption``, each naming the place; equal keys are refused.
     """
-    if diagrams is None:
-        return ()
-    if isinstance(diagrams, str | bytes) or not isinstance(diagrams, Sequence):
-        raise InvalidOption.at("/diagrams", "must be an array of names or objects")
-    if len(diagrams) > MAX_DIAGRAMS:
-        raise InvalidOption.at("/diagrams", f"must name at most {MAX_DIAGRAMS} diagrams")
-    requests = tuple(_read_request(item, f"/diagrams/{i}") for i, item in enumerate(diagrams))
-    seen: set[str] = set()
-    for i, request in enumerate(requests):
-        if request.key in seen:
-            raise InvalidOption.at(f"/diagrams/{i}", "has the key of an earlier diagram; give it another with 'as'")
-        seen.add(request.key)
-    return requests
-
-
-def _read_request(item: object, where: str) -> DiagramRequest:
-    asked = {"name": item} if isinstance(item, str) else item
-    if not isinstance(asked, Mapping) or not isinstance(asked.get("name"), str):
-        raise InvalidOption.at(where, "must be a diagram's name, or an object with a name")
-    diagram = DIAGRAMS.get(asked["name"])
-    if diagram is None:
-        raise UnknownDiagram.at(where, f"must be one of: {', '.join(DIAGRAMS)}")
-    key = asked.get("as", diagram.name)
-    if not isinstance(key, str) or not 0 < len(key) <= 64:
-        raise InvalidOption.at(f"{where}/as", "must be a name of 1 to 64 characters")
-    for name, value in asked.items():
-        if name in ("name", "as"):
-            continue
-        option = diagram.options.get(name)
-        if option is None:
-            known = ", ".join(diagram.options)
-            raise InvalidOption.at(where, f"has an option that {diagram.name} does not know; its options: {known}")
-        if not option.accepts(value):
-            raise InvalidOption.at(f"{where}/{name}", f"must be {option.allowed}")
-    return DiagramRequest(key, diagram, {name: asked.get(name, o.default) for name, o in diagram.options.items()})
+    asked = read_asked(
+        () if diagrams is None else diagrams, DIAGRAMS, "diagram", most=MAX_DIAGRAMS, unknown=UnknownDiagram
+    )
+    return tuple(DiagramRequest(*parts) for parts in asked)

@@ -9,9 +9,9 @@ from typing import Any, Literal
 
 import numpy as np
 
+from calibrant.asked import Option
 from calibrant.errors import CalibrationError
 from calibrant.measures.intervals import PLAIN, Resampling
-from calibrant.measures.measure import Option
 from calibrant.reductions import Event, Extent, Subject
 
 Runs = Literal["inline", "job"]

@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from calibrant.asked import Option
 from calibrant.cells import Floats
 from calibrant.errors import CalibrationError
 from calibrant.measures.intervals import (
@@ -22,8 +23,6 @@ from calibrant.measures.intervals import (
 )
 from calibrant.reductions import Classes, Event, Extent, Subject, Vector
 
-#: More equal-width or equal-mass bins than this are refused.
-MAX_BINS = 100_000
 #: Seconds that a row costs a measure that sorts, for the estimate that sends long requests to a worker.
 _ROW = 2e-7
 #: Seconds that an interval costs for each row, and for each resample of groups of rows.
@@ -56,36 +55,6 @@ def with_interval(
         return replace(result, interval=interval())
     except CalibrationError as error:
         return replace(result, problem=f"no interval: {error.detail}")
-
-
-@dataclass(frozen=True)
-class Option:
-    """A measure's option: its default, and the values it may take, or the range of an integer or, if so, a real."""
-
-    default: float | str | None
-    choices: tuple[int | str | None, ...] = ()
-    low: float = 1
-    high: float = MAX_BINS
-    real: bool = False
-
-    def accepts(self, value: object) -> bool:
-        """Whether ``value`` may stand here; True is not 1."""
-        if any(type(value) is type(choice) and value == choice for choice in self.choices):
-            return True
-        if self.choices and not self.real:
-            return False
-        if self.real and type(value) is float:
-            return math.isfinite(value) and self.low <= value <= self.high
-        return type(value) is int and self.low <= value <= self.high
-
-    @property
-    def allowed(self) -> str:
-        """The allowed values, in words."""
-        named = ", ".join("null" if choice is None else str(choice) for choice in self.choices)
-        if self.choices and not self.real:
-            return named
-        ranged = f"{'a number' if self.real else 'an integer'} from {self.low:g} to {self.high:g}"
-        return f"{named} or {ranged}" if named else ranged
 
 
 #: Computes a measure: of a subject, with ``resampling`` (its seed always, its level only if an interval is asked for).

@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from calibrant.asked import Option
 from calibrant.binning import (
     Bins,
     Closed,
@@ -24,7 +25,7 @@ from calibrant.cells import Floats
 from calibrant.errors import EmptyBatch
 from calibrant.measures.binned import Norm, binned_distance, chance_error, expected_calibration_error, squared_bias
 from calibrant.measures.intervals import Distance, Resampling
-from calibrant.measures.measure import Measure, MeasureResult, Option
+from calibrant.measures.measure import Measure, MeasureResult
 from calibrant.reductions import Event
 
 _FAMILY = "Binned calibration errors"

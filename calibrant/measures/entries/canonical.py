@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from calibrant.asked import Option
 from calibrant.measures.dirichlet import BANDWIDTHS, canonical_error
 from calibrant.measures.intervals import Resampling
-from calibrant.measures.measure import Measure, MeasureResult, Option
+from calibrant.measures.measure import Measure, MeasureResult
 from calibrant.reductions import Event, Vector
 
 

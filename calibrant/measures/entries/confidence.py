@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtri
 
+from calibrant.asked import Option
 from calibrant.cells import Floats
 from calibrant.measures.confidence import (
     auroc,
@@ -23,7 +24,7 @@ from calibrant.measures.confidence import (
 from calibrant.measures.cumulative import tail
 from calibrant.measures.entries import binned
 from calibrant.measures.intervals import Distance, Resampling, distance_interval, influence_interval
-from calibrant.measures.measure import Measure, MeasureResult, Option, with_interval
+from calibrant.measures.measure import Measure, MeasureResult, with_interval
 from calibrant.measures.selective import (
     ABSTENTION,
     COST_RATIOS,

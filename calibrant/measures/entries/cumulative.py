@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from calibrant.asked import Option
 from calibrant.cells import Floats
 from calibrant.measures.cumulative import (
     Kind,
@@ -24,7 +25,7 @@ from calibrant.measures.cumulative import (
     tail,
 )
 from calibrant.measures.intervals import Resampling
-from calibrant.measures.measure import Measure, MeasureResult, Option
+from calibrant.measures.measure import Measure, MeasureResult
 from calibrant.reductions import Event, Vector
 
 _FAMILY = "Cumulative calibration errors"

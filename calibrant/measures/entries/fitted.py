@@ -6,10 +6,11 @@ from collections.abc import Callable
 
 import numpy as np
 
+from calibrant.asked import Option
 from calibrant.measures.binned import Norm
 from calibrant.measures.fitted import fitted_error, fitted_log_loss, plugged_error
 from calibrant.measures.intervals import Resampling
-from calibrant.measures.measure import Measure, MeasureResult, Option
+from calibrant.measures.measure import Measure, MeasureResult
 from calibrant.methods import METHODS
 from calibrant.piecewise.options import MAX_FOLDS
 from calibrant.reductions import Event

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtr
 
+from calibrant.asked import Option
 from calibrant.errors import InvalidOption
 from calibrant.measures.intervals import Distance, Resampling, influence_interval
 from calibrant.measures.kernel import (
@@ -23,7 +24,7 @@ from calibrant.measures.kernel import (
     vector_pairs,
     vector_sums,
 )
-from calibrant.measures.measure import Measure, MeasureResult, Option
+from calibrant.measures.measure import Measure, MeasureResult
 from calibrant.reductions import Event, Vector
 
 _FAMILY = "Kernel calibration errors"

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from calibrant.asked import Option
 from calibrant.binning import MAX_COMPRESSED, compressed
 from calibrant.cells import Floats
 from calibrant.errors import InvalidOption
@@ -24,7 +25,7 @@ from calibrant.measures.decomposition import (
 )
 from calibrant.measures.improvement import ImprovedScore, Recalibration, improvement, out_of_fold, parts_of
 from calibrant.measures.intervals import Distance, Resampling, joined
-from calibrant.measures.measure import Measure, MeasureResult, Option, with_interval
+from calibrant.measures.measure import Measure, MeasureResult, with_interval
 from calibrant.measures.scores import (
     ScoreName,
     centred,

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from calibrant.asked import Option
 from calibrant.measures.density import Form, kde_distance, kde_ece
 from calibrant.measures.intervals import Distance, Resampling
-from calibrant.measures.measure import Measure, MeasureResult, Option
+from calibrant.measures.measure import Measure, MeasureResult
 from calibrant.measures.smooth import NARROWEST, smooth_distance, smooth_ece
 from calibrant.reductions import Event
 

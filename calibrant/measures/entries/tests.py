@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 
+from calibrant.asked import Option
 from calibrant.measures.intervals import Resampling
-from calibrant.measures.measure import Measure, MeasureResult, Option
+from calibrant.measures.measure import Measure, MeasureResult
 from calibrant.measures.smooth_test import MAX_TERMS, smooth_test
 from calibrant.reductions import Event
 

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import calibrant
+from calibrant.asked import Option
 from calibrant.measures.catalogue import read_requests
 from calibrant.measures.intervals import Resampling
-from calibrant.measures.measure import Option
 from calibrant.reductions import Extent
 
 K, N = 4, 240
