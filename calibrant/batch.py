@@ -35,6 +35,10 @@ Integers = npt.NDArray[np.int64]
 TOLERANCE = 1e-4
 #: Row sums closer to 1 than this differ by the rounding of their own terms and are left alone.
 SUM_ROUNDING, SINGLE_SUM_ROUNDING = 1e-9, 1e-6
+#: Frequency weights sum to so many rows.
+LEAST_ROWS, MOST_ROWS = 1e-6, 2.0**53
+#: A weight below this share of the largest is 0.
+LEAST_WEIGHT = 1e-12
 #: At most this many offending rows are named.
 MAX_OFFENCES = 5
 
@@ -219,7 +223,8 @@ def read_labels(labels: Any, n: int, n_classes: int) -> Integers:
 def read_weights(weights: Any, n: int, kind: WeightsKind = "frequency") -> Floats:
     """Check finite weights of at least 0 that are not all 0, as many as ``n``.
 
-    Importance weights are divided by the largest: nothing else matters of them, and squares stay numbers.
+    Importance weights are divided by the largest: nothing else matters of them, and squares stay numbers. Weights
+    below 1e-12 of the largest count as 0: sums of doubles hardly see them, and differences of sums not at all.
     """
     values = read_numbers(weights, "/weights")
     _check_length(values, n, "/weights")
@@ -228,9 +233,14 @@ def read_weights(weights: Any, n: int, kind: WeightsKind = "frequency") -> Float
     if values.min() < 0.0:
         raise _refusal(InvalidWeight, "/weights", values < 0.0, "is below 0")
     total = float(values.sum())
-    if total == 0.0 or not np.isfinite(total * total):
-        raise InvalidWeight.at("/weights", "must have a sum that is positive and not too large to square")
-    return values / values.max() if kind == "importance" else values
+    if total == 0.0 or not np.isfinite(total):
+        raise InvalidWeight.at("/weights", "must have a sum that is positive and finite")
+    if kind == "frequency" and not LEAST_ROWS <= total <= MOST_ROWS:
+        within = f"from {LEAST_ROWS:g} to {MOST_ROWS:g}"
+        raise InvalidWeight.at("/weights", f"must count {within} rows; weights_kind importance takes any scale")
+    largest = float(values.max())
+    values = np.where(values < LEAST_WEIGHT * largest, 0.0, values)
+    return values / largest if kind == "importance" else values
 
 
 def read_numbers(values: Any, pointer: str, *, keep_single: bool = False) -> Floats:

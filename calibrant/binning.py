@@ -63,7 +63,7 @@ def _bins(
 ) -> Bins:
     kept = mass > 0
     mass, w2, sum_p, sum_y = mass[kept], w2[kept], sum_p[kept], sum_y[kept]
-    rows = mass if kind == "frequency" else mass * mass / w2
+    rows = mass if kind == "frequency" else np.maximum(mass * mass / w2, 1.0)
     return Bins(mass, rows, sum_p / mass, sum_y / mass, start[kept], closed)
 
 
@@ -180,19 +180,16 @@ def exact(cells: Cells) -> Bins:
 
 
 def bins_between(cells: Cells, at: npt.NDArray[np.int64]) -> Bins:
-    """Bins of the cells from ``at[i]`` up to ``at[i + 1]``. O(b)."""
-
-    def sums(cumulative: Floats) -> Floats:
-        return np.diff(cumulative[at])
-
-    return _bins(
-        sums(cells.cumulative_w),
-        sums(cells.cumulative_w2),
-        sums(cells.cumulative_wp),
-        sums(cells.cumulative_wy),
-        cells.p[at[:-1]],
-        cells.kind,
-    )
+    """Bins of the cells from ``at[i]`` up to ``at[i + 1]``; ``at`` ascends. O(b), with weights O(m)."""
+    starts = cells.p[at[:-1]]
+    if cells.w is cells.rows:
+        both = (cells.cumulative_w, cells.cumulative_wp, cells.cumulative_wy)
+        mass, sum_p, sum_y = (np.diff(cumulative[at]) for cumulative in both)
+        return _bins(mass, mass, sum_p, sum_y, starts, cells.kind)
+    # Differences of running sums would lose weights that are small beside the others.
+    parts = (cells.w, cells.w2, cells.w * cells.p, cells.wy)
+    mass, w2, sum_p, sum_y = (np.add.reduceat(values, at[:-1]) for values in parts)
+    return _bins(mass, w2, sum_p, np.minimum(sum_y, mass), starts, cells.kind)
 
 
 def compressed(cells: Cells) -> Cells:

@@ -10,9 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from calibrant.batch import Batch, Predictions, Scale, read_batch, read_classes, restrict
+from calibrant.cells import WeightsKind
 from calibrant.diagrams.catalogue import read_diagrams
 from calibrant.diagrams.diagram import DiagramRequest, diagrams_of
-from calibrant.errors import InvalidOption, LengthMismatch, WrongShape
+from calibrant.errors import InvalidOption, LengthMismatch, UnknownReduction, WrongShape
 from calibrant.maps.calibration_map import CalibrationMap
 from calibrant.measures.catalogue import read_requests
 from calibrant.measures.gaps import Gap, largest_gap
@@ -24,6 +25,8 @@ from calibrant.reductions import Event, Subject, extent_of, reduce, resolve, res
 #: The rows of each group, by name.
 Members = dict[str, npt.NDArray[np.int64]]
 
+#: What may be asked of (n,) predictions, where no map says which event they are of.
+_OF_ONE_COLUMN = ("binary", "confidence", "pooled", "classwise", "canonical")
 #: At most so many groups, with names of at most so many characters.
 MAX_GROUPS, MAX_NAME = 1000, 256
 
@@ -82,11 +85,15 @@ class Evaluation:
 
     def check(self, batch: Batch, groups: Sequence[str] | None = None) -> tuple[str, Members | None]:
         """The full name of the reduction, and the rows of each group; raises what ``run`` would, without measuring."""
+        if self.map is not None and not isinstance(self.map, CalibrationMap):
+            raise InvalidOption.at("/map", "must be a calibration map")
         n_classes = batch.predictions.n_classes
         asked = self.reduction
         if asked is None and self.map is not None and (n_classes is None or n_classes == self.map.n_classes):
             asked = self.map.reduction
         name = resolve(asked, n_classes)
+        if n_classes is None and self.map is None and name not in _OF_ONE_COLUMN:
+            raise UnknownReduction.at("/reduction", f"of predictions (n,) must be one of: {', '.join(_OF_ONE_COLUMN)}")
         if self.classes is not None:
             if self.map is not None:
                 raise InvalidOption.at("/classes", "cannot be chosen beside a map, which takes all of them")
@@ -192,6 +199,7 @@ def evaluate(
     reduction: str | None = None,
     classes: Sequence[int] | None = None,
     weights: Any = None,
+    weights_kind: WeightsKind = "frequency",
     groups: Sequence[str] | None = None,
     map: CalibrationMap | None = None,
     interval: float | None = None,
@@ -213,7 +221,8 @@ def evaluate(
         ``canonical``, the whole vector
     classes : of (n, K), the classes to which predictions are restricted before anything else, logits before their
         softmax; rows of other labels are left out, and ``class:k`` counts within the choice
-    weights : (n,), at least 0; a weight of 2 is the row twice
+    weights : (n,), at least 0
+    weights_kind : ``frequency``, a weight of 2 is the row twice, or ``importance``, only ratios matter
     groups : (n,) names; the report is then also given for the rows of each, with the largest gap between any two
     map : applied first; the report then holds before and after, and what the scores gain
     interval : level of the intervals, in (0, 1); None for none
@@ -239,4 +248,4 @@ def evaluate(
     """
     resampling = Resampling.read(interval, resamples, seed)
     asked = Evaluation(read_requests(measures), reduction, map, resampling, classes, read_diagrams(diagrams))
-    return asked.run(read_batch(predictions, labels, weights, scale=scale), groups)
+    return asked.run(read_batch(predictions, labels, weights, scale=scale, kind=weights_kind), groups)

@@ -8,6 +8,7 @@ import numpy as np
 from scipy.special import expit
 
 from calibrant.cells import Floats
+from calibrant.errors import NotConverged
 
 MAX_STEPS = 40
 #: No step moves a logit by more than this.
@@ -39,7 +40,7 @@ def fit_logistic(
 
     ``features (C, D)`` and ``offset (C,)`` are common; ``w`` and ``wy`` are ``(C,)`` or ``(S, C)``,
     ``variance (S, D)`` the prior's. Newton's method with halved steps, from ``start (S, D)`` or 0;
-    O(S C D^2) a step.
+    O(S C D^2) a step. Raises ``NotConverged`` where a curvature vanishes.
     """
     lines, size = variance.shape
     theta, diagonal = np.zeros((lines, size)) if start is None else start, np.arange(size)
@@ -55,7 +56,10 @@ def fit_logistic(
         precision = ((w * c * (1.0 - c)) @ outer).reshape(lines, size, size)
         precision[:, diagonal, diagonal] += 1.0 / variance
         gradient = (wy - w * c) @ features - theta / variance
-        step = np.linalg.solve(precision, gradient[:, :, None])[:, :, 0]
+        try:
+            step = np.linalg.solve(precision, gradient[:, :, None])[:, :, 0]
+        except np.linalg.LinAlgError as error:
+            raise NotConverged("the fit's curvature vanishes: its optimum cannot be told") from error
         reach = np.abs(step @ features.T).max(axis=1)
         scale = np.minimum(1.0, _LONGEST_STEP / np.maximum(reach, 1e-300))
         before = likelihood - (theta * theta / variance).sum(axis=1) / 2

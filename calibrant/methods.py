@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from calibrant.averaging.options import AveragedOptions
 from calibrant.batch import Batch, Scale, read_batch
+from calibrant.cells import WeightsKind
 from calibrant.errors import InvalidOption, UnknownMethod
 from calibrant.maps.beta import fit_beta
 from calibrant.maps.calibration_map import CalibrationMap
@@ -191,6 +192,7 @@ def fit(
     *,
     reduction: str | None = None,
     weights: Any = None,
+    weights_kind: WeightsKind = "frequency",
     scale: Scale = "probability",
     seed: int = 0,
     device: str = "cpu",
@@ -206,7 +208,8 @@ def fit(
     labels : (n,) integers, 0 or 1, or 0 to K - 1
     reduction : the event calibrated: ``binary`` (default for 1-D), ``confidence`` (default for
         (n, K)), ``class:k``, ``top:r`` or ``within-top:r``
-    weights : (n,), at least 0; a weight of 2 is the row twice
+    weights : (n,), at least 0
+    weights_kind : ``frequency``, a weight of 2 is the row twice, or ``importance``, only ratios matter
     seed : draws the folds and the random starts, wherever the method has them
     device : ``cpu`` or ``cuda``, for the methods that run on torch
     progress : called with (done, total, stage) between the steps of a long fit; may raise to end it
@@ -228,7 +231,7 @@ def fit(
     entry = read_method(method)
     read_seed(seed)
     checked = entry.read_options(options)
-    batch = read_batch(predictions, labels, weights, scale=scale)
+    batch = read_batch(predictions, labels, weights, scale=scale, kind=weights_kind)
     return fit_batch(entry, batch, checked, reduction=reduction, context=FitContext(seed, device, progress))
 
 

@@ -92,7 +92,7 @@ def binned_distance(event: Event, bins: Bins, order: float, *, root: bool) -> Di
     gap = bins.mean_y - bins.mean_p
 
     # Deviations from a bin's own mean are too small by its one degree of freedom.
-    freed = np.sqrt(np.divide(bins.rows, bins.rows - 1.0, out=np.ones(len(bins)), where=bins.rows > 1.0))
+    freed = np.sqrt(np.divide(bins.rows, bins.rows - 1.0, out=np.ones(len(bins)), where=bins.rows > 1.0 + 1e-9))
 
     def noise(group: Integers, groups: int) -> Floats:
         place = bins.index(event.p)

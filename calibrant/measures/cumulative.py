@@ -11,6 +11,7 @@ from scipy.stats import norm as normal
 
 from calibrant.cells import Cells, Floats
 from calibrant.measures.intervals import Distance, Integers, Resampling, joined, row_scale
+from calibrant.measures.simulated import label_shares
 from calibrant.reductions import Event, Vector
 
 Kind = Literal["ks", "kuiper"]
@@ -106,22 +107,19 @@ def range_tail(x: float) -> float:
 def resampled_p_value(event: Event, kind: Kind, error: float, resampling: Resampling) -> float:
     """Share of label draws y* ~ Bernoulli(p), p fixed, with at least this error: (1 + #) / (B + 1). O(B n).
 
-    Frequency weights are repeated rows, drawn as one Binomial number a cell; importance weights draw each row.
+    Frequency weights are repeated rows, drawn as one Binomial number a cell (where they are no whole number, of one of
+    the two next to it); importance weights draw each row.
     """
-    random, cells = resampling.generator(), event.cells
-    if cells.counts_rows:
-        p, trials, scale, ends = cells.p, np.round(cells.w).astype(np.int64), np.ones(len(cells)), None
-    else:
-        rows = event.sorted_rows
-        w = np.ones(len(rows)) if rows.w is None else rows.w
-        p, trials, scale = rows.p, np.ones(len(rows), dtype=np.int64), w
-        ends = np.append(np.flatnonzero(np.diff(rows.p)), len(rows) - 1)
-    expected, reached = scale * trials * p, 0
-    most = max(1, _AREA // len(p))
+    random, cells, reached = resampling.generator(), event.cells, 0
+    rows = event.sorted_rows
+    ends = np.append(np.flatnonzero(np.diff(rows.p)), len(rows) - 1)
+    most = max(1, _AREA // len(rows))
     for start in range(0, resampling.resamples, most):
-        draws = random.binomial(trials, p, size=(min(most, resampling.resamples - start), len(p)))
-        path = np.cumsum(draws * scale - expected, axis=1)
-        path = path if ends is None else path[:, ends]
+        size = min(most, resampling.resamples - start)
+        if event.kind == "frequency" or rows.w is None:
+            path = np.cumsum((label_shares(cells, cells.p, size, random) - cells.p) * cells.w, axis=1)
+        else:
+            path = np.cumsum(((random.random((size, len(rows))) < rows.p) - rows.p) * rows.w, axis=1)[:, ends]
         high, low = np.maximum(path.max(axis=1), 0.0), np.minimum(path.min(axis=1), 0.0)
         sizes = (high - low if kind == "kuiper" else np.maximum(high, -low)) / cells.mass
         reached += int(np.count_nonzero(sizes >= error * (1.0 - 1e-12)))
@@ -170,7 +168,7 @@ def cumulative_distance(event: Event, kind: Kind) -> Distance:
     """
     cells = event.cells
     ends = np.unique(np.searchsorted(cells.cumulative_w, cells.mass * np.arange(1, _BLOCKS + 1) / _BLOCKS))
-    ends = np.unique(np.clip(ends, 1, len(cells)))
+    ends = np.unique(np.append(np.clip(ends, 1, len(cells)), len(cells)))
     path = (cells.cumulative_wy - cells.cumulative_wp) / cells.mass
     last = cells.p[ends - 1]
 

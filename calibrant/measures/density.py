@@ -113,6 +113,8 @@ def _triweight(distance: Floats, bandwidth: float) -> Floats:
 def kde_distance(event: Event, form: Form, norm: int) -> Distance:
     """(share - x) x density at 512 points in [0, 1], the bandwidth held fixed; noise is not cut where share is."""
     found = densities(event)
+    if 3.0 * found.bandwidth < 2.0 / _COARSE:
+        raise OnePrediction("the grid of an interval does not resolve predictions so close to each other")
     x = (np.arange(_COARSE) + 0.5) / _COARSE
     at = _nearest(x, found.x)
     density = found.density[at]

@@ -15,6 +15,8 @@ from calibrant.reductions import Event, Subject, extent
 
 #: More seconds than this the resamples of one measure may not be estimated to take.
 MAX_SECONDS = 600.0
+#: Resamples without a value are left out, up to this share.
+_LOST = 0.1
 
 
 @dataclass(frozen=True)
@@ -43,9 +45,10 @@ def largest_gap(
     """The largest gap of a measure, from its ``results`` by group; ``members`` are the rows of each group.
 
     Debiased values are compared where every group has one: plain ones are larger where a group is smaller. The
-    interval resamples rows within the groups and gives or takes a quantile of the range of the groups' deviations,
-    which the triangle inequality makes valid for the largest gap. The p-value permutes the group labels over the rows:
-    the share (1 + #) / (B + 1) of permutations with at least this gap. O(2 resamples x the measure).
+    interval resamples rows within the groups, takes the bias that resampling adds off each group's value, and gives or
+    takes a quantile of the range of the groups' deviations (by the triangle inequality); it begins at 0 where the
+    p-value does not reject equal groups. The p-value permutes the group labels over the rows: the share
+    (1 + #) / (B + 1) of permutations with at least this gap. O(2 resamples x the measure).
     """
     debiased = all(r.debiased is not None for r in results.values())
     of: Literal["value", "debiased"] = "debiased" if debiased else "value"
@@ -53,7 +56,8 @@ def largest_gap(
     known = {name: float(value) for name, value in found.items() if value is not None}
     if len(known) < 2:
         return Gap(None, None, of, problem="no gap: fewer than two groups have a value")
-    low, high = min(known, key=known.__getitem__), max(known, key=known.__getitem__)
+    ranked = sorted(known, key=known.__getitem__)
+    low, high = ranked[0], ranked[-1]
     gap = Gap((low, high), known[high] - known[low], of)
     if resampling.level is None:
         return gap
@@ -71,14 +75,20 @@ def largest_gap(
 
     parts = np.split(ordered, ends)
     drawn = np.array([values([random.choice(own, len(own)) for own in parts]) for _ in range(resampling.resamples)])
-    off = drawn - np.nanmean(drawn, axis=0)
-    reach = float(np.nanquantile(np.nanmax(off, axis=1) - np.nanmin(off, axis=1), resampling.level))
-    seen, reached = gap.value or 0.0, 0
-    for _ in range(resampling.resamples):
-        shuffled = values(np.split(random.permutation(ordered), ends))
-        reached += bool(np.nanmax(shuffled) - np.nanmin(shuffled) >= seen - 1e-12)
-    p_value = (1 + reached) / (resampling.resamples + 1)
-    return replace(gap, interval=(max(seen - reach, 0.0), seen + reach), p_value=p_value)
+    shuffled = np.array([values(np.split(random.permutation(ordered), ends)) for _ in range(resampling.resamples)])
+    drawn, shuffled = (lines[np.isfinite(lines).all(axis=1)] for lines in (drawn, shuffled))
+    if min(len(drawn), len(shuffled)) < (1.0 - _LOST) * resampling.resamples:
+        return replace(gap, problem="no interval and no p-value: too many resamples of a group have no value")
+    seen = gap.value or 0.0
+    reached = int(np.count_nonzero(shuffled.max(axis=1) - shuffled.min(axis=1) >= seen - 1e-12))
+    p_value = (1 + reached) / (len(shuffled) + 1)
+    off = drawn - drawn.mean(axis=0)
+    reach = float(np.quantile(off.max(axis=1) - off.min(axis=1), resampling.level))
+    # A resample errs from what is seen about as that does from the truth: smaller groups more.
+    mended = 2.0 * np.array(list(known.values())) - drawn.mean(axis=0)
+    centre = float(mended.max() - mended.min())
+    least = 0.0 if p_value > 1.0 - resampling.level else max(min(centre - reach, seen), 0.0)
+    return replace(gap, interval=(least, max(centre + reach, seen)), p_value=p_value)
 
 
 def _in_order(subject: Subject, rows: Integers) -> Integers:

@@ -142,7 +142,7 @@ def influence_interval(
     sums = np.bincount(group, row_scale(w, kind) * influence, groups)[:, None] / mass
     # The mean of n rows varies by s^2 / n with s^2 over n - 1.
     effective = mass if w is None or kind == "frequency" else mass * mass / float(w @ w)
-    if effective <= 1.0:
+    if effective <= 1.0 + 1e-9:
         raise TooFewRows("an interval needs more than one row")
     moved = _multiplied(sums, resampling)[:, 0] * np.sqrt(effective / (effective - 1.0))
     low, high = np.quantile(moved, resampling.tails)

@@ -176,6 +176,8 @@ class MeasureRequest:
         except CalibrationError as error:
             return None, f"no interval: {error.detail}"
         low, high = found
+        if entry.distance is not None:  # gathered on a grid, the gaps may differ a little from the value's
+            low, high = min(low, value), max(high, value)
         if entry.lowest is not None:
             low, high = max(low, entry.lowest), max(high, entry.lowest)
         if entry.highest is not None:

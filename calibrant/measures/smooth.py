@@ -7,6 +7,7 @@ from scipy.fft import dct
 from scipy.optimize import brentq
 
 from calibrant.cells import Floats
+from calibrant.errors import InvalidOption
 from calibrant.measures.grid import places, shared_by_group, spread
 from calibrant.measures.intervals import Distance, Integers, row_scale
 from calibrant.reductions import Event
@@ -18,7 +19,7 @@ NARROWEST = 0.0005
 #: exp(-(k pi sigma)^2 / 2) is below 1e-16 from k pi sigma of this size on.
 _REACH = 8.6
 #: Most intervals of the grid on which an interval's noise is smoothed.
-_COARSE = 512
+_COARSE = 2048
 
 
 def smooth_ece(event: Event, bandwidth: float | None = None) -> tuple[float, float]:
@@ -95,13 +96,15 @@ def mean_size(f: Floats) -> float:
 
 
 def smooth_distance(event: Event, bandwidth: float | None = None) -> Distance:
-    """The smoothed residual on a grid of at most 512 steps, at the bandwidth found, which is held fixed.
+    """The smoothed residual on a grid of at most 2,048 steps, at the bandwidth found, which is held fixed.
 
     Noise is the residual less its smooth mean at the row, smoothed.
     """
     waves = cosines(event)
     sigma = smooth_ece(event, bandwidth)[1]
-    intervals = int(min(_COARSE, 2 ** np.ceil(np.log2(max(64.0, 8.0 / sigma)))))
+    intervals = int(2 ** np.ceil(np.log2(max(64.0, 4.0 / sigma))))
+    if intervals > _COARSE:
+        raise InvalidOption(f"the grid of an interval does not resolve bandwidths below {4.0 / _COARSE:g}")
     gap = smoothed(waves, sigma, intervals)
     mass = float(len(event)) if event.w is None else float(event.w.sum())
     kernel = np.exp(-0.5 * (np.pi * sigma * np.arange(intervals + 1)) ** 2)

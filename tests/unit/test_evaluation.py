@@ -7,7 +7,7 @@ import pytest
 
 import calibrant
 from calibrant.batch import read_batch
-from calibrant.errors import CalibrationError
+from calibrant.errors import CalibrationError, InvalidOption, InvalidWeight, UnknownReduction
 from calibrant.evaluation import Evaluation
 from calibrant.measures.catalogue import read_requests
 from calibrant.measures.intervals import Resampling
@@ -84,8 +84,11 @@ def test_groups_are_told_beside_the_whole(batch: tuple[Any, Any]) -> None:
     assert report.groups["even"].measures == calibrant.evaluate(p[::2], y[::2]).measures
 
 
-@pytest.mark.parametrize("weight", [1e-320, 1e-200, 1e-8, 1.0, 1e17, 1e150])
-@pytest.mark.parametrize("kind", ["frequency", "importance"])
+@pytest.mark.parametrize(
+    ("weight", "kind"),
+    [(w, "importance") for w in (1e-320, 1e-200, 1e-8, 1.0, 1e17, 1e150)]
+    + [(w, "frequency") for w in (1e-8, 1.0, 1e12)],
+)
 def test_weights_of_any_size_give_finite_answers(batch: tuple[Any, Any], weight: float, kind: Any) -> None:
     p, y = batch
     asked = Evaluation(read_requests(None), resampling=Resampling(0.9, 100, 0))
@@ -124,3 +127,23 @@ def test_intervals_are_there_when_asked_for(batch: tuple[Any, Any]) -> None:
 def test_the_front_is_what_it_says() -> None:
     assert all(hasattr(calibrant, name) for name in calibrant.__all__)
     assert set(calibrant.__all__) >= {"evaluate", "fit", "load"}
+
+
+@pytest.mark.parametrize("weight", [1e-320, 1e-12, 1e14, 1e150])
+def test_frequencies_that_count_no_rows_or_more_than_there_can_be_are_refused(
+    batch: tuple[Any, Any], weight: float
+) -> None:
+    with pytest.raises(InvalidWeight):
+        calibrant.evaluate(*batch, weights=np.full(len(batch[0]), weight))
+    assert calibrant.evaluate(*batch, weights=np.full(len(batch[0]), weight), weights_kind="importance").n == len(
+        batch[0]
+    )
+
+
+def test_one_column_is_no_class_of_many_and_a_number_is_no_map(batch: tuple[Any, Any]) -> None:
+    for name in ("class:0", "top:2", "within-top:2"):
+        with pytest.raises(UnknownReduction):
+            calibrant.evaluate(*batch, reduction=name)
+    wrong: Any = 3
+    with pytest.raises(InvalidOption):
+        calibrant.evaluate(*batch, map=wrong)

@@ -22,7 +22,7 @@ from calibrant.binning import (
     width_sweep_count,
 )
 from calibrant.cells import Floats
-from calibrant.errors import EmptyBatch
+from calibrant.errors import EmptyBatch, TooFewRows
 from calibrant.measures.binned import Norm, binned_distance, chance_error, expected_calibration_error, squared_bias
 from calibrant.measures.intervals import Distance, Resampling
 from calibrant.measures.measure import Measure, MeasureResult
@@ -141,14 +141,20 @@ def _fixed_distance(event: Event, _: Resampling, *, binning: str, norm: int, n_b
     return replace(distance, noise=lambda group, groups: distance.noise(group[above], groups))
 
 
+def _rows_enough(bins: Bins) -> Bins:
+    if float(bins.rows.min()) < 1.0:
+        raise TooFewRows("a bin has less than one row by its weights; weights_kind importance fits such")
+    return bins
+
+
 def _chance(event: Event, _: Resampling, **cut: Any) -> MeasureResult:
-    bins = _cut(event, **cut)
+    bins = _rows_enough(_cut(event, **cut))
     calibrated, plugged = chance_error(event, bins)
     return MeasureResult(calibrated, parts={"plug_in": plugged}, definition={"bins_used": len(bins)})
 
 
 def _squared_bias(event: Event, _: Resampling, **cut: Any) -> MeasureResult:
-    bins = _cut(event, **cut)
+    bins = _rows_enough(_cut(event, **cut))
     return MeasureResult(squared_bias(event, bins), definition={"bins_used": len(bins)})
 
 
