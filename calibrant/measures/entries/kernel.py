@@ -138,6 +138,7 @@ MEASURES = (
         options={"bandwidth": Option(_MMCE, low=0.05, high=100.0, real=True)},
         seconds=_distance_seconds,
         distance=_mmce_distance,
+        triangle=True,
     ),
     Measure(
         "skce",

@@ -77,3 +77,26 @@ def test_a_map_has_gaps_before_and_after() -> None:
     assert report.gaps is not None
     assert report.gaps_after is not None
     assert report.gaps["ks-end"].value != report.gaps_after["ks-end"].value
+
+
+def test_a_small_group_beside_a_large_one_makes_no_gap_of_its_own() -> None:
+    """Both calibrated: a small group's error is larger by chance, and resampling it adds to that."""
+    excluded = 0
+    for seed in range(30):
+        random = np.random.default_rng(seed)
+        p = random.random(200)
+        y = (random.random(200) < p).astype(int)
+        groups = ["small"] * 30 + ["large"] * 170
+        found = calibrant.evaluate(p, y, groups=groups, measures=["ece"], interval=0.95, resamples=100).gaps
+        excluded += ((found or {})["ece"].interval or (1.0, 1.0))[0] > 0.0
+    assert excluded <= 30 * 0.05 + 3.5 * np.sqrt(30 * 0.05 * 0.95)
+
+
+def test_equal_groups_are_two_and_groups_without_values_are_told() -> None:
+    found = calibrant.evaluate(
+        [0.2, 0.4, 0.6, 0.8], [0, 1, 0, 1], groups=list("aabb"), measures=["auroc"], interval=0.95, resamples=100
+    ).gaps
+    assert found is not None
+    assert found["auroc"].between == ("a", "b")
+    assert found["auroc"].interval is None
+    assert "no value" in (found["auroc"].problem or "")
