@@ -138,8 +138,12 @@ def read_predictions(predictions: Any, *, scale: Scale = "probability") -> Predi
 
 def _probabilities(logits: Floats) -> Floats:
     wide = logits.astype(np.float64, copy=False)
-    probabilities: Floats = expit(wide) if wide.ndim == 1 else softmax(wide, axis=1)
-    return probabilities
+    if wide.ndim == 1:
+        one: Floats = expit(wide)
+        return one
+    with np.errstate(over="ignore"):  # a difference beyond the doubles has the exponential 0, as it should
+        many: Floats = softmax(wide, axis=1)
+    return many
 
 
 def _check_sums(values: Floats) -> None:

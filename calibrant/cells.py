@@ -69,6 +69,21 @@ def row_keys(p: Floats, y: Outcomes) -> npt.NDArray[np.uint64] | npt.NDArray[np.
     return (p.view(np.uint64) << np.uint64(1)) | y.view(np.uint8)
 
 
+def row_order(
+    parting: list[Floats], outcomes: npt.NDArray[Any], predictions: Floats, w: Floats | None
+) -> npt.NDArray[np.int64]:
+    """The numbers of rows by prediction, then outcome, what else parts ties, and weight. O(n log n)."""
+    keys = [*([] if w is None else [w]), *parting, outcomes, predictions]
+    found: npt.NDArray[np.int64] = np.lexsort(keys)
+    return found
+
+
+def vector_order(p: Floats, labels: npt.NDArray[Any], w: Floats | None) -> npt.NDArray[np.int64]:
+    """``row_order`` of vectors ``p (n, K)``: by their largest probability, the label and a projection of the vector."""
+    apart = p @ np.cos(np.arange(p.shape[1])).astype(p.dtype)
+    return row_order([apart], labels, p.max(axis=1), w)
+
+
 @dataclass(frozen=True)
 class Cells:
     """Distinct predictions in ascending order, and the sums over the rows of each.

@@ -16,11 +16,12 @@ from calibrant.diagrams.diagram import DiagramRequest, diagrams_of
 from calibrant.errors import InvalidOption, LengthMismatch, UnknownReduction, WrongShape
 from calibrant.maps.calibration_map import CalibrationMap
 from calibrant.measures.catalogue import read_requests
+from calibrant.measures.extent import extent_of
 from calibrant.measures.gaps import Gap, largest_gap
 from calibrant.measures.improvement import improvements
 from calibrant.measures.intervals import PLAIN, Resampling
 from calibrant.measures.measure import MeasureRequest, MeasureResult, answers
-from calibrant.reductions import Event, Subject, extent_of, reduce, resolve, resolve_event, subject
+from calibrant.reductions import Event, Subject, reduce, resolve, resolve_event, subject
 
 #: The rows of each group, by name.
 Members = dict[str, npt.NDArray[np.int64]]

@@ -6,13 +6,23 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from calibrant.batch import Batch, Integers, Predictions
-from calibrant.cells import Cells, Floats, Outcomes, SortedRows, WeightsKind, cells_of, sort_rows
+from calibrant.cells import (
+    Cells,
+    Floats,
+    Outcomes,
+    SortedRows,
+    WeightsKind,
+    cells_of,
+    row_order,
+    sort_rows,
+    vector_order,
+)
 from calibrant.errors import UnknownReduction
 
 _CLASS = re.compile(r"class:(0|[1-9][0-9]{0,8})\Z")
@@ -68,19 +78,21 @@ class Event:
         return cells_of(self.sorted_rows, self.kind)
 
     def in_order(self) -> Event:
-        """The same event with its rows in ascending order, so that draws by row do not depend on the order they had.
-
-        Pooled events stay with their rows, and those in the order in which they came.
-        """
-        if self.per_row > 1:
-            return self
-        if self.logit is not None:
-            keys = (self.logit, self.y, self.p) if self.w is None else (self.w, self.logit, self.y, self.p)
-            return self.rows(np.lexsort(keys))
+        """The same event with its rows in ascending order, so that draws by row do not depend on the order they had."""
+        if self.per_row > 1 or self.logit is not None:
+            return self.rows(self.order())
         rows = self.sorted_rows
         ordered = replace(self, p=rows.p, y=rows.y, w=rows.w, whole=None)
         vars(ordered)["sorted_rows"] = rows  # sorted already
         return ordered
+
+    def order(self) -> Integers:
+        """The numbers of the rows in an order that does not depend on the one they came in, but among equal rows."""
+        w = None if self.w is None else self.w[:: self.per_row]
+        if self.per_row > 1:
+            labels = self.y.reshape(-1, self.per_row).argmax(axis=1)
+            return vector_order(self.p.reshape(-1, self.per_row), labels, w)
+        return row_order([] if self.logit is None else [self.logit], self.y, self.p, w)
 
     def confidence(self) -> Event:
         """The claim that the decision is right: itself where it is one, else of the likelier outcome, max(p, 1 - p)."""
@@ -136,9 +148,11 @@ class Vector:
 
     def in_order(self) -> Vector:
         """The same rows in ascending order of their confidence, label, a projection that parts ties, and weight."""
-        apart = self.p @ np.cos(np.arange(self.n_classes)).astype(self.p.dtype)
-        keys: list[npt.NDArray[Any]] = [apart, self.labels, self.p.max(axis=1)]
-        return self.rows(np.lexsort(keys if self.w is None else [self.w, *keys]))
+        return self.rows(self.order())
+
+    def order(self) -> Integers:
+        """The numbers of the rows in that order."""
+        return vector_order(self.p, self.labels, self.w)
 
     def rows(self, chosen: npt.NDArray[np.int64]) -> Vector:
         """The rows of these numbers, each as often as it is named."""
@@ -167,6 +181,10 @@ class Classes:
         """The same rows in the order of ``Vector.in_order``."""
         return Classes(self.vector.in_order())
 
+    def order(self) -> Integers:
+        """The numbers of the rows in that order."""
+        return self.vector.order()
+
     def rows(self, chosen: npt.NDArray[np.int64]) -> Classes:
         """The rows of these numbers, each as often as it is named."""
         return Classes(self.vector.rows(chosen))
@@ -174,30 +192,6 @@ class Classes:
 
 #: What a measure is asked about.
 Subject = Event | Classes | Vector
-
-
-class Extent(NamedTuple):
-    """How much a measure has to read: ``rows`` of ``n_classes`` probabilities each, for ``events`` in turn."""
-
-    rows: int
-    n_classes: int = 1
-    events: int = 1
-
-
-def extent(subject: Subject) -> Extent:
-    """The extent of a subject."""
-    if isinstance(subject, Classes):
-        return Extent(len(subject), 1, subject.vector.n_classes)
-    return Extent(len(subject), subject.n_classes if isinstance(subject, Vector) else 1)
-
-
-def extent_of(batch: Batch, reduction: str) -> Extent:
-    """The extent of ``subject(batch, reduction)``, without making it."""
-    n, K = len(batch), batch.predictions.n_classes or 2
-    if reduction in MANY:
-        return Extent(n, 1, K) if reduction == "classwise" else Extent(n, K)
-    # Some measures of the confidence look at the whole vector.
-    return Extent(n * K) if reduction == "pooled" else Extent(n, K if reduction == "confidence" else 1)
 
 
 def resolve(reduction: str | None, n_classes: int | None) -> str:

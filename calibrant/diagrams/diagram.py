@@ -11,8 +11,9 @@ import numpy as np
 
 from calibrant.asked import Option
 from calibrant.errors import CalibrationError
+from calibrant.measures.extent import Extent
 from calibrant.measures.intervals import PLAIN, Resampling
-from calibrant.reductions import Event, Extent, Subject
+from calibrant.reductions import Event, Subject
 
 Runs = Literal["inline", "job"]
 #: Seconds that a row costs a diagram, which sorts and adds up.

@@ -9,9 +9,10 @@ from typing import Literal
 import numpy as np
 
 from calibrant.cells import Floats
+from calibrant.measures.extent import extent
 from calibrant.measures.intervals import Integers, Resampling
 from calibrant.measures.measure import MeasureRequest, MeasureResult, answers
-from calibrant.reductions import Event, Subject, extent
+from calibrant.reductions import Subject
 
 #: More seconds than this the resamples of one measure may not be estimated to take.
 MAX_SECONDS = 600.0
@@ -66,7 +67,11 @@ def largest_gap(
         return replace(gap, problem="no interval and no p-value: the resamples would take too long")
     rows = [members[name] for name in known]
     random = resampling.generator()
-    ordered = np.concatenate([_in_order(subject, own) for own in rows])
+    # Along an order of the rows' own, so that draws do not depend on the one they came in.
+    order = subject.order()
+    rank = np.empty(len(order), dtype=np.int64)
+    rank[order] = np.arange(len(order))
+    ordered = np.concatenate([own[np.argsort(rank[own])] for own in rows])
     ends = np.cumsum([len(own) for own in rows])[:-1]
 
     def values(parts: Sequence[Integers]) -> Floats:
@@ -89,11 +94,3 @@ def largest_gap(
     centre = float(mended.max() - mended.min())
     least = 0.0 if p_value > 1.0 - resampling.level else max(min(centre - reach, seen), 0.0)
     return replace(gap, interval=(least, max(centre + reach, seen)), p_value=p_value)
-
-
-def _in_order(subject: Subject, rows: Integers) -> Integers:
-    """The rows of a group along their predictions and labels, so that draws do not depend on the order they had."""
-    if isinstance(subject, Event) and subject.per_row == 1:
-        keys = (subject.y[rows], subject.p[rows])
-        return rows[np.lexsort(keys if subject.w is None else (subject.w[rows], *keys))]
-    return rows

@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 
 from calibrant.cells import Floats
 from calibrant.errors import TooFewRows
@@ -91,16 +90,11 @@ def out_of_fold(event: Event, method: Recalibration, score: ImprovedScore, *, fo
 
 def _folds(event: Event, folds: int, seed: int) -> Integers:
     """The fold of each event ``(n,)``; -1 where the weight is 0."""
-    P, Y = event.p.reshape(-1, event.per_row), event.y.reshape(-1, event.per_row)
-    # Of pooled events the row's largest probability and its label say enough.
-    keys: list[npt.NDArray[Any]] = [Y.argmax(axis=1) if event.per_row > 1 else Y[:, 0], P.max(axis=1)]
-    counted = np.arange(len(P))
+    order = event.order()
     if event.w is not None:
-        w = event.w[:: event.per_row]
-        keys, counted = [w, *keys], np.flatnonzero(w > 0.0)
-    if len(counted) < folds:
+        order = order[event.w[:: event.per_row][order] > 0.0]
+    if len(order) < folds:
         raise TooFewRows(f"{folds} folds need at least as many rows")
-    fold = np.full(len(P), -1)
-    order = counted[np.lexsort([key[counted] for key in keys])]
+    fold = np.full(len(event) // event.per_row, -1)
     fold[order] = fold_of_rows(len(order), folds, seed)
     return np.repeat(fold, event.per_row)

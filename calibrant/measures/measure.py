@@ -12,6 +12,7 @@ import numpy as np
 from calibrant.asked import Option
 from calibrant.cells import Floats
 from calibrant.errors import CalibrationError
+from calibrant.measures.extent import Extent
 from calibrant.measures.intervals import (
     PLAIN,
     Distance,
@@ -21,7 +22,7 @@ from calibrant.measures.intervals import (
     joined,
     resampled_interval,
 )
-from calibrant.reductions import Classes, Event, Extent, Subject, Vector
+from calibrant.reductions import Classes, Event, Subject, Vector
 
 #: Seconds that a row costs a measure that sorts, for the estimate that sends long requests to a worker.
 _ROW = 2e-7

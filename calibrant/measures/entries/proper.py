@@ -59,7 +59,9 @@ def _form(subject: Event | Vector, score: str) -> dict[str, Any]:
     """Which of the two Brier scores it is."""
     if score != "brier":
         return {}
-    return {"brier": "binary" if isinstance(subject, Event) else "sum over classes"}
+    if not isinstance(subject, Event):
+        return {"brier": "sum over classes"}
+    return {"brier": "of a claim, (p - right)^2" if subject.decided else "binary"}
 
 
 def _root(subject: Event | Vector, _: Resampling) -> MeasureResult:

@@ -6,36 +6,15 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-import calibrant
 from calibrant.batch import read_batch
 from calibrant.evaluation import Evaluation
 from calibrant.measures.catalogue import read_requests
 from calibrant.measures.decomposition import binned_decomposition, corp_decomposition
 from calibrant.measures.scores import mean_score
-from calibrant.reductions import Event, Vector
+from calibrant.reductions import Event
+from tests.unit.measures.drawn import answer_of, drawn_event, drawn_vector, rows_of
 
 CLIP = 2.0**-52
-
-
-def _event(n: int = 400, seed: int = 0, digits: int = 2) -> Event:
-    random = np.random.default_rng(seed)
-    c = random.random(n)
-    return Event(np.round(c**1.4, digits), (random.random(n) < c).astype(np.int8))
-
-
-def _vector(n: int = 300, K: int = 4, seed: int = 0) -> Vector:
-    random = np.random.default_rng(seed)
-    P = random.dirichlet(np.ones(K), n)
-    return Vector(P, np.array([random.choice(K, p=row) for row in P]))
-
-
-def _one(measure: str | dict[str, Any], *arguments: Any, **options: Any) -> calibrant.MeasureResult:
-    asked = {"name": measure} if isinstance(measure, str) else measure
-    return calibrant.evaluate(*arguments, measures=[{**asked, "as": "it"}], **options).measures["it"]
-
-
-def _of(event: Event) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]:
-    return event.p, event.y.astype(np.int64)
 
 
 def _pooled(p: Any, y: Any, w: Any) -> npt.NDArray[np.float64]:
@@ -55,7 +34,7 @@ def _pooled(p: Any, y: Any, w: Any) -> npt.NDArray[np.float64]:
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("score", ["brier", "log-loss"])
 def test_corp_is_scores_of_the_predictions_the_isotonic_fit_and_the_base_rate(score: Any, weighted: bool) -> None:
-    event = _event(150, digits=1)
+    event = drawn_event(150, digits=1)
     w = np.random.default_rng(2).random(150) + 0.1 if weighted else np.ones(150)
     x, rate = _pooled(event.p, event.y, w), np.average(event.y, weights=w)
 
@@ -64,7 +43,7 @@ def test_corp_is_scores_of_the_predictions_the_isotonic_fit_and_the_base_rate(sc
         own = np.where(event.y == 1, q, 1.0 - q)
         return float(np.average((1.0 - own) ** 2 if score == "brier" else -np.log(own), weights=w))
 
-    found = _one({"name": "decomposition", "score": score}, *_of(event), weights=w if weighted else None)
+    found = answer_of({"name": "decomposition", "score": score}, *rows_of(event), weights=w if weighted else None)
     given, best, flat = mean(event.p, CLIP), mean(x), mean(np.full(150, rate))
     assert found.value == pytest.approx(given - best)
     assert found.parts["score"] == pytest.approx(given)
@@ -73,18 +52,20 @@ def test_corp_is_scores_of_the_predictions_the_isotonic_fit_and_the_base_rate(sc
 
 
 def test_corp_with_log_loss_scores_pure_blocks_at_zero() -> None:
-    found = _one({"name": "decomposition", "score": "log-loss"}, [0.0, 0.2, 0.8, 1.0], [0, 0, 1, 1])
+    found = answer_of({"name": "decomposition", "score": "log-loss"}, [0.0, 0.2, 0.8, 1.0], [0, 0, 1, 1])
     assert found.value == pytest.approx(-2.0 * np.log(0.8) / 4.0)
     assert found.parts["discrimination"] == pytest.approx(np.log(2.0))
     assert found.parts["clipped"] == 2
-    one = _one({"name": "decomposition", "score": "log-loss"}, [0.2, 0.8], [1, 1])
+    one = answer_of({"name": "decomposition", "score": "log-loss"}, [0.2, 0.8], [1, 1])
     assert (one.parts["discrimination"], one.parts["uncertainty"]) == (0.0, 0.0)
     assert one.value == pytest.approx(-np.log(0.16) / 2.0)
 
 
 def test_binned_terms_are_those_of_stephenson() -> None:
-    event = _event(200)
-    found = _one({"name": "decomposition", "method": "binned", "binning": "equal-width", "n_bins": 5}, *_of(event))
+    event = drawn_event(200)
+    found = answer_of(
+        {"name": "decomposition", "method": "binned", "binning": "equal-width", "n_bins": 5}, *rows_of(event)
+    )
     bin_of = np.minimum(np.searchsorted(np.arange(1, 5) / 5, event.p, side="right"), 4)
     reliability = resolution = variance = covariance = 0.0
     for k in range(5):
@@ -105,7 +86,7 @@ def test_binned_terms_are_those_of_stephenson() -> None:
     }
     assert found.parts == pytest.approx(expected)
     assert found.value == pytest.approx(reliability)
-    same = _one({"name": "ece", "norm": 2, "binning": "equal-width", "n_bins": 5}, *_of(event))
+    same = answer_of({"name": "ece", "norm": 2, "binning": "equal-width", "n_bins": 5}, *rows_of(event))
     assert (found.value, found.debiased) == pytest.approx((same.value, same.debiased))
 
 
@@ -129,37 +110,39 @@ def test_decompositions_add_up(seed: int, kind: Any) -> None:
 
 
 def test_the_vectors_decomposition_is_the_sum_of_its_classes() -> None:
-    vector = _vector()
+    vector = drawn_vector()
     for method in ("corp", "binned"):
         asked = {"name": "decomposition", "method": method}
-        whole = _one(asked, vector.p, vector.labels, reduction="canonical")
-        parts = [_one(asked, vector.p, vector.labels, reduction=f"class:{k}") for k in range(4)]
+        whole = answer_of(asked, vector.p, vector.labels, reduction="canonical")
+        parts = [answer_of(asked, vector.p, vector.labels, reduction=f"class:{k}") for k in range(4)]
         assert whole.value == pytest.approx(sum(part.value or 0.0 for part in parts))
         for name in whole.parts:
             assert whole.parts[name] == pytest.approx(sum(part.parts[name] for part in parts))
-        brier = _one("brier", vector.p, vector.labels, reduction="canonical").value
+        brier = answer_of("brier", vector.p, vector.labels, reduction="canonical").value
         assert whole.parts["score"] == pytest.approx(brier)
-    refused = _one({"name": "decomposition", "score": "log-loss"}, vector.p, vector.labels, reduction="canonical")
+    refused = answer_of({"name": "decomposition", "score": "log-loss"}, vector.p, vector.labels, reduction="canonical")
     assert refused.value is None
     assert "only the Brier score" in (refused.problem or "")
 
 
 def test_importance_weights_have_no_scale_in_debiased_values() -> None:
-    event, w = _event(300), np.random.default_rng(5).random(300) + 0.2
+    event, w = drawn_event(300), np.random.default_rng(5).random(300) + 0.2
     asked = Evaluation(read_requests([{"name": "decomposition", "method": "binned"}]))
-    found = [asked.run(read_batch(*_of(event), c * w, kind="importance")).measures["decomposition"] for c in (1.0, 7.0)]
+    found = [
+        asked.run(read_batch(*rows_of(event), c * w, kind="importance")).measures["decomposition"] for c in (1.0, 7.0)
+    ]
     assert found[0].debiased == pytest.approx(found[1].debiased)
     assert found[0].debiased is not None
 
 
 def test_the_interval_of_a_binned_decomposition_is_that_of_the_same_ece() -> None:
-    event = _event()
+    event = drawn_event()
     asked = {"name": "decomposition", "method": "binned"}
-    assert _one(asked, *_of(event), interval=0.9).interval == pytest.approx(
-        _one({"name": "ece", "norm": 2}, *_of(event), interval=0.9).interval
+    assert answer_of(asked, *rows_of(event), interval=0.9).interval == pytest.approx(
+        answer_of({"name": "ece", "norm": 2}, *rows_of(event), interval=0.9).interval
     )
-    vector = _vector()
-    whole = _one(asked, vector.p, vector.labels, reduction="canonical", interval=0.9)
+    vector = drawn_vector()
+    whole = answer_of(asked, vector.p, vector.labels, reduction="canonical", interval=0.9)
     assert whole.interval is not None
     assert whole.value is not None
     assert 0.0 <= whole.interval[0] <= whole.value <= whole.interval[1]
@@ -171,6 +154,6 @@ def test_bins_that_hold_one_outcome_alone_have_a_finite_divergence(score: Any) -
     p, w = random.random(300), random.exponential(size=300)
     y = (random.random(300) < p).astype(int)
     asked = {"name": "decomposition", "method": "binned", "score": score, "n_bins": 200}
-    found = _one(asked, p, y, weights=w)
+    found = answer_of(asked, p, y, weights=w)
     assert found.value is not None
     assert np.isfinite([found.value, *found.parts.values()]).all()

@@ -13,53 +13,33 @@ from benchmarks.agreement import inputs
 from calibrant.measures.intervals import Resampling
 from calibrant.measures.scores import LEAST_ENTROPY, ScoreName, centred, row_scores, spread
 from calibrant.reductions import Event, Vector
+from tests.unit.measures.drawn import answer_of, drawn_event, drawn_vector, rows_of
 
 CLIP = 2.0**-52
 SCORES: list[ScoreName] = ["brier", "log-loss", "spherical"]
 
 
-def _event(n: int = 400, seed: int = 0, digits: int = 2) -> Event:
-    random = np.random.default_rng(seed)
-    c = random.random(n)
-    return Event(np.round(c**1.4, digits), (random.random(n) < c).astype(np.int8))
-
-
-def _vector(n: int = 300, K: int = 4, seed: int = 0) -> Vector:
-    random = np.random.default_rng(seed)
-    P = random.dirichlet(np.ones(K), n)
-    return Vector(P, np.array([random.choice(K, p=row) for row in P]))
-
-
-def _one(measure: str | dict[str, Any], *arguments: Any, **options: Any) -> calibrant.MeasureResult:
-    asked = {"name": measure} if isinstance(measure, str) else measure
-    return calibrant.evaluate(*arguments, measures=[{**asked, "as": "it"}], **options).measures["it"]
-
-
-def _of(event: Event) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]:
-    return event.p, event.y.astype(np.int64)
-
-
 def test_scores_are_those_of_scikit_learn() -> None:
     P, y = inputs("ten classes")
-    assert _one("brier", P, y, reduction="canonical").value == pytest.approx(
+    assert answer_of("brier", P, y, reduction="canonical").value == pytest.approx(
         brier_score_loss(y, P, scale_by_half=False)
     )
-    assert _one("log-loss", P, y, reduction="canonical").value == pytest.approx(log_loss(y, P))
-    event = _event()
+    assert answer_of("log-loss", P, y, reduction="canonical").value == pytest.approx(log_loss(y, P))
+    event = drawn_event()
     w = np.random.default_rng(1).random(len(event))
     for weights in (None, w):
         at = {"weights": weights}
         brier = brier_score_loss(event.y, event.p, sample_weight=weights)
-        assert _one("brier", *_of(event), **at).value == pytest.approx(brier)
+        assert answer_of("brier", *rows_of(event), **at).value == pytest.approx(brier)
         loss = log_loss(event.y, event.p, sample_weight=weights)
-        assert _one("log-loss", *_of(event), **at).value == pytest.approx(loss)
+        assert answer_of("log-loss", *rows_of(event), **at).value == pytest.approx(loss)
 
 
 def test_two_columns_are_binary_and_the_sum_over_both_is_twice_that() -> None:
-    p, y = _of(_event())
+    p, y = rows_of(drawn_event())
     columns = np.stack([1.0 - p, p], axis=1)
-    binary = _one("brier", columns, y, reduction="binary")
-    whole = _one("brier", columns, y, reduction="canonical")
+    binary = answer_of("brier", columns, y, reduction="binary")
+    whole = answer_of("brier", columns, y, reduction="canonical")
     assert binary.value == pytest.approx(np.mean((p - y) ** 2), rel=1e-14)
     assert whole.value == pytest.approx(2.0 * np.mean((p - y) ** 2), rel=1e-14)
     assert (binary.definition["brier"], whole.definition["brier"]) == ("binary", "sum over classes")
@@ -71,19 +51,19 @@ def test_two_columns_are_binary_and_the_sum_over_both_is_twice_that() -> None:
 
 def test_log_loss_clips_at_the_spacing_of_doubles_and_tells_how_often() -> None:
     p, y = np.array([0.0, 0.0, 1.0, 1.0, 0.5]), np.array([1, 0, 0, 1, 1])
-    found = _one("log-loss", p, y)
+    found = answer_of("log-loss", p, y)
     by_hand = (2 * 52 * np.log(2.0) + 2 * CLIP + np.log(2.0)) / 5
     assert found.value == pytest.approx(by_hand, rel=1e-12)
     assert found.parts == {"clipped": 4}
-    assert _one("log-loss", p, y, reduction="canonical").value == pytest.approx(by_hand, rel=1e-12)
-    assert _one("log-loss", p, y, weights=[0, 1, 1, 1, 1]).parts == {"clipped": 3}
+    assert answer_of("log-loss", p, y, reduction="canonical").value == pytest.approx(by_hand, rel=1e-12)
+    assert answer_of("log-loss", p, y, weights=[0, 1, 1, 1, 1]).parts == {"clipped": 3}
 
 
 def test_the_spherical_score_is_its_formula() -> None:
-    vector = _vector()
+    vector = drawn_vector()
     own = vector.p[np.arange(len(vector)), vector.labels]
     assert row_scores(vector, "spherical") == pytest.approx(-own / np.sqrt((vector.p**2).sum(axis=1)))
-    event = _event()
+    event = drawn_event()
     columns = Vector(np.stack([1.0 - event.p, event.p], axis=1), event.y.astype(np.int64))
     assert row_scores(event, "spherical") == pytest.approx(row_scores(columns, "spherical"))
 
@@ -111,7 +91,7 @@ def test_the_upper_bound_is_no_less_than_the_calibration_error(score: ScoreName)
 
     share = np.bincount(kinds) / len(kinds)
     error = share @ (expected(predicted, seen) - expected(seen, seen))
-    bound = _one({"name": "upper-bound", "score": score}, predicted[kinds], labels, reduction="canonical").value
+    bound = answer_of({"name": "upper-bound", "score": score}, predicted[kinds], labels, reduction="canonical").value
     assert bound is not None
     assert bound >= error > 0.0
     # It exceeds it by the mean entropy of the truth above the least one.
@@ -120,14 +100,14 @@ def test_the_upper_bound_is_no_less_than_the_calibration_error(score: ScoreName)
 
 def test_the_root_brier_score_bounds_the_canonical_error() -> None:
     P, y = inputs("ten classes")
-    root = _one("root-brier", P, y, reduction="canonical").value
+    root = answer_of("root-brier", P, y, reduction="canonical").value
     assert root == pytest.approx(np.mean(((P - np.eye(10)[y]) ** 2).sum(axis=1)) ** 0.5)
     assert root is not None
-    assert root > (_one({"name": "kde-ce", "bandwidth": 0.1}, P, y, reduction="canonical").debiased or np.inf)
+    assert root > (answer_of({"name": "kde-ce", "bandwidth": 0.1}, P, y, reduction="canonical").debiased or np.inf)
 
 
 @pytest.mark.parametrize("score", SCORES)
-@pytest.mark.parametrize("subject", [_event(), _vector()], ids=["event", "vector"])
+@pytest.mark.parametrize("subject", [drawn_event(), drawn_vector()], ids=["event", "vector"])
 def test_sharpness_is_the_entropy_of_the_mean_less_the_mean_entropy(subject: Event | Vector, score: ScoreName) -> None:
     P = subject.p if isinstance(subject, Vector) else np.stack([1.0 - subject.p, subject.p], axis=1)
 
@@ -145,11 +125,11 @@ def test_sharpness_is_the_entropy_of_the_mean_less_the_mean_entropy(subject: Eve
 
 
 def test_sharpness_of_the_brier_score_is_the_variance() -> None:
-    event, vector = _event(), _vector()
-    assert _one("sharpness", *_of(event)).value == pytest.approx(event.p.var())
-    whole = _one("sharpness", vector.p, vector.labels, reduction="canonical").value
+    event, vector = drawn_event(), drawn_vector()
+    assert answer_of("sharpness", *rows_of(event)).value == pytest.approx(event.p.var())
+    whole = answer_of("sharpness", vector.p, vector.labels, reduction="canonical").value
     assert whole == pytest.approx(vector.p.var(axis=0).sum())
-    assert _one("sharpness", np.full(5, 0.3), [0, 1, 0, 1, 1]).value == pytest.approx(0.0, abs=1e-30)
+    assert answer_of("sharpness", np.full(5, 0.3), [0, 1, 0, 1, 1]).value == pytest.approx(0.0, abs=1e-30)
 
 
 MEASURES: list[dict[str, Any]] = [
@@ -166,10 +146,10 @@ MEASURES: list[dict[str, Any]] = [
 @pytest.mark.parametrize("measure", MEASURES, ids=lambda m: "-".join(m.values()))
 @pytest.mark.parametrize("reduction", ["confidence", "classwise", "canonical"])
 def test_weight_two_is_the_row_twice(measure: dict[str, Any], reduction: str) -> None:
-    vector = _vector(120)
+    vector = drawn_vector(120)
     w = np.random.default_rng(4).integers(0, 4, 120)
-    one = _one(measure, vector.p, vector.labels, weights=w, reduction=reduction)
-    twice = _one(measure, np.repeat(vector.p, w, axis=0), np.repeat(vector.labels, w), reduction=reduction)
+    one = answer_of(measure, vector.p, vector.labels, weights=w, reduction=reduction)
+    twice = answer_of(measure, np.repeat(vector.p, w, axis=0), np.repeat(vector.labels, w), reduction=reduction)
     assert one.value == pytest.approx(twice.value, rel=1e-9, abs=1e-12)
     assert (one.debiased is None) == (twice.debiased is None)
     if one.debiased is not None:
@@ -178,7 +158,7 @@ def test_weight_two_is_the_row_twice(measure: dict[str, Any], reduction: str) ->
 
 @pytest.mark.parametrize("score", SCORES)
 def test_influences_have_mean_zero_and_are_what_a_row_moves(score: ScoreName) -> None:
-    event = _event(200)
+    event = drawn_event(200)
     w = np.random.default_rng(6).random(200)
     for compute in (row_scores, spread):
         weighted = Event(event.p, event.y, w)
@@ -195,8 +175,8 @@ def test_influences_have_mean_zero_and_are_what_a_row_moves(score: ScoreName) ->
 def test_intervals_are_as_wide_as_the_spread_of_fresh_values(name: str) -> None:
     widths, values = [], []
     for seed in range(60):
-        event = _event(400, seed, digits=9)
-        found = _one(name, *_of(event), interval=0.95)
+        event = drawn_event(400, seed, digits=9)
+        found = answer_of(name, *rows_of(event), interval=0.95)
         assert found.interval is not None
         assert found.value is not None
         assert found.interval[0] < found.value < found.interval[1]
@@ -206,11 +186,11 @@ def test_intervals_are_as_wide_as_the_spread_of_fresh_values(name: str) -> None:
 
 
 def test_a_perfect_root_brier_score_has_an_interval_of_no_width() -> None:
-    assert _one("root-brier", [0.0, 1.0, 1.0], [0, 1, 1], interval=0.9).interval == (0.0, 0.0)
+    assert answer_of("root-brier", [0.0, 1.0, 1.0], [0, 1, 1], interval=0.9).interval == (0.0, 0.0)
 
 
 def test_resampling_levels_do_not_move_values() -> None:
-    event = _event()
+    event = drawn_event()
     request = calibrant.MEASURES["brier"]
     assert request.event is not None
     assert request.event(event, Resampling(0.9)).value == request.event(event, Resampling()).value

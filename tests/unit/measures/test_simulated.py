@@ -11,10 +11,11 @@ from calibrant.cells import Cells, Floats
 from calibrant.errors import InvalidOption
 from calibrant.measures.catalogue import read_requests
 from calibrant.measures.decomposition import corp_decomposition
+from calibrant.measures.extent import Extent
 from calibrant.measures.intervals import PLAIN, Resampling
 from calibrant.measures.measure import MeasureResult
 from calibrant.measures.simulated import MOST_CELLS, label_shares, likely_truth, simulated_interval
-from calibrant.reductions import Classes, Event, Extent, Vector
+from calibrant.reductions import Classes, Event, Vector
 
 SIMULATED: list[dict[str, Any]] = [{}, {"score": "log-loss"}, {"method": "binned", "score": "log-loss"}]
 FEW = Resampling(0.9, 100, 3)
