@@ -1,11 +1,13 @@
 """Calibrant: are a classifier's probabilities to be trusted, and how are they repaired.
 
 ``evaluate`` measures, ``fit`` makes a calibration map, ``load`` reads one from its document,
-``measure_by_size`` tells how measures depend on the number of rows.
+``measure_by_size`` tells how measures depend on the number of rows, ``cost_plane`` which of two models' decisions cost
+less, and ``logistic_normal`` draws a world whose truth is known.
 Importing this package loads neither torch nor scikit-learn.
 """
 
 from calibrant.by_size import MeasuresBySize, SizeCurve, measure_by_size
+from calibrant.costs import cost_plane
 from calibrant.diagrams.catalogue import DIAGRAMS
 from calibrant.errors import CalibrationError, Offence
 from calibrant.evaluation import GroupReport, Report, evaluate
@@ -13,7 +15,9 @@ from calibrant.maps.calibration_map import CalibrationMap, load
 from calibrant.measures.catalogue import MEASURES
 from calibrant.measures.gaps import Gap
 from calibrant.measures.measure import MeasureResult
+from calibrant.measures.selective import CostPlane
 from calibrant.methods import METHODS, fit
+from calibrant.synthetic import logistic_normal
 
 __version__ = "0.1.0"
 
@@ -23,6 +27,7 @@ __all__ = [
     "METHODS",
     "CalibrationError",
     "CalibrationMap",
+    "CostPlane",
     "Gap",
     "GroupReport",
     "MeasureResult",
@@ -31,8 +36,10 @@ __all__ = [
     "Report",
     "SizeCurve",
     "__version__",
+    "cost_plane",
     "evaluate",
     "fit",
     "load",
+    "logistic_normal",
     "measure_by_size",
 ]

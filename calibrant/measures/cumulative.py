@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Literal
 
 import numpy as np
 from scipy.stats import norm as normal
 
 from calibrant.cells import Cells, Floats
-from calibrant.measures.intervals import Distance, Integers, Resampling, joined, row_scale
-from calibrant.measures.simulated import label_shares
+from calibrant.measures.chance import Kind, size_of
+from calibrant.measures.intervals import Distance, Integers, joined, row_scale
 from calibrant.reductions import Event, Vector
 
-Kind = Literal["ks", "kuiper"]
 #: Terms of the series below; for x from 0.02 to 1.5 the rest is below 1e-16.
 _TERMS = np.arange(64)
 #: Blocks on which the cumulative difference is resampled.
 _BLOCKS = 512
-#: Rows times resamples that one pass of the resampling test draws.
-_AREA = 1 << 22
+#: Points of the grid of a sum of suprema, and the standard deviations of the sum that it reaches beyond its mean.
+_GRID, _REACH = 1 << 15, 12.0
+#: The supremum's mean and variance, and a value that it does not reach in double precision.
+_MEAN, _VARIANCE, _FARTHEST = math.sqrt(math.pi / 2.0), 1.8319311883544380 - math.pi / 2.0, 8.5
 
 
 def ks_error(cells: Cells) -> float:
@@ -83,13 +84,36 @@ def supremum_tail(x: float) -> float:
     1 less Erdos & Kac's series; beyond 1.5 by reflection, 4 sum_k (-1)^k (1 - Phi((2k + 1) x)), which keeps small
     probabilities accurate relative to themselves.
     """
-    if x < 0.02:
-        return 1.0
-    odd = 2 * _TERMS + 1
-    if x > 1.5:
-        return float(4.0 * np.sum((-1.0) ** _TERMS[:8] * normal.sf(odd[:8] * x)))
-    inside = (4.0 / np.pi) * np.sum((-1.0) ** _TERMS / odd * np.exp(-((odd * np.pi) ** 2) / (8.0 * x * x)))
-    return float(np.clip(1.0 - inside, 0.0, 1.0))
+    return float(supremum_tails(np.array([x]))[0])
+
+
+def supremum_tails(x: Floats) -> Floats:
+    """``supremum_tail`` of each of ``x (k,)``."""
+    found, odd = np.ones(len(x)), 2 * _TERMS + 1
+    far, middle = x > 1.5, (x >= 0.02) & (x <= 1.5)
+    found[far] = 4.0 * (normal.sf(np.outer(x[far], odd[:8])) @ (-1.0) ** _TERMS[:8])
+    decay = np.exp(-((odd * np.pi) ** 2) / (8.0 * x[middle, None] ** 2))
+    found[middle] = np.clip(1.0 - (4.0 / np.pi) * (decay @ ((-1.0) ** _TERMS / odd)), 0.0, 1.0)
+    return found
+
+
+def sum_of_suprema_tail(scales: Floats, x: float) -> float:
+    """P(sum_k scales_k sup|B_k| > x) for independent Brownian motions. O(N log N + K N), N = 32,768; to about 1e-4.
+
+    The suprema are rounded to a grid of N values up to 12 standard deviations of the sum above its mean, and their laws
+    multiplied as Fourier transforms; probabilities below 1e-13 are not told apart.
+    """
+    largest, total = float(scales.max()), float(scales.sum())
+    if np.count_nonzero(scales) == 1:
+        return supremum_tail(x / largest)
+    reach = _MEAN * total + _REACH * math.sqrt(_VARIANCE * float(scales @ scales)) + _FARTHEST * largest
+    step = min(reach, _FARTHEST * total) / (_GRID // 2)
+    law = np.ones(_GRID // 2 + 1, dtype=np.complex128)
+    for scale in scales[scales > 0.0].tolist():
+        borders = (np.arange(math.ceil(_FARTHEST * scale / step) + 1) + 0.5) * step / scale
+        law *= np.fft.rfft(-np.diff(supremum_tails(borders), prepend=1.0), _GRID)
+    beyond = np.cumsum(np.fft.irfft(law, _GRID)[::-1])[::-1]  # P(rounded sum >= j), where its tail at j - 1/2 is read
+    return float(np.clip(np.interp(x / step, np.arange(_GRID) - 0.5, beyond, right=0.0), 0.0, 1.0))
 
 
 def range_tail(x: float) -> float:
@@ -104,28 +128,6 @@ def range_tail(x: float) -> float:
     return float(np.clip(8.0 * np.sum(np.where(k % 2 == 1, 1.0, -1.0) * k * normal.sf(k * x)), 0.0, 1.0))
 
 
-def resampled_p_value(event: Event, kind: Kind, error: float, resampling: Resampling) -> float:
-    """Share of label draws y* ~ Bernoulli(p), p fixed, with at least this error: (1 + #) / (B + 1). O(B n).
-
-    Frequency weights are repeated rows, drawn as one Binomial number a cell (where they are no whole number, of one of
-    the two next to it); importance weights draw each row.
-    """
-    random, cells, reached = resampling.generator(), event.cells, 0
-    rows = event.sorted_rows
-    ends = np.append(np.flatnonzero(np.diff(rows.p)), len(rows) - 1)
-    most = max(1, _AREA // len(rows))
-    for start in range(0, resampling.resamples, most):
-        size = min(most, resampling.resamples - start)
-        if event.kind == "frequency" or rows.w is None:
-            path = np.cumsum((label_shares(cells, cells.p, size, random) - cells.p) * cells.w, axis=1)
-        else:
-            path = np.cumsum(((random.random((size, len(rows))) < rows.p) - rows.p) * rows.w, axis=1)[:, ends]
-        high, low = np.maximum(path.max(axis=1), 0.0), np.minimum(path.min(axis=1), 0.0)
-        sizes = (high - low if kind == "kuiper" else np.maximum(high, -low)) / cells.mass
-        reached += int(np.count_nonzero(sizes >= error * (1.0 - 1e-12)))
-    return (1 + reached) / (resampling.resamples + 1)
-
-
 def ks_by_predicted_class(vector: Vector) -> tuple[float, list[float | None]]:
     """KS(f) = E[KS(f, C)]: the KS errors of the confidence among the rows predicted k, weighted by their share.
 
@@ -134,14 +136,19 @@ def ks_by_predicted_class(vector: Vector) -> tuple[float, list[float | None]]:
     """
     total = 0.0
     errors: list[float | None] = [None] * vector.n_classes
-    event = vector.confidence()
-    for k, share, chosen in _predicted_classes(vector):
-        errors[k] = found = ks_error(event.rows(chosen).cells)
+    for k, share, own in predicted_classes(vector):
+        errors[k] = found = ks_error(own.cells)
         total += share * found
     return total, errors
 
 
-def _predicted_classes(vector: Vector) -> list[tuple[int, float, Integers]]:
+def predicted_classes(vector: Vector) -> list[tuple[int, float, Event]]:
+    """Each class that is predicted, with the share of its rows and their confidence."""
+    event = vector.confidence()
+    return [(k, share, event.rows(own)) for k, share, own in _rows_predicted(vector)]
+
+
+def _rows_predicted(vector: Vector) -> list[tuple[int, float, Integers]]:
     """Each class that is predicted, with the share of its rows and their numbers."""
     w = np.ones(len(vector)) if vector.w is None else vector.w
     mass = float(w.sum())
@@ -149,9 +156,23 @@ def _predicted_classes(vector: Vector) -> list[tuple[int, float, Integers]]:
     return [(k, float(w[own].sum()) / mass, own) for k, own in rows if w[own].any()]
 
 
+def ks_by_predicted_class_p_value(vector: Vector) -> float:
+    """Probability that a calibrated classifier shows at least this KS(f), by the asymptotic law.
+
+    The classes' rows are apart, so under calibration their suprema are independent: that of the sum of each
+    ``ks_p_value``'s law, scaled by the class's share and spread. It asks for many rows of each class predicted.
+    """
+    parts = [(share, own.cells) for _, share, own in predicted_classes(vector)]
+    errors = np.array([share * ks_error(cells) for share, cells in parts])
+    scales = np.array([share * chance_spread(cells) for share, cells in parts])
+    if errors[scales == 0.0].any():  # certain predictions, and wrong
+        return 0.0
+    return sum_of_suprema_tail(scales, float(errors.sum())) if scales.any() else 1.0
+
+
 def by_class_distance(vector: Vector) -> Distance:
     """The cumulative differences of all predicted classes, whose sizes add up by their shares."""
-    classes, event = _predicted_classes(vector), vector.confidence()
+    classes, event = _rows_predicted(vector), vector.confidence()
     parts = [_on_rows(cumulative_distance(event.rows(own), "ks"), own) for _, _, own in classes]
     shares = np.array([share for _, share, _ in classes])
     return joined(parts, lambda sizes: sizes @ shares)
@@ -180,8 +201,6 @@ def cumulative_distance(event: Event, kind: Kind) -> Distance:
         return cumulated
 
     def size(u: Floats) -> Floats:
-        high, low = np.maximum(u.max(axis=-1), 0.0), np.minimum(u.min(axis=-1), 0.0)
-        found: Floats = high - low if kind == "kuiper" else np.maximum(high, -low)
-        return found
+        return size_of(u.max(axis=-1), u.min(axis=-1), u[..., -1], kind)
 
     return Distance(path[ends], noise, size)

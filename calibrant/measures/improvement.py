@@ -10,12 +10,12 @@ import numpy as np
 from calibrant.cells import Floats
 from calibrant.errors import TooFewRows
 from calibrant.measures.fitted import off_the_ends
-from calibrant.measures.intervals import Integers, Resampling, influence_interval
+from calibrant.measures.folds import folds_of
+from calibrant.measures.intervals import Resampling, influence_interval
 from calibrant.measures.measure import MeasureResult
 from calibrant.measures.scores import centred, clipped_rows, mean_over_rows, row_scores
 from calibrant.methods import METHODS, FitContext
 from calibrant.reductions import Event
-from calibrant.validation import fold_of_rows
 
 ImprovedScore = Literal["brier", "log-loss"]
 Recalibration = Literal["platt", "beta", "isotonic"]
@@ -74,7 +74,7 @@ def out_of_fold(event: Event, method: Recalibration, score: ImprovedScore, *, fo
     batch share a fold. For the log loss, exact 0 and 1 of a map are pulled to (k + 1/2) / (m + 1) of the training rows
     there. Raises ``TooFewRows`` where there are fewer rows than folds, and what the fit raises. O(folds n log n).
     """
-    fold = _folds(event, folds, seed)
+    fold = folds_of(event, folds, seed)
     calibrated, fitter = event.p.copy(), METHODS[method]
     for number in range(folds):
         rest = (fold >= 0) & (fold != number)
@@ -86,15 +86,3 @@ def out_of_fold(event: Event, method: Recalibration, score: ImprovedScore, *, fo
         q = event.p[own]
         calibrated[own] = off_the_ends(curve, train.cells, q) if score == "log-loss" else np.clip(curve(q), 0.0, 1.0)
     return replace(event, p=calibrated, logit=None)
-
-
-def _folds(event: Event, folds: int, seed: int) -> Integers:
-    """The fold of each event ``(n,)``; -1 where the weight is 0."""
-    order = event.order()
-    if event.w is not None:
-        order = order[event.w[:: event.per_row][order] > 0.0]
-    if len(order) < folds:
-        raise TooFewRows(f"{folds} folds need at least as many rows")
-    fold = np.full(len(event) // event.per_row, -1)
-    fold[order] = fold_of_rows(len(order), folds, seed)
-    return np.repeat(fold, event.per_row)

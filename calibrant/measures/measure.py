@@ -100,6 +100,8 @@ class Measure:
     #: Estimated seconds of the interval that the result of one event of n rows brings with it, for these options.
     interval_seconds: Callable[[int, Mapping[str, Any], Resampling], float] | None = None
     over_classes: Callable[[Floats, Mapping[str, Any]], Floats] = mean_of_classes
+    #: The p-value of the class-wise value, from the classes, the resampling and the options; else Bonferroni's.
+    over_classes_p_value: Callable[..., float | None] | None = None
     #: Whether its p-value holds under ``pooled``, where the events of one row hang together.
     pooled_p_value: bool = False
     own_interval: bool = False
@@ -210,7 +212,7 @@ class MeasureRequest:
         value = answers([self], subject, replace(resampling, level=None))[self.key].value
         return math.nan if value is None else value
 
-    def combined(self, results: Sequence[MeasureResult]) -> MeasureResult:
+    def combined(self, results: Sequence[MeasureResult], classes: Classes, resampling: Resampling) -> MeasureResult:
         """The class-wise answer, from those of the classes."""
         values = np.array([math.nan if r.value is None else r.value for r in results])
         known = np.isfinite(values)
@@ -222,7 +224,7 @@ class MeasureRequest:
             if any(getattr(r, name) is not None for r in results):
                 parts[f"classes_{name}"] = [getattr(r, name) for r in results]
         unknown = np.flatnonzero(~known).tolist()
-        told = {"over_classes": "mean"} if self.measure.over_classes is mean_of_classes else {}
+        told: dict[str, Any] = {"over_classes": "mean"} if self.measure.over_classes is mean_of_classes else {}
         if not known.any():
             return MeasureResult(None, parts=parts, problem=results[0].problem or "no value: no class has one")
         value = float(self.measure.over_classes(values[known], self.options))
@@ -230,8 +232,24 @@ class MeasureRequest:
         mended = None
         if len(debiased) == len(results) and self.measure.over_classes is mean_of_classes:
             mended = float(np.mean(debiased))
+        p_value, law = self._classes_p_value(results, classes, resampling)
+        if law is not None:
+            told["p_value"] = law
         problem = None if not unknown else f"no value for the classes {_listed(unknown)}; they are left out"
-        return MeasureResult(value, mended, parts=parts, definition=told, problem=problem)
+        return MeasureResult(value, mended, p_value=p_value, parts=parts, definition=told, problem=problem)
+
+    def _classes_p_value(
+        self, results: Sequence[MeasureResult], classes: Classes, resampling: Resampling
+    ) -> tuple[float | None, str | None]:
+        """The p-value that every class is calibrated, and how it was made."""
+        if self.measure.over_classes_p_value is not None:
+            p_value = self.measure.over_classes_p_value(classes, resampling, **self.options)
+            if p_value is not None:
+                return p_value, "of the mean, labels drawn from the whole vector"
+        known = [r.p_value for r in results if r.p_value is not None]
+        if not known:
+            return None, None
+        return min(1.0, len(known) * min(known)), "the smallest of the classes', times their number (Bonferroni)"
 
 
 def answers(requests: Iterable[MeasureRequest], subject: Subject, resampling: Resampling) -> dict[str, MeasureResult]:
@@ -243,7 +261,7 @@ def answers(requests: Iterable[MeasureRequest], subject: Subject, resampling: Re
         for event in subject.events():
             for request, results in zip(requests, rows, strict=True):
                 results.append(request.of_one(event, plain))
-        found = [request.combined(results) for request, results in zip(requests, rows, strict=True)]
+        found = [request.combined(results, subject, plain) for request, results in zip(requests, rows, strict=True)]
     else:
         found = [request.of_one(subject, resampling) for request in requests]
     return {

@@ -11,7 +11,7 @@ from calibrant.averaging.process import fit_process
 from calibrant.binning import compressed
 from calibrant.cells import Cells, Floats
 from calibrant.errors import InvalidOption
-from calibrant.measures.intervals import Resampling
+from calibrant.measures.intervals import Integers, Resampling
 from calibrant.piecewise.folds import FoldCells
 
 #: More cells than this are refused.
@@ -96,11 +96,19 @@ def likely_truth(cells: Cells, p: Floats) -> Floats:
 def label_shares(cells: Cells, c: Floats, draws: int, random: np.random.Generator) -> Floats:
     """Shares of positives among labels drawn with the probabilities ``c (m,)`` of the cells: ``(draws, m)``.
 
-    A cell has its effective rows, at least 1. Where they are no whole number a draw takes one of the two next to it,
-    so that the variance is c (1 - c) / rows.
+    A cell has its effective rows, made whole by ``whole_rows``, so that the variance is c (1 - c) / rows.
     """
-    rows = np.clip(cells.w if cells.kind == "frequency" else cells.w * (cells.w / cells.w2), 1.0, _MOST_ROWS)
+    trials = whole_rows(cells.w if cells.kind == "frequency" else cells.w * (cells.w / cells.w2), draws, random)
+    shares: Floats = random.binomial(trials, c) / trials
+    return shares
+
+
+def whole_rows(rows: Floats, draws: int, random: np.random.Generator) -> Integers:
+    """So many whole numbers of rows for each of ``rows (m,)``, at least 1: ``(draws, m)``.
+
+    Where they are no whole number a draw takes one of the two next to it, so that the mean of 1 / it is 1 / rows.
+    """
+    rows = np.clip(rows, 1.0, _MOST_ROWS)
     below = np.floor(rows)
     trials = below + (random.random((draws, len(rows))) >= below * (below + 1.0 - rows) / rows)
-    shares: Floats = random.binomial(trials.astype(np.int64), c) / trials
-    return shares
+    return trials.astype(np.int64)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -12,12 +11,12 @@ from scipy.special import expit
 
 from calibrant.batch import Integers
 from calibrant.cells import Floats, Outcomes
-from calibrant.errors import NotConverged, OnePrediction, OutOfRange, TooFewRows
+from calibrant.errors import NotConverged, OnePrediction, OutOfRange
 from calibrant.maps.curves import PROBABILITY_CLIP, clipped_logit
 from calibrant.measures.confidence import weighted_mean
+from calibrant.measures.folds import folds_of
 from calibrant.measures.intervals import row_scale
 from calibrant.reductions import Event, Vector
-from calibrant.validation import fold_of_rows
 
 #: Numbers of a matrix that are worked on at once, so that they stay in the processor's cache.
 _BLOCK = 1 << 16
@@ -29,8 +28,6 @@ _MAX_STEPS = 200
 _GRADIENT = 1e-10
 #: A gradient of this share at infinite temperature is 0 but for rounding.
 _FLAT = 1e-13
-#: Logits of a pooled row that it is sorted by.
-_COLUMNS = 8
 #: No step changes the temperature by more than this factor.
 _FACTOR = 16.0
 
@@ -67,10 +64,6 @@ class EventLogits:
         """Probability of the event with its logits times ``beta (n,)``."""
         found: Floats = expit(beta * self.z)
         return found
-
-    def keys(self) -> tuple[Floats, ...]:
-        """What rows of one outcome are sorted by: those of equal keys are equal."""
-        return (self.z,)
 
     def rows(self, chosen: Rows) -> EventLogits:
         """These rows alone."""
@@ -141,11 +134,6 @@ class VectorLogits:
             z *= beta[rows, None]
             found[rows] = 1.0 / np.exp(z, out=z).sum(axis=1)
         return found
-
-    def keys(self) -> tuple[Floats, ...]:
-        """What rows are sorted by: those of equal keys have the same label, its logit, and logits of one variance."""
-        _, slope, curvature = self.at(0.0)
-        return self.labels.astype(np.float64), self.lead(), slope, curvature
 
     def rows(self, chosen: Rows) -> VectorLogits:
         """These rows alone."""
@@ -229,11 +217,10 @@ def cross_fitted(
 ) -> tuple[Floats, npt.NDArray[np.int64]]:
     """The optimal temperature without each fold ``(folds,)``, and the fold of each row ``(n,)``.
 
-    Folds are drawn over rows in the order of their labels and logits, so that the order they came in does not matter.
     Raises what ``optimal_temperature`` raises, and ``TooFewRows``. O(folds n K) a step, two or three steps.
     """
     weights = np.ones(len(logits)) if subject.w is None else subject.w
-    fold = _folds(subject, logits, weights, folds, seed)
+    fold = folds_of(subject, folds, seed)
     whole = optimal_temperature(logits, subject.w)
     beta, lead, at_zero = 1.0 / whole.value, logits.lead(), _at_zero(logits)
     found = np.empty(folds)
@@ -244,22 +231,6 @@ def cross_fitted(
         start = beta - float(kept @ whole.slope) / bend if bend > 0.0 else beta
         found[held_out] = _solve(logits, kept, start if start > 0.0 else beta).value
     return found, fold
-
-
-def _folds(subject: Event | Vector, logits: Logits, w: Floats, folds: int, seed: int) -> npt.NDArray[np.int64]:
-    """The fold of each row; all events of one row of a pooled batch are in one, rows of weight 0 in the first."""
-    per_row = subject.per_row if isinstance(subject, Event) else 1
-    keys: tuple[npt.NDArray[Any], ...] = (w, outcomes_of(subject), *logits.keys())
-    if per_row > 1:
-        y, z = (key.reshape(-1, per_row) for key in keys[1:3])
-        keys = (w[::per_row], y.argmax(axis=1), (y * z).sum(axis=1), z.max(axis=1), *z[:, :_COLUMNS].T)
-    rows = np.lexsort((*keys, keys[0] == 0.0))
-    n = int(np.count_nonzero(keys[0]))
-    if n < folds:
-        raise TooFewRows(f"has {n} rows, fewer than folds ({folds})")
-    fold = np.zeros(len(rows), dtype=np.int64)
-    fold[rows[:n]] = fold_of_rows(n, folds, seed)
-    return np.repeat(fold, per_row)
 
 
 def outcomes_of(subject: Event | Vector) -> Outcomes:

@@ -101,12 +101,17 @@ def _gap_influence(subject: Event | Vector, _: Resampling) -> Floats:
     return centred(overconfidence(_event(subject)), subject.w)
 
 
-def _auroc(subject: Event | Vector, _: Resampling) -> MeasureResult:
-    return MeasureResult(auroc(_event(subject).cells))
+def _ranked(subject: Event | Vector, of: str) -> Event:
+    event = _event(subject)
+    return event.confidence() if of == "confidence" else event
 
 
-def _auroc_influence(subject: Event | Vector, _: Resampling) -> Floats:
-    return auroc_influence(_event(subject))
+def _auroc(subject: Event | Vector, _: Resampling, *, of: str) -> MeasureResult:
+    return MeasureResult(auroc(_ranked(subject, of).cells))
+
+
+def _auroc_influence(subject: Event | Vector, _: Resampling, *, of: str) -> Floats:
+    return auroc_influence(_ranked(subject, of))
 
 
 def _temperature(subject: Event | Vector, resampling: Resampling) -> MeasureResult:
@@ -161,12 +166,13 @@ def _scaled_ece(
     subject: Event | Vector, resampling: Resampling, *, folds: int, temperature: float | None, **cut: Any
 ) -> MeasureResult:
     subject = _model(subject)
+    if resampling.level is not None:
+        subject = subject.in_order()
     event, told = _scaled(subject, resampling, folds, temperature)
     result = replace(_ece(event, resampling, **cut), parts=told)
 
     def interval() -> tuple[float, float]:
-        ordered = event.in_order()
-        low, high = distance_interval(_ece_distance(ordered, resampling, **cut), ordered, resampling)
+        low, high = distance_interval(_ece_distance(event, resampling, **cut), event, resampling)
         return min(max(low, 0.0), 1.0), min(max(high, 0.0), 1.0)
 
     return with_interval(result, interval, resampling)
@@ -247,8 +253,9 @@ MEASURES = (
         "auroc",
         "Area under the receiver operating characteristic",
         "share of pairs of a positive and a negative in which the positive has the larger prediction, ties half: of p "
-        "for the event under binary, class:k and pooled; of the confidence for being right under confidence, top:r, "
-        "within-top:r and canonical; interval from DeLong's components",
+        "for the event under binary, class:k and pooled, with of = confidence of max(p, 1 - p) for the decision "
+        "p >= 1/2 being right; of the confidence for being right under confidence, top:r, within-top:r and canonical; "
+        "interval from DeLong's components",
         "Hanley & McNeil (1982); DeLong, DeLong & Clarke-Pearson (1988)",
         cost="O(n log n)",
         better="larger",
@@ -256,6 +263,7 @@ MEASURES = (
         event=_auroc,
         vector=_auroc,
         influence=_auroc_influence,
+        options={"of": Option("event", choices=("event", "confidence"))},
     ),
     _entry(
         "optimal-temperature",

@@ -4,60 +4,78 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from calibrant.asked import Option
 from calibrant.cells import Floats
+from calibrant.measures.chance import Kind, classes_p_value, event_p_value, parts_p_value
 from calibrant.measures.cumulative import (
-    Kind,
     by_class_distance,
     chance_spread,
     cumulative_distance,
     end_value,
     ks_by_predicted_class,
+    ks_by_predicted_class_p_value,
     ks_error,
     ks_p_value,
     kuiper_error,
     kuiper_p_value,
-    resampled_p_value,
+    predicted_classes,
     tail,
 )
 from calibrant.measures.intervals import Resampling
 from calibrant.measures.measure import Measure, MeasureResult
-from calibrant.reductions import Event, Vector
+from calibrant.reductions import Classes, Event, Vector
+
+Law = Literal["asymptotic", "resampling"]
 
 _FAMILY = "Cumulative calibration errors"
 
 
 def _compute(kind: Kind) -> Any:
-    def compute(event: Event, resampling: Resampling, *, law: str) -> MeasureResult:
-        cells = event.cells
-        error = ks_error(cells) if kind == "ks" else kuiper_error(cells)
+    error, p_value = (ks_error, ks_p_value) if kind == "ks" else (kuiper_error, kuiper_p_value)
+
+    def compute(event: Event, resampling: Resampling, *, law: Law) -> MeasureResult:
+        value = error(event.cells)
         if law == "resampling":
-            return MeasureResult(error, p_value=resampled_p_value(event, kind, error, resampling))
-        p_value = ks_p_value(cells, error) if kind == "ks" else kuiper_p_value(cells, error)
-        return MeasureResult(error, p_value=p_value)
+            return MeasureResult(value, p_value=event_p_value(event, kind, value, resampling))
+        return MeasureResult(value, p_value=p_value(event.cells, value))
 
     return compute
 
 
-def _end(event: Event, _: Resampling) -> MeasureResult:
-    cells = event.cells
-    value, spread = end_value(cells), chance_spread(cells)
-    return MeasureResult(value, p_value=tail(abs(value), spread, lambda x: math.erfc(x / math.sqrt(2.0))))
+def _end(event: Event, resampling: Resampling, *, law: Law) -> MeasureResult:
+    value = end_value(event.cells)
+    if law == "resampling":
+        return MeasureResult(value, p_value=event_p_value(event, "end", abs(value), resampling))
+    return MeasureResult(
+        value, p_value=tail(abs(value), chance_spread(event.cells), lambda x: math.erfc(x / math.sqrt(2.0)))
+    )
 
 
-def _end_influence(event: Event, _: Resampling) -> Floats:
+def _over_classes(kind: Kind) -> Any:
+    def p_value(classes: Classes, resampling: Resampling, *, law: Law) -> float | None:
+        return classes_p_value(classes, kind, resampling) if law == "resampling" else None
+
+    return p_value
+
+
+def _end_influence(event: Event) -> Floats:
     off = event.y - event.p
     centred: Floats = off - (off.mean() if event.w is None else np.average(off, weights=event.w))
     return centred
 
 
-def _by_class(vector: Vector, _: Resampling) -> MeasureResult:
+def _by_class(vector: Vector, resampling: Resampling, *, law: Law) -> MeasureResult:
     value, errors = ks_by_predicted_class(vector)
-    return MeasureResult(value, parts={"classes": errors})
+    if law == "resampling":
+        apart = [(share, own) for _, share, own in predicted_classes(vector)]
+        p_value = parts_p_value(apart, "ks", value, resampling)
+    else:
+        p_value = ks_by_predicted_class_p_value(vector)
+    return MeasureResult(value, p_value=p_value, parts={"classes": errors})
 
 
 def _seconds(n: int, _classes: int, options: Mapping[str, Any]) -> float:
@@ -78,6 +96,7 @@ MEASURES = (
         1.0,
         "O(n log n); law resampling O(n resamples)",
         event=_compute("ks"),
+        over_classes_p_value=_over_classes("ks"),
         options=_LAW,
         seconds=_seconds,
         distance=lambda event, _, **__: cumulative_distance(event, "ks"),
@@ -94,6 +113,7 @@ MEASURES = (
         1.0,
         "O(n log n); law resampling O(n resamples)",
         event=_compute("kuiper"),
+        over_classes_p_value=_over_classes("kuiper"),
         options=_LAW,
         seconds=_seconds,
         distance=lambda event, _, **__: cumulative_distance(event, "kuiper"),
@@ -103,28 +123,34 @@ MEASURES = (
         "ks-end",
         "Signed end of the cumulative difference",
         _FAMILY,
-        "D_n, the mean label less the mean prediction: below 0 predictions are too high overall; p-value by the normal "
-        "law under calibration",
+        "D_n, the mean label less the mean prediction: below 0 predictions are too high overall; p-value of |D_n| by "
+        "the normal law under calibration, or by drawing labels from p",
         "Gupta et al. (2021), section 4.1",
         -1.0,
         1.0,
-        "O(n log n)",
+        "O(n log n); law resampling O(n resamples)",
         event=_end,
+        over_classes_p_value=_over_classes("end"),
+        options=_LAW,
+        seconds=_seconds,
         better="neither",
-        influence=_end_influence,
+        influence=lambda event, _, **__: _end_influence(event),
     ),
     Measure(
         "ks-by-predicted-class",
         "Kolmogorov-Smirnov error KS(f) = E[KS(f, C)]",
         _FAMILY,
-        "sum_k P(C = k) KS of the confidence among the rows predicted k; neither the top-label ks nor bounded by TCE_1",
+        "sum_k P(C = k) KS of the confidence among the rows predicted k; neither the top-label ks nor bounded by "
+        "TCE_1; p-value by the law of a sum of independent suprema of |Brownian motion|, or by drawing labels from p",
         "Gruber & Buettner (2022), appendix C",
         0.0,
         1.0,
-        "O(n log n + n K)",
+        "O(n log n + n K); law resampling O(n resamples)",
         vector=_by_class,
         needs="the whole vector",
-        distance=lambda vector, _: by_class_distance(vector),
+        options=_LAW,
+        seconds=_seconds,
+        distance=lambda vector, _, **__: by_class_distance(vector),
         triangle=True,
     ),
 )

@@ -189,3 +189,18 @@ def test_the_order_of_rows_cannot_matter_for_values_nor_intervals(name: str) -> 
             assert one.interval == pytest.approx(other.interval, rel=1e-6)
         assert one.interval is not None
         assert one.interval[0] <= one.interval[1]
+
+
+def test_auroc_of_the_confidence_of_an_event_is_that_of_two_columns_under_confidence() -> None:
+    random = np.random.default_rng(12)
+    p = np.round(random.random(300), 2)
+    y = (random.random(300) < p).astype(int)
+    asked = [{"name": "auroc", "of": "confidence"}]
+    one = calibrant.evaluate(p, y, measures=asked).measures["auroc"].value
+    assert one != calibrant.evaluate(p, y, measures=["auroc"]).measures["auroc"].value
+    # Of p = 1/2 the decision is class 1 for an event and the first class for a vector.
+    even = p != 0.5
+    one = calibrant.evaluate(p[even], y[even], measures=asked).measures["auroc"].value
+    P = np.column_stack([1.0 - p, p])[even]
+    other = calibrant.evaluate(P, y[even], measures=["auroc"], reduction="confidence").measures["auroc"].value
+    assert one == pytest.approx(other)

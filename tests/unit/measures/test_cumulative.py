@@ -7,19 +7,22 @@ import numpy as np
 import pytest
 from scipy.stats import norm as normal
 
+from calibrant.measures.catalogue import read_requests
+from calibrant.measures.chance import classes_p_value, event_p_value
 from calibrant.measures.cumulative import (
     end_value,
     ks_by_predicted_class,
+    ks_by_predicted_class_p_value,
     ks_error,
     ks_p_value,
     kuiper_error,
     kuiper_p_value,
     range_tail,
-    resampled_p_value,
+    sum_of_suprema_tail,
     supremum_tail,
 )
 from calibrant.measures.intervals import Resampling
-from calibrant.reductions import Event, Vector
+from calibrant.reductions import Classes, Event, Vector
 
 
 def test_ks_agrees_with_the_reference(golden: dict[str, Any], golden_event: Event) -> None:
@@ -100,7 +103,7 @@ def test_drawn_labels_give_the_p_values_of_the_law_where_rows_are_many(kind: Any
         cells = event.cells
         error = ks_error(cells) if kind == "ks" else kuiper_error(cells)
         law = ks_p_value(cells, error) if kind == "ks" else kuiper_p_value(cells, error)
-        drawn = resampled_p_value(event, kind, error, Resampling(None, 2000, 0))
+        drawn = event_p_value(event, kind, error, Resampling(None, 2000, 0))
         assert drawn == pytest.approx(law, abs=0.06)
 
 
@@ -112,7 +115,7 @@ def test_drawn_p_values_reject_few_calibrated_rows_as_often_as_they_say(kind: An
         p = np.round(random.random(30), 1)
         event = Event(p, (random.random(30) < p).astype(np.int8))
         error = ks_error(event.cells) if kind == "ks" else kuiper_error(event.cells)
-        rejected += resampled_p_value(event, kind, error, Resampling(None, 199, seed)) <= 0.05
+        rejected += event_p_value(event, kind, error, Resampling(None, 199, seed)) <= 0.05
     assert rejected <= 15 + 3 * np.sqrt(300 * 0.05 * 0.95)
 
 
@@ -123,10 +126,10 @@ def test_repeated_rows_and_weights_draw_alike_and_importance_weights_are_no_rows
     asked = Resampling(None, 300, 5)
     weighted, repeated = Event(p, y, w), Event(np.repeat(p, w.astype(int)), np.repeat(y, w.astype(int)))
     error = ks_error(weighted.cells)
-    assert resampled_p_value(weighted, "ks", error, asked) == resampled_p_value(repeated, "ks", error, asked)
+    assert event_p_value(weighted, "ks", error, asked) == event_p_value(repeated, "ks", error, asked)
     important = Event(p, y, w, "importance")
     rescaled = Event(p, y, w * 8.0, "importance")
-    assert resampled_p_value(important, "ks", error, asked) == resampled_p_value(rescaled, "ks", error, asked)
+    assert event_p_value(important, "ks", error, asked) == event_p_value(rescaled, "ks", error, asked)
 
 
 def test_ks_by_predicted_class_weighs_the_errors_among_the_rows_predicted() -> None:
@@ -138,3 +141,87 @@ def test_ks_by_predicted_class_weighs_the_errors_among_the_rows_predicted() -> N
     assert errors[1] == pytest.approx(0.2)
     assert errors[2] is None
     assert total == pytest.approx(0.75 * 0.2 + 0.25 * 0.2)
+
+
+def test_the_law_of_a_sum_of_suprema_is_that_of_sums_drawn() -> None:
+    assert sum_of_suprema_tail(np.array([0.0, 2.0]), 3.0) == supremum_tail(1.5)
+    # Of two equal ones, the integral of P(S > x - s) over the law of s.
+    s = np.linspace(0.0, 12.0, 24001)
+    tail = np.array([supremum_tail(x) for x in s])
+    weight = -np.diff(tail)
+    for x in (1.0, 2.5, 4.0, 7.0):
+        one = (weight * np.interp(x - (s[1:] + s[:-1]) / 2.0, s, tail, left=1.0)).sum()
+        assert sum_of_suprema_tail(np.array([1.0, 1.0]), x) == pytest.approx(one, abs=2e-4)
+        assert sum_of_suprema_tail(np.array([0.01, 0.01]), x / 100.0) == pytest.approx(one, abs=2e-4)
+    many = np.random.default_rng(0).random(1000)
+    mean, spread = np.sqrt(np.pi / 2.0) * many.sum(), np.sqrt(0.26114 * (many**2).sum())
+    for z in (-2.0, 0.0, 2.0):  # the central limit
+        assert sum_of_suprema_tail(many, mean + z * spread) == pytest.approx(normal.sf(z), abs=0.01)
+
+
+def _calibrated(random: np.random.Generator, n: int, K: int, sharpness: float = 0.7) -> Vector:
+    p = random.dirichlet(np.full(K, sharpness), n)
+    labels = (p.cumsum(axis=1) < random.random((n, 1))).sum(axis=1)
+    return Vector(p, np.minimum(labels, K - 1))
+
+
+@pytest.mark.parametrize("law", ["asymptotic", "resampling"])
+@pytest.mark.parametrize("name", ["ks", "kuiper", "ks-end", "ks-by-predicted-class"])
+def test_p_values_of_many_classes_reject_calibrated_rows_as_often_as_they_say(name: str, law: str) -> None:
+    [request] = read_requests([{"name": name, "law": law}])
+    random = np.random.default_rng(4)
+    found = []
+    for seed in range(200):
+        vector = _calibrated(random, 200, 3)
+        subject = vector if name == "ks-by-predicted-class" else Classes(vector)
+        found.append(request.compute(subject, Resampling(None, 100, seed)).p_value)
+    rejected = np.count_nonzero(np.array(found, dtype=float) <= 0.1)
+    assert rejected <= 20 + 3 * np.sqrt(200 * 0.1 * 0.9)
+    if law == "resampling" or name == "ks-by-predicted-class":  # Bonferroni may reject too rarely
+        assert rejected >= 20 - 3 * np.sqrt(200 * 0.1 * 0.9)
+
+
+@pytest.mark.parametrize("law", ["asymptotic", "resampling"])
+@pytest.mark.parametrize("name", ["ks", "kuiper", "ks-end", "ks-by-predicted-class"])
+def test_p_values_of_many_classes_see_what_is_off(name: str, law: str) -> None:
+    vector = _calibrated(np.random.default_rng(5), 2000, 4)
+    drawn = Vector(vector.p * 0.8 + 0.2 * np.eye(4)[0], vector.labels)
+    [request] = read_requests([{"name": name, "law": law}])
+    answer = request.compute(drawn if name == "ks-by-predicted-class" else Classes(drawn), Resampling(None, 200, 0))
+    assert answer.p_value is not None
+    assert answer.p_value <= 0.01
+
+
+def test_laws_of_a_sum_and_of_drawn_labels_agree() -> None:
+    random = np.random.default_rng(6)
+    for shift in (0.0, 0.03):
+        vector = _calibrated(random, 4000, 4)
+        moved = Vector(vector.p * (1.0 - shift) + shift * np.eye(4)[1], vector.labels)
+        [request] = read_requests([{"name": "ks-by-predicted-class", "law": "resampling"}])
+        drawn = request.compute(moved, Resampling(None, 1000, 0)).p_value
+        assert ks_by_predicted_class_p_value(moved) == pytest.approx(drawn, abs=0.06)
+
+
+def test_classes_are_drawn_alike_for_weights_repeated_rows_and_any_order() -> None:
+    random = np.random.default_rng(7)
+    vector = _calibrated(random, 60, 3)
+    asked = Resampling(None, 200, 0)
+    plain = classes_p_value(Classes(vector), "ks", asked)
+    order = random.permutation(60)
+    assert classes_p_value(Classes(Vector(vector.p[order], vector.labels[order])), "ks", asked) == plain
+    times = random.integers(1, 4, 60)
+    heavy = times.astype(np.float64)
+    weighted = Vector(vector.p, vector.labels, heavy)
+    again = Vector(np.repeat(vector.p, times, axis=0), np.repeat(vector.labels, times))
+    one, other = (classes_p_value(Classes(v), "ks", Resampling(None, 2000, 0)) for v in (weighted, again))
+    assert one == pytest.approx(other, abs=0.06)
+    important = Vector(vector.p, vector.labels, heavy, "importance")
+    rescaled = Vector(vector.p, vector.labels, heavy * 8.0, "importance")
+    assert classes_p_value(Classes(important), "ks", asked) == classes_p_value(Classes(rescaled), "ks", asked)
+
+
+def test_certain_predictions_of_a_class_are_refuted_when_wrong() -> None:
+    p = np.array([[1.0, 0.0], [0.4, 0.6], [0.3, 0.7]])
+    assert ks_by_predicted_class_p_value(Vector(p, np.array([1, 1, 1]))) == 0.0
+    assert 0.0 < ks_by_predicted_class_p_value(Vector(p, np.array([0, 1, 1]))) <= 1.0
+    assert ks_by_predicted_class_p_value(Vector(np.eye(2), np.array([0, 1]))) == 1.0

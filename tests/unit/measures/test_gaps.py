@@ -49,13 +49,18 @@ def test_no_gap_is_rejected_as_often_as_the_level_says() -> None:
     assert rejected <= 10 + 3 * np.sqrt(100 * 0.1 * 0.9)
 
 
-def test_the_order_of_the_rows_does_not_change_the_draws() -> None:
+@pytest.mark.parametrize("reduction", ["binary", "pooled", "classwise", "canonical"])
+def test_the_order_of_the_rows_does_not_change_the_draws(reduction: str) -> None:
     p, y, groups = _draw(200, 3)
+    P = np.column_stack([1.0 - p, p])
     order = np.random.default_rng(0).permutation(200)
-    asked: dict[str, Any] = {"measures": ["ece"], "interval": 0.9, "resamples": 100}
-    one = calibrant.evaluate(p, y, groups=groups, **asked).gaps
-    other = calibrant.evaluate(p[order], y[order], groups=[groups[i] for i in order], **asked).gaps
-    assert one == other
+    asked: dict[str, Any] = {"measures": ["brier", "ece"], "interval": 0.9, "resamples": 100, "reduction": reduction}
+    one = calibrant.evaluate(P, y, groups=groups, **asked).gaps or {}
+    other = calibrant.evaluate(P[order], y[order], groups=[groups[i] for i in order], **asked).gaps or {}
+    for name, gap in one.items():
+        assert gap.between == other[name].between
+        assert gap.p_value == other[name].p_value
+        assert (gap.interval or ()) == pytest.approx(other[name].interval or (), rel=1e-9)
 
 
 def test_one_group_has_no_gap_and_fits_are_not_resampled() -> None:

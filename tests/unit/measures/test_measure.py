@@ -67,11 +67,14 @@ def test_the_order_of_the_rows_cannot_matter(batch: tuple[Any, Any], name: str) 
     P, y = np.round(batch[0], 2) + 0.001, batch[1]
     P /= P.sum(axis=1, keepdims=True)
     order = np.random.default_rng(1).permutation(N)
-    for reduction in ("confidence", "canonical"):
-        one = calibrant.evaluate(P, y, measures=[name], reduction=reduction).measures[name]
-        other = calibrant.evaluate(P[order], y[order], measures=[name], reduction=reduction).measures[name]
+    asked: dict[str, Any] = {"measures": [name], "interval": 0.9, "resamples": 100}
+    for reduction in REDUCTIONS:
+        one = calibrant.evaluate(P, y, reduction=reduction, **asked).measures[name]
+        other = calibrant.evaluate(P[order], y[order], reduction=reduction, **asked).measures[name]
         assert _same(one.value, other.value, rel=1e-9, abs=1e-12)
         assert _same(one.p_value, other.p_value, rel=1e-6, abs=1e-9)
+        assert (one.interval is None) == (other.interval is None)
+        assert one.interval is None or one.interval == pytest.approx(other.interval, rel=1e-6, abs=1e-9)
 
 
 @pytest.mark.parametrize("name", QUICK)
