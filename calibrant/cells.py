@@ -145,11 +145,15 @@ def cells_of(rows: SortedRows, kind: WeightsKind = "frequency") -> Cells:
     borders = np.concatenate(([0], np.flatnonzero(p[1:] != p[:-1]) + 1, [len(p)]))
     starts = borders[:-1]
     tied = len(starts) < len(p)
-    counts = np.diff(borders).astype(np.float64) if tied else np.ones(len(p))
     if w is None:
-        # Differences of running counts are exact, and faster than sums by cell.
-        positives = np.diff(_running(y)[borders]) if tied else y.astype(np.float64)
-        return Cells(p[starts] if tied else p, counts, counts, counts, positives, positives, kind)
+        mass, positives = borders.astype(np.float64), _running(y)
+        if tied:
+            positives = positives[borders]
+        counts, of_each = np.diff(mass), np.diff(positives)  # of whole numbers, and so exact
+        cells = Cells(p[starts] if tied else p, counts, counts, counts, of_each, of_each, kind)
+        vars(cells).update(cumulative_w=mass, cumulative_wy=positives)  # added up already
+        return cells
+    counts = np.diff(borders).astype(np.float64)
 
     def merged(values: Floats) -> Floats:
         return np.add.reduceat(values, starts) if tied else values

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
-from scipy.stats import norm as normal
+from scipy.special import ndtr
 
 from calibrant.cells import Cells, Floats
 from calibrant.measures.chance import Kind, size_of
@@ -91,7 +91,7 @@ def supremum_tails(x: Floats) -> Floats:
     """``supremum_tail`` of each of ``x (k,)``."""
     found, odd = np.ones(len(x)), 2 * _TERMS + 1
     far, middle = x > 1.5, (x >= 0.02) & (x <= 1.5)
-    found[far] = 4.0 * (normal.sf(np.outer(x[far], odd[:8])) @ (-1.0) ** _TERMS[:8])
+    found[far] = 4.0 * (ndtr(-np.outer(x[far], odd[:8])) @ (-1.0) ** _TERMS[:8])
     decay = np.exp(-((odd * np.pi) ** 2) / (8.0 * x[middle, None] ** 2))
     found[middle] = np.clip(1.0 - (4.0 / np.pi) * (decay @ ((-1.0) ** _TERMS / odd)), 0.0, 1.0)
     return found
@@ -125,7 +125,7 @@ def range_tail(x: float) -> float:
     if x < 0.3:
         return 1.0
     k = np.arange(1, int(40.0 / x) + 2)
-    return float(np.clip(8.0 * np.sum(np.where(k % 2 == 1, 1.0, -1.0) * k * normal.sf(k * x)), 0.0, 1.0))
+    return float(np.clip(8.0 * np.sum(np.where(k % 2 == 1, 1.0, -1.0) * k * ndtr(-k * x)), 0.0, 1.0))
 
 
 def ks_by_predicted_class(vector: Vector) -> tuple[float, list[float | None]]:
