@@ -24,8 +24,8 @@ from calibrant.reductions import Event, Vector
 Kernel = Literal["gaussian", "laplacian"]
 #: Cells of equal mass on which a test and an interval look at an event.
 _CELLS = 128
-#: Rows of a block of pairs.
-_BLOCK = 1024
+#: Rows of a block of pairs, few enough for the processor's cache.
+_BLOCK = 512
 #: Eigenvectors with less than this share of the largest eigenvalue are left out of an interval.
 _LEAST_EIGENVALUE = 1e-9
 #: Terms of the Gaussian's series are left out when they are smaller than this.
@@ -61,8 +61,8 @@ class PairSums:
 
 def kernel_of_squares(square: Floats, kernel: Kernel, bandwidth: float) -> Floats:
     """exp(-d^2 / 2 h^2), or exp(-d / h), of squared distances d^2."""
-    value: Floats = np.exp(-0.5 * square / bandwidth**2 if kernel == "gaussian" else -np.sqrt(square) / bandwidth)
-    return value
+    scaled: Floats = square * (-0.5 / bandwidth**2) if kernel == "gaussian" else np.sqrt(square) / -bandwidth
+    return np.exp(scaled, out=scaled)
 
 
 def event_sums(cells: Cells, kernel: Kernel, bandwidth: float) -> PairSums:
@@ -122,29 +122,37 @@ class VectorSums(PairSums):
 def vector_sums(vector: Vector, kernel: Kernel, bandwidth: float) -> VectorSums:
     """The sums of the whole vector with r = e_y - p and Euclidean distances, and their p-value under calibration.
 
-    O(n^2 K) in blocks of 1,024 rows: memory O(n K). For the p-value see ``_moments_tail``.
+    O(n^2 K) in blocks of 512 rows: memory O(n K). For the p-value see ``_moments_tail``.
     """
     p = vector.p.astype(np.float64, copy=False)
     w = np.ones(len(vector)) if vector.w is None else vector.w
     w2 = w if vector.kind == "frequency" else w * w
     residual, squared, length = _residuals(p, vector.labels), p * p, np.einsum("nk,nk->n", p, p)
     by_row, spread = np.zeros(len(p)), 0.0
+    both, swapped = np.hstack([p, squared]), np.hstack([squared, p])
     for i in range(0, len(p), _BLOCK):
         a = slice(i, i + _BLOCK)
         for j in range(i, len(p), _BLOCK):
             b = slice(j, j + _BLOCK)
             inner = p[a] @ p[b].T
-            apart = np.maximum(length[a, None] + length[None, b] - 2.0 * inner, 0.0)
+            apart = inner * -2.0
+            apart += length[a, None]
+            apart += length[b]
+            np.maximum(apart, 0.0, out=apart)
             if i == j:
                 np.fill_diagonal(apart, 0.0)
             k = kernel_of_squares(apart, kernel, bandwidth)
             twice = 1.0 if i == j else 2.0
-            pairs = k * (residual[a] @ residual[b].T)
+            pairs = residual[a] @ residual[b].T
+            pairs *= k
             by_row[a] += pairs @ w[b]
             if i < j:
                 by_row[b] += w[a] @ pairs
-            traces = inner + inner * inner - p[a] @ squared[b].T - squared[a] @ p[b].T
-            spread += twice * float(w2[a] @ (k * k * traces) @ w2[b])
+            traces = inner * inner
+            traces += inner
+            traces -= both[a] @ swapped[b].T
+            traces *= np.square(k, out=k)
+            spread += twice * float(w2[a] @ traces @ w2[b])
     own, total = np.einsum("nk,nk->n", residual, residual), float(w @ by_row)
     p_value = _moments_tail(total, float(w2 @ (1.0 - length)), 2.0 * spread)
     own_by_row = own if vector.kind == "frequency" else w * own
