@@ -59,9 +59,10 @@ tables: $(STAMP) ## the paper's Tables F20 to F23, resumed where it stopped; wri
 real: $(STAMP) ## held-out log loss on real predictions: make real DATA=folder; writes docs/real-data.md
 	$(BIN)/python -m benchmarks.real $(DATA)
 
-docs: $(STAMP) ## the pages made from the catalogues: docs/measures.md, docs/diagrams.md
+docs: $(STAMP) ## the pages made from the catalogues: docs/measures.md, docs/diagrams.md, docs/methods.md
 	$(BIN)/python -c "from pathlib import Path; from calibrant.measures.page import catalogue_page; Path('docs/measures.md').write_text(catalogue_page(), encoding='utf-8')"
 	$(BIN)/python -c "from pathlib import Path; from calibrant.diagrams.page import diagrams_page; Path('docs/diagrams.md').write_text(diagrams_page(), encoding='utf-8')"
+	$(BIN)/python -c "from pathlib import Path; from calibrant.methods.page import methods_page; Path('docs/methods.md').write_text(methods_page(), encoding='utf-8')"
 
 agreement: $(STAMP) ## our values beside those of published code; writes docs/agreement.md
 	$(BIN)/python -m benchmarks.agreement

@@ -15,19 +15,23 @@ MOST = 100_000
 
 @dataclass(frozen=True)
 class Option:
-    """An option: its default, and the values it may take, or the range of an integer or, if so, a real."""
+    """An option: its default, and the values it may take, or the range of an integer or, if so, a real.
 
-    default: float | str | None
-    choices: tuple[int | str | None, ...] = ()
+    Beside choices a range is open to a ``real``, or to a ``whole`` number.
+    """
+
+    default: float | str | bool | None
+    choices: tuple[int | str | bool | None, ...] = ()
     low: float = 1
     high: float = MOST
     real: bool = False
+    whole: bool = False
 
     def accepts(self, value: object) -> bool:
         """Whether ``value`` may stand here; True is not 1."""
         if any(type(value) is type(choice) and value == choice for choice in self.choices):
             return True
-        if self.choices and not self.real:
+        if self.choices and not (self.real or self.whole):
             return False
         if self.real and type(value) is float:
             return math.isfinite(value) and self.low <= value <= self.high
@@ -36,11 +40,30 @@ class Option:
     @property
     def allowed(self) -> str:
         """The allowed values, in words."""
-        named = ", ".join("null" if choice is None else str(choice) for choice in self.choices)
-        if self.choices and not self.real:
+        words = {None: "null", True: "true", False: "false"}
+        named = ", ".join(words[c] if c is None or isinstance(c, bool) else str(c) for c in self.choices)
+        if self.choices and not (self.real or self.whole):
             return named
         ranged = f"{'a number' if self.real else 'an integer'} from {self.low:g} to {self.high:g}"
         return f"{named} or {ranged}" if named else ranged
+
+
+#: An option that is or is not.
+ON, OFF = Option(True, choices=(True, False)), Option(False, choices=(False, True))
+
+
+def read_values(
+    given: Mapping[str, Any], options: Mapping[str, Option], whose: str, *, where: str = ""
+) -> dict[str, Any]:
+    """Every option by name, checked; raises ``InvalidOption`` naming the first that is wrong, below ``where``."""
+    for name, value in given.items():
+        option = options.get(name)
+        if option is None:
+            known = ", ".join(options) or "none"
+            raise InvalidOption.at(where, f"has an option that {whose} does not know; its options: {known}")
+        if not option.accepts(value):
+            raise InvalidOption.at(f"{where}/{name}", f"must be {option.allowed}")
+    return {name: given.get(name, option.default) for name, option in options.items()}
 
 
 class Entry(Protocol):
@@ -94,13 +117,5 @@ def _read_one(
     key = asked.get("as", entry.name)
     if not isinstance(key, str) or not 0 < len(key) <= 64:
         raise InvalidOption.at(f"{where}/as", "must be a name of 1 to 64 characters")
-    for name, value in asked.items():
-        if name in ("name", "as"):
-            continue
-        option = entry.options.get(name)
-        if option is None:
-            known = ", ".join(entry.options) or "none"
-            raise InvalidOption.at(where, f"has an option that {entry.name} does not know; its options: {known}")
-        if not option.accepts(value):
-            raise InvalidOption.at(f"{where}/{name}", f"must be {option.allowed}")
-    return key, entry, {name: asked.get(name, o.default) for name, o in entry.options.items()}
+    given = {name: value for name, value in asked.items() if name not in ("name", "as")}
+    return key, entry, read_values(given, entry.options, entry.name, where=where)

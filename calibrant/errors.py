@@ -129,6 +129,12 @@ class UnknownMethod(CalibrationError):
     code = "unknown-method"
 
 
+class MissingClass(CalibrationError):
+    """A fit that needs rows of every class, on labels that lack one."""
+
+    code = "missing-class"
+
+
 class UnknownReduction(CalibrationError):
     """A reduction that does not exist, or does not fit the number of classes."""
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from calibrant.batch import Batch, Predictions, Scale, read_batch, read_classes, restrict
+from calibrant.batch import Batch, Scale, read_batch, read_classes, restrict
 from calibrant.cells import WeightsKind
 from calibrant.diagrams.catalogue import read_diagrams
 from calibrant.diagrams.diagram import DiagramRequest, diagrams_of
@@ -21,7 +21,7 @@ from calibrant.measures.gaps import Gap, largest_gap
 from calibrant.measures.improvement import improvements
 from calibrant.measures.intervals import PLAIN, Resampling
 from calibrant.measures.measure import MeasureRequest, MeasureResult, answers
-from calibrant.reductions import Event, Subject, reduce, resolve, resolve_event, subject
+from calibrant.reductions import Event, Subject, Vector, reduce, resolve, resolve_event, subject, whole_vector
 
 #: The rows of each group, by name.
 Members = dict[str, npt.NDArray[np.int64]]
@@ -90,7 +90,8 @@ class Evaluation:
             raise InvalidOption.at("/map", "must be a calibration map")
         n_classes = batch.predictions.n_classes
         asked = self.reduction
-        if asked is None and self.map is not None and (n_classes is None or n_classes == self.map.n_classes):
+        fitting = self.map is not None and (n_classes is None or n_classes == self.map.n_classes)
+        if asked is None and self.map is not None and fitting and not self.map.of_vector:
             asked = self.map.reduction
         name = resolve(asked, n_classes)
         if n_classes is None and self.map is None and name not in _OF_ONE_COLUMN:
@@ -101,11 +102,11 @@ class Evaluation:
             chosen = len(read_classes(self.classes, n_classes))
             resolve(asked, chosen)
         if self.map is not None:
-            resolve_event(name, n_classes)
-        if self.map is not None and n_classes is not None and name != self.map.reduction:
-            raise WrongShape.at("/reduction", f"must be the map's, {self.map.reduction}")
-        if self.map is not None:
             self.map.check(batch.predictions)
+        if self.map is not None and not self.map.of_vector:
+            resolve_event(name, n_classes)
+            if n_classes is not None and name != self.map.reduction:
+                raise WrongShape.at("/reduction", f"must be the map's, {self.map.reduction}")
         return name, None if groups is None else _members(groups, len(batch))
 
     def run(self, batch: Batch, groups: Sequence[str] | None = None) -> Report:
@@ -116,11 +117,11 @@ class Evaluation:
             batch, kept = restrict(batch, read_classes(self.classes, batch.predictions.n_classes))
             members = None if groups is None else _members([groups[i] for i in kept.tolist()], len(batch))
         asked = subject(batch, name)
-        calibrated = improved = None
+        calibrated: Subject | None = None
+        improved = None
         if self.map is not None:
-            event = reduce(batch, name)
-            calibrated = self._calibrated(event, batch.predictions, self.map)
-            improved = improvements(event, calibrated, self.resampling)
+            calibrated, before, after = _calibrated(asked, batch, name, self.map)
+            improved = improvements(before, after, self.resampling)
         report = Report(
             len(batch),
             name,
@@ -145,13 +146,10 @@ class Evaluation:
         drawn = sum(request.seconds(extent, self.resampling) for request in self.diagrams)
         return (once * repeats + drawn) * (1 if self.map is None else 2)
 
-    def _calibrated(self, event: Event, predictions: Predictions, fitted: CalibrationMap) -> Event:
-        return replace(event, p=fitted.apply_checked(predictions), logit=None, whole=None)
-
     def _answers(self, asked: Subject) -> dict[str, MeasureResult]:
         return answers(self.measures, asked, self.resampling)
 
-    def _with_groups(self, report: Report, asked: Subject, calibrated: Event | None, members: Members) -> Report:
+    def _with_groups(self, report: Report, asked: Subject, calibrated: Subject | None, members: Members) -> Report:
         before = {name: self._answers(asked.rows(chosen)) for name, chosen in members.items()}
         gaps = self._gaps(asked, members, before)
         if calibrated is None:
@@ -170,6 +168,19 @@ class Evaluation:
             )
             for r in self.measures
         }
+
+
+def _calibrated(
+    asked: Subject, batch: Batch, name: str, fitted: CalibrationMap
+) -> tuple[Subject, Event | Vector, Event | Vector]:
+    """What is asked of the calibrated predictions; and what scores compare: an event, or the whole vector."""
+    p = fitted.apply_checked(batch.predictions)
+    if fitted.of_vector:
+        after = replace(batch, predictions=replace(batch.predictions, values=p, logits=None))
+        return subject(after, name), whole_vector(batch), whole_vector(after)
+    event = asked if isinstance(asked, Event) else reduce(batch, name)
+    calibrated = replace(event, p=p, logit=None, whole=None)
+    return calibrated, event, calibrated
 
 
 def _members(groups: Sequence[str], n: int) -> Members:

@@ -73,7 +73,7 @@ class CalibrateBody(CalibrateOptions):
 
 
 class CalibrateAnswer(Document):
-    """Calibrated probabilities of the map's event."""
+    """Calibrated probabilities: of the map's event, or by class."""
 
     map: str
-    predictions: list[float]
+    predictions: list[float] | list[list[float]]

@@ -14,6 +14,8 @@ from storage.clock import stamp
 from storage.keyspace import new_id
 from storage.store import Store
 
+#: What is estimated to take longer is a job.
+INLINE_SECONDS = 2.0
 #: Seconds after which a caller may look for the result of a job.
 RETRY_AFTER = "1"
 

@@ -58,6 +58,7 @@ TABLE: Mapping[str, Row] = MappingProxyType(
         "invalid-weight": Row(_UNPROCESSABLE, "A weight is invalid"),
         "no-labels": Row(_UNPROCESSABLE, "Labels are missing"),
         "one-class": Row(_UNPROCESSABLE, "The labels hold one class only"),
+        "missing-class": Row(_UNPROCESSABLE, "A class has no row"),
         "one-prediction": Row(_UNPROCESSABLE, "The predictions are all equal"),
         "too-few-rows": Row(_UNPROCESSABLE, "There are too few rows"),
         "scale-mismatch": Row(_UNPROCESSABLE, "The scale is not the map's"),

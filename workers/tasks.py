@@ -16,7 +16,7 @@ from calibrant.evaluation import Evaluation
 from calibrant.maps.calibration_map import load
 from calibrant.measures.catalogue import read_requests
 from calibrant.measures.intervals import Resampling
-from calibrant.methods import FitContext, fit_batch, read_method
+from calibrant.methods import FitContext, Fitting
 from schemas.evaluate import EvaluateSpec
 from schemas.jobs import FINAL, JobRecord
 from schemas.maps import FitSpec
@@ -72,9 +72,9 @@ def _run(task: Callable[[Store, JobRecord], None], tenant: str, job_id: str) -> 
 def _fit(store: Store, job: JobRecord) -> None:
     spec = FitSpec.model_validate(job.spec)
     batch, _ = read_stored_batch(store.batches, spec.batch)
-    method = read_method(spec.method)
+    asked = Fitting.read(spec.method, spec.options, spec.reduction)
     context = FitContext(spec.seed, _device(), Throttled(store.jobs, job.id))
-    fitted = fit_batch(method, batch, method.read_options(spec.options), reduction=spec.reduction, context=context)
+    fitted = asked.run(batch, context)
     draft = map_record(job.id.replace("job_", "map_", 1), spec, fitted, n=len(batch))
     done = store.jobs.succeeded(job.id, {"map": draft.id})
     store.maps.put(draft, finished=done)

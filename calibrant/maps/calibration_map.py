@@ -12,64 +12,84 @@ import numpy as np
 from calibrant.batch import Predictions, Scale, read_predictions
 from calibrant.cells import Floats
 from calibrant.errors import InvalidDocument, ScaleMismatch, UnknownReduction, WrongShape
-from calibrant.maps.averaged import Averaged
-from calibrant.maps.beta import Beta
 from calibrant.maps.curves import Curve
-from calibrant.maps.identity import Identity
-from calibrant.maps.isotonic import Isotonic
-from calibrant.maps.piecewise_linear import LogitPiecewiseLinear, PiecewiseLinear
-from calibrant.maps.platt import Platt
+from calibrant.maps.families import CURVES
+from calibrant.maps.one_vs_rest import OneVsRest
+from calibrant.maps.ranks import Ranks
+from calibrant.maps.temperature import Temperature
+from calibrant.maps.transforms import Transform, rows_taken
 from calibrant.reductions import event_probability, resolve_event
 
 #: The document format that this version writes.
 FORMAT = 1
 
-#: Family name -> the curve that reads and applies its documents.
-FAMILIES: Mapping[str, type[Curve]] = MappingProxyType(
-    {
-        curve.family: curve
-        for curve in (Identity, Platt, Beta, Isotonic, PiecewiseLinear, LogitPiecewiseLinear, Averaged)
-    }
+#: Family name -> the transform that reads and applies its documents.
+TRANSFORMS: Mapping[str, type[Transform]] = MappingProxyType(
+    {transform.family: transform for transform in (Temperature, OneVsRest, Ranks)}
 )
+#: The reductions of maps of the whole vector: what was fitted on it at once, class by class, or rank by rank.
+VECTORS = ("canonical", "classwise", "top-label", "ranks", "within-ranks")
 
 
 @dataclass(frozen=True)
 class CalibrationMap:
-    """A fitted map from a model's predictions to calibrated probabilities of one event.
+    """A fitted map from a model's predictions to calibrated probabilities.
 
-    ``method`` names the calibrator that fitted ``curve``; ``reduction``, ``scale`` and
-    ``n_classes`` (None for 1-D) say what was fitted on; ``diagnostics`` is what the fit told,
-    plain JSON, without influence on ``apply``.
+    ``method`` names the calibrator that fitted ``function``: a curve of the probability of one event, or, where
+    ``reduction`` is one of ``VECTORS``, a transform of the whole vector; ``scale`` and ``n_classes`` (None for 1-D) say
+    what was fitted on; ``diagnostics`` is what the fit told, plain JSON, without influence on ``apply``.
     """
 
     method: str
-    curve: Curve
+    function: Curve | Transform
     reduction: str
     scale: Scale
     n_classes: int | None
     diagnostics: Mapping[str, Any] = field(default_factory=dict, compare=False)
 
-    def apply(self, predictions: Any) -> Floats:
-        """Calibrated probability of the map's event, float64 ``(n,)`` in [0, 1].
+    def apply(self, predictions: Any, *, clip: bool = True) -> Floats:
+        """Calibrated probabilities, float64: ``(n,)`` of the map's event, or ``(n, K)`` of a map of the whole vector.
 
         Takes ``predictions`` as ``fit`` took them: on the map's scale, (n,) or (n, K) with the
         K of the fit. (n,) predictions are the event's own probability or logit. The event of a
-        ``confidence`` map stays "the class predicted before calibration is right". Raises what
+        ``confidence`` map stays "the class predicted before calibration is right". Without ``clip`` a curve's values
+        beyond [0, 1], which binnings of unit slope and splines have, are left. Raises what
         ``calibrant.batch.read_predictions`` raises, and ``WrongShape`` for another K.
         """
-        return self.apply_checked(read_predictions(predictions, scale=self.scale))
+        return self.apply_checked(read_predictions(predictions, scale=self.scale), clip=clip)
 
-    def apply_checked(self, predictions: Predictions) -> Floats:
+    def apply_checked(self, predictions: Predictions, *, clip: bool = True) -> Floats:
         """``apply`` to predictions that are already checked; they must be what the map takes."""
         self.check(predictions)
-        return np.clip(self.curve(event_probability(predictions, self.reduction)), 0.0, 1.0)
+        if self.of_vector:
+            function: Any = self.function
+            found: Floats = function(rows_taken(function.takes, predictions.values, predictions.logits))
+            return found
+        found = self.curve(event_probability(predictions, self.reduction))
+        return np.clip(found, 0.0, 1.0) if clip else found
+
+    @property
+    def curve(self) -> Curve:
+        """The curve of a map of one event."""
+        if self.of_vector:
+            raise TypeError("a map of the whole vector has no curve")
+        curve: Any = self.function
+        return curve  # type: ignore[no-any-return]
+
+    @property
+    def of_vector(self) -> bool:
+        """Whether it maps the whole vector."""
+        return self.reduction in VECTORS
 
     def check(self, predictions: Predictions) -> None:
         """Refuse predictions on another scale or of another K: ``ScaleMismatch``, ``WrongShape``."""
         if predictions.scale != self.scale:
             raise ScaleMismatch.at("/scale", f"is {predictions.scale}, where the map was fitted on {self.scale}")
-        if predictions.n_classes is not None and predictions.n_classes != self.n_classes:
-            wanted = "(n,)" if self.n_classes is None else f"(n,) or (n, {self.n_classes})"
+        fits = predictions.n_classes == self.n_classes or (predictions.n_classes is None and not self.of_vector)
+        if not fits:
+            wanted = (
+                "(n,)" if self.n_classes is None else f"{'' if self.of_vector else '(n,) or '}(n, {self.n_classes})"
+            )
             raise WrongShape.at("/predictions", f"must be {wanted}, as the map's fit took them")
 
     def to_document(self) -> dict[str, Any]:
@@ -77,11 +97,11 @@ class CalibrationMap:
         return {
             "format": FORMAT,
             "method": self.method,
-            "family": self.curve.family,
+            "family": self.function.family,
             "reduction": self.reduction,
             "scale": self.scale,
             "n_classes": self.n_classes,
-            "parameters": self.curve.parameters(),
+            "parameters": self.function.parameters(),
             "diagnostics": dict(self.diagnostics),
         }
 
@@ -100,8 +120,8 @@ def load(document: Mapping[str, Any]) -> CalibrationMap:
     if type(document.get("format")) is not int or document["format"] != FORMAT:
         raise InvalidDocument.at("/format", f"must be {FORMAT}")
     family = document.get("family")
-    if not isinstance(family, str) or family not in FAMILIES:
-        raise InvalidDocument.at("/family", f"must be one of: {', '.join(FAMILIES)}")
+    if not isinstance(family, str) or family not in (*CURVES, *TRANSFORMS):
+        raise InvalidDocument.at("/family", f"must be one of: {', '.join((*CURVES, *TRANSFORMS))}")
     method = document.get("method")
     if not isinstance(method, str) or not method:
         raise InvalidDocument.at("/method", "must be a calibrator's name")
@@ -115,14 +135,26 @@ def load(document: Mapping[str, Any]) -> CalibrationMap:
     for name, value in (("parameters", parameters), ("diagnostics", diagnostics)):
         if not isinstance(value, dict):
             raise InvalidDocument.at(f"/{name}", "must be an object")
-    curve = FAMILIES[family].from_parameters(parameters or {})
-    return CalibrationMap(method, curve, _read_reduction(document, n_classes), scale, n_classes, diagnostics)
+    reduction = _read_reduction(document, n_classes)
+    of_vector = reduction in VECTORS
+    if family not in (TRANSFORMS if of_vector else CURVES):
+        raise InvalidDocument.at("/family", f"is not one of maps under {reduction}")
+    function: Any
+    if of_vector:
+        function = TRANSFORMS[family].from_parameters(parameters or {}, n_classes or 0)
+    else:
+        function = CURVES[family].from_parameters(parameters or {})
+    return CalibrationMap(method, function, reduction, scale, n_classes, diagnostics)
 
 
 def _read_reduction(document: Mapping[str, Any], n_classes: int | None) -> str:
     reduction = document.get("reduction")
     if not isinstance(reduction, str):
         raise InvalidDocument.at("/reduction", "must be a reduction's name")
+    if reduction in VECTORS:
+        if n_classes is None:
+            raise InvalidDocument.at("/n_classes", f"must be an integer where the reduction is {reduction}")
+        return reduction
     try:
         return resolve_event(reduction, n_classes)
     except UnknownReduction as error:

@@ -40,11 +40,24 @@ def clipped_logit(p: Floats, clip: float = PROBABILITY_CLIP) -> Floats:
     return result
 
 
-def read_number(parameters: Mapping[str, Any], field: str, *, where: str = "/parameters") -> float:
-    """Read one finite number of a document."""
+def read_number(
+    parameters: Mapping[str, Any],
+    field: str,
+    *,
+    where: str = "/parameters",
+    low: float = -np.inf,
+    high: float = np.inf,
+) -> float:
+    """Read one finite number in [low, high] of a document."""
     value = parameters.get(field) if isinstance(parameters, Mapping) else None
-    if isinstance(value, bool) or not isinstance(value, int | float) or not np.isfinite(value):
-        raise InvalidDocument.at(f"{where}/{field}", "must be a finite number")
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, int | float)
+        or not np.isfinite(value)
+        or not low <= value <= high
+    ):
+        ends = "" if np.isinf(low) and np.isinf(high) else f" in [{low:g}, {high:g}]"
+        raise InvalidDocument.at(f"{where}/{field}", f"must be a finite number{ends}")
     return float(value)
 
 

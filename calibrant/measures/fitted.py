@@ -9,10 +9,9 @@ import numpy as np
 
 from calibrant.averaging.process import Posterior, fit_process
 from calibrant.cells import Cells, Floats
-from calibrant.errors import UnknownMethod
 from calibrant.maps.curves import Curve
 from calibrant.measures.binned import Norm
-from calibrant.methods import METHODS, FitContext
+from calibrant.methods import METHODS, fit_curve
 from calibrant.piecewise.folds import FoldCells, fold_cells
 from calibrant.piecewise.options import PiecewiseOptions, check_rows
 from calibrant.reductions import Event
@@ -74,10 +73,6 @@ def fitted_error(event: Event, name: str, *, norm: Norm, folds: int, level: floa
 
         curve, told = average_cells(cells, counts, options, posterior)
         belief, told = process, {"identity_probability": told["identity_probability"]}
-    elif METHODS[name].runs == "inline":
-        method = METHODS[name]
-        curve, told = method.fit(event, method.options(), FitContext(0, "cpu", None))
-        belief, told = replace(process, centre=curve(process.p)), {}
     elif name in ("pl", "pl3"):
         from calibrant.piecewise.fitting import fit_cells
 
@@ -85,7 +80,8 @@ def fitted_error(event: Event, name: str, *, norm: Norm, folds: int, level: floa
         curve, told = fit_cells(family, cells, counts, options)
         belief, told = piecewise_belief(family, cells, curve, told["pieces"]), {"pieces": told["pieces"]}
     else:
-        raise UnknownMethod(f"no error by fitting {name} is known")
+        curve, told = fit_curve(METHODS[name], event)
+        belief, told = replace(process, centre=curve(process.p)), {}
     value, mended = plugged_error(event.cells, curve, norm), debiased(belief, norm)
     # Curves about one PL or PL3 know nothing of other numbers of pieces: the spread is the process's.
     interval = None if level is None else interval_about(process, mended, norm, level)

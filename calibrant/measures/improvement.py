@@ -14,28 +14,31 @@ from calibrant.measures.folds import folds_of
 from calibrant.measures.intervals import Resampling, influence_interval
 from calibrant.measures.measure import MeasureResult
 from calibrant.measures.scores import centred, clipped_rows, mean_over_rows, row_scores
-from calibrant.methods import METHODS, FitContext
-from calibrant.reductions import Event
+from calibrant.methods import METHODS, fit_curve
+from calibrant.reductions import Event, Vector
 
 ImprovedScore = Literal["brier", "log-loss"]
 Recalibration = Literal["platt", "beta", "isotonic"]
 
 
-def improvement(before: Event, after: Event, score: ImprovedScore) -> tuple[float, Floats]:
+def improvement(before: Event | Vector, after: Event | Vector, score: ImprovedScore) -> tuple[float, Floats]:
     """Mean score before less mean score after, and each row's influence ``(n,)`` on it, of weighted mean 0.
 
-    The events hold the same rows in the same order. Above 0 the predictions after are the better ones. It equals the
-    change of the score's calibration error where ``after`` came of an injective map that has not seen the rows
-    (Gruber & Buettner 2022, proposition 4.5). O(n).
+    Of events or whole vectors, which hold the same rows in the same order. Above 0 the predictions after are the
+    better ones. It equals the change of the score's calibration error where ``after`` came of an injective map that has
+    not seen the rows (Gruber & Buettner 2022, proposition 4.5). O(n).
     """
     gained = row_scores(before, score) - row_scores(after, score)
     return mean_over_rows(gained, before.w), centred(gained, before.w)
 
 
-def improvements(before: Event, after: Event, resampling: Resampling) -> dict[str, MeasureResult]:
+def improvements(before: Event | Vector, after: Event | Vector, resampling: Resampling) -> dict[str, MeasureResult]:
     """``improvement`` by the Brier score and by the log loss, with intervals where a level is given."""
-    keys = (after.p, before.y, before.p) if before.w is None else (before.w, after.p, before.y, before.p)
-    order = np.lexsort(keys)
+    if isinstance(before, Event):
+        keys = (after.p, before.y, before.p) if before.w is None else (before.w, after.p, before.y, before.p)
+        order = np.lexsort(keys)
+    else:
+        order = before.order()
     if before.w is not None:
         order = order[before.w[order] > 0.0]
     before, after = before.rows(order), after.rows(order)
@@ -43,7 +46,7 @@ def improvements(before: Event, after: Event, resampling: Resampling) -> dict[st
     return {score: _told(before, after, score, resampling) for score in scores}
 
 
-def _told(before: Event, after: Event, score: ImprovedScore, resampling: Resampling) -> MeasureResult:
+def _told(before: Event | Vector, after: Event | Vector, score: ImprovedScore, resampling: Resampling) -> MeasureResult:
     value, influence = improvement(before, after, score)
     definition: dict[str, Any] = {"name": "improvement", "score": score}
     result = MeasureResult(value, parts=parts_of(before, after, score), definition=definition)
@@ -56,7 +59,7 @@ def _told(before: Event, after: Event, score: ImprovedScore, resampling: Resampl
         return replace(result, problem=f"no interval: {error.detail}")
 
 
-def parts_of(before: Event, after: Event, score: ImprovedScore) -> dict[str, Any]:
+def parts_of(before: Event | Vector, after: Event | Vector, score: ImprovedScore) -> dict[str, Any]:
     """The mean scores before and after; of the log loss how many rows were clipped, too."""
     parts: dict[str, Any] = {
         "before": mean_over_rows(row_scores(before, score), before.w),
@@ -81,7 +84,7 @@ def out_of_fold(event: Event, method: Recalibration, score: ImprovedScore, *, fo
         train = replace(
             event, p=event.p[rest], y=event.y[rest], w=None if event.w is None else event.w[rest], logit=None
         )
-        curve, _ = fitter.fit(train, fitter.options(), FitContext(0, "cpu", None))
+        curve, _ = fit_curve(fitter, train)
         own = fold == number
         q = event.p[own]
         calibrated[own] = off_the_ends(curve, train.cells, q) if score == "log-loss" else np.clip(curve(q), 0.0, 1.0)

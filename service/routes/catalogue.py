@@ -68,7 +68,10 @@ async def methods() -> Response:
                 "title": m.title,
                 "source": m.source,
                 "runs": m.runs,
-                "options": {f.name: f.default for f in dataclasses.fields(m.options)},
+                "of": [of for of, fit in (("event", m.event), ("vector", m.vector)) if fit is not None],
+                "definition": m.definition,
+                **dataclasses.asdict(m.traits),
+                "options": m.known_options(),
             }
             for m in METHODS.values()
         ]

@@ -16,7 +16,7 @@ from schemas.batches import BatchOptions
 from schemas.evaluate import EvaluateBody, EvaluateOptions, EvaluateSpec, ReportAnswer
 from schemas.jobs import JobAnswer, JobRecord
 from schemas.maps import MapRecord
-from service.context import Context, Here, answer, body_of, queue, queued
+from service.context import INLINE_SECONDS, Context, Here, answer, body_of, queue, queued
 from service.formats.body import read_payload
 from service.formats.options import read_options
 from service.formats.payload import Payload
@@ -24,9 +24,6 @@ from service.rows import find_arrays, labelled, store_arrays
 from storage.reports import report_document
 
 router = APIRouter(tags=["evaluate"])
-
-#: What is estimated to take longer is left to a worker.
-INLINE_SECONDS = 2.0
 
 
 @router.post(

@@ -5,11 +5,11 @@ from __future__ import annotations
 from fastapi import APIRouter, Request, Response
 from starlette.concurrency import run_in_threadpool
 
-from calibrant.methods import FitContext, check_batch, fit_batch, read_method
+from calibrant.methods import FitContext, Fitting
 from schemas.batches import BatchOptions
 from schemas.jobs import JobAnswer, JobRecord
 from schemas.maps import FitBody, FitOptions, FitSpec, MapRecord
-from service.context import Context, Here, answer, body_of, queue, queued
+from service.context import INLINE_SECONDS, Context, Here, answer, body_of, queue, queued
 from service.formats.body import read_payload
 from service.formats.options import read_options
 from service.formats.payload import Payload
@@ -46,14 +46,12 @@ async def get_map(ref: str, here: Here) -> Response:
 
 def fit_or_queue(here: Context, payload: Payload, options: FitOptions) -> MapRecord | JobRecord:
     """Check the whole request, then fit it here or queue it."""
-    method = read_method(options.method)
-    checked = method.read_options(options.options, where="/options")
+    asked = Fitting.read(options.method, options.options, options.reduction, where="/options")
     arrays, scale, kind = find_arrays(here.store, payload, options)
     batch, _ = labelled(arrays, scale, kind)
-    check_batch(method, batch, checked, reduction=options.reduction)
-    if method.runs == "inline":
-        context = FitContext(options.seed, "cpu", None)
-        fitted = fit_batch(method, batch, checked, reduction=options.reduction, context=context)
+    asked.check(batch)
+    if asked.method.runs == "inline" and asked.seconds(batch) <= INLINE_SECONDS:
+        fitted = asked.run(batch, FitContext(options.seed, "cpu", None))
         spec = _spec(options, batch_id="")
         return here.store.maps.put(map_record(new_id("map"), spec, fitted, n=len(batch)))
     batch_id = options.batch

@@ -12,6 +12,7 @@ from scipy.special import ndtri
 
 from calibrant.asked import Option
 from calibrant.cells import Floats
+from calibrant.maps.tempering import logits_of, optimal_temperature, temperatures_without
 from calibrant.measures.confidence import (
     auroc,
     auroc_influence,
@@ -23,6 +24,7 @@ from calibrant.measures.confidence import (
 )
 from calibrant.measures.cumulative import tail
 from calibrant.measures.entries import binned
+from calibrant.measures.folds import folds_of
 from calibrant.measures.intervals import Distance, Resampling, distance_interval, influence_interval
 from calibrant.measures.measure import Measure, MeasureResult, with_interval
 from calibrant.measures.selective import (
@@ -32,14 +34,7 @@ from calibrant.measures.selective import (
     selective_costs,
     selective_influence,
 )
-from calibrant.measures.temperature import (
-    cross_fitted,
-    logits_of,
-    optimal_temperature,
-    standard_error,
-    temperature_influence,
-    with_temperature,
-)
+from calibrant.measures.temperature import standard_error, temperature_influence, with_temperature
 from calibrant.reductions import Event, Vector
 
 _FAMILY = "Confidence"
@@ -156,7 +151,8 @@ def _scaled(
         each = np.full(len(logits), float(temperature))
         told["temperatures"] = [float(temperature)]
     else:
-        found, fold = cross_fitted(subject, logits, folds, resampling.seed)
+        fold = folds_of(subject, folds, resampling.seed)
+        found = temperatures_without(logits, subject.w, fold, folds)
         each = found[fold]
         told["temperatures"] = found.tolist()
     return with_temperature(subject, logits, each), told

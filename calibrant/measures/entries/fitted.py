@@ -64,5 +64,5 @@ MEASURES = tuple(
         resampled=False,
     )
     for name, method in METHODS.items()
-    if name != "identity"
+    if method.event is not None and name != "identity"
 )

@@ -9,17 +9,18 @@ from scipy.special import expit, log_softmax, logit, logsumexp, softmax
 
 import calibrant
 from calibrant.errors import NotConverged, OnePrediction, OutOfRange, TooFewRows
-from calibrant.measures.catalogue import read_requests
-from calibrant.measures.intervals import Resampling
-from calibrant.measures.measure import MeasureResult
-from calibrant.measures.temperature import (
+from calibrant.maps.tempering import (
     EventLogits,
     VectorLogits,
-    cross_fitted,
     logits_of,
     optimal_temperature,
-    temperature_influence,
+    temperatures_without,
 )
+from calibrant.measures.catalogue import read_requests
+from calibrant.measures.folds import folds_of
+from calibrant.measures.intervals import Resampling
+from calibrant.measures.measure import MeasureResult
+from calibrant.measures.temperature import temperature_influence
 from calibrant.reductions import Event, Vector
 
 
@@ -184,14 +185,15 @@ def test_folds_have_the_temperature_of_the_other_rows() -> None:
     z, y = _world(500, 3, 1.7)
     w = np.random.default_rng(3).integers(0, 3, 500).astype(np.float64)
     vector = Vector(softmax(z, axis=1), y, w, logits=z)
-    found, fold = cross_fitted(vector, logits_of(vector), 5, 0)
+    fold = folds_of(vector, 5, 0)
+    found = temperatures_without(logits_of(vector), vector.w, fold, 5)
     for k in range(5):
         kept = (fold != k) & (w > 0)
         assert found[k] == pytest.approx(optimal_temperature(VectorLogits(z[kept], y[kept]), w[kept]).value, rel=1e-12)
     sizes = np.bincount(fold[w > 0])
     assert sizes.max() - sizes.min() <= 1
     with pytest.raises(TooFewRows):
-        cross_fitted(vector, logits_of(vector), 501, 0)
+        folds_of(vector, 501, 0)
 
 
 def test_ece_after_temperature_is_the_ece_of_scaled_predictions() -> None:
@@ -221,7 +223,8 @@ def test_ece_after_temperature_is_cross_fitted_unless_told() -> None:
     assert answer.interval[0] <= (answer.value or 0.0) <= answer.interval[1]
     assert answer.interval[0] == 0.0
     vector = Vector(softmax(z, axis=1), y, logits=z)
-    found, fold = cross_fitted(vector, logits_of(vector), 10, 0)
+    fold = folds_of(vector, 10, 0)
+    found = temperatures_without(logits_of(vector), vector.w, fold, 10)
     p = softmax(z / found[fold][:, None], axis=1)
     assert answer.value == pytest.approx(_ask(p, y, "ece", reduction="confidence").value, rel=1e-9)
 
@@ -230,7 +233,7 @@ def test_pooled_events_of_one_row_are_in_one_fold() -> None:
     z, y = _world(60, 3, 1.7)
     P = softmax(z, axis=1)
     event = Event(P.ravel(), np.eye(3, dtype=np.int8)[y].ravel(), per_row=3)
-    _, fold = cross_fitted(event, logits_of(event), 4, 0)
+    fold = folds_of(event, 4, 0)
     assert (fold.reshape(60, 3) == fold.reshape(60, 3)[:, :1]).all()
 
 

@@ -1,0 +1,82 @@
+"""What a family of maps of the whole vector is, and the rows that it takes."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Literal, Protocol, Self
+
+import numpy as np
+
+from calibrant.cells import Floats
+from calibrant.errors import InvalidDocument
+from calibrant.maps.curves import PROBABILITY_CLIP, read_array
+
+#: ``logits``: as they were given, or the logarithms of probabilities clipped at 2^-52. ``probabilities``: as they were
+#: given, or the softmax of logits.
+Takes = Literal["logits", "probabilities"]
+
+
+class Transform(Protocol):
+    """A fitted function of a vector: a frozen dataclass with a name and its numbers."""
+
+    family: ClassVar[str]
+    takes: ClassVar[Takes]
+
+    def __call__(self, rows: Floats) -> Floats:
+        """Calibrated probabilities, float64 ``(n, K)``, of rows ``(n, K)`` of what it takes, float64 or float32."""
+        ...
+
+    def parameters(self) -> dict[str, Any]:
+        """The numbers that make this transform, as plain JSON."""
+        ...
+
+    @classmethod
+    def from_parameters(cls, parameters: dict[str, Any], n_classes: int) -> Self:
+        """Read the numbers for K classes, each checked; ``InvalidDocument`` names the first bad one."""
+        ...
+
+
+def rows_taken(takes: Takes, probabilities: Floats, logits: Floats | None) -> Floats:
+    """The rows ``(n, K)`` that a transform takes, of probabilities and, where they were given, logits."""
+    if takes == "probabilities":
+        return probabilities
+    if logits is not None:
+        return logits
+    return np.log(np.maximum(probabilities.astype(np.float64, copy=False), PROBABILITY_CLIP))
+
+
+def normalised(p: Floats) -> Floats:
+    """Rows of sum 1 ``(n, K)``; a row of zeros becomes 1/K."""
+    total = p.sum(axis=1, keepdims=True)
+    found: Floats = np.divide(p, total, out=np.full_like(p, 1.0 / p.shape[1]), where=total > 0.0)
+    return found
+
+
+def in_order_of(p: Floats, ranking: Floats) -> Floats:
+    """The numbers of each row of ``p (n, K)``, put on the classes in the order that ``ranking (n, K)`` has them in.
+
+    Of equal numbers in ``ranking`` the first class ranks first.
+    """
+    found = np.empty_like(p)
+    order = np.argsort(-ranking, axis=1, kind="stable")
+    np.put_along_axis(found, order, -np.sort(-p, axis=1), axis=1)
+    return found
+
+
+def read_matrix(parameters: Any, field: str, shape: tuple[int, int]) -> Floats:
+    """Read a matrix of finite numbers of this shape from a document."""
+    rows = read_array(parameters, field)
+    if len(rows) != shape[0]:
+        raise InvalidDocument.at(f"/parameters/{field}", f"must hold {shape[0]} rows")
+    read = [
+        read_array({str(i): row}, str(i), where=f"/parameters/{field}", numeric=True, length=shape[1])
+        for i, row in enumerate(rows)
+    ]
+    return np.array(read)
+
+
+def read_flag(parameters: dict[str, Any], field: str) -> bool:
+    """Read true or false from a document."""
+    value = parameters.get(field)
+    if not isinstance(value, bool):
+        raise InvalidDocument.at(f"/parameters/{field}", "must be true or false")
+    return value
