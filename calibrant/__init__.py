@@ -3,8 +3,11 @@
 ``evaluate`` measures, ``fit`` makes a calibration map, ``load`` reads one from its document,
 ``measure_by_size`` tells how measures depend on the number of rows, ``cost_plane`` which of two models' decisions cost
 less, and ``logistic_normal`` draws a world whose truth is known.
+``CalibrantClassifier`` puts a map behind any classifier of scikit-learn.
 Importing this package loads neither torch nor scikit-learn.
 """
+
+from typing import TYPE_CHECKING, Any
 
 from calibrant.by_size import MeasuresBySize, SizeCurve, measure_by_size
 from calibrant.costs import cost_plane
@@ -19,12 +22,16 @@ from calibrant.measures.selective import CostPlane
 from calibrant.methods import METHODS, fit
 from calibrant.synthetic import logistic_normal
 
+if TYPE_CHECKING:
+    from calibrant.classifier import CalibrantClassifier
+
 __version__ = "0.1.0"
 
 __all__ = [
     "DIAGRAMS",
     "MEASURES",
     "METHODS",
+    "CalibrantClassifier",
     "CalibrationError",
     "CalibrationMap",
     "CostPlane",
@@ -43,3 +50,12 @@ __all__ = [
     "logistic_normal",
     "measure_by_size",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Load what needs scikit-learn when it is asked for."""
+    if name == "CalibrantClassifier":
+        from calibrant.classifier import CalibrantClassifier
+
+        return CalibrantClassifier
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -19,7 +19,7 @@ class Offence:
     detail: str
 
 
-class CalibrationError(Exception):
+class CalibrationError(ValueError):
     """Base of every error that a caller can mend."""
 
     code: ClassVar[str] = "calibration-error"
