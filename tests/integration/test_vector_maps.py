@@ -1,0 +1,109 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+
+import calibrant
+from calibrant_client import Calibrant
+
+RANDOM = np.random.default_rng(1)
+LOGITS = 4.0 * RANDOM.standard_normal((900, 3))
+LABELS = (LOGITS / 2.0 + RANDOM.gumbel(size=LOGITS.shape)).argmax(axis=1)
+PROBS = np.exp(LOGITS) / np.exp(LOGITS).sum(axis=1, keepdims=True)
+BODY: dict[str, Any] = {"predictions": PROBS.tolist(), "labels": LABELS.tolist()}
+
+
+def _post(http: httpx.Client, path: str, body: Any) -> httpx.Response:
+    return http.post(path, content=json.dumps(body).encode(), headers={"Content-Type": "application/json"})
+
+
+@pytest.mark.parametrize(
+    ("method", "reduction", "options"),
+    [
+        ("temperature", None, {}),
+        ("temperature", "canonical", {}),
+        ("platt", "classwise", {"renormalise": False, "target_smoothing": False}),
+        ("isotonic", "ranks", {"n_ranks": 2, "keep_order": True}),
+        ("beta", "top-label", {}),
+    ],
+)
+def test_a_map_of_the_vector_is_that_of_a_notebook(
+    http: httpx.Client, client: Calibrant, method: str, reduction: str | None, options: dict[str, Any]
+) -> None:
+    stored = _post(http, "/maps", BODY | {"method": method, "reduction": reduction, "options": options})
+    assert stored.status_code == 201
+    record = stored.json()
+    local = calibrant.fit(method, PROBS, LABELS, reduction=reduction, **options)
+    assert record["reduction"] == local.reduction
+    assert record["document"] == local.to_document()
+    answer = _post(http, "/calibrate", {"map": record["id"], "predictions": BODY["predictions"]})
+    np.testing.assert_array_equal(answer.json()["predictions"], local.apply(PROBS))
+    np.testing.assert_array_equal(client.calibrate(record["id"], PROBS), local.apply(PROBS))
+    report = _post(http, "/evaluate", BODY | {"map": record["id"], "measures": ["brier", "ece"]}).json()
+    assert report["reduction"] == "confidence"
+    assert report["after"]["measures"]["brier"]["value"] < report["measures"]["brier"]["value"]
+    assert report["improvement"]["log-loss"]["value"] > 0.0
+
+
+def test_a_long_fit_of_every_class_is_a_job(http: httpx.Client, client: Calibrant) -> None:
+    queued = _post(http, "/maps", BODY | {"method": "pl", "reduction": "classwise", "options": {"candidates": [1, 2]}})
+    assert queued.status_code == 202
+    job = client.wait(queued.json()["id"], timeout=60)
+    assert job.result is not None
+    local = calibrant.fit("pl", PROBS, LABELS, reduction="classwise", candidates=(1, 2))
+    np.testing.assert_allclose(client.calibrate(job.result["map"], PROBS), local.apply(PROBS), atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "expected"),
+    [
+        ("/maps", BODY | {"method": "platt", "reduction": "canonical"}, ("unknown-reduction", "/reduction")),
+        ("/maps", BODY | {"method": "platt", "options": {"n_ranks": 1}}, ("invalid-option", "/options")),
+        (
+            "/maps",
+            BODY | {"method": "platt", "reduction": "ranks", "options": {"n_ranks": 0}},
+            ("invalid-option", "/options/n_ranks"),
+        ),
+        (
+            "/maps",
+            BODY | {"method": "platt", "reduction": "classwise", "labels": [0] * len(LABELS)},
+            ("missing-class", "/labels"),
+        ),
+        ("/maps", BODY | {"method": "pl", "reduction": "classwise", "labels": [0] * 900}, ("missing-class", "/labels")),
+        (
+            "/maps",
+            {"method": "temperature", "predictions": [[0.9, 0.1], [0.2, 0.8]], "labels": [0, 1]},
+            ("not-converged", ""),
+        ),
+        (
+            "/maps",
+            {"method": "platt", "reduction": "classwise", "predictions": [0.2, 0.8], "labels": [0, 1]},
+            ("unknown-reduction", "/reduction"),
+        ),
+    ],
+)
+def test_what_cannot_be_fitted_gets_a_problem_and_stores_nothing(
+    http: httpx.Client, path: str, body: Any, expected: tuple[str, str]
+) -> None:
+    answer = _post(http, path, body | {"name": "half-stored"})
+    problem = answer.json()
+    pointer = problem["errors"][0]["pointer"] if problem["errors"] else ""
+    assert (answer.status_code, problem["type"].removeprefix("/problems/"), pointer) == (422, *expected)
+    assert http.get("/maps/half-stored").status_code == 404
+
+
+def test_a_map_refuses_what_it_was_not_fitted_on(http: httpx.Client) -> None:
+    stored = _post(http, "/maps", BODY | {"method": "temperature"}).json()["id"]
+    for predictions, scale, code in [
+        ([[0.5, 0.5]], None, "wrong-shape"),
+        ([0.5], None, "wrong-shape"),
+        ([[1.0, 2.0, 3.0]], None, "out-of-range"),
+        ([[1.0, 2.0, 3.0]], "logit", "scale-mismatch"),
+    ]:
+        body = {"map": stored, "predictions": predictions} | ({} if scale is None else {"scale": scale})
+        answer = _post(http, "/calibrate", body)
+        assert (answer.status_code, answer.json()["type"]) == (422, f"/problems/{code}")
