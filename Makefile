@@ -6,7 +6,7 @@ STAMP := $(VENV)/installed
 PEERS := .venv-peers
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo serve test check bench peers coverage calibration-test tables pseudo-real real docs agreement format clean
+.PHONY: help install demo serve test check bench peers coverage calibration-test tables pseudo-real real compare docs agreement format clean
 
 help: ## list the tasks
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -58,6 +58,9 @@ tables: $(STAMP) ## the paper's Tables F20 to F23, resumed where it stopped; wri
 
 real: $(STAMP) ## held-out log loss on real predictions: make real DATA=folder; writes docs/real-data.md
 	$(BIN)/python -m benchmarks.real $(DATA)
+
+compare: $(STAMP) ## every calibrator on real predictions: make compare [DATA=folder]; writes docs/comparison.md
+	$(BIN)/python -m benchmarks.compare $(DATA)
 
 docs: $(STAMP) ## the pages made from the catalogues: docs/measures.md, docs/diagrams.md, docs/methods.md
 	$(BIN)/python -c "from pathlib import Path; from calibrant.measures.page import catalogue_page; Path('docs/measures.md').write_text(catalogue_page(), encoding='utf-8')"

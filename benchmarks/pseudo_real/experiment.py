@@ -25,7 +25,7 @@ CALIBRATION_ROWS, TRUTH_ROWS = 5_000, 1_000_000
 DISTANCE_ROWS = 100_000
 HELD_OUT = CALIBRATION_ROWS + SEEDS * sum(SIZES) + TRUTH_ROWS
 BINNED = {"ES_15": "ece", "ES_sweep": "ece-sweep"}
-EVALUATORS = (*calibrant.METHODS, *BINNED)
+EVALUATORS = ("identity", "platt", "beta", "isotonic", "pl", "pl3", "averaged", *BINNED)
 
 Record = dict[str, Any]
 

@@ -1,0 +1,62 @@
+"""The predictions compared on: files of a folder, or models trained on the data sets that scikit-learn ships."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from calibrant.batch import Scale
+
+Array = npt.NDArray[Any]
+#: The share of a shipped data set that a model is trained on.
+_TRAINED = 0.4
+
+
+class Predictions(NamedTuple):
+    """Predictions ``(n, K)`` on their scale, and labels ``(n,)``."""
+
+    values: Array
+    labels: Array
+    scale: Scale
+
+
+def read_file(path: Path) -> Predictions:
+    """A ``.npz`` of ``labels`` (n,) and ``probs`` or ``logits`` (n, K)."""
+    with np.load(path) as archive:
+        scale: Scale = "logit" if "logits" in archive else "probability"
+        return Predictions(archive["logits" if scale == "logit" else "probs"], archive["labels"], scale)
+
+
+def write_shipped(folder: Path) -> None:
+    """Train models on two of scikit-learn's data sets, and write what they predict of unseen rows, a file each."""
+    for name, predictions in _shipped():
+        np.savez(folder / f"{name}.npz", probs=predictions.values, labels=predictions.labels)
+
+
+def _shipped() -> Iterator[tuple[str, Predictions]]:
+    from sklearn.datasets import load_breast_cancer, load_digits
+    from sklearn.ensemble import AdaBoostClassifier, RandomForestClassifier
+    from sklearn.naive_bayes import GaussianNB
+    from sklearn.neural_network import MLPClassifier
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    models: dict[str, Callable[[], Any]] = {
+        "naive-bayes": GaussianNB,
+        "random-forest": lambda: RandomForestClassifier(50, random_state=0),
+        "adaboost": lambda: AdaBoostClassifier(random_state=0),
+        "neural-network": lambda: make_pipeline(StandardScaler(), MLPClassifier((32,), max_iter=500, random_state=0)),
+    }
+    for data, load in (("digits", load_digits), ("breast-cancer", load_breast_cancer)):
+        X, y = load(return_X_y=True)
+        order = np.random.default_rng(0).permutation(len(y))
+        seen, unseen = np.split(order, [int(_TRAINED * len(y))])
+        for name, model in models.items():
+            yield (
+                f"{data}-{name}",
+                Predictions(model().fit(X[seen], y[seen]).predict_proba(X[unseen]), y[unseen], "probability"),
+            )
