@@ -23,9 +23,9 @@ _SCORES = (
 _HEAD = """# Calibrators compared
 
 Made by `make compare{data}` ({machine}). Every method is fitted to one half of each file and scored on the other,
-{halves} random halves. Methods of the vector are fitted under `canonical`; methods of an event class by class, renormalised
-(`classwise`), of two classes as one event (`binary`); with their defaults. Log loss and Brier score are of the whole
-vector, ECE and KS error of the confidence. {source}
+{halves} random halves. Methods of the vector are fitted under `canonical`; methods of an event class by class,
+renormalised (`classwise`), of two classes as one event (`binary`); with their defaults. Log loss and Brier score are of
+the whole vector, ECE and KS error of the confidence. {source}
 
 Ranks are taken among the methods that have a map on every half of a file (1 is best, ties share), then averaged over
 files and halves. Accuracy is the change in points. Seconds are the median of one fit on one thread, beside another.
