@@ -46,9 +46,11 @@ def largest_gap(
     """The largest gap of a measure, from its ``results`` by group; ``members`` are the rows of each group.
 
     Debiased values are compared where every group has one: plain ones are larger where a group is smaller. The
-    interval resamples rows within the groups, takes the bias that resampling adds off each group's value, and gives or
-    takes a quantile of the range of the groups' deviations (by the triangle inequality); it begins at 0 where the
-    p-value does not reject equal groups. The p-value permutes the group labels over the rows: the share
+    interval resamples rows within the groups, takes the bias that resampling adds off each group's value, and gives
+    or takes a quantile of the range of the groups' deviations (by the triangle inequality). Of sizes of gaps in bins,
+    whose bias changes with the size, it lies between what the G groups' own intervals allow, each of a level of
+    1 - (1 - level) / G. It begins at 0 where the p-value does not reject equal groups. The p-value permutes the group
+    labels over the rows: the share
     (1 + #) / (B + 1) of permutations with at least this gap. O(2 resamples x the measure).
     """
     debiased = all(r.debiased is not None for r in results.values())
@@ -78,19 +80,42 @@ def largest_gap(
         drawn = [getattr(answers([request], subject.rows(own), plain)[request.key], of) for own in parts]
         return np.array([np.nan if value is None else value for value in drawn])
 
-    parts = np.split(ordered, ends)
-    drawn = np.array([values([random.choice(own, len(own)) for own in parts]) for _ in range(resampling.resamples)])
-    shuffled = np.array([values(np.split(random.permutation(ordered), ends)) for _ in range(resampling.resamples)])
-    drawn, shuffled = (lines[np.isfinite(lines).all(axis=1)] for lines in (drawn, shuffled))
-    if min(len(drawn), len(shuffled)) < (1.0 - _LOST) * resampling.resamples:
+    def finite(lines: Sequence[Floats]) -> Floats | None:
+        kept = np.array([line for line in lines if np.isfinite(line).all()])
+        return kept if len(kept) >= (1.0 - _LOST) * resampling.resamples else None
+
+    parts, draws = np.split(ordered, ends), range(resampling.resamples)
+    binned = request.measure.distance is not None and not request.measure.triangle
+    drawn = None if binned else finite([values([random.choice(own, len(own)) for own in parts]) for _ in draws])
+    shuffled = finite([values(np.split(random.permutation(ordered), ends)) for _ in draws])
+    if shuffled is None or (drawn is None and not binned):
         return replace(gap, problem="no interval and no p-value: too many resamples of a group have no value")
     seen = gap.value or 0.0
     reached = int(np.count_nonzero(shuffled.max(axis=1) - shuffled.min(axis=1) >= seen - 1e-12))
     p_value = (1 + reached) / (len(shuffled) + 1)
+    equal = p_value > 1.0 - resampling.level
+    if drawn is None:
+        between = _between_intervals(request, [subject.rows(own) for own in parts], resampling)
+        if between is None:
+            return replace(gap, p_value=p_value, problem="no interval: a group has none")
+        least, most = between
+        return replace(gap, interval=(0.0 if equal else min(least, seen), max(most, seen)), p_value=p_value)
     off = drawn - drawn.mean(axis=0)
     reach = float(np.quantile(off.max(axis=1) - off.min(axis=1), resampling.level))
     # A resample errs from what is seen about as that does from the truth: smaller groups more.
     mended = 2.0 * np.array(list(known.values())) - drawn.mean(axis=0)
     centre = float(mended.max() - mended.min())
-    least = 0.0 if p_value > 1.0 - resampling.level else max(min(centre - reach, seen), 0.0)
+    least = 0.0 if equal else max(min(centre - reach, seen), 0.0)
     return replace(gap, interval=(least, max(centre + reach, seen)), p_value=p_value)
+
+
+def _between_intervals(
+    request: MeasureRequest, groups: Sequence[Subject], resampling: Resampling
+) -> tuple[float, float] | None:
+    """The least and the most that the values of groups may differ where each lies in its interval; by Bonferroni."""
+    level = 1.0 - (1.0 - (resampling.level or 0.0)) / len(groups)
+    found = [request.compute(group, replace(resampling, level=level)).interval for group in groups]
+    lows, highs = ([ends[i] for ends in found if ends is not None] for i in (0, 1))
+    if len(lows) < len(groups):
+        return None
+    return max(max(lows) - min(highs), 0.0), max(highs) - min(lows)

@@ -16,28 +16,28 @@ _EVENT = "the probability of an event; of logits their logistic function"
 _CLIPPED = "the logit clips at 2^-52"
 
 
-def _identity(event: Event, context: FitContext) -> FittedCurve:  # noqa: ARG001 - nothing is fitted
+def _identity(event: Event, context: FitContext) -> FittedCurve:
     return Identity(), {}
 
 
-def _platt(event: Event, context: FitContext, *, target_smoothing: bool) -> FittedCurve:  # noqa: ARG001 - no draws
+def _platt(event: Event, context: FitContext, *, target_smoothing: bool) -> FittedCurve:
     return fit_platt(event.cells, target_smoothing=target_smoothing), {}
 
 
-def _isotonic(event: Event, context: FitContext) -> FittedCurve:  # noqa: ARG001 - no draws
+def _isotonic(event: Event, context: FitContext) -> FittedCurve:
     return fit_isotonic(event.cells), {}
 
 
-def _beta(event: Event, context: FitContext) -> FittedCurve:  # noqa: ARG001 - no draws
+def _beta(event: Event, context: FitContext) -> FittedCurve:
     return fit_beta(event.cells), {}
 
 
-def _event_temperature(event: Event, context: FitContext) -> FittedCurve:  # noqa: ARG001 - no draws
+def _event_temperature(event: Event, context: FitContext) -> FittedCurve:
     found = optimal_temperature(logits_of(event), event.w)
     return EventTemperature(found.value), {"log_loss": found.log_loss}
 
 
-def _temperature(vector: Vector, context: FitContext) -> FittedTransform:  # noqa: ARG001 - no draws
+def _temperature(vector: Vector, context: FitContext) -> FittedTransform:
     found = optimal_temperature(logits_of(vector), vector.w)
     return Temperature(found.value), {"log_loss": found.log_loss}
 
