@@ -1,0 +1,133 @@
+"""Laws that every calibrator of the catalogue keeps."""
+
+from __future__ import annotations
+
+import functools
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+
+import calibrant
+from calibrant.methods import METHODS
+
+K, N = 3, 500
+#: Options that keep slow fits small.
+QUICK: dict[str, dict[str, Any]] = {
+    "pl": {"candidates": (1, 2), "folds": 3},
+    "pl3": {"candidates": (1, 2), "folds": 3},
+    "averaged": {"candidates": (1, 2), "folds": 3},
+}
+#: Fits of maximum likelihood whose family holds the identity, so that they cannot be worse on the rows of the fit.
+HOLD_IDENTITY: dict[str, dict[str, Any]] = {
+    "platt": {"target_smoothing": False},
+    "temperature": {},
+    "beta": {},
+    "isotonic": {},
+}
+EVENTS = [name for name, method in METHODS.items() if method.event is not None]
+VECTORS = [name for name, method in METHODS.items() if method.vector is not None]
+GRID = np.linspace(0.0, 1.0, 501)
+
+
+def _event(seed: int = 0) -> tuple[Any, Any]:
+    """Predictions with ties, exact 0 and 1, too sure of themselves."""
+    random = np.random.default_rng(seed)
+    p = np.concatenate([[0.0, 0.0, 1.0, 1.0], np.round(random.random(N - 4), 2)])
+    return p, (random.random(N) < 0.5 + 0.7 * (p - 0.5)).astype(int)
+
+
+def _vector(seed: int = 0) -> tuple[Any, Any]:
+    random = np.random.default_rng(seed)
+    z = 1.5 * random.standard_normal((N, K))
+    labels = (z + random.gumbel(size=z.shape)).argmax(axis=1)
+    P = np.exp(1.7 * z)
+    return P / P.sum(axis=1, keepdims=True), labels
+
+
+@functools.cache
+def _fitted(name: str, *, vector: bool) -> calibrant.CalibrationMap:
+    rows, labels = _vector() if vector else _event()
+    return calibrant.fit(name, rows, labels, reduction="canonical" if vector else "binary", **QUICK.get(name, {}))
+
+
+def _same(one: Any, other: Any) -> None:
+    np.testing.assert_allclose(one, other, rtol=0, atol=2e-6)
+
+
+@pytest.mark.parametrize("name", EVENTS)
+def test_a_curve_gives_probabilities(name: str) -> None:
+    fitted = _fitted(name, vector=False)
+    q = fitted.apply(GRID)
+    assert np.isfinite(q).all()
+    assert q.min() >= 0.0
+    assert q.max() <= 1.0
+    if METHODS[name].traits.monotone.startswith("yes"):
+        assert np.all(np.diff(q) >= -1e-12)
+    np.testing.assert_allclose(np.clip(fitted.apply(GRID, clip=False), 0.0, 1.0), q)
+
+
+@pytest.mark.parametrize("name", VECTORS)
+def test_a_transform_gives_rows_of_sum_1(name: str) -> None:
+    fitted = _fitted(name, vector=True)
+    P = np.vstack([_vector(1)[0], np.eye(K), np.full((1, K), 1.0 / K)])
+    q = fitted.apply(P)
+    assert q.shape == P.shape
+    assert q.min() >= 0.0
+    np.testing.assert_allclose(q.sum(axis=1), 1.0, atol=1e-12)
+    if METHODS[name].traits.keeps_top_label == "yes":
+        np.testing.assert_array_equal(q[:N].argmax(axis=1), P[:N].argmax(axis=1))
+
+
+@pytest.mark.parametrize(("name", "vector"), [(n, False) for n in EVENTS] + [(n, True) for n in VECTORS])
+def test_a_document_round_trips_bit_for_bit(name: str, vector: bool) -> None:
+    fitted = _fitted(name, vector=vector)
+    document = fitted.to_document()
+    again = calibrant.load(json.loads(json.dumps(document)))
+    assert again.to_document() == document
+    rows = _vector(1)[0] if vector else GRID
+    np.testing.assert_array_equal(again.apply(rows), fitted.apply(rows))
+
+
+@pytest.mark.parametrize(("name", "vector"), [(n, False) for n in EVENTS] + [(n, True) for n in VECTORS])
+def test_neither_the_order_of_the_rows_nor_single_precision_matters(name: str, vector: bool) -> None:
+    rows, labels = _vector() if vector else _event()
+    fitted, probe = _fitted(name, vector=vector), _vector(1)[0] if vector else GRID
+    how: dict[str, Any] = {"reduction": fitted.reduction, **QUICK.get(name, {})}
+    order = np.random.default_rng(0).permutation(N)
+    _same(calibrant.fit(name, rows[order], labels[order], **how).apply(probe), fitted.apply(probe))
+    single = calibrant.fit(name, rows.astype(np.float32), labels, **how).apply(probe)
+    _same(single, calibrant.fit(name, rows.astype(np.float32).astype(np.float64), labels, **how).apply(probe))
+
+
+@pytest.mark.parametrize(("name", "vector"), [(n, False) for n in EVENTS] + [(n, True) for n in VECTORS])
+def test_rows_without_weight_do_not_count(name: str, vector: bool) -> None:
+    rows, labels = _vector() if vector else _event()
+    random = np.random.default_rng(0)
+    w = random.integers(0, 3, N).astype(float)
+    w[:20] = 1.0
+    probe = _vector(1)[0] if vector else GRID
+    for kind in ("frequency", "importance"):
+        how: dict[str, Any] = {"weights_kind": kind, "reduction": "canonical" if vector else "binary"}
+        how |= QUICK.get(name, {})
+        one = calibrant.fit(name, rows, labels, weights=w, **how)
+        other = calibrant.fit(name, rows[w > 0], labels[w > 0], weights=w[w > 0], **how)
+        _same(one.apply(probe), other.apply(probe))
+
+
+@pytest.mark.parametrize(
+    ("name", "vector"),
+    [(n, v) for n in HOLD_IDENTITY for v, names in ((False, EVENTS), (True, VECTORS)) if n in names],
+)
+def test_a_fit_of_maximum_likelihood_is_not_worse_than_the_identity_on_its_rows(name: str, vector: bool) -> None:
+    rows, labels = _vector() if vector else _event()
+    inside = np.clip(rows, 0.003, 0.997)
+    rows = inside / inside.sum(axis=1, keepdims=True) if vector else inside
+    reduction = "canonical" if vector else "binary"
+    fitted = calibrant.fit(name, rows, labels, reduction=reduction, **HOLD_IDENTITY[name])
+    before, after = (
+        calibrant.evaluate(q, labels, measures=["log-loss"], reduction=reduction).measures["log-loss"].value
+        for q in (rows, fitted.apply(rows))
+    )
+    assert (after or 0.0) <= (before or 9.0) + 1e-12
