@@ -6,7 +6,7 @@ STAMP := $(VENV)/installed
 PEERS := .venv-peers
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo serve test check bench peers coverage calibration-test tables pseudo-real real compare docs agreement format clean
+.PHONY: help install demo serve test check bench peers map-speed coverage calibration-test tables pseudo-real real compare docs agreement format clean
 
 help: ## list the tasks
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -46,6 +46,9 @@ $(PEERS)/installed: benchmarks/peers/requirements.txt constraints-cpu.txt
 
 peers: $(PEERS)/installed ## time, memory and numbers beside other libraries (1.5 GB); writes docs/peers.md
 	$(PEERS)/bin/python -m benchmarks.peers.run
+
+map-speed: $(PEERS)/installed ## time of fitting and applying maps beside other libraries; writes docs/map-speed.md
+	$(PEERS)/bin/python -m benchmarks.peers.maps
 
 coverage: $(STAMP) ## how often the intervals cover the truth; writes docs/interval-coverage.md
 	$(BIN)/python -m benchmarks.coverage
