@@ -1,0 +1,121 @@
+// Apply a map document with ECMAScript alone: node apply_map.mjs map.json < rows.json; see map-format.md.
+// Rows are JSON, an array of numbers or of arrays by class, on the scale that the document names.
+import { readFileSync } from "node:fs";
+
+const CLIP = 2 ** -52, PL3 = 1e-16;
+const sum = (row) => row.reduce((a, b) => a + b, 0);
+const cut = (p, clip = CLIP) => Math.min(Math.max(p, clip), 1 - clip);
+const logit = (p, clip = CLIP) => Math.log(cut(p, clip)) - Math.log1p(-cut(p, clip));
+const logistic = (x) => (x >= 0 ? 1 / (1 + Math.exp(-x)) : Math.exp(x) / (1 + Math.exp(x)));
+const softmax = (z) => {
+  const top = Math.max(...z), e = z.map((x) => Math.exp(x - top)), total = sum(e);
+  return e.map((x) => x / total);
+};
+const below = (x, knots) => { // the number of knots at or below x
+  let low = 0, high = knots.length;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (knots[middle] <= x) low = middle + 1; else high = middle;
+  }
+  return low;
+};
+const linear = (x, knots, h) => {
+  const i = below(x, knots) - 1;
+  if (i < 0 || i >= knots.length - 1) return i < 0 ? h[0] : h[h.length - 1];
+  return h[i] + ((x - knots[i]) * (h[i + 1] - h[i])) / (knots[i + 1] - knots[i]);
+};
+const step = (x, starts, heights) => heights[Math.max(below(x, starts) - 1, 0)];
+const mean = (values) => sum(values) / values.length;
+const vennAbers = (p, d) => {
+  const n = below(p, d.scores), i = n > 0 && d.scores[n - 1] === p ? 2 * n - 1 : 2 * n, a = d.p0[i], b = d.p1[i];
+  return d.merge === "log-loss" ? b / (1 - a + b) : b + (a * a - b * b) / 2;
+};
+
+const CURVES = {
+  identity: (p) => p,
+  constant: (p, d) => d.value,
+  platt: (p, d) => logistic(d.slope * logit(p) + d.intercept),
+  "event-temperature": (p, d) => logistic(logit(p) / d.temperature),
+  beta: (p, d) => logistic(d.a * Math.log(cut(p)) - d.b * Math.log1p(-cut(p)) + d.c),
+  isotonic: (p, d) => linear(p, d.thresholds, d.heights),
+  steps: (p, d) => step(p, d.starts, d.heights),
+  roofs: (p, d) => p + step(p, d.starts, d.shifts),
+  "scaling-binning": (p, d) => step(CURVES.platt(p, d), d.starts, d.heights),
+  spline: (p, d) => linear(p, d.scores, d.values),
+  kde: (p, d) => linear(p, d.knots, d.shares),
+  "venn-abers": vennAbers,
+  sides: (p, d) => (p < 0.5 ? d.below : d.above),
+  pl: (p, d) => mean(d.models.map((m) => linear(p, m.knots, m.heights))),
+  pl3: (p, d) => mean(d.models.map((m) => logistic(linear(logit(p, PL3), m.knots, m.heights)))),
+  averaged: (p, d) => logistic(linear(logit(p, PL3), d.knots, d.logits)),
+};
+const curve = (p, { family, parameters }) => Math.min(Math.max(CURVES[family](p, parameters), 0), 1);
+
+const normalised = (row) => {
+  const total = sum(row);
+  return row.map((x) => (total > 0 ? x / total : 1 / row.length));
+};
+const descending = (row) => [...row].sort((a, b) => b - a);
+const ranking = (row) => row.map((_, k) => k).sort((a, b) => row[b] - row[a] || a - b);
+const placed = (values, order) => {
+  const found = [];
+  order.forEach((k, r) => { found[k] = values[r]; });
+  return found;
+};
+const inOrder = (row, like) => placed(descending(row), ranking(like));
+const logarithms = (p) => p.map((x) => Math.log(Math.max(x, CLIP)));
+const matrix = (z, d) => softmax(d.weights.map((w, k) => sum(w.map((x, j) => x * z[j])) + d.intercepts[k]));
+const ets = (z, d) => {
+  const [a, b, c] = d.weights, cooled = softmax(z.map((x) => x / d.temperature)), p = softmax(z);
+  return p.map((x, k) => a * cooled[k] + b * x + c / z.length);
+};
+const oneVsRest = (p, d) => {
+  let found = p.map((x, k) => curve(x, d.curves[k]));
+  if (d.keep_order) found = inOrder(found, p);
+  return d.renormalise ? normalised(found) : found;
+};
+const ranks = (p, d) => {
+  const ranked = descending(p), found = [];
+  let reached = 0;
+  d.curves.forEach((c, r) => {
+    const value = curve(d.within ? cut(sum(ranked.slice(0, r + 1)), 0) : ranked[r], c);
+    found.push(d.within ? Math.max(value - reached, 0) : value);
+    reached = Math.max(reached, value);
+  });
+  const left = Math.max(1 - sum(found), 0);
+  const all = normalised([...found, ...normalised(ranked.slice(found.length)).map((x) => left * x)]);
+  const row = placed(all, ranking(p));
+  return d.keep_order ? inOrder(row, p) : row;
+};
+
+const TRANSFORMS = { // whether it takes logits, and how it is applied
+  temperature: [true, (z, d) => softmax(z.map((x) => x / d.temperature))],
+  vector: [true, (z, d) => softmax(z.map((x, k) => d.weights[k] * x + d.intercepts[k]))],
+  matrix: [true, matrix],
+  dirichlet: [false, (p, d) => matrix(logarithms(p), d)],
+  ets: [true, ets],
+  "accuracy-constant": [false, (p, d) => p.map((_, k) => (
+    k === ranking(p)[0] ? d.accuracy : (1 - d.accuracy) / (p.length - 1)))],
+  "predicted-class": [false, (p, d) => d.frequencies[ranking(p)[0]]],
+  "one-vs-rest": [false, oneVsRest],
+  ranks: [false, ranks],
+};
+
+export function apply(document, row) {
+  let logits = document.scale === "logit";
+  if (document.family in TRANSFORMS) {
+    const [takesLogits, transform] = TRANSFORMS[document.family];
+    if (takesLogits !== logits) row = logits ? softmax(row) : logarithms(row);
+    return transform(row, document.parameters);
+  }
+  if (Array.isArray(row)) {
+    const [name, number = 1] = document.reduction.split(":"), p = logits ? softmax(row) : row, r = descending(p);
+    const tops = { "within-top": (k) => cut(sum(r.slice(0, k)), 0), top: (k) => r[k - 1] };
+    row = name in tops ? tops[name](+number) : name === "confidence" ? r[0] : p[+number];
+    logits = false;
+  }
+  return curve(logits ? logistic(row) : row, document);
+}
+
+const rows = JSON.parse(readFileSync(0, "utf-8")), document = JSON.parse(readFileSync(process.argv[2], "utf-8"));
+process.stdout.write(JSON.stringify(rows.map((row) => apply(document, row))));

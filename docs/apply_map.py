@@ -1,0 +1,161 @@
+"""Apply a map document with the standard library: ``python apply_map.py map.json < rows.json``; see map-format.md.
+
+Rows are JSON, an array of numbers or of arrays by class, on the scale that the document names.
+"""
+
+import json
+import sys
+from bisect import bisect_left, bisect_right
+from math import exp, log, log1p
+
+CLIP = 2.0**-52
+
+
+def logistic(x):
+    return 1.0 / (1.0 + exp(-x)) if x >= 0.0 else exp(x) / (1.0 + exp(x))
+
+
+def cut(p, clip=CLIP):
+    return min(max(p, clip), 1.0 - clip)
+
+
+def logit(p, clip=CLIP):
+    return log(cut(p, clip)) - log1p(-cut(p, clip))
+
+
+def softmax(z):
+    e = [exp(x - max(z)) for x in z]
+    return [x / sum(e) for x in e]
+
+
+def linear(x, knots, heights):
+    i = bisect_right(knots, x) - 1
+    if i < 0 or i >= len(knots) - 1:
+        return heights[0] if i < 0 else heights[-1]
+    return heights[i] + (x - knots[i]) * (heights[i + 1] - heights[i]) / (knots[i + 1] - knots[i])
+
+
+def step(x, starts, heights):
+    return heights[max(bisect_right(starts, x) - 1, 0)]
+
+
+def venn_abers(p, d):
+    i = bisect_left(d["scores"], p)
+    i = 2 * i + (i < len(d["scores"]) and d["scores"][i] == p)
+    a, b = d["p0"][i], d["p1"][i]
+    return b / (1.0 - a + b) if d["merge"] == "log-loss" else b + (a * a - b * b) / 2.0
+
+
+def mean(values):
+    return sum(values) / len(values)
+
+
+PL3 = 1e-16
+CURVES = {
+    "identity": lambda p, _: p,
+    "constant": lambda _, d: d["value"],
+    "platt": lambda p, d: logistic(d["slope"] * logit(p) + d["intercept"]),
+    "event-temperature": lambda p, d: logistic(logit(p) / d["temperature"]),
+    "beta": lambda p, d: logistic(d["a"] * log(cut(p)) - d["b"] * log1p(-cut(p)) + d["c"]),
+    "isotonic": lambda p, d: linear(p, d["thresholds"], d["heights"]),
+    "steps": lambda p, d: step(p, d["starts"], d["heights"]),
+    "roofs": lambda p, d: p + step(p, d["starts"], d["shifts"]),
+    "scaling-binning": lambda p, d: step(CURVES["platt"](p, d), d["starts"], d["heights"]),
+    "spline": lambda p, d: linear(p, d["scores"], d["values"]),
+    "kde": lambda p, d: linear(p, d["knots"], d["shares"]),
+    "venn-abers": venn_abers,
+    "sides": lambda p, d: d["below"] if p < 0.5 else d["above"],
+    "pl": lambda p, d: mean([linear(p, m["knots"], m["heights"]) for m in d["models"]]),
+    "pl3": lambda p, d: mean([logistic(linear(logit(p, PL3), m["knots"], m["heights"])) for m in d["models"]]),
+    "averaged": lambda p, d: logistic(linear(logit(p, PL3), d["knots"], d["logits"])),
+}
+
+
+def curve(p, document):
+    return min(max(CURVES[document["family"]](p, document["parameters"]), 0.0), 1.0)
+
+
+def normalised(row):
+    return [x / sum(row) for x in row] if sum(row) > 0.0 else [1.0 / len(row)] * len(row)
+
+
+def ranking(row):
+    return sorted(range(len(row)), key=lambda k: (-row[k], k))
+
+
+def in_order(row, like):
+    return [x for _, x in sorted(zip(ranking(like), sorted(row, reverse=True)))]
+
+
+def one_vs_rest(p, d):
+    found = [curve(x, c) for x, c in zip(p, d["curves"])]
+    found = in_order(found, p) if d["keep_order"] else found
+    return normalised(found) if d["renormalise"] else found
+
+
+def ranks(p, d):
+    ranked, found, reached = sorted(p, reverse=True), [], 0.0
+    for r, c in enumerate(d["curves"]):
+        value = curve(cut(sum(ranked[: r + 1]), 0.0) if d["within"] else ranked[r], c)
+        found.append(max(value - reached, 0.0) if d["within"] else value)
+        reached = max(reached, value)
+    left = max(1.0 - sum(found), 0.0)
+    found = normalised(found + [left * x for x in normalised(ranked[len(found) :] or [1.0])][: len(p) - len(found)])
+    row = [x for _, x in sorted(zip(ranking(p), found))]
+    return in_order(row, p) if d["keep_order"] else row
+
+
+def matrix(z, d):
+    rows = zip(d["weights"], d["intercepts"])
+    return softmax([sum(w * x for w, x in zip(weights, z)) + b for weights, b in rows])
+
+
+def ets(z, d):
+    w, rows = d["weights"], zip(softmax([x / d["temperature"] for x in z]), softmax(z))
+    return [w[0] * t + w[1] * p + w[2] / len(z) for t, p in rows]
+
+
+def accuracy_constant(p, d):
+    others = (1.0 - d["accuracy"]) / (len(p) - 1)
+    return [d["accuracy"] if k == ranking(p)[0] else others for k in range(len(p))]
+
+
+def logarithms(p):
+    return [log(max(x, CLIP)) for x in p]
+
+
+TRANSFORMS = {  # whether it takes logits, and how it is applied
+    "temperature": (True, lambda z, d: softmax([x / d["temperature"] for x in z])),
+    "vector": (True, lambda z, d: softmax([w * x + b for w, x, b in zip(d["weights"], z, d["intercepts"])])),
+    "matrix": (True, matrix),
+    "dirichlet": (False, lambda p, d: matrix(logarithms(p), d)),
+    "ets": (True, ets),
+    "accuracy-constant": (False, accuracy_constant),
+    "predicted-class": (False, lambda p, d: d["frequencies"][ranking(p)[0]]),
+    "one-vs-rest": (False, one_vs_rest),
+    "ranks": (False, ranks),
+}
+
+
+def apply(document, row):
+    """The calibrated probability of one row, or its probabilities by class."""
+    logits, family = document["scale"] == "logit", document["family"]
+    if family in TRANSFORMS:
+        takes_logits, transform = TRANSFORMS[family]
+        if takes_logits != logits:
+            row = softmax(row) if logits else logarithms(row)
+        return transform(row, document["parameters"])
+    if isinstance(row, list):
+        name, _, number = document["reduction"].partition(":")
+        row, ranked, logits = softmax(row) if logits else row, None, False
+        ranked = sorted(row, reverse=True)
+        tops = {"within-top": lambda r: cut(sum(ranked[:r]), 0.0), "top": lambda r: ranked[r - 1]}
+        tops |= {"confidence": tops["top"], "class": lambda k: row[k], "binary": lambda k: row[k]}
+        row = tops[name](int(number or 1))
+    return curve(logistic(row) if logits else row, document)
+
+
+if __name__ == "__main__":
+    with open(sys.argv[1], encoding="utf-8") as file:
+        read = json.load(file)
+    json.dump([apply(read, row) for row in json.load(sys.stdin)], sys.stdout)
