@@ -98,7 +98,7 @@ METHODS = (
         Traits(_EVENT, _BINS, _OUTSIDE, "no", "of events only", "no"),
         event=_cross_validated("equal-mass"),
         options={"slope": _UNIT},
-        seconds=lambda n, K, _: 0.1 + 2e-6 * n * K,
+        seconds=lambda n, K, _: 0.05 + 1.5e-6 * n * K,
     ),
     Method(
         "ew-cv",
@@ -109,7 +109,7 @@ METHODS = (
         Traits(_EVENT, _BINS, _OUTSIDE, "no", "of events only", "no"),
         event=_cross_validated("equal-width"),
         options={"slope": _UNIT},
-        seconds=lambda n, K, _: 0.1 + 2e-6 * n * K,
+        seconds=lambda n, K, _: 0.05 + 1.5e-6 * n * K,
     ),
     Method(
         "bbq",
@@ -119,7 +119,7 @@ METHODS = (
         "Naeini, Cooper & Hauskrecht (2015)",
         Traits(_EVENT, "where steps start, and their heights", _OUTSIDE, "no", "of events only", "no"),
         event=_bbq,
-        seconds=lambda n, K, _: 0.02 + 1e-6 * n * K,
+        seconds=lambda n, K, _: 0.01 + 6e-7 * n * K,
     ),
     Method(
         "scaling-binning",
