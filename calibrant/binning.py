@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from calibrant.cells import Cells, Floats, SortedRows
+from calibrant.cells import Cells, Floats, SortedRows, cells_of
 from calibrant.errors import TooFewRows
 from calibrant.reductions import Event
 from calibrant.validation import fold_of_rows, simplest
@@ -232,13 +232,13 @@ def cross_validated_scores(event: Event, binning: Binning, *, folds: int, most: 
     fold = fold_of_rows(len(rows), folds, seed)
     scores = np.zeros(most)
     for number in range(folds):
-        held, kept = _event_of(rows, fold == number), _event_of(rows, fold != number)
+        held, kept = _chosen(rows, fold == number), cells_of(_chosen(rows, fold != number))
         w = np.ones(len(held)) if held.w is None else held.w
         off = held.y - held.p
         sums = np.concatenate([np.zeros((2, 1)), np.cumsum([w, w * off], axis=1)], axis=1)
         error = float(w @ off**2)
         for count in range(1, most + 1):
-            bins = equal_mass(kept.cells, count) if binning == "equal-mass" else equal_width_of_cells(kept.cells, count)
+            bins = equal_mass(kept, count) if binning == "equal-mass" else equal_width_of_cells(kept, count)
             start, stop = bins.start, np.append(bins.start[1:], np.inf)
             if binning == "equal-width":
                 number_of = np.round(start * count)  # starts are the doubles i / b
@@ -251,8 +251,8 @@ def cross_validated_scores(event: Event, binning: Binning, *, folds: int, most: 
     return scores
 
 
-def _event_of(rows: SortedRows, chosen: npt.NDArray[np.bool_]) -> Event:
-    return Event(rows.p[chosen], rows.y[chosen], None if rows.w is None else rows.w[chosen])
+def _chosen(rows: SortedRows, chosen: npt.NDArray[np.bool_]) -> SortedRows:
+    return SortedRows(rows.p[chosen], rows.y[chosen], None if rows.w is None else rows.w[chosen])
 
 
 def width_sweep_count(event: Event) -> int:

@@ -19,7 +19,7 @@ from calibrant.reductions import Event
 #: Places of equal mass, and evenly spaced ones, at which the curve is told.
 _BY_MASS = _EVEN = 101
 #: Families whose numbers are a table of the curve: they tell no more than it does.
-_TABLES = ("isotonic", "averaged")
+_TABLES = ("isotonic", "averaged", "kde")
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,11 @@ from calibrant.maps.constant import Constant
 from calibrant.maps.curves import Curve, read_array
 from calibrant.maps.identity import Identity
 from calibrant.maps.isotonic import Isotonic
+from calibrant.maps.kde import Kde
 from calibrant.maps.piecewise_linear import LogitPiecewiseLinear, PiecewiseLinear
 from calibrant.maps.platt import Platt
+from calibrant.maps.scaling_binning import ScalingBinning
+from calibrant.maps.steps import Roofs, Steps
 from calibrant.maps.temperature import EventTemperature
 
 #: Family name -> the curve that reads and applies its documents.
@@ -31,6 +34,10 @@ CURVES: Mapping[str, type[Curve]] = MappingProxyType(
             PiecewiseLinear,
             LogitPiecewiseLinear,
             Averaged,
+            Steps,
+            Roofs,
+            ScalingBinning,
+            Kde,
         )
     }
 )

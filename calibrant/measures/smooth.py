@@ -8,7 +8,7 @@ from scipy.optimize import brentq
 
 from calibrant.cells import Floats
 from calibrant.errors import InvalidOption
-from calibrant.measures.grid import places, shared_by_group, spread
+from calibrant.grid import places, shared_by_group, spread
 from calibrant.measures.intervals import Distance, Integers, row_scale
 from calibrant.reductions import Event
 
