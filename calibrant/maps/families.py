@@ -15,7 +15,9 @@ from calibrant.maps.identity import Identity
 from calibrant.maps.isotonic import Isotonic
 from calibrant.maps.piecewise_linear import LogitPiecewiseLinear, PiecewiseLinear
 from calibrant.maps.platt import Platt
+from calibrant.maps.spline import Spline
 from calibrant.maps.temperature import EventTemperature
+from calibrant.maps.venn_abers import VennAbers
 
 #: Family name -> the curve that reads and applies its documents.
 CURVES: Mapping[str, type[Curve]] = MappingProxyType(
@@ -31,6 +33,8 @@ CURVES: Mapping[str, type[Curve]] = MappingProxyType(
             PiecewiseLinear,
             LogitPiecewiseLinear,
             Averaged,
+            Spline,
+            VennAbers,
         )
     }
 )
