@@ -108,7 +108,8 @@ def second_derivatives(knots: int, boundary: Boundary) -> Floats:
     Run-outs (McKinley & Levine 1998): ``natural`` M_0 = 0, ``parabolic`` M_0 = M_1, ``cubic`` M_0 = 2 M_1 - M_2, and
     the same at the other end.
     """
-    left, right = np.zeros((knots, knots)), np.zeros((knots, knots))
+    left: Floats = np.zeros((knots, knots))
+    right: Floats = np.zeros((knots, knots))
     inner = np.arange(1, knots - 1)
     for offset, share, difference in ((-1, 1.0, 1.0), (0, 4.0, -2.0), (1, 1.0, 1.0)):
         left[inner, inner + offset] = share
@@ -116,7 +117,7 @@ def second_derivatives(knots: int, boundary: Boundary) -> Floats:
     ends = {"natural": [1.0], "parabolic": [1.0, -1.0], "cubic": [1.0, -2.0, 1.0]}[boundary]
     left[0, : len(ends)] = ends
     left[-1, knots - len(ends) :] = ends[::-1]
-    matrix: Floats = np.linalg.solve(left, right)
+    matrix: Floats = np.asarray(np.linalg.solve(left, right), dtype=np.float64)
     return matrix
 
 
@@ -138,7 +139,8 @@ def fit_cumulative(path: Path, knots: int, boundary: Boundary, *, constrained: b
         gram += maps[j].T @ (weighed.T @ terms) @ maps[j]
         moment += maps[j].T @ (weighed.T @ path.d[here])
     total = float(path.mass.sum())
-    gram, moment = gram / total, moment / total
+    gram /= total
+    moment /= total
     eigenvalues = np.linalg.eigvalsh(gram)
     if eigenvalues[0] <= _CONDITION * eigenvalues[-1]:
         raise TooFewRows.at("/predictions", f"has too few different rows for the {knots} knots of the spline")

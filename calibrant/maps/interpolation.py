@@ -31,7 +31,8 @@ def interpolate(x: Floats, knots: Floats, heights: Floats) -> Floats:
     # The segment that a whole interval of the grid lies in; where a knot lies inside, the segment is searched.
     segment = np.cumsum(inside) - 1
     segment[inside > 0] = -1
-    slope = np.append(np.diff(heights) / np.diff(knots), 0.0)
+    with np.errstate(over="ignore"):  # of knots next to each other, which share an interval and are searched
+        slope = np.append(np.diff(heights) / np.diff(knots), 0.0)
     found = np.empty(len(x))
     for start in range(0, len(x), _BLOCK):
         part = np.minimum(np.maximum(x[start : start + _BLOCK], low), high)
