@@ -14,6 +14,7 @@ from calibrant.maps.curves import Curve, read_array
 from calibrant.maps.identity import Identity
 from calibrant.maps.isotonic import Isotonic
 from calibrant.maps.piecewise_linear import LogitPiecewiseLinear, PiecewiseLinear
+from calibrant.maps.piecewise_polynomial import PiecewisePolynomial
 from calibrant.maps.platt import Platt
 from calibrant.maps.spline import Spline
 from calibrant.maps.temperature import EventTemperature
@@ -35,6 +36,7 @@ CURVES: Mapping[str, type[Curve]] = MappingProxyType(
             Averaged,
             Spline,
             VennAbers,
+            PiecewisePolynomial,
         )
     }
 )

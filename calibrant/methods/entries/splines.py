@@ -1,4 +1,4 @@
-"""Splines and Venn-Abers predictors in the catalogue."""
+"""Splines, Venn-Abers predictors and piecewise polynomials by differential evolution in the catalogue."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 from calibrant.asked import OFF, Option
 from calibrant.errors import InvalidOption
 from calibrant.maps.cumulative_spline import Boundary
+from calibrant.maps.piecewise_polynomial import MOST_SEGMENTS, Degree, check_library, fit_pl_de
 from calibrant.maps.spline import CANDIDATES, Select, choose_knots, fit_spline
 from calibrant.maps.venn_abers import Merge, fit_venn_abers
 from calibrant.methods.method import FitContext, FittedCurve, Method, Traits
@@ -57,6 +58,31 @@ def _venn_abers(event: Event, context: FitContext, *, merge: Merge) -> FittedCur
     return fit_venn_abers(event.cells, merge=merge), {}
 
 
+def _pl_de(
+    event: Event, context: FitContext, *, degree: Degree, segments: int | None, max_segments: int | None, folds: int
+) -> FittedCurve:
+    return fit_pl_de(
+        event.sorted_rows,
+        event.kind,
+        degree=degree,
+        segments=segments,
+        most=max_segments,
+        folds=folds,
+        seed=context.seed,
+        told=context.progress,
+    )
+
+
+def _check_pl_de(event: Event, **_options: Any) -> None:  # noqa: ARG001 - of any rows
+    check_library()
+
+
+def _pl_de_seconds(n: int, K: int, options: Mapping[str, Any]) -> float:
+    most = options["max_segments"] or MOST_SEGMENTS[options["degree"]]
+    fits = 1 if options["segments"] is not None else options["folds"] * (most - 1)
+    return fits * (1.0 + 2e-3 * n) * K
+
+
 METHODS = (
     Method(
         "spline",
@@ -95,5 +121,31 @@ METHODS = (
         event=_venn_abers,
         options={"merge": Option("log-loss", choices=("log-loss", "brier"))},
         seconds=lambda n, K, _options: 6e-6 * n * K,
+    ),
+    Method(
+        "pl-de",
+        "Piecewise polynomial by differential evolution",
+        "the continuous piecewise polynomial of degree 1 or 2 of least squared error, breaks by differential evolution "
+        "(package pwlf, the extra pl-de), as many segments (null: 1 to max_segments, itself 7 or, of degree 2, 5, by "
+        "cross-validation) as given",
+        "Jekel & Venter (2019); Kangsepp, Valk & Kull (2022), PL_DE",
+        Traits(
+            _EVENT,
+            "breaks and each segment's coefficients",
+            "the end segments go on",
+            "no",
+            "of events only",
+            "except at the breaks",
+        ),
+        event=_pl_de,
+        options={
+            "degree": Option(1, choices=(1, 2)),
+            "segments": Option(None, choices=(None,), low=1, high=20, whole=True),
+            "max_segments": Option(None, choices=(None,), low=1, high=20, whole=True),
+            "folds": Option(10, low=2, high=100),
+        },
+        runs="job",
+        seconds=_pl_de_seconds,
+        check=_check_pl_de,
     ),
 )
