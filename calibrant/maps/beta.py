@@ -2,19 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from scipy.special import expit
 
 from calibrant.cells import Cells, Floats
-from calibrant.errors import OneClass
+from calibrant.errors import NotConverged, OneClass
 from calibrant.logistic import fit_logistic
-from calibrant.maps.curves import PROBABILITY_CLIP, read_number
+from calibrant.maps.curves import PROBABILITY_CLIP, fast_logistic, in_blocks, read_number
+from calibrant.maps.many_rows import GRADIENT, ManyRows, logarithms, many_rows, settle
+from calibrant.reductions import Event
 
+Parameters = Literal["abm", "am", "ab"]
 #: Prior variance of the coefficients: it keeps separable data finite and is not felt elsewhere.
 _VARIANCE = 1e6
+_MAX_STEPS = 200
+#: A loss that grew by less grew by rounding.
+_ROUNDING = 1e-14
+#: What turns the coefficients fitted into a, b and c, one column each; the sets that may be left out are tried in turn.
+_SHAPES: dict[Parameters, Floats] = {
+    "abm": np.eye(3),
+    "am": np.array([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]]),
+    "ab": np.array([[1.0, 0.0], [0.0, 1.0], [np.log(2.0), -np.log(2.0)]]),
+}
+#: How many of the coefficients, the first, must be at least 0.
+_SIGNED: dict[Parameters, int] = {"abm": 2, "am": 1, "ab": 2}
 
 
 @dataclass(frozen=True)
@@ -28,8 +43,7 @@ class Beta:
 
     def __call__(self, p: Floats) -> Floats:
         """Calibrated probability of each ``p (n,)`` in [0, 1]. O(n)."""
-        calibrated: Floats = expit(features(p) @ np.array([self.a, self.b, self.c]))
-        return calibrated
+        return in_blocks(lambda q: fast_logistic(np.array([self.a, self.b, self.c]) @ logarithms(q)), p)
 
     def parameters(self) -> dict[str, Any]:
         """The numbers that make this curve."""
@@ -41,27 +55,101 @@ class Beta:
         return cls(*(read_number(parameters, name) for name in ("a", "b", "c")))
 
 
-def fit_beta(cells: Cells) -> Beta:
-    """Fit by maximum likelihood (Kull, Silva Filho & Flach 2017, "abm"), Newton's method. O(m) a step.
+def fit_beta(cells: Cells, parameters: Parameters = "abm") -> Beta:
+    """Fit by maximum likelihood (Kull, Silva Filho & Flach 2017), Newton's method to a gradient of 1e-10. O(m) a step.
 
-    As published, a negative a or b is left out and the rest fitted again. Raises ``OneClass`` where all
-    labels are equal.
+    ``am`` keeps a = b, ``ab`` c(1/2) = 1/2: logistic(a ln 2p - b ln 2(1 - p)). Where the best a or b is negative, the
+    best with it at 0 is taken. Raises ``OneClass`` where all labels are equal, ``NotConverged``.
     """
-    positives = float(cells.cumulative_wy[-1])
-    if positives <= 0 or positives >= cells.mass:
-        raise OneClass.at("/labels", "holds one class only, where a fit needs both")
+    _check_labels(cells)
     basis = features(cells.p)
-    for used in ([0, 1, 2], [0, 2], [1, 2], [2]):
-        variance = np.full((1, len(used)), _VARIANCE)
-        theta = fit_logistic(basis[:, used], np.zeros(len(basis)), cells.w, cells.wy, variance).theta[0]
-        if np.all(theta[:-1] >= 0.0):
-            break
-    full = np.zeros(3)
-    full[used] = theta
-    return Beta(*full.tolist())
+
+    def fit(columns: Floats) -> Floats:
+        return _optimum(basis @ columns, cells)
+
+    return _best(fit, cells, parameters)
+
+
+def fit_beta_event(event: Event, parameters: Parameters = "abm") -> Beta:
+    """``fit_beta`` of an event; many rows without weights are not sorted for it. O(n) a step, else O(n log n)."""
+    rows = many_rows(event)
+    if rows is not None:
+        _check_labels(rows.coarse)
+        try:
+            return _best(lambda columns: _settled(rows, columns), rows.coarse, parameters)
+        except NotConverged:  # where coarse cells mislead, as at steep curves
+            pass
+    return fit_beta(event.cells, parameters)
 
 
 def features(p: Floats, clip: float = PROBABILITY_CLIP) -> Floats:
     """Ln p, -ln(1 - p) and 1 of each ``p (n,)`` clipped to [clip, 1 - clip], ``(n, 3)``."""
     p = np.clip(p, clip, 1.0 - clip)
     return np.column_stack([np.log(p), -np.log1p(-p), np.ones_like(p)])
+
+
+def _check_labels(cells: Cells) -> None:
+    positives = float(cells.wy.sum())
+    if positives <= 0 or positives >= cells.mass:
+        raise OneClass.at("/labels", "holds one class only, where a fit needs both")
+
+
+def _best(fit: Callable[[Floats], Floats], cells: Cells, parameters: Parameters) -> Beta:
+    """The curve of least log loss with no negative a or b; ``fit`` takes the columns that make a, b and c.
+
+    The loss is convex: where the free optimum is out of bounds, the best lies on one of the bounds that it breaks.
+    """
+    shape, signed = _SHAPES[parameters], _SIGNED[parameters]
+    columns = range(shape.shape[1])
+    theta = fit(shape)
+    broken = [k for k in columns if k < signed and theta[k] < 0.0]
+    if not broken:
+        return Beta(*(shape @ theta).tolist())
+    found: list[Floats] = []
+    for left_out in broken:
+        used = [k for k in columns if k != left_out]
+        theta = fit(shape[:, used]) if used else np.zeros(0)
+        if any(k < signed and value < 0.0 for k, value in zip(used, theta, strict=True)):
+            used = [k for k in used if k >= signed]
+            theta = fit(shape[:, used]) if used else np.zeros(0)
+        found.append(shape[:, used] @ theta)
+    basis = features(cells.p)
+    losses = [cells.w @ np.logaddexp(0.0, basis @ abc) - cells.wy @ (basis @ abc) for abc in found]
+    return Beta(*found[int(np.argmin(losses))].tolist())
+
+
+def _optimum(basis: Floats, cells: Cells) -> Floats:
+    """The coefficients of least penalised log loss on ``basis (m, D)``: ``(D,)``."""
+    w, wy, mass = cells.w, cells.wy, cells.mass
+    size = np.sqrt(w @ basis**2 / mass)
+    size[size == 0.0] = 1.0
+    variance = np.full((1, basis.shape[1]), _VARIANCE)
+    theta: Floats = fit_logistic(basis, np.zeros(len(basis)), w, wy, variance).theta[0]
+
+    def loss(values: Floats) -> float:
+        f = basis @ values
+        return float(w @ np.logaddexp(0.0, f) - wy @ f + values @ values / (2 * _VARIANCE)) / mass
+
+    # Its steps are short, and of separable data too few: the rest by Newton's own, halved where the loss would grow.
+    before = loss(theta)
+    for _ in range(_MAX_STEPS):
+        c = expit(basis @ theta)
+        gradient = ((w * c - wy) @ basis + theta / _VARIANCE) / mass
+        if np.abs(gradient / size).max() <= GRADIENT:
+            return theta
+        hessian = (basis.T * (w * c * (1.0 - c))) @ basis / mass + np.eye(len(theta)) / (_VARIANCE * mass)
+        step = np.linalg.solve(hessian, gradient)
+        share = 1.0
+        while (after := loss(theta - share * step)) > before + _ROUNDING and share > 1e-10:
+            share /= 2
+        theta, before = theta - share * step, after
+    raise NotConverged.at("/labels", "give beta calibration no optimum to a gradient of 1e-10")
+
+
+def _settled(rows: ManyRows, columns: Floats) -> Floats:
+    """The same of many rows."""
+    start = _optimum(features(rows.coarse.p) @ columns, rows.coarse)
+    theta = settle(rows, start, lambda p: columns.T @ logarithms(p), precision=1.0 / _VARIANCE)
+    if theta is None:
+        raise NotConverged.at("/labels", "give beta calibration no optimum to a gradient of 1e-10")
+    return theta

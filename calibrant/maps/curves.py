@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Literal, Protocol, Self, overload
 
 import numpy as np
@@ -13,6 +13,8 @@ from calibrant.errors import InvalidDocument
 
 #: Log loss and logits of probabilities clip here unless a definition names another clip.
 PROBABILITY_CLIP = 2.0**-52
+#: Probabilities that are worked on at once.
+_BLOCK = 1 << 14
 
 
 class Curve(Protocol):
@@ -38,6 +40,31 @@ def clipped_logit(p: Floats, clip: float = PROBABILITY_CLIP) -> Floats:
     """Natural log-odds of ``p`` clipped to [clip, 1 - clip]."""
     result: Floats = logit(np.clip(p, clip, 1.0 - clip))
     return result
+
+
+def fast_logit(p: Floats, clip: float = PROBABILITY_CLIP) -> Floats:
+    """``clipped_logit`` of a block of ``p`` to some 1e-15, several times faster."""
+    p = np.clip(p, clip, 1.0 - clip)
+    p /= 1.0 - p
+    return np.log(p, out=p)
+
+
+def fast_logistic(f: Floats) -> Floats:
+    """Logistic function of a block of ``f``, to the last digit or two, several times faster than SciPy's."""
+    with np.errstate(over="ignore"):  # beyond the doubles it is 0
+        found = np.exp(-f)
+    found += 1.0
+    return np.divide(1.0, found, out=found)
+
+
+def in_blocks(function: Callable[[Floats], Floats], p: Floats) -> Floats:
+    """An elementwise function of ``p (n,)``, block by block, so that what it makes stays in the processor's cache."""
+    if len(p) <= _BLOCK:
+        return function(p)
+    found = np.empty(len(p))
+    for start in range(0, len(p), _BLOCK):
+        found[start : start + _BLOCK] = function(p[start : start + _BLOCK])
+    return found
 
 
 def read_number(

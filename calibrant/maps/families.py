@@ -15,10 +15,13 @@ from calibrant.maps.identity import Identity
 from calibrant.maps.isotonic import Isotonic
 from calibrant.maps.kde import Kde
 from calibrant.maps.piecewise_linear import LogitPiecewiseLinear, PiecewiseLinear
+from calibrant.maps.piecewise_polynomial import PiecewisePolynomial
 from calibrant.maps.platt import Platt
 from calibrant.maps.scaling_binning import ScalingBinning
+from calibrant.maps.spline import Spline
 from calibrant.maps.steps import Roofs, Steps
 from calibrant.maps.temperature import EventTemperature
+from calibrant.maps.venn_abers import VennAbers
 
 #: Family name -> the curve that reads and applies its documents.
 CURVES: Mapping[str, type[Curve]] = MappingProxyType(
@@ -38,6 +41,9 @@ CURVES: Mapping[str, type[Curve]] = MappingProxyType(
             Roofs,
             ScalingBinning,
             Kde,
+            Spline,
+            VennAbers,
+            PiecewisePolynomial,
         )
     }
 )

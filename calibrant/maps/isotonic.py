@@ -11,6 +11,7 @@ from scipy.optimize import isotonic_regression
 from calibrant.cells import Cells, Floats
 from calibrant.errors import InvalidDocument, OneClass
 from calibrant.maps.curves import read_array
+from calibrant.maps.interpolation import interpolate
 
 
 @dataclass(frozen=True)
@@ -27,7 +28,7 @@ class Isotonic:
 
     def __call__(self, p: Floats) -> Floats:
         """Calibrated probability of each ``p (n,)`` in [0, 1]. O(n log t)."""
-        return np.interp(p, self.thresholds, self.heights)
+        return interpolate(p, self.thresholds, self.heights)
 
     def parameters(self) -> dict[str, Any]:
         """The numbers that make this curve."""

@@ -6,10 +6,9 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from scipy.special import expit
 
 from calibrant.cells import Floats
-from calibrant.maps.curves import clipped_logit, read_number
+from calibrant.maps.curves import fast_logistic, fast_logit, in_blocks, read_number
 from calibrant.maps.transforms import Takes
 
 #: Rows that are worked on at once.
@@ -27,8 +26,7 @@ class EventTemperature:
 
     def __call__(self, p: Floats) -> Floats:
         """Calibrated probability of each ``p (n,)`` in [0, 1]. O(n)."""
-        calibrated: Floats = expit(clipped_logit(p) / self.temperature)
-        return calibrated
+        return in_blocks(lambda q: fast_logistic(fast_logit(q) / self.temperature), p)
 
     def parameters(self) -> dict[str, Any]:
         """The number that makes this curve."""

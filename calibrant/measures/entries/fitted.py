@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 
@@ -12,6 +13,7 @@ from calibrant.measures.fitted import fitted_error, fitted_log_loss, plugged_err
 from calibrant.measures.intervals import Resampling
 from calibrant.measures.measure import Measure, MeasureResult
 from calibrant.methods import METHODS
+from calibrant.methods.method import Method
 from calibrant.piecewise.options import MAX_FOLDS
 from calibrant.reductions import Event
 
@@ -40,6 +42,11 @@ def _compute(name: str) -> Callable[..., MeasureResult]:
     return compute
 
 
+def _seconds(method: Method) -> Callable[[int, int, Mapping[str, Any]], float]:
+    defaults = method.read_options({})
+    return lambda n, _classes, _options: 0.15 + method.seconds(n, 1, defaults)
+
+
 _DEBIASED = (
     "debiased: half mean |m - p|^norm, half mean s (y - p) (norm 1, s the expected sign of c - p) "
     "or mean (m - p)(y - p) (norm 2), m the fitted map, c over curves of a Gaussian process; no root"
@@ -59,7 +66,7 @@ MEASURES = tuple(
         needs="both outcomes, different predictions, at least as many rows as folds",
         options={"norm": Option(1, choices=(1, 2)), "folds": Option(10, low=2, high=MAX_FOLDS)},
         runs=method.runs,
-        seconds=lambda n, _classes, _options: 0.15 + 3e-7 * n,
+        seconds=_seconds(method),
         own_interval=True,
         resampled=False,
     )

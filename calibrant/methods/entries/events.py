@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from calibrant.asked import ON
-from calibrant.maps.beta import fit_beta
+from calibrant.asked import ON, Option
+from calibrant.maps.beta import Parameters, fit_beta_event
 from calibrant.maps.identity import Identity
 from calibrant.maps.isotonic import fit_isotonic
-from calibrant.maps.platt import fit_platt
+from calibrant.maps.platt import fit_platt_event
 from calibrant.maps.temperature import EventTemperature, Temperature
 from calibrant.maps.tempering import logits_of, optimal_temperature
 from calibrant.methods.method import FitContext, FittedCurve, FittedTransform, Method, Traits
@@ -21,15 +21,15 @@ def _identity(event: Event, context: FitContext) -> FittedCurve:
 
 
 def _platt(event: Event, context: FitContext, *, target_smoothing: bool) -> FittedCurve:
-    return fit_platt(event.cells, target_smoothing=target_smoothing), {}
+    return fit_platt_event(event, target_smoothing=target_smoothing), {}
 
 
 def _isotonic(event: Event, context: FitContext) -> FittedCurve:
     return fit_isotonic(event.cells), {}
 
 
-def _beta(event: Event, context: FitContext) -> FittedCurve:
-    return fit_beta(event.cells), {}
+def _beta(event: Event, context: FitContext, *, parameters: Parameters) -> FittedCurve:
+    return fit_beta_event(event, parameters), {}
 
 
 def _event_temperature(event: Event, context: FitContext) -> FittedCurve:
@@ -82,10 +82,12 @@ METHODS = (
     Method(
         "beta",
         "Curves between two Beta densities",
-        "c(p) = logistic(a ln p - b ln(1 - p) + c) of least log loss, a and b at least 0",
+        "c(p) = logistic(a ln p - b ln(1 - p) + c) of least log loss, a and b at least 0; of the parameters am "
+        "a = b, of ab c(1/2) = 1/2",
         "Kull, Silva Filho & Flach (2017)",
         Traits(_EVENT, "a, b, c", "p clips at 2^-52", "yes", "of events only", "yes"),
         event=_beta,
+        options={"parameters": Option("abm", choices=("abm", "am", "ab"))},
     ),
     Method(
         "isotonic",

@@ -1,0 +1,244 @@
+"""Cubic splines fitted to the cumulative label minus score, as a function of the fractile (Gupta et al. 2021)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+from scipy.linalg import cho_factor, cho_solve, solve_triangular
+from scipy.optimize import nnls
+
+from calibrant.cells import Cells, Floats
+from calibrant.errors import NotConverged, TooFewRows
+
+Boundary = Literal["natural", "parabolic", "cubic"]
+
+#: A tie of more rows counts as so many even parts.
+_MOST_PARTS = 256
+#: Values of the constrained map may leave [0, 1] by this before they are clipped.
+_FEASIBLE = 1e-10
+_MAX_ROUNDS = 200
+#: The least share of the largest eigenvalue that the smallest must have for the knots' values to be told.
+_CONDITION = 1e-12
+
+
+@dataclass(frozen=True)
+class Path:
+    """The cumulative label minus score: at fractiles ``t (P,)``, ascending, it is ``d (P,)``, of ``mass (P,)`` rows.
+
+    ``scores (C,)`` are the cells' and ``first (C,)`` is where the points of each begin.
+    """
+
+    t: Floats
+    d: Floats
+    mass: Floats
+    scores: Floats
+    first: npt.NDArray[np.int64]
+
+    def by_cell(self, values: Floats) -> Floats:
+        """The mean of ``values (P, ...)`` over the points of each cell, which are of one mass."""
+        if len(self.t) == len(self.scores):
+            return values
+        counts = np.diff(np.append(self.first, len(self.t))).reshape(-1, *(1,) * (values.ndim - 1))
+        means: Floats = np.add.reduceat(values, self.first, axis=0) / counts
+        return means
+
+
+def path_of(cells: Cells) -> Path:
+    """The path of a batch. O(m), and as many points as rows where ties are of at most 256 rows.
+
+    Row i of n in ascending order lies at t_i = (i - 1) / (n - 1), and there d_i = sum_{j <= i} (y_j - s_j) / n. Inside
+    a tie the path is the mean of those of all orders, a straight line: the fit is linear in d, and so is the mean
+    of the fits. Importance weights are scaled to the effective number of rows.
+    """
+    scale = cells.mass / float(cells.w2.sum()) if cells.kind == "importance" else 1.0
+    mass = cells.w * scale
+    before = cells.cumulative_w[:-1] * scale
+    total = cells.mass * scale
+    moved = (cells.wy - cells.w * cells.p) * (scale / total)
+    d = np.cumsum(moved) - moved
+    first = np.arange(len(cells))
+    if cells.w is cells.rows and len(cells) == total:
+        return Path(before / (total - 1.0), d + moved, mass, cells.p, first)
+    parts = np.clip(np.ceil(mass), 1, _MOST_PARTS).astype(np.int64)
+    first = np.cumsum(parts) - parts
+    owner = np.repeat(np.arange(len(cells)), parts)
+    part = np.arange(len(owner)) - first[owner]
+    step = (mass / parts)[owner]
+    t = (before[owner] + part * step + (step - 1.0) / 2) / (total - 1.0)
+    d = d[owner] + moved[owner] * (part * step + (step + 1.0) / 2) / mass[owner]
+    return Path(np.clip(t, 0.0, 1.0), d, step, cells.p, first)
+
+
+@dataclass(frozen=True)
+class CumulativeSpline:
+    """A cubic spline on [0, 1] with evenly spaced knots, at which it is ``values (K,)``."""
+
+    values: Floats
+    boundary: Boundary
+
+    @cached_property
+    def second(self) -> Floats:
+        """Second derivatives at the knots: ``(K,)``."""
+        return second_derivatives(len(self.values), self.boundary) @ self.values
+
+    def at(self, t: Floats) -> Floats:
+        """Values at ``t (n,)``, ascending in [0, 1]. O(n)."""
+        return self._evaluate(t, _value_terms)
+
+    def derivative(self, t: Floats) -> Floats:
+        """Slopes at ``t (n,)``, ascending in [0, 1]. O(n)."""
+        return self._evaluate(t, _slope_terms)
+
+    def _evaluate(self, t: Floats, terms: _Terms) -> Floats:
+        found, last = np.empty(len(t)), len(self.values) - 1
+        for j, here in enumerate(_segments(t, last + 1)):
+            numbers = np.concatenate([self.values[j : j + 2], self.second[j : j + 2]])
+            found[here] = terms(t[here] * last - j, 1.0 / last) @ numbers
+        return found
+
+
+def second_derivatives(knots: int, boundary: Boundary) -> Floats:
+    """The matrix ``(K, K)`` that turns values at the knots into second derivatives there.
+
+    Run-outs (McKinley & Levine 1998): ``natural`` M_0 = 0, ``parabolic`` M_0 = M_1, ``cubic`` M_0 = 2 M_1 - M_2, and
+    the same at the other end.
+    """
+    left: Floats = np.zeros((knots, knots))
+    right: Floats = np.zeros((knots, knots))
+    inner = np.arange(1, knots - 1)
+    for offset, share, difference in ((-1, 1.0, 1.0), (0, 4.0, -2.0), (1, 1.0, 1.0)):
+        left[inner, inner + offset] = share
+        right[inner, inner + offset] = 6.0 * (knots - 1) ** 2 * difference
+    ends = {"natural": [1.0], "parabolic": [1.0, -1.0], "cubic": [1.0, -2.0, 1.0]}[boundary]
+    left[0, : len(ends)] = ends
+    left[-1, knots - len(ends) :] = ends[::-1]
+    matrix: Floats = np.asarray(np.linalg.solve(left, right), dtype=np.float64)
+    return matrix
+
+
+def fit_cumulative(path: Path, knots: int, boundary: Boundary, *, constrained: bool = False) -> CumulativeSpline:
+    """Least squares over the values at the knots. O(P) and, ``constrained``, O(P) a round of cutting planes.
+
+    ``constrained`` keeps 0 <= s + D'(t) <= 1 at every score (of a tie, the mean over it): the optimum of that quadratic
+    program, with no violation above 1e-10. Raises ``TooFewRows`` where the rows do not tell the values at the knots,
+    ``NotConverged`` where no optimum was found.
+    """
+    if path.mass.sum() < knots * (1.0 - 1e-9):
+        raise TooFewRows.at("/predictions", f"has fewer rows than the {knots} knots of the spline")
+    gram: Floats = np.zeros((knots, knots))
+    moment: Floats = np.zeros(knots)
+    maps = _local_maps(knots, boundary)
+    for j, here in enumerate(_segments(path.t, knots)):
+        terms = _value_terms(path.t[here] * (knots - 1) - j, 1.0 / (knots - 1))
+        weighed = terms * path.mass[here, None]
+        gram += maps[j].T @ (weighed.T @ terms) @ maps[j]
+        moment += maps[j].T @ (weighed.T @ path.d[here])
+    total = float(path.mass.sum())
+    gram /= total
+    moment /= total
+    eigenvalues = np.linalg.eigvalsh(gram)
+    if eigenvalues[0] <= _CONDITION * eigenvalues[-1]:
+        raise TooFewRows.at("/predictions", f"has too few different rows for the {knots} knots of the spline")
+    free = CumulativeSpline(cho_solve(cho_factor(gram), moment), boundary)
+    return _constrained(path, free, gram) if constrained else free
+
+
+def accuracies(path: Path, spline: CumulativeSpline) -> Floats:
+    """The map at each cell, s + D'(t): ``(C,)``; of a tie the mean over it."""
+    return path.scores + path.by_cell(spline.derivative(path.t))
+
+
+def _constrained(path: Path, free: CumulativeSpline, gram: Floats) -> CumulativeSpline:
+    """The nearest feasible spline, by cutting planes: the worst score of each stretch that is out of place, in rounds.
+
+    Each round's program, of few constraints rows v >= bounds, is one of least distance in the metric of the normal
+    equations, solved by non-negative least squares (Lawson & Hanson 1974, chapter 23). Constraints without a
+    multiplier leave; the objective grows from round to round, so that none comes back for ever.
+    """
+    knots = len(free.values)
+    lower = np.linalg.cholesky(gram)
+    rows, bounds = np.zeros((0, knots)), np.zeros(0)
+    spline = free
+    for _ in range(_MAX_ROUNDS):
+        values = accuracies(path, spline)
+        worst = _worst(values)
+        if not len(worst):
+            return spline
+        sign = np.where(values[worst] < 0.5, 1.0, -1.0)
+        added = sign[:, None] * _slope_rows(path, worst, knots, free.boundary)
+        limits = np.where(sign > 0, -path.scores[worst], path.scores[worst] - 1.0)
+        rows, bounds = np.vstack([rows, added]), np.concatenate([bounds, limits])
+        turned = solve_triangular(lower, rows.T, lower=True).T  # of z = lower' (v - free)
+        gaps = bounds - rows @ free.values
+        target = np.zeros(knots + 1)
+        target[-1] = 1.0
+        multipliers, _ = nnls(np.vstack([turned.T, gaps]), target)
+        active = multipliers > 0.0
+        rows, bounds, turned, gaps = rows[active], bounds[active], turned[active], gaps[active]
+        # On the active constraints alone the program is linear.
+        z = np.linalg.lstsq(turned, gaps, rcond=1e-13)[0]
+        spline = CumulativeSpline(free.values + solve_triangular(lower.T, z), free.boundary)
+    raise NotConverged.at("/predictions", "give the constrained spline no optimum")
+
+
+def _worst(values: Floats) -> npt.NDArray[np.int64]:
+    """The score furthest out of [0, 1] of each stretch of neighbours that are."""
+    beyond = np.maximum(-values, values - 1.0)
+    out = np.flatnonzero(beyond > _FEASIBLE)
+    if not len(out):
+        return out
+    stretches = np.split(out, np.flatnonzero(np.diff(out) > 1) + 1)
+    return np.array([stretch[beyond[stretch].argmax()] for stretch in stretches])
+
+
+def _slope_rows(path: Path, cells: npt.NDArray[np.int64], knots: int, boundary: Boundary) -> Floats:
+    """What turns values at the knots into D' of each of these cells: ``(cells, K)``."""
+    ends = np.append(path.first, len(path.t))
+    maps = _local_maps(knots, boundary)
+    found = np.empty((len(cells), knots))
+    for i, c in enumerate(cells):
+        t = path.t[ends[c] : ends[c + 1]]
+        slopes = np.empty((len(t), knots))
+        for j, here in enumerate(_segments(t, knots)):
+            slopes[here] = _slope_terms(t[here] * (knots - 1) - j, 1.0 / (knots - 1)) @ maps[j]
+        found[i] = slopes.mean(axis=0)
+    return found
+
+
+def _segments(t: Floats, knots: int) -> list[slice]:
+    """The points of each segment between two knots; a point on a knot belongs to the segment that it begins."""
+    borders = np.searchsorted(t, np.arange(1, knots - 1) / (knots - 1))
+    ends = [0, *borders.tolist(), len(t)]
+    return [slice(a, b) for a, b in pairwise(ends)]
+
+
+def _local_maps(knots: int, boundary: Boundary) -> list[Floats]:
+    """For each segment what picks its two values and its two second derivatives: ``(4, K)``."""
+    identity, second = np.eye(knots), second_derivatives(knots, boundary)
+    return [np.vstack([identity[j : j + 2], second[j : j + 2]]) for j in range(knots - 1)]
+
+
+class _Terms:
+    """The four functions of the place ``u (n,)`` in a segment of width h that multiply its numbers: ``(n, 4)``."""
+
+    def __init__(self, *, slope: bool) -> None:
+        self.slope = slope
+
+    def __call__(self, u: Floats, h: float) -> Floats:
+        terms = np.empty((len(u), 4))
+        left = 1.0 - u
+        if self.slope:
+            terms[:, 0], terms[:, 1] = -1.0 / h, 1.0 / h
+            terms[:, 2], terms[:, 3] = (1.0 - 3.0 * left * left) * (h / 6), (3.0 * u * u - 1.0) * (h / 6)
+        else:
+            terms[:, 0], terms[:, 1] = left, u
+            terms[:, 2], terms[:, 3] = (left * left - 1.0) * left * (h * h / 6), (u * u - 1.0) * u * (h * h / 6)
+        return terms
+
+
+_value_terms, _slope_terms = _Terms(slope=False), _Terms(slope=True)

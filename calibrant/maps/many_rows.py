@@ -1,0 +1,119 @@
+"""Logistic curves of many rows, without a sort: begun on coarse cells, ended on the rows themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from calibrant.cells import Cells, Floats, Outcomes
+from calibrant.maps.curves import PROBABILITY_CLIP, fast_logistic, fast_logit
+from calibrant.reductions import Event
+
+#: Fewer rows are sorted.
+MANY = 1 << 16
+#: Cells to one unit of the logit, and the logit that no clipped probability exceeds.
+_PER_LOGIT, _FURTHEST = 256, 37
+#: So few coarse cells do not tell the curvature.
+_FEWEST = 8
+#: Rows that are worked on at once: they stay in the processor's cache, and their sums of whole numbers are exact.
+_BLOCK = 1 << 13
+#: Terms are rounded to multiples of 1 / _UNITS. Features are below 2^6, so sums of a block are below 2^53 units.
+_UNITS = 2.0**34
+_MAX_PASSES = 12
+#: Done when no gradient of the mean log loss, for features of mean square 1, exceeds this.
+GRADIENT = 1e-10
+
+
+@dataclass(frozen=True)
+class ManyRows:
+    """Unweighted rows in any order, and their cells of 1/256 of a logit, each at its middle."""
+
+    p: Floats
+    y: Outcomes
+    coarse: Cells
+
+
+def many_rows(event: Event) -> ManyRows | None:
+    """The rows of an event with at least 65,536 rows, no weights and different predictions; else None. O(n)."""
+    if len(event) < MANY or event.w is not None:
+        return None
+    places = 2 * _FURTHEST * _PER_LOGIT
+    counts = np.zeros(2 * places, dtype=np.int64)
+    for start in range(0, len(event), MANY):
+        here = slice(start, start + MANY)
+        place = ((fast_logit(event.p[here]) + _FURTHEST) * _PER_LOGIT).astype(np.intp)
+        place += place
+        place += event.y[here]
+        counts += np.bincount(place, minlength=2 * places)
+    negatives, positives = counts[0::2], counts[1::2]
+    used = np.flatnonzero(negatives + positives)
+    if len(used) < _FEWEST:
+        return None
+    p = fast_logistic((used + 0.5) / _PER_LOGIT - _FURTHEST)
+    w, wy = (negatives + positives)[used].astype(np.float64), positives[used].astype(np.float64)
+    return ManyRows(event.p, event.y, Cells(p, w, w, w, wy, wy))
+
+
+def settle(
+    rows: ManyRows,
+    theta: Floats,
+    features: Callable[[Floats], Floats],
+    *,
+    targets: tuple[float, float] = (0.0, 1.0),
+    precision: float = 0.0,
+) -> Floats | None:
+    """The ``theta (D,)`` of least mean log loss of logistic(features theta) on the rows, from that of the coarse cells.
+
+    ``features`` makes ``(D, n)`` of ``(n,)`` probabilities, each below 2^6; ``targets`` stand for the labels 0 and 1;
+    ``precision`` theta^2 / 2 is added to the sum of the losses. Newton's method with the coarse cells' curvature,
+    until the gradient of all rows is at most 1e-10; None where that is not reached in 12 passes. Terms are summed as
+    whole numbers of 2^-34, so that the order of the rows does not matter. O(D n) a pass.
+    """
+    coarse, n = rows.coarse, len(rows.p)
+    basis = features(coarse.p)
+    size = np.sqrt(basis**2 @ coarse.w / n)
+    for _ in range(_MAX_PASSES):
+        gradient = (_slopes(rows, theta, features, targets) + precision * theta) / n
+        c = fast_logistic(theta @ basis)
+        hessian = (basis * (coarse.w * c * (1.0 - c))) @ basis.T / n
+        hessian[np.diag_indices(len(theta))] += precision / n
+        try:
+            step = np.linalg.solve(hessian, gradient)
+        except np.linalg.LinAlgError:
+            return None
+        if np.abs(gradient / size).max() <= GRADIENT and np.abs(step).max() <= 1e-6 * (1.0 + np.abs(theta).max()):
+            return theta
+        theta = theta - step
+        if not np.all(np.isfinite(theta)):
+            return None
+    return None
+
+
+def _slopes(
+    rows: ManyRows, theta: Floats, features: Callable[[Floats], Floats], targets: tuple[float, float]
+) -> Floats:
+    """Sums over the rows of (c - target) times each feature: ``(D,)``."""
+    low, high = targets
+    totals = [0] * len(theta)
+    for start in range(0, len(rows.p), _BLOCK):
+        here = slice(start, start + _BLOCK)
+        basis = features(rows.p[here])
+        residual = fast_logistic(theta @ basis)
+        residual -= low + (high - low) * rows.y[here]
+        residual *= _UNITS
+        for k, total in enumerate(np.rint(basis * residual).sum(axis=1)):
+            totals[k] += int(total)
+    return np.array([total / _UNITS for total in totals])
+
+
+def logit_and_one(p: Floats) -> Floats:
+    """The clipped logit and 1 of each ``p (n,)``: ``(2, n)``."""
+    return np.stack([fast_logit(p), np.ones_like(p)])
+
+
+def logarithms(p: Floats) -> Floats:
+    """Ln p, -ln(1 - p) and 1 of each ``p (n,)`` clipped at 2^-52, to 1e-16: ``(3, n)``."""
+    p = np.clip(p, PROBABILITY_CLIP, 1.0 - PROBABILITY_CLIP)
+    return np.stack([np.log(p), -np.log(1.0 - p), np.ones_like(p)])

@@ -1,0 +1,150 @@
+"""PL_DE: least squares of a continuous piecewise polynomial, its breaks found by differential evolution."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, Self
+
+import numpy as np
+
+from calibrant.cells import Cells, Floats, SortedRows, WeightsKind, cells_of
+from calibrant.errors import InvalidDocument, InvalidOption, OneClass, OnePrediction, TooFewRows
+from calibrant.maps.curves import read_array
+from calibrant.validation import fold_of_rows, simplest
+
+Degree = Literal[1, 2]
+
+#: The library's own settings of its search.
+_SEARCH: dict[str, Any] = {"popsize": 50, "tol": 1e-3, "maxiter": 1000, "polish": True, "atol": 1e-4}
+MOST_SEGMENTS = {1: 7, 2: 5}
+
+
+@dataclass(frozen=True)
+class PiecewisePolynomial:
+    """sum_k coefficients[j, k] (p - breaks[j])^k on segment j, from break j to j + 1; the end segments go on beyond.
+
+    ``breaks (s + 1,)`` ascending, ``coefficients (s, degree + 1)``. Values may lie outside [0, 1]. Continuous; neither
+    monotone nor differentiable at the breaks in general.
+    """
+
+    family: ClassVar[str] = "piecewise-polynomial"
+    breaks: Floats
+    coefficients: Floats
+
+    def __call__(self, p: Floats) -> Floats:
+        """Calibrated probability of each ``p (n,)`` in [0, 1]. O(n log s)."""
+        segment = np.searchsorted(self.breaks[1:-1], p)
+        u = p - self.breaks[segment]
+        found = np.zeros(len(p))
+        for column in self.coefficients.T[::-1]:
+            found = found * u + column[segment]
+        return found
+
+    def parameters(self) -> dict[str, Any]:
+        """The numbers that make this curve."""
+        return {"breaks": self.breaks.tolist(), "coefficients": self.coefficients.tolist()}
+
+    @classmethod
+    def from_parameters(cls, parameters: dict[str, Any]) -> Self:
+        """Read a document's numbers, each checked."""
+        breaks = read_array(parameters, "breaks", numeric=True, low=0.0, high=1.0, increasing=True)
+        rows = read_array(parameters, "coefficients")
+        if len(breaks) != len(rows) + 1:
+            raise InvalidDocument.at("/parameters/coefficients", "must hold one row for each pair of breaks")
+        where, width = "/parameters/coefficients", len(rows[0]) if isinstance(rows[0], list) else 1
+        read = [read_array({str(i): r}, str(i), where=where, numeric=True, length=width) for i, r in enumerate(rows)]
+        return cls(breaks, np.array(read))
+
+
+def check_library() -> None:
+    """Refuse where the package pwlf is not installed: ``InvalidOption``."""
+    try:
+        import pwlf  # noqa: F401 - an extra, and slow to load
+    except ImportError:
+        raise InvalidOption.at("/method", "pl-de needs the package pwlf: pip install 'calibrant[pl-de]'") from None
+
+
+def fit_pl_de(
+    rows: SortedRows,
+    kind: WeightsKind,
+    *,
+    degree: Degree,
+    segments: int | None,
+    most: int | None,
+    folds: int,
+    seed: int,
+    told: Callable[[int, int, str], None] | None = None,
+) -> tuple[PiecewisePolynomial, dict[str, Any]]:
+    """Least squares by the package pwlf (Jekel & Venter 2019), as in Kangsepp, Valk & Kull (2022), appendix C.2.
+
+    ``segments`` where given, else as many of 1, ..., ``most`` (7, of degree 2 5) as cross-validation chooses: mean
+    held-out squared error, folds drawn over the rows in ascending order, the 0.1 % rule; then all rows are fitted.
+    One segment is a polynomial regression. Differential evolution, seeded, comes close to the least sum of squares and
+    does not prove it. Raises ``OneClass``, ``OnePrediction``, ``TooFewRows``, and ``InvalidOption`` without the
+    package. O(folds most) searches of some thousand regressions each, O(n) every one.
+    """
+    check_library()
+    cells = cells_of(rows, kind)
+    positives = float(cells.cumulative_wy[-1])
+    if positives <= 0 or positives >= cells.mass:
+        raise OneClass.at("/labels", "holds one class only, where a fit needs both")
+    if len(cells) < 2:
+        raise OnePrediction.at("/predictions", "are all equal: a map needs two different ones to be fitted")
+    diagnostics: dict[str, Any] = {}
+    if segments is None:
+        candidates = tuple(range(1, (most or MOST_SEGMENTS[degree]) + 1))
+        losses = _held_out(rows, kind, degree, candidates, folds, seed, told)
+        segments = candidates[simplest(candidates, losses)]
+        diagnostics["held_out_losses"] = {str(s): float(loss) for s, loss in zip(candidates, losses, strict=True)}
+    curve = _fit(cells, degree, segments, seed)
+    return curve, {"segments": segments} | diagnostics
+
+
+def _held_out(
+    rows: SortedRows,
+    kind: WeightsKind,
+    degree: Degree,
+    candidates: tuple[int, ...],
+    folds: int,
+    seed: int,
+    told: Callable[[int, int, str], None] | None,
+) -> Floats:
+    """Mean squared error of each candidate on held-out rows: ``(candidates,)``."""
+    n = len(rows)
+    if n < folds:
+        raise TooFewRows.at("/predictions", f"has {n} rows; {folds} folds need at least {folds}")
+    fold, losses = fold_of_rows(n, folds, seed), np.zeros(len(candidates))
+    weights = np.ones(n) if rows.w is None else rows.w
+    for k in range(folds):
+        kept, held = fold != k, fold == k
+        cells = cells_of(SortedRows(rows.p[kept], rows.y[kept], None if rows.w is None else rows.w[kept]), kind)
+        for i, segments in enumerate(candidates):
+            off = _fit(cells, degree, segments, seed)(rows.p[held]) - rows.y[held]
+            losses[i] += weights[held] @ off**2
+            if told is not None:
+                told(k * len(candidates) + i + 1, folds * len(candidates), "candidates outside folds")
+    return losses / weights.sum()
+
+
+def _fit(cells: Cells, degree: Degree, segments: int, seed: int) -> PiecewisePolynomial:
+    import pwlf
+
+    model = pwlf.PiecewiseLinFit(cells.p, cells.wy / cells.w, degree=degree)
+    if not np.all(cells.w == cells.w[0]):
+        # Its own way to set weights makes a matrix of (n, n).
+        model.weights = np.sqrt(cells.w / cells.w.max())
+        model.y_w = model.y_data * model.weights
+    if segments == 1:
+        model.fit(1)
+    else:
+        model.fit(segments, rng=np.random.default_rng(seed), **_SEARCH)
+    breaks, beta = np.asarray(model.fit_breaks), np.asarray(model.beta)
+    gaps = np.maximum(breaks[:-1, None] - breaks[None, :-1], 0.0)  # from each segment's begin back to those before
+    begun = np.tri(segments)
+    slopes = beta[1 : segments + 1]
+    bends = beta[segments + 1 :] if degree == 2 else np.zeros(segments)
+    columns = [beta[0] + gaps @ slopes + gaps**2 @ bends, begun @ slopes + 2.0 * gaps @ bends, begun @ bends]
+    kept = np.diff(breaks) > 0.0
+    starts, ends = breaks[:-1][kept], breaks[1:][kept]
+    return PiecewisePolynomial(np.append(starts, ends[-1]), np.column_stack(columns[: degree + 1])[kept])

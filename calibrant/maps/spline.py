@@ -1,0 +1,149 @@
+"""Spline calibration: the score plus the slope of a spline fitted to the cumulative label minus score."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, Self
+
+import numpy as np
+
+from calibrant.cells import Cells, Floats, SortedRows, WeightsKind, cells_of
+from calibrant.errors import InvalidOption, OneClass, TooFewRows
+from calibrant.maps.cumulative_spline import Boundary, Path, accuracies, fit_cumulative, path_of
+from calibrant.maps.curves import PROBABILITY_CLIP, read_array
+from calibrant.maps.interpolation import interpolate
+from calibrant.validation import fold_of_rows, simplest
+
+Select = Literal["brier", "log-loss"]
+
+#: A document keeps at most so many scores.
+MOST_SCORES = 4096
+#: Numbers of knots that cross-validation chooses from; a cubic run-out needs four.
+CANDIDATES = tuple(range(3, 15))
+
+
+@dataclass(frozen=True)
+class Spline:
+    """Linear interpolation of ``values (t,)`` at ``scores (t,)``, ascending in [0, 1], constant outside.
+
+    Values may lie outside [0, 1]. Neither monotone nor differentiable in general.
+    """
+
+    family: ClassVar[str] = "spline"
+    scores: Floats
+    values: Floats
+
+    def __call__(self, p: Floats) -> Floats:
+        """Calibrated probability of each ``p (n,)`` in [0, 1]. O(n log t)."""
+        return interpolate(p, self.scores, self.values)
+
+    def parameters(self) -> dict[str, Any]:
+        """The numbers that make this curve."""
+        return {"scores": self.scores.tolist(), "values": self.values.tolist()}
+
+    @classmethod
+    def from_parameters(cls, parameters: dict[str, Any]) -> Self:
+        """Read a document's numbers, each checked."""
+        scores = read_array(parameters, "scores", numeric=True, low=0.0, high=1.0, increasing=True)
+        return cls(scores, read_array(parameters, "values", numeric=True, length=len(scores)))
+
+
+def fit_spline(
+    cells: Cells, knots: int = 6, boundary: Boundary = "natural", *, constrained: bool = False
+) -> tuple[Spline, dict[str, Any]]:
+    """Fit by least squares (Gupta et al. 2021, section 4), and tell the values at the knots and the thinning error.
+
+    With t the fractile of a score s and D the spline of the cumulative label minus score, the map is s + D'(t) at the
+    scores of the fit and linear between them. (The published code swaps the two weights of that interpolation.) It is
+    kept exactly at up to 4,096 scores; of more, at 4,096 fractiles of equal mass, and ``thinning_error`` is how far
+    linear interpolation between these is from s + D'(t) at worst: some 1e-4 where scores lie close. ``constrained``
+    keeps the map in [0, 1] at every score. O(m).
+
+    Raises ``OneClass`` where all labels are equal, ``TooFewRows`` where there are fewer rows than knots,
+    ``InvalidOption`` where a cubic run-out has fewer than four knots.
+    """
+    positives = float(cells.cumulative_wy[-1])
+    if positives <= 0 or positives >= cells.mass:
+        raise OneClass.at("/labels", "holds one class only, where a fit needs both")
+    if boundary == "cubic" and knots < 4:
+        raise InvalidOption.at("/knots", "must be at least 4 where the boundary is cubic")
+    path = path_of(cells)
+    spline = fit_cumulative(path, knots, boundary, constrained=constrained)
+    values = _values(path, spline, constrained)
+    scores, kept = cells.p, values
+    error = 0.0
+    if len(cells) > MOST_SCORES:
+        at = _even(cells)
+        scores, kept = cells.p[at], values[at]
+        error = float(np.abs(np.interp(cells.p, scores, kept) - values).max())
+    told = {"knots": knots, "knot_values": spline.values.tolist(), "thinning_error": error}
+    return Spline(scores, kept), told
+
+
+def choose_knots(
+    rows: SortedRows,
+    kind: WeightsKind,
+    boundary: Boundary,
+    *,
+    constrained: bool,
+    folds: int,
+    select: Select,
+    seed: int,
+) -> tuple[int, dict[str, float]]:
+    """Number of knots by cross-validation, and the mean held-out loss of each candidate.
+
+    Candidates are 3 (cubic: 4) to 14 knots; folds are drawn over the rows in ascending order of score, outcome and
+    weight; the fewest knots within 0.1 % of the least loss win. Log loss is of values clipped to [2^-52, 1 - 2^-52].
+    Candidates with more knots than a fold's training rows drop out. O(folds candidates n).
+    """
+    n = len(rows)
+    if n < folds:
+        raise TooFewRows.at("/predictions", f"has {n} rows; {folds} folds need at least {folds}")
+    fold = fold_of_rows(n, folds, seed)
+    candidates = CANDIDATES[boundary == "cubic" :]
+    losses = np.zeros(len(candidates))
+    for k in range(folds):
+        held, kept = _rows(rows, fold == k), _rows(rows, fold != k)
+        cells = cells_of(kept, kind)
+        path = path_of(cells)
+        for i, knots in enumerate(candidates):
+            if not np.isfinite(losses[i]):
+                continue
+            try:
+                spline = fit_cumulative(path, knots, boundary, constrained=constrained)
+            except TooFewRows:
+                losses[i] = np.inf
+                continue
+            losses[i] += _loss(np.interp(held.p, cells.p, _values(path, spline, constrained)), held, select)
+    if not np.isfinite(losses).any():
+        raise TooFewRows.at("/predictions", f"has too few rows for a spline on all but one of {folds} folds")
+    losses /= n if rows.w is None else rows.w.sum()
+    told = {str(knots): float(loss) for knots, loss in zip(candidates, losses, strict=True) if np.isfinite(loss)}
+    return candidates[simplest(candidates, losses)], told
+
+
+def _values(path: Path, spline: Any, constrained: bool) -> Floats:
+    values = accuracies(path, spline)
+    return np.clip(values, 0.0, 1.0) if constrained else values  # by rounding only
+
+
+def _even(cells: Cells) -> Any:
+    """Numbers of up to 4,096 cells of equal mass apart, the first and the last among them."""
+    wanted = np.linspace(0.0, cells.mass, MOST_SCORES)
+    at = np.searchsorted(cells.cumulative_w[1:], wanted)
+    return np.unique(np.append(np.minimum(at, len(cells) - 1), [0, len(cells) - 1]))
+
+
+def _rows(rows: SortedRows, chosen: Any) -> SortedRows:
+    return SortedRows(rows.p[chosen], rows.y[chosen], None if rows.w is None else rows.w[chosen])
+
+
+def _loss(found: Floats, held: SortedRows, select: Select) -> float:
+    """Sum of the losses of held-out rows."""
+    c = np.clip(found, 0.0, 1.0)
+    if select == "brier":
+        losses = (c - held.y) ** 2
+    else:
+        c = np.clip(c, PROBABILITY_CLIP, 1.0 - PROBABILITY_CLIP)
+        losses = -np.where(held.y == 1, np.log(c), np.log1p(-c))
+    return float(losses.sum() if held.w is None else held.w @ losses)

@@ -1,0 +1,114 @@
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pwlf
+import pytest
+
+import calibrant
+from calibrant.errors import CalibrationError, InvalidDocument
+from calibrant.maps.piecewise_polynomial import PiecewisePolynomial
+
+GRID = np.linspace(0, 1, 1001)
+Floats = npt.NDArray[np.float64]
+
+
+def _drawn(n: int = 120) -> tuple[Floats, npt.NDArray[np.int64]]:
+    random = np.random.default_rng(0)
+    p = 0.05 + 0.9 * random.random(n)
+    return p, (random.random(n) < np.where(p < 0.4, 0.1, 0.9)).astype(np.int64)
+
+
+@pytest.mark.parametrize(("degree", "segments"), [(1, 1), (1, 2), (1, 3), (2, 1), (2, 2)])
+def test_the_map_is_the_librarys_through_its_breaks(degree: int, segments: int) -> None:
+    p, y = _drawn()
+    fitted = calibrant.fit("pl-de", p, y, degree=degree, segments=segments)
+    curve: Any = fitted.function
+    assert curve.coefficients.shape == (segments, degree + 1)
+    assert (curve.breaks[0], curve.breaks[-1]) == (p.min(), p.max())
+    model = pwlf.PiecewiseLinFit(p, y.astype(float), degree=degree)
+    model.fit_with_breaks(curve.breaks)
+    np.testing.assert_allclose(fitted.apply(GRID, clip=False), model.predict(GRID), atol=1e-9)
+    assert 0 <= fitted.apply(GRID).min() <= fitted.apply(GRID).max() <= 1
+
+
+def test_its_squared_error_is_the_least_of_a_grid_of_breaks() -> None:
+    p, y = _drawn()
+    fitted = calibrant.fit("pl-de", p, y, segments=2)
+    ours = float(np.sum((fitted.apply(p, clip=False) - y) ** 2))
+    model = pwlf.PiecewiseLinFit(p, y.astype(float))
+    assert ours <= min(model.fit_with_breaks([p.min(), b, p.max()]) for b in np.linspace(0.06, 0.94, 200)) + 1e-9
+
+
+def test_weights_ties_and_order() -> None:
+    p, y = _drawn(80)
+    p, w = np.round(p, 2), np.random.default_rng(1).integers(1, 4, 80)
+    weighted = calibrant.fit("pl-de", p, y, segments=2, weights=w).apply(GRID)
+    repeated = calibrant.fit("pl-de", np.repeat(p, w), np.repeat(y, w), segments=2).apply(GRID)
+    np.testing.assert_array_equal(weighted, repeated)
+    order = np.random.default_rng(2).permutation(80)
+    shuffled = calibrant.fit("pl-de", p[order], y[order], segments=2, weights=w[order]).apply(GRID)
+    np.testing.assert_array_equal(weighted, shuffled)
+    line = calibrant.fit("pl-de", p, y, segments=1, weights=w)
+    slope, shift = np.polyfit(p, y, 1, w=np.sqrt(w))
+    np.testing.assert_allclose(line.apply(GRID, clip=False), slope * GRID + shift, atol=1e-12)
+
+
+def test_cross_validation_chooses_the_segments_and_the_seed_decides() -> None:
+    p, y = _drawn(60)
+    stages: list[tuple[int, int, str]] = []
+    fitted = calibrant.fit("pl-de", p, y, max_segments=2, folds=3, seed=5, progress=lambda *stage: stages.append(stage))
+    losses = fitted.diagnostics["held_out_losses"]
+    assert set(losses) == {"1", "2"}
+    assert losses[str(fitted.diagnostics["segments"])] <= 1.001 * min(losses.values())
+    assert stages[-1][:2] == (6, 6)
+    state = np.random.get_state()[1].copy()  # type: ignore[index, union-attr]  # noqa: NPY002 - that it is left alone
+    again = calibrant.fit("pl-de", p, y, max_segments=2, folds=3, seed=5)
+    assert again.to_document() == fitted.to_document()
+    np.testing.assert_array_equal(np.random.get_state()[1], state)  # type: ignore[index]  # noqa: NPY002
+
+
+def test_what_cannot_be_fitted_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    p, y = _drawn(8)
+    y[:2] = [0, 1]
+    cases: list[tuple[Any, Any, dict[str, Any], str]] = [
+        (p, np.ones(8, int), {}, "one-class"),
+        (np.full(8, 0.3), y, {}, "one-prediction"),
+        (p, y, {}, "too-few-rows"),
+        (p, y, {"degree": 3}, "invalid-option"),
+    ]
+    for predictions, labels, options, code in cases:
+        with pytest.raises(CalibrationError) as caught:
+            calibrant.fit("pl-de", predictions, labels, **options)
+        assert caught.value.code == code
+    monkeypatch.setitem(sys.modules, "pwlf", None)
+    with pytest.raises(CalibrationError, match=r"calibrant\[pl-de\]"):
+        calibrant.fit("pl-de", p, y, segments=1)
+
+
+def test_documents_are_checked() -> None:
+    p, y = _drawn()
+    document = calibrant.fit("pl-de", p, y, degree=2, segments=2).to_document()
+    again = calibrant.load(json.loads(json.dumps(document)))
+    assert again.to_document() == document
+    np.testing.assert_array_equal(again.apply(GRID, clip=False), calibrant.load(document).apply(GRID, clip=False))
+    breaks, rows = document["parameters"]["breaks"], document["parameters"]["coefficients"]
+    for change, where in (
+        ({"breaks": breaks[::-1]}, "/parameters/breaks"),
+        ({"breaks": breaks[1:]}, "/parameters/coefficients"),
+        ({"coefficients": [rows[0], rows[1][:-1]]}, "/parameters/coefficients/1"),
+        ({"coefficients": [rows[0], [0.0, float("nan"), 0.0]]}, "/parameters/coefficients/1/1"),
+        ({"coefficients": [1.0, 2.0]}, "/parameters/coefficients/0"),
+    ):
+        with pytest.raises(InvalidDocument) as caught:
+            calibrant.load(document | {"parameters": document["parameters"] | change})
+        assert caught.value.offences[0].pointer == where
+
+
+def test_the_segments_meet_and_a_break_belongs_to_the_left_one() -> None:
+    curve = PiecewisePolynomial(np.array([0.2, 0.5, 0.8]), np.array([[0.1, 1.0], [0.4, -1.0]]))
+    np.testing.assert_allclose(curve(np.array([0.0, 0.2, 0.5, 0.6, 1.0])), [-0.1, 0.1, 0.4, 0.3, -0.1])
