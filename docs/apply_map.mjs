@@ -30,6 +30,10 @@ const vennAbers = (p, d) => {
   const n = below(p, d.scores), i = n > 0 && d.scores[n - 1] === p ? 2 * n - 1 : 2 * n, a = d.p0[i], b = d.p1[i];
   return d.merge === "log-loss" ? b / (1 - a + b) : b + (a * a - b * b) / 2;
 };
+const polynomial = (p, { breaks, coefficients }) => {
+  const j = breaks.slice(1, -1).filter((b) => b < p).length;
+  return sum(coefficients[j].map((c, power) => c * (p - breaks[j]) ** power));
+};
 
 const CURVES = {
   identity: (p) => p,
@@ -44,6 +48,7 @@ const CURVES = {
   spline: (p, d) => linear(p, d.scores, d.values),
   kde: (p, d) => linear(p, d.knots, d.shares),
   "venn-abers": vennAbers,
+  "piecewise-polynomial": polynomial,
   sides: (p, d) => (p < 0.5 ? d.below : d.above),
   pl: (p, d) => mean(d.models.map((m) => linear(p, m.knots, m.heights))),
   pl3: (p, d) => mean(d.models.map((m) => logistic(linear(logit(p, PL3), m.knots, m.heights)))),

@@ -46,6 +46,12 @@ def venn_abers(p, d):
     return b / (1.0 - a + b) if d["merge"] == "log-loss" else b + (a * a - b * b) / 2.0
 
 
+def polynomial(p, d):
+    breaks = d["breaks"]
+    j = bisect_left(breaks[1:-1], p)
+    return sum(c * (p - breaks[j]) ** power for power, c in enumerate(d["coefficients"][j]))
+
+
 def mean(values):
     return sum(values) / len(values)
 
@@ -64,6 +70,7 @@ CURVES = {
     "spline": lambda p, d: linear(p, d["scores"], d["values"]),
     "kde": lambda p, d: linear(p, d["knots"], d["shares"]),
     "venn-abers": venn_abers,
+    "piecewise-polynomial": polynomial,
     "sides": lambda p, d: d["below"] if p < 0.5 else d["above"],
     "pl": lambda p, d: mean([linear(p, m["knots"], m["heights"]) for m in d["models"]]),
     "pl3": lambda p, d: mean([logistic(linear(logit(p, PL3), m["knots"], m["heights"])) for m in d["models"]]),

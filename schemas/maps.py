@@ -64,6 +64,7 @@ class CalibrateOptions(Document):
     map: Reference
     batch: str | None = Field(None, description="id of a stored batch, instead of the predictions")
     scale: Scale | None = Field(None, description="default: the map's own; another one is refused")
+    bounds: bool = Field(False, description="with p0 and p1, which a Venn-Abers map merges")
 
 
 class CalibrateBody(CalibrateOptions):
@@ -77,3 +78,5 @@ class CalibrateAnswer(Document):
 
     map: str
     predictions: list[float] | list[list[float]]
+    p0: list[float] | None = Field(None, description="where bounds were asked for")
+    p1: list[float] | None = None

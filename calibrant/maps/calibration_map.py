@@ -11,13 +11,14 @@ import numpy as np
 
 from calibrant.batch import Predictions, Scale, read_predictions
 from calibrant.cells import Floats
-from calibrant.errors import InvalidDocument, ScaleMismatch, UnknownReduction, WrongShape
+from calibrant.errors import InvalidDocument, InvalidOption, ScaleMismatch, UnknownReduction, WrongShape
 from calibrant.maps.curves import Curve
 from calibrant.maps.families import CURVES
 from calibrant.maps.one_vs_rest import OneVsRest
 from calibrant.maps.ranks import Ranks
 from calibrant.maps.temperature import Temperature
 from calibrant.maps.transforms import Transform, rows_taken
+from calibrant.maps.venn_abers import VennAbers
 from calibrant.reductions import event_probability, resolve_event
 
 #: The document format that this version writes.
@@ -67,6 +68,20 @@ class CalibrationMap:
             return found
         found = self.curve(event_probability(predictions, self.reduction))
         return np.clip(found, 0.0, 1.0) if clip else found
+
+    def bounds(self, predictions: Any) -> tuple[Floats, Floats]:
+        """The pair p0 <= p1 that a Venn-Abers map merges, ``(n,)`` each, of what ``apply`` takes.
+
+        Raises ``InvalidOption`` for another map, and what ``apply`` raises.
+        """
+        return self.bounds_checked(read_predictions(predictions, scale=self.scale))
+
+    def bounds_checked(self, predictions: Predictions) -> tuple[Floats, Floats]:
+        """``bounds`` of predictions that are already checked."""
+        self.check(predictions)
+        if not isinstance(self.function, VennAbers):
+            raise InvalidOption.at("/bounds", "are of venn-abers maps of one event alone")
+        return self.function.bounds(event_probability(predictions, self.reduction))
 
     @property
     def curve(self) -> Curve:

@@ -124,7 +124,8 @@ def _held_out(
             losses[i] += weights[held] @ off**2
             if told is not None:
                 told(k * len(candidates) + i + 1, folds * len(candidates), "candidates outside folds")
-    return losses / weights.sum()
+    held_out: Floats = losses / weights.sum()
+    return held_out
 
 
 def _fit(cells: Cells, degree: Degree, segments: int, seed: int) -> PiecewisePolynomial:

@@ -25,10 +25,10 @@ router = APIRouter(tags=["calibrate"])
 
 
 class Calibrated(NamedTuple):
-    """The id of the map applied, and what came out."""
+    """The id of the map applied, and what came out: ``predictions``, and the bounds where they were asked for."""
 
     map_id: str
-    predictions: Floats
+    arrays: dict[str, Floats]
 
 
 @router.post("/calibrate", response_model=CalibrateAnswer, openapi_extra=body_of(CalibrateBody))
@@ -39,7 +39,7 @@ async def calibrate(request: Request, here: Here) -> Response:
     calibrated = await run_in_threadpool(run, here.store, payload, options)
     if request.headers.get("accept") == NPZ:
         return Response(await run_in_threadpool(_npz, calibrated), media_type=NPZ)
-    return answer({"map": calibrated.map_id, "predictions": calibrated.predictions})
+    return answer({"map": calibrated.map_id, **calibrated.arrays})
 
 
 def run(store: Store, payload: Payload, options: CalibrateOptions) -> Calibrated:
@@ -55,10 +55,13 @@ def run(store: Store, payload: Payload, options: CalibrateOptions) -> Calibrated
     if options.batch is None and options.scale is None:
         scale = fitted.scale
     checked = read_predictions(arrays["predictions"], scale=scale)
-    return Calibrated(record.id, fitted.apply_checked(checked))
+    found = {"predictions": fitted.apply_checked(checked)}
+    if options.bounds:
+        found["p0"], found["p1"] = fitted.bounds_checked(checked)
+    return Calibrated(record.id, found)
 
 
 def _npz(calibrated: Calibrated) -> bytes:
     out = io.BytesIO()
-    np.savez(out, predictions=calibrated.predictions)
+    np.savez(out, allow_pickle=False, **calibrated.arrays)
     return out.getvalue()

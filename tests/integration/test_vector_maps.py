@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import io
 import json
 from typing import Any
 
@@ -107,3 +108,26 @@ def test_a_map_refuses_what_it_was_not_fitted_on(http: httpx.Client) -> None:
         body = {"map": stored, "predictions": predictions} | ({} if scale is None else {"scale": scale})
         answer = _post(http, "/calibrate", body)
         assert (answer.status_code, answer.json()["type"]) == (422, f"/problems/{code}")
+
+
+def test_the_bounds_of_a_venn_abers_map_are_told_where_asked(http: httpx.Client) -> None:
+    p, y = PROBS[:, 0], (LABELS == 0).astype(int)
+    body = {"predictions": p.tolist(), "labels": y.tolist()}
+    stored = _post(http, "/maps", body | {"method": "venn-abers", "options": {"merge": "brier"}}).json()["id"]
+    asked = {"map": stored, "predictions": p.tolist()}
+    assert "p0" not in _post(http, "/calibrate", asked).json()
+    answer = _post(http, "/calibrate", asked | {"bounds": True}).json()
+    low, high = calibrant.fit("venn-abers", p, y, merge="brier").bounds(p)
+    np.testing.assert_array_equal(answer["p0"], low)
+    np.testing.assert_array_equal(answer["p1"], high)
+    np.testing.assert_allclose(answer["predictions"], high + (low**2 - high**2) / 2)
+    archive = http.post(
+        "/calibrate",
+        content=json.dumps(asked | {"bounds": True}).encode(),
+        headers={"Content-Type": "application/json", "Accept": "application/x-npz"},
+    )
+    with np.load(io.BytesIO(archive.content), allow_pickle=False) as found:
+        np.testing.assert_array_equal(found["p0"], low)
+    other = _post(http, "/maps", body | {"method": "platt"}).json()["id"]
+    refused = _post(http, "/calibrate", asked | {"map": other, "bounds": True})
+    assert (refused.status_code, refused.json()["errors"][0]["pointer"]) == (422, "/bounds")

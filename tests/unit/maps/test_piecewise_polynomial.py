@@ -66,10 +66,12 @@ def test_cross_validation_chooses_the_segments_and_the_seed_decides() -> None:
     assert set(losses) == {"1", "2"}
     assert losses[str(fitted.diagnostics["segments"])] <= 1.001 * min(losses.values())
     assert stages[-1][:2] == (6, 6)
-    state = np.random.get_state()[1].copy()  # type: ignore[index, union-attr]  # noqa: NPY002 - that it is left alone
+    state: Any = np.random.get_state()  # noqa: NPY002 - that it is left alone
+    before = state[1].copy()
     again = calibrant.fit("pl-de", p, y, max_segments=2, folds=3, seed=5)
     assert again.to_document() == fitted.to_document()
-    np.testing.assert_array_equal(np.random.get_state()[1], state)  # type: ignore[index]  # noqa: NPY002
+    state = np.random.get_state()  # noqa: NPY002
+    np.testing.assert_array_equal(state[1], before)
 
 
 def test_what_cannot_be_fitted_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
