@@ -13,7 +13,10 @@ from calibrant.batch import Predictions, Scale, read_predictions
 from calibrant.cells import Floats
 from calibrant.errors import InvalidDocument, ScaleMismatch, UnknownReduction, WrongShape
 from calibrant.maps.curves import Curve
+from calibrant.maps.ets import EnsembleTemperature
 from calibrant.maps.families import CURVES
+from calibrant.maps.fooling import AccuracyConstant, PredictedClass
+from calibrant.maps.linear_softmax import Dirichlet, MatrixScaling, VectorScaling
 from calibrant.maps.one_vs_rest import OneVsRest
 from calibrant.maps.ranks import Ranks
 from calibrant.maps.temperature import Temperature
@@ -25,7 +28,20 @@ FORMAT = 1
 
 #: Family name -> the transform that reads and applies its documents.
 TRANSFORMS: Mapping[str, type[Transform]] = MappingProxyType(
-    {transform.family: transform for transform in (Temperature, OneVsRest, Ranks)}
+    {
+        transform.family: transform
+        for transform in (
+            Temperature,
+            OneVsRest,
+            Ranks,
+            VectorScaling,
+            MatrixScaling,
+            Dirichlet,
+            EnsembleTemperature,
+            AccuracyConstant,
+            PredictedClass,
+        )
+    }
 )
 #: The reductions of maps of the whole vector: what was fitted on it at once, class by class, or rank by rank.
 VECTORS = ("canonical", "classwise", "top-label", "ranks", "within-ranks")

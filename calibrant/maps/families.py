@@ -11,6 +11,7 @@ from calibrant.maps.averaged import Averaged
 from calibrant.maps.beta import Beta
 from calibrant.maps.constant import Constant
 from calibrant.maps.curves import Curve, read_array
+from calibrant.maps.fooling import Sides
 from calibrant.maps.identity import Identity
 from calibrant.maps.isotonic import Isotonic
 from calibrant.maps.piecewise_linear import LogitPiecewiseLinear, PiecewiseLinear
@@ -31,6 +32,7 @@ CURVES: Mapping[str, type[Curve]] = MappingProxyType(
             PiecewiseLinear,
             LogitPiecewiseLinear,
             Averaged,
+            Sides,
         )
     }
 )

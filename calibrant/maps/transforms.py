@@ -7,8 +7,9 @@ from typing import Any, ClassVar, Literal, Protocol, Self
 import numpy as np
 
 from calibrant.cells import Floats
-from calibrant.errors import InvalidDocument
+from calibrant.errors import InvalidDocument, MissingClass
 from calibrant.maps.curves import PROBABILITY_CLIP, read_array
+from calibrant.reductions import Vector
 
 #: ``logits``: as they were given, or the logarithms of probabilities clipped at 2^-52. ``probabilities``: as they were
 #: given, or the softmax of logits.
@@ -44,6 +45,30 @@ def rows_taken(takes: Takes, probabilities: Floats, logits: Floats | None) -> Fl
     return np.log(np.maximum(probabilities.astype(np.float64, copy=False), PROBABILITY_CLIP))
 
 
+def logits_block(rows: Floats, probabilities: bool) -> Floats:
+    """A copy of logits ``(h, K)``, or the logarithms of probabilities clipped at 2^-52, in float64."""
+    block: Floats = rows.astype(np.float64)
+    if probabilities:
+        np.log(np.maximum(block, PROBABILITY_CLIP, out=block), out=block)
+    return block
+
+
+def softmax_in_place(scores: Floats) -> Floats:
+    """The softmax of each row of ``scores (h, K)``, float64, which it overwrites."""
+    scores -= scores.max(axis=1, keepdims=True)
+    np.exp(scores, out=scores)
+    scores /= scores.sum(axis=1, keepdims=True)
+    return scores
+
+
+def check_classes(vector: Vector) -> None:
+    """Refuse rows among which a class has none: ``MissingClass``, naming the first."""
+    rows = vector.labels if vector.w is None else vector.labels[vector.w > 0.0]
+    missing = np.flatnonzero(np.bincount(rows, minlength=vector.n_classes) == 0)
+    if len(missing):
+        raise MissingClass.at("/labels", f"hold no row of class {missing[0]}, where this fit needs every class")
+
+
 def normalised(p: Floats) -> Floats:
     """Rows of sum 1 ``(n, K)``; a row of zeros becomes 1/K."""
     total = p.sum(axis=1, keepdims=True)
@@ -62,13 +87,16 @@ def in_order_of(p: Floats, ranking: Floats) -> Floats:
     return found
 
 
-def read_matrix(parameters: Any, field: str, shape: tuple[int, int]) -> Floats:
-    """Read a matrix of finite numbers of this shape from a document."""
+def read_matrix(
+    parameters: Any, field: str, shape: tuple[int, int], *, low: float = -np.inf, high: float = np.inf
+) -> Floats:
+    """Read a matrix of finite numbers of this shape, in [low, high], from a document."""
     rows = read_array(parameters, field)
     if len(rows) != shape[0]:
         raise InvalidDocument.at(f"/parameters/{field}", f"must hold {shape[0]} rows")
+    where = f"/parameters/{field}"
     read = [
-        read_array({str(i): row}, str(i), where=f"/parameters/{field}", numeric=True, length=shape[1])
+        read_array({str(i): row}, str(i), where=where, numeric=True, length=shape[1], low=low, high=high)
         for i, row in enumerate(rows)
     ]
     return np.array(read)

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from calibrant.errors import UnknownMethod
-from calibrant.methods.entries import events, piecewise
+from calibrant.methods.entries import events, piecewise, vectors
 from calibrant.methods.method import Method
 
-_GROUPS = (events, piecewise)
+_GROUPS = (events, piecewise, vectors)
 
 METHODS: Mapping[str, Method] = MappingProxyType({entry.name: entry for group in _GROUPS for entry in group.METHODS})
 
