@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from calibrant.cells import Floats
-from calibrant.errors import TooFewRows
+from calibrant.errors import OnePrediction, TooFewRows
 from calibrant.maps.curves import read_array
 from calibrant.maps.softmax_regression import Features, Regression
 from calibrant.maps.transforms import Takes, check_classes, logits_block, read_matrix, softmax_in_place
@@ -144,7 +144,8 @@ def fit_regularised(
     plus ``intercept_strength`` times that of the intercepts; else (L2) ``strength`` times the mean square of all
     K (K + 1) weights and intercepts. A strength of None is chosen among ``STRENGTHS`` by held-out log loss in
     cross-validation, of equal ones the strongest: first one for both, then the intercepts' own. Folds belong to rows
-    in an order of their own. Raises ``NotConverged`` where the diagonal has no optimum, and ``TooFewRows``.
+    in an order of their own. Raises ``NotConverged`` where the diagonal has no optimum, ``OnePrediction`` under ODIR,
+    and ``TooFewRows``.
     """
     given = vector.logits if vector.logits is not None and not probabilities else vector.p
     logarithms = probabilities or vector.logits is None
@@ -157,6 +158,8 @@ def fit_regularised(
             raise TooFewRows.at("/predictions", f"have {len(order)} rows of weight, where {folds} folds need {folds}")
     w = None if vector.w is None else vector.w[order]
     x = Features.of(given[order], vector.labels[order], w, full=True, probabilities=logarithms)
+    if off_diagonal and x.constant:
+        raise OnePrediction.at("/predictions", "are all equal: the diagonal could be anything")
     search = _Search(x, off_diagonal, fold_of_rows(len(order), folds, seed), folds)
     chosen, own, held_out = strength, intercept_strength, None
     if chosen is None:

@@ -33,6 +33,8 @@ _PATIENCE = 6
 _ROUNDING = 1e-14
 #: Directions of the features of less than this share of the widest one's spread are scaled as if they had it.
 _FLOOR = 1e-7
+#: Features of a spread below this share of their mean are constant but for rounding.
+_CONSTANT = 1e-10
 #: Part of the largest curvature that is added to all, for directions without any.
 _RIDGE = 1e-14
 _SEPARABLE = (
@@ -75,16 +77,23 @@ class Features:
             spread = sum(parts, np.zeros((K, K) if full else K))
         if not np.isfinite(spread).all():
             raise OutOfRange("logits are too far apart to be squared")
+        rounding = (_CONSTANT * np.abs(centre)) ** 2
         if not full:
-            return replace(centred, basis=1.0 / np.sqrt(np.where(spread > 0.0, spread, 1.0)))
+            return replace(centred, basis=1.0 / np.sqrt(np.where(spread > rounding, spread, 1.0)))
         variances, axes = np.linalg.eigh(spread)
-        least = _FLOOR**2 * variances[-1] or 1.0
+        least = max(_FLOOR**2 * float(variances[-1]), float(rounding.max())) or 1.0
         return replace(centred, basis=axes / np.sqrt(np.maximum(variances, least)))
 
     @property
     def n_classes(self) -> int:
         """K."""
         return int(self.given.shape[1])
+
+    @property
+    def constant(self) -> bool:
+        """Whether every row has the same logits, but for rounding. O(n K)."""
+        wide = (np.abs(x).max(axis=0) > _CONSTANT * np.abs(self.centre) for _, x in self.blocks())
+        return not any(x.any() for x in wide)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -165,6 +174,14 @@ class Regression:
         found = np.eye(x.shape[1])
         found[:-1, :-1] = x.basis
         found[-1, :-1] = -x.centre @ x.basis
+        return found
+
+    @cached_property
+    def _scale(self) -> Floats:
+        """The root of the penalty's curvature where it is above 1, in the parameters' shape."""
+        if self.penalty is None:
+            return np.ones(self.features.shape)
+        found: Floats = np.sqrt(np.maximum(1.0, 2.0 * self.penalty @ self._map**2))
         return found
 
     def losses(self, theta: Floats) -> Floats:
@@ -258,15 +275,16 @@ class Regression:
     def minimise(self, theta: Floats | None = None) -> Floats:
         """The optimum, from ``theta`` on: Newton's method with halved steps, the last one beyond the tolerance.
 
-        Done when no gradient of the mean loss exceeds 1e-9, by features of unit variance, and no parameter moves by
-        more than 1e-6 of the largest. Raises ``NotConverged``, of separable data saying so. O(n P^2 + P^3) a step for
-        P parameters up to 600; more are solved for by conjugate gradients, O(n K^2) or O(n K) for each of theirs.
+        Done when no gradient of the mean loss exceeds 1e-9, by features of unit variance (and parameters of unit
+        curvature, where the penalty has more), and no parameter moves by more than 1e-6 of the largest. Raises
+        ``NotConverged``, of separable data saying so. O(n P^2 + P^3) a step for P parameters up to 600; more are
+        solved for by conjugate gradients, O(n K^2) or O(n K) for each of theirs.
         """
         theta = self.start() if theta is None else theta
         loss, vanished = self.loss(theta), 0
         for _ in range(_MAX_STEPS):
             gradient = self.gradient(theta)
-            flat = float(np.abs(gradient).max()) <= _GRADIENT
+            flat = float(np.abs(gradient / self._scale).max()) <= _GRADIENT
             step = self._step(theta, gradient, flat)
             if flat and float(np.abs(step).max()) <= _STEP * (1.0 + float(np.abs(theta).max())):
                 return theta - step if self.loss(theta - step) <= loss + _ROUNDING else theta
@@ -286,7 +304,9 @@ class Regression:
 
     def _step(self, theta: Floats, gradient: Floats, exact: bool) -> Floats:
         if theta.size <= _WHOLE:
-            return _solved(self.hessian(theta), gradient.ravel()).reshape(theta.shape)
+            scale = self._scale.ravel()
+            scaled = self.hessian(theta) / (scale[:, None] * scale)
+            return (_solved(scaled, gradient.ravel() / scale) / scale).reshape(theta.shape)
         norm = float(np.linalg.norm(gradient))
         if norm == 0.0:
             return np.zeros_like(theta)
