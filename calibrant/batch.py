@@ -39,6 +39,8 @@ SUM_ROUNDING, SINGLE_SUM_ROUNDING = 1e-9, 1e-6
 LEAST_ROWS, MOST_ROWS = 1e-6, 2.0**53
 #: A weight below this share of the largest is 0.
 LEAST_WEIGHT = 1e-12
+#: Rows of fewer classes are short.
+_SHORT = 64
 #: At most this many offending rows are named.
 MAX_OFFENCES = 5
 
@@ -123,16 +125,16 @@ def read_predictions(predictions: Any, *, scale: Scale = "probability") -> Predi
     if low < -TOLERANCE or high > 1.0 + TOLERANCE:
         bad = (values < -TOLERANCE) | (values > 1.0 + TOLERANCE)
         raise _refusal(OutOfRange, "/predictions", bad, "is outside [0, 1]; logits need scale: logit")
-    if values.ndim == 2:
-        _check_sums(values)
+    sums = None if values.ndim == 1 else _checked_sums(values)
     clipped = 0
     if low < 0.0 or high > 1.0:
         outside = (values < 0.0) | (values > 1.0)
         clipped = int(np.count_nonzero(outside if outside.ndim == 1 else outside.any(axis=1)))
         values = np.clip(values, 0.0, 1.0)
-    if values.ndim == 1:
+        sums = None if values.ndim == 1 else _sums(values)
+    if sums is None:
         return Predictions(values, scale, clipped, 0)
-    values, renormalised = _renormalised(values)
+    values, renormalised = _renormalised(values, sums)
     return Predictions(values, scale, clipped, renormalised)
 
 
@@ -146,14 +148,23 @@ def _probabilities(logits: Floats) -> Floats:
     return many
 
 
-def _check_sums(values: Floats) -> None:
-    away = np.abs(values.sum(axis=1, dtype=np.float64) - 1.0)
+def _checked_sums(values: Floats) -> Floats:
+    sums = _sums(values)
+    away = np.abs(sums - 1.0)
     if away.max() > TOLERANCE:
         raise _refusal(OutOfRange, "/predictions", away > TOLERANCE, "does not sum to 1")
+    return sums
 
 
-def _renormalised(values: Floats) -> tuple[Floats, int]:
-    sums = values.sum(axis=1, dtype=np.float64)
+def _sums(values: Floats) -> Floats:
+    """The sum of each row, in double precision; of short rows as a product, which is several times faster."""
+    if values.dtype == np.float64 and values.shape[1] < _SHORT:
+        found: Floats = values @ np.ones(values.shape[1])
+        return found
+    return values.sum(axis=1, dtype=np.float64)  # type: ignore[no-any-return]
+
+
+def _renormalised(values: Floats, sums: Floats) -> tuple[Floats, int]:
     off = np.abs(sums - 1.0) > (SUM_ROUNDING if values.dtype == np.float64 else SINGLE_SUM_ROUNDING)
     if not off.any():
         return values, 0
