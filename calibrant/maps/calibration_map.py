@@ -20,7 +20,7 @@ from calibrant.maps.linear_softmax import Dirichlet, MatrixScaling, VectorScalin
 from calibrant.maps.one_vs_rest import OneVsRest
 from calibrant.maps.ranks import Ranks
 from calibrant.maps.temperature import Temperature
-from calibrant.maps.transforms import Transform, rows_taken
+from calibrant.maps.transforms import Transform, transformed
 from calibrant.reductions import event_probability, resolve_event
 
 #: The document format that this version writes.
@@ -79,8 +79,7 @@ class CalibrationMap:
         self.check(predictions)
         if self.of_vector:
             function: Any = self.function
-            found: Floats = function(rows_taken(function.takes, predictions.values, predictions.logits))
-            return found
+            return transformed(function, predictions)
         found = self.curve(event_probability(predictions, self.reduction))
         return np.clip(found, 0.0, 1.0) if clip else found
 

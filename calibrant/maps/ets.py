@@ -13,7 +13,7 @@ from calibrant.errors import InvalidDocument, NotConverged
 from calibrant.maps.curves import read_array, read_number
 from calibrant.maps.temperature import Temperature
 from calibrant.maps.tempering import logits_of, optimal_temperature
-from calibrant.maps.transforms import Takes, logits_block
+from calibrant.maps.transforms import Takes, blocks_of_rows, logits_block
 from calibrant.reductions import Vector
 
 _MAX_STEPS = 200
@@ -43,9 +43,7 @@ class EnsembleTemperature:
         tempered, given, uniform = (float(w) for w in self.weights)
         found = Temperature(self.temperature)(rows)
         found *= tempered
-        height = max(1, (1 << 18) // rows.shape[1])
-        for start in range(0, len(rows), height):
-            part = slice(start, start + height)
+        for part in blocks_of_rows(rows):
             found[part] += given * Temperature(1.0)(rows[part])
         found += uniform / rows.shape[1]
         return found
@@ -73,9 +71,7 @@ def fit_ets(vector: Vector) -> tuple[EnsembleTemperature, float]:
     temperature = optimal_temperature(logits, vector.w).value
     given, n = (vector.p if vector.logits is None else vector.logits), len(vector)
     parts = np.full((n, 3), 1.0 / vector.n_classes)
-    height = max(1, (1 << 18) // vector.n_classes)
-    for start in range(0, n, height):
-        rows = slice(start, start + height)
+    for rows in blocks_of_rows(given):
         z = logits_block(given[rows], vector.logits is None)
         own = np.arange(len(z)), vector.labels[rows]
         parts[rows, 0] = Temperature(temperature)(z)[own]

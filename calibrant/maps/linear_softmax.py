@@ -7,16 +7,15 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from calibrant.batch import softmax_in_place
 from calibrant.cells import Floats
 from calibrant.errors import OnePrediction, TooFewRows
 from calibrant.maps.curves import read_array
 from calibrant.maps.softmax_regression import Features, Regression
-from calibrant.maps.transforms import Takes, check_classes, logits_block, read_matrix, softmax_in_place
+from calibrant.maps.transforms import Takes, blocks_of_rows, check_classes, logits_block, read_matrix
 from calibrant.reductions import Vector
 from calibrant.validation import fold_of_rows
 
-#: Rows times classes that are worked on at once.
-_BLOCK = 1 << 18
 #: Strengths of regularisation that cross-validation compares, from the strongest on.
 STRENGTHS = tuple(10.0**e for e in range(3, -8, -1))
 
@@ -33,7 +32,7 @@ class VectorScaling:
     def __call__(self, rows: Floats) -> Floats:
         """Calibrated probabilities ``(n, K)`` of logits ``(n, K)``. O(n K)."""
         found = np.empty(rows.shape)
-        for part in _parts(rows):
+        for part in blocks_of_rows(rows):
             np.multiply(rows[part], self.weights, out=found[part])
             found[part] += self.intercepts
             softmax_in_place(found[part])
@@ -213,14 +212,9 @@ def _unregularised(vector: Vector, *, full: bool) -> Floats:
     return x.original(Regression(x, x.w).minimise())
 
 
-def _parts(rows: Floats) -> list[slice]:
-    height = max(1, _BLOCK // rows.shape[1])
-    return [slice(start, start + height) for start in range(0, len(rows), height)]
-
-
 def _linear(rows: Floats, weights: Floats, intercepts: Floats, *, probabilities: bool) -> Floats:
     found = np.empty(rows.shape)
-    for part in _parts(rows):
+    for part in blocks_of_rows(rows):
         np.matmul(logits_block(rows[part], probabilities), weights.T, out=found[part])
         found[part] += intercepts
         softmax_in_place(found[part])

@@ -12,11 +12,11 @@ import numpy.typing as npt
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 from scipy.sparse.linalg import LinearOperator, cg
 
-from calibrant.batch import Integers
+from calibrant.batch import Integers, softmax_in_place
 from calibrant.cells import Floats
 from calibrant.errors import CalibrationError, NotConverged, OutOfRange
 from calibrant.maps.tempering import VectorLogits, optimal_temperature
-from calibrant.maps.transforms import logits_block, softmax_in_place
+from calibrant.maps.transforms import logits_block
 
 #: Numbers of a matrix that are worked on at once, and as many as are kept in float64 between passes.
 _BLOCK, _KEPT = 1 << 16, 1 << 22

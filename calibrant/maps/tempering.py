@@ -22,14 +22,16 @@ from calibrant.reductions import Event, Vector
 _BLOCK = 1 << 16
 #: So many classes are many.
 _MANY = 64
+#: Inverse temperatures below this make no number of a row's largest probability vanish, not even in float32.
+_MILD = 8.0
 #: Larger inputs begin where the optimum of so many numbers of them lies, or of this share of them.
 _FEW, _SHARE = 1 << 16, 1 / 64
 #: As many numbers are kept in float64 between passes; passes over more of them begin in float32.
 _KEPT = 1 << 22
 _MAX_STEPS = 200
 #: Done when the gradient is at most this share of the mean size of the rows' gradients, or would move the inverse
-#: temperature by no larger share; Newton's step leaves no larger gradient than half its square times the curvature
-#: times the reach of the logits, but for a factor next to 1.
+#: temperature by no larger share. Of large inputs the gradient after Newton's step is not computed again: it is at most
+#: half the step's square times the curvature times the reach of the logits, but for a factor next to 1.
 _GRADIENT = 1e-10
 #: A gradient of this share at infinite temperature is 0 but for rounding.
 _FLAT = 1e-13
@@ -112,20 +114,21 @@ class VectorLogits:
             return -float(np.log(PROBABILITY_CLIP))
         return float(self.given.max()) - float(self.given.min())
 
-    def blocks(self, *, single: bool = False) -> Iterator[tuple[slice, Floats]]:
+    def blocks(self, *, single: bool = False, shifted: bool = True) -> Iterator[tuple[slice, Floats]]:
         """Blocks of rows, with their logits less the largest of the row, a column for each: ``(K, h)``.
 
-        In float64, which is kept between passes over smaller inputs, or ``single`` in float32.
+        In float64, which is kept between passes over smaller inputs, or ``single`` in float32. Unless they must be
+        ``shifted``, the logits of larger inputs may be as they are.
         """
         if single or len(self) * self.width > _KEPT:
-            return self._made(np.dtype(np.float32 if single else np.float64))
+            return self._made(np.dtype(np.float32 if single else np.float64), shifted)
         return iter(self._kept)
 
     @cached_property
     def _kept(self) -> list[tuple[slice, Floats]]:
-        return list(self._made(np.dtype(np.float64)))
+        return list(self._made(np.dtype(np.float64), True))
 
-    def _made(self, number: np.dtype[Any]) -> Iterator[tuple[slice, Floats]]:
+    def _made(self, number: np.dtype[Any], shifted: bool) -> Iterator[tuple[slice, Floats]]:
         height = max(1, _BLOCK // self.width)
         for start in range(0, len(self), height):
             rows = slice(start, start + height)
@@ -133,7 +136,7 @@ class VectorLogits:
             z = self.given[rows].T.astype(number, order="C" if self.width < _MANY else "F")
             if self.probabilities:
                 np.log(np.maximum(z, number.type(PROBABILITY_CLIP), out=z), out=z)
-            yield rows, np.subtract(z, z.max(axis=0), out=z)
+            yield rows, np.subtract(z, z.max(axis=0), out=z) if shifted else z
 
     def lead(self) -> Floats:
         """The label's logit less the largest one, at most 0: ``(n,)``. O(n K)."""
@@ -149,7 +152,8 @@ class VectorLogits:
         curvature the variance of z under it. ``single`` computes in float32.
         """
         loss, slope, curvature = np.empty((3, len(self)))
-        for rows, z in self.blocks(single=single):
+        shifted = not (self.probabilities and beta < _MILD)  # sums of powers of probabilities stay numbers
+        for rows, z in self.blocks(single=single, shifted=shifted):
             own = z[self.labels[rows], np.arange(z.shape[1])]
             mass = z * z.dtype.type(beta)
             np.exp(mass, out=mass)
@@ -296,6 +300,7 @@ def _solve(
 ) -> OptimalTemperature:
     """Minimise from ``beta`` on: Newton's steps inside the bracket of the slope's change of sign."""
     low, high, before = 0.0, np.inf, np.inf
+    large = len(logits) * logits.width > _KEPT
     mass, reach = float(w.sum()), logits.reach
     for _ in range(steps):
         with np.errstate(over="ignore", invalid="ignore"):
@@ -315,7 +320,7 @@ def _solve(
         # Where one row outweighs the others, their gradients vanish with it, and Newton's step tells.
         enough = _GRADIENT * max(size, beta * bend)
         left = 0.5 * reach * moved * moved * bend * float(np.exp(min(reach * moved, 700.0)))
-        if newton > 0.0 and min(abs(gradient), left) <= enough:
+        if newton > 0.0 and (abs(gradient) <= enough or (large and left <= enough)):
             return OptimalTemperature(1.0 / newton, float(w @ loss) / mass, slope, curvature)
         low, high = (beta, high) if gradient < 0.0 else (low, beta)
         slow = abs(gradient) > 0.5 * before

@@ -6,6 +6,7 @@ from typing import Any, ClassVar, Literal, Protocol, Self
 
 import numpy as np
 
+from calibrant.batch import Predictions
 from calibrant.cells import Floats
 from calibrant.errors import InvalidDocument, MissingClass
 from calibrant.maps.curves import PROBABILITY_CLIP, read_array
@@ -14,6 +15,9 @@ from calibrant.reductions import Vector
 #: ``logits``: as they were given, or the logarithms of probabilities clipped at 2^-52. ``probabilities``: as they were
 #: given, or the softmax of logits.
 Takes = Literal["logits", "probabilities"]
+
+#: Numbers of a matrix that are worked on at once.
+_BLOCK = 1 << 18
 
 
 class Transform(Protocol):
@@ -36,13 +40,23 @@ class Transform(Protocol):
         ...
 
 
-def rows_taken(takes: Takes, probabilities: Floats, logits: Floats | None) -> Floats:
-    """The rows ``(n, K)`` that a transform takes, of probabilities and, where they were given, logits."""
-    if takes == "probabilities":
-        return probabilities
-    if logits is not None:
-        return logits
-    return np.log(np.maximum(probabilities.astype(np.float64, copy=False), PROBABILITY_CLIP))
+def transformed(transform: Transform, of: Predictions | Vector) -> Floats:
+    """Calibrated probabilities ``(n, K)`` of predictions: of what the transform takes, made block by block."""
+    if transform.takes == "logits" and of.logits is not None:
+        return transform(of.logits)
+    probabilities = of.values if isinstance(of, Predictions) else of.p
+    if transform.takes == "probabilities":
+        return transform(probabilities)
+    found = np.empty(probabilities.shape)
+    for part in blocks_of_rows(probabilities):
+        found[part] = transform(logits_block(probabilities[part], True))
+    return found
+
+
+def blocks_of_rows(rows: Floats) -> list[slice]:
+    """The rows of ``(n, K)``, so many at once that a copy in float64 takes 2 MB."""
+    height = max(1, _BLOCK // rows.shape[1])
+    return [slice(start, start + height) for start in range(0, len(rows), height)]
 
 
 def logits_block(rows: Floats, probabilities: bool) -> Floats:
@@ -51,14 +65,6 @@ def logits_block(rows: Floats, probabilities: bool) -> Floats:
     if probabilities:
         np.log(np.maximum(block, PROBABILITY_CLIP, out=block), out=block)
     return block
-
-
-def softmax_in_place(scores: Floats) -> Floats:
-    """The softmax of each row of ``scores (h, K)``, float64, which it overwrites."""
-    scores -= scores.max(axis=1, keepdims=True)
-    np.exp(scores, out=scores)
-    scores /= scores.sum(axis=1, keepdims=True)
-    return scores
 
 
 def check_classes(vector: Vector) -> None:

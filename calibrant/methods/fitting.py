@@ -17,7 +17,7 @@ from calibrant.maps.constant import Constant
 from calibrant.maps.curves import Curve
 from calibrant.maps.one_vs_rest import OneVsRest
 from calibrant.maps.ranks import Ranks
-from calibrant.maps.transforms import Transform, check_classes, rows_taken
+from calibrant.maps.transforms import Transform, check_classes, transformed
 from calibrant.methods.catalogue import read_method
 from calibrant.methods.method import FitContext, Method, Progress
 from calibrant.reductions import Classes, Event, Vector, reduce, resolve_event, whole_vector
@@ -140,7 +140,7 @@ def _part(context: FitContext, done: int, parts: int, what: str) -> FitContext:
 
 def _accuracies(vector: Vector, function: Any) -> dict[str, Any]:
     """How often the likeliest class is right on the rows of the fit, before and after."""
-    after = function(rows_taken(function.takes, vector.p, vector.logits)).argmax(axis=1)
+    after = transformed(function, vector).argmax(axis=1)
     return {
         "accuracy_before": _share(vector.predicted == vector.labels, vector.w),
         "accuracy_after": _share(after == vector.labels, vector.w),
