@@ -176,7 +176,7 @@ def _calibrated(
     """What is asked of the calibrated predictions; and what scores compare: an event, or the whole vector."""
     p = fitted.apply_checked(batch.predictions)
     if fitted.of_vector:
-        after = replace(batch, predictions=replace(batch.predictions, values=p, logits=None))
+        after = replace(batch, predictions=replace(batch.predictions, given=p, scale="probability"))
         return subject(after, name), whole_vector(batch), whole_vector(after)
     event = asked if isinstance(asked, Event) else reduce(batch, name)
     calibrated = replace(event, p=p, logit=None, whole=None)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from calibrant.batch import Batch, Integers, Predictions
+from calibrant.batch import Batch, Integers, Predictions, probabilities_of
 from calibrant.cells import (
     Cells,
     Floats,
@@ -118,10 +118,10 @@ class Event:
 class Vector:
     """The whole predicted vector: ``p (n, K)`` with rows of sum 1, float64 or float32, and ``labels (n,)``.
 
-    ``logits (n, K)`` are those that were given, else None.
+    ``logits (n, K)`` are those that were given, else None; without ``probabilities`` p is made of them on first use.
     """
 
-    p: Floats
+    probabilities: Floats | None
     labels: Integers
     w: Floats | None = None
     kind: WeightsKind = "frequency"
@@ -130,10 +130,19 @@ class Vector:
     def __len__(self) -> int:
         return len(self.labels)
 
+    @cached_property
+    def p(self) -> Floats:
+        """The probabilities, ``(n, K)``."""
+        if self.probabilities is not None:
+            return self.probabilities
+        if self.logits is None:
+            raise TypeError("a vector has probabilities or logits")
+        return probabilities_of(self.logits)
+
     @property
     def n_classes(self) -> int:
         """K."""
-        return int(self.p.shape[1])
+        return int((self.p if self.logits is None else self.logits).shape[1])
 
     @cached_property
     def predicted(self) -> Integers:
@@ -158,7 +167,9 @@ class Vector:
         """The rows of these numbers, each as often as it is named."""
         w = None if self.w is None else self.w[chosen]
         logits = None if self.logits is None else self.logits[chosen]
-        return replace(self, p=self.p[chosen], labels=self.labels[chosen], w=w, logits=logits)
+        made = self.probabilities is not None or "p" in vars(self)
+        taken = self.p[chosen] if made else None
+        return replace(self, probabilities=taken, labels=self.labels[chosen], w=w, logits=logits)
 
 
 @dataclass(frozen=True)
@@ -299,10 +310,14 @@ def subject(batch: Batch, reduction: str) -> Subject:
 
 def whole_vector(batch: Batch) -> Vector:
     """The batch as a vector of probabilities a row; (n,) predictions become the columns (1 - p, p)."""
-    values, logits = batch.predictions.values, batch.predictions.logits
-    if values.ndim == 1:
-        values = np.stack([1.0 - values, values], axis=1)
+    given = batch.predictions
+    logits = given.logits
+    values: Floats | None
+    if given.n_classes is None:
+        values = np.stack([1.0 - given.values, given.values], axis=1)
         logits = None if logits is None else np.stack([np.zeros_like(logits), logits], axis=1)
+    else:
+        values = given.values if logits is None or "values" in vars(given) else None
     return Vector(values, batch.labels, batch.weights, batch.weights_kind, logits)
 
 

@@ -13,11 +13,14 @@ from calibrant.batch import Predictions, Scale, read_predictions
 from calibrant.cells import Floats
 from calibrant.errors import InvalidDocument, InvalidOption, ScaleMismatch, UnknownReduction, WrongShape
 from calibrant.maps.curves import Curve
+from calibrant.maps.ets import EnsembleTemperature
 from calibrant.maps.families import CURVES
+from calibrant.maps.fooling import AccuracyConstant, PredictedClass
+from calibrant.maps.linear_softmax import Dirichlet, MatrixScaling, VectorScaling
 from calibrant.maps.one_vs_rest import OneVsRest
 from calibrant.maps.ranks import Ranks
 from calibrant.maps.temperature import Temperature
-from calibrant.maps.transforms import Transform, rows_taken
+from calibrant.maps.transforms import Transform, transformed
 from calibrant.maps.venn_abers import VennAbers
 from calibrant.reductions import event_probability, resolve_event
 
@@ -26,7 +29,20 @@ FORMAT = 1
 
 #: Family name -> the transform that reads and applies its documents.
 TRANSFORMS: Mapping[str, type[Transform]] = MappingProxyType(
-    {transform.family: transform for transform in (Temperature, OneVsRest, Ranks)}
+    {
+        transform.family: transform
+        for transform in (
+            Temperature,
+            OneVsRest,
+            Ranks,
+            VectorScaling,
+            MatrixScaling,
+            Dirichlet,
+            EnsembleTemperature,
+            AccuracyConstant,
+            PredictedClass,
+        )
+    }
 )
 #: The reductions of maps of the whole vector: what was fitted on it at once, class by class, or rank by rank.
 VECTORS = ("canonical", "classwise", "top-label", "ranks", "within-ranks")
@@ -64,8 +80,7 @@ class CalibrationMap:
         self.check(predictions)
         if self.of_vector:
             function: Any = self.function
-            found: Floats = function(rows_taken(function.takes, predictions.values, predictions.logits))
-            return found
+            return transformed(function, predictions)
         found = self.curve(event_probability(predictions, self.reduction))
         return np.clip(found, 0.0, 1.0) if clip else found
 

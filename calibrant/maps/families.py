@@ -11,6 +11,7 @@ from calibrant.maps.averaged import Averaged
 from calibrant.maps.beta import Beta
 from calibrant.maps.constant import Constant
 from calibrant.maps.curves import Curve, read_array
+from calibrant.maps.fooling import Sides
 from calibrant.maps.identity import Identity
 from calibrant.maps.isotonic import Isotonic
 from calibrant.maps.kde import Kde
@@ -44,6 +45,7 @@ CURVES: Mapping[str, type[Curve]] = MappingProxyType(
             Spline,
             VennAbers,
             PiecewisePolynomial,
+            Sides,
         )
     }
 )

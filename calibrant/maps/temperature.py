@@ -7,12 +7,11 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from calibrant.batch import softmax_in_place
 from calibrant.cells import Floats
 from calibrant.maps.curves import fast_logistic, fast_logit, in_blocks, read_number
-from calibrant.maps.transforms import Takes
+from calibrant.maps.transforms import Takes, blocks_of_rows
 
-#: Rows that are worked on at once.
-_BLOCK = 1 << 18
 #: Temperatures in documents.
 _LOW, _HIGH = 1e-300, 1e300
 
@@ -49,14 +48,11 @@ class Temperature:
     def __call__(self, rows: Floats) -> Floats:
         """Calibrated probabilities ``(n, K)`` of logits ``(n, K)``. O(n K)."""
         found = np.empty(rows.shape)
-        height = max(1, _BLOCK // rows.shape[1])
-        for start in range(0, len(rows), height):
-            part = found[start : start + height]
-            part[:] = rows[start : start + height]
-            part -= part.max(axis=1, keepdims=True)
-            part /= self.temperature
-            np.exp(part, out=part)
-            part /= part.sum(axis=1, keepdims=True)
+        for part in blocks_of_rows(rows):
+            found[part] = rows[part]
+            found[part] -= found[part].max(axis=1, keepdims=True)
+            found[part] /= self.temperature
+            softmax_in_place(found[part])
         return found
 
     def parameters(self) -> dict[str, Any]:

@@ -6,13 +6,18 @@ from typing import Any, ClassVar, Literal, Protocol, Self
 
 import numpy as np
 
+from calibrant.batch import Predictions
 from calibrant.cells import Floats
-from calibrant.errors import InvalidDocument
+from calibrant.errors import InvalidDocument, MissingClass
 from calibrant.maps.curves import PROBABILITY_CLIP, read_array
+from calibrant.reductions import Vector
 
 #: ``logits``: as they were given, or the logarithms of probabilities clipped at 2^-52. ``probabilities``: as they were
 #: given, or the softmax of logits.
 Takes = Literal["logits", "probabilities"]
+
+#: Numbers of a matrix that are worked on at once.
+_BLOCK = 1 << 18
 
 
 class Transform(Protocol):
@@ -35,13 +40,39 @@ class Transform(Protocol):
         ...
 
 
-def rows_taken(takes: Takes, probabilities: Floats, logits: Floats | None) -> Floats:
-    """The rows ``(n, K)`` that a transform takes, of probabilities and, where they were given, logits."""
-    if takes == "probabilities":
-        return probabilities
-    if logits is not None:
-        return logits
-    return np.log(np.maximum(probabilities.astype(np.float64, copy=False), PROBABILITY_CLIP))
+def transformed(transform: Transform, of: Predictions | Vector) -> Floats:
+    """Calibrated probabilities ``(n, K)`` of predictions: of what the transform takes, made block by block."""
+    if transform.takes == "logits" and of.logits is not None:
+        return transform(of.logits)
+    probabilities = of.values if isinstance(of, Predictions) else of.p
+    if transform.takes == "probabilities":
+        return transform(probabilities)
+    found = np.empty(probabilities.shape)
+    for part in blocks_of_rows(probabilities):
+        found[part] = transform(logits_block(probabilities[part], True))
+    return found
+
+
+def blocks_of_rows(rows: Floats) -> list[slice]:
+    """The rows of ``(n, K)``, so many at once that a copy in float64 takes 2 MB."""
+    height = max(1, _BLOCK // rows.shape[1])
+    return [slice(start, start + height) for start in range(0, len(rows), height)]
+
+
+def logits_block(rows: Floats, probabilities: bool) -> Floats:
+    """A copy of logits ``(h, K)``, or the logarithms of probabilities clipped at 2^-52, in float64."""
+    block: Floats = rows.astype(np.float64)
+    if probabilities:
+        np.log(np.maximum(block, PROBABILITY_CLIP, out=block), out=block)
+    return block
+
+
+def check_classes(vector: Vector) -> None:
+    """Refuse rows among which a class has none: ``MissingClass``, naming the first."""
+    rows = vector.labels if vector.w is None else vector.labels[vector.w > 0.0]
+    missing = np.flatnonzero(np.bincount(rows, minlength=vector.n_classes) == 0)
+    if len(missing):
+        raise MissingClass.at("/labels", f"hold no row of class {missing[0]}, where this fit needs every class")
 
 
 def normalised(p: Floats) -> Floats:
@@ -62,13 +93,16 @@ def in_order_of(p: Floats, ranking: Floats) -> Floats:
     return found
 
 
-def read_matrix(parameters: Any, field: str, shape: tuple[int, int]) -> Floats:
-    """Read a matrix of finite numbers of this shape from a document."""
+def read_matrix(
+    parameters: Any, field: str, shape: tuple[int, int], *, low: float = -np.inf, high: float = np.inf
+) -> Floats:
+    """Read a matrix of finite numbers of this shape, in [low, high], from a document."""
     rows = read_array(parameters, field)
     if len(rows) != shape[0]:
         raise InvalidDocument.at(f"/parameters/{field}", f"must hold {shape[0]} rows")
+    where = f"/parameters/{field}"
     read = [
-        read_array({str(i): row}, str(i), where=f"/parameters/{field}", numeric=True, length=shape[1])
+        read_array({str(i): row}, str(i), where=where, numeric=True, length=shape[1], low=low, high=high)
         for i, row in enumerate(rows)
     ]
     return np.array(read)

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from calibrant.errors import UnknownMethod
-from calibrant.methods.entries import binnings, events, piecewise, splines
+from calibrant.methods.entries import binnings, events, piecewise, splines, vectors
 from calibrant.methods.method import Method
 
-_GROUPS = (events, binnings, splines, piecewise)
+_GROUPS = (events, binnings, splines, piecewise, vectors)
 
 METHODS: Mapping[str, Method] = MappingProxyType({entry.name: entry for group in _GROUPS for entry in group.METHODS})
 

@@ -11,13 +11,13 @@ import numpy as np
 from calibrant.asked import OFF, ON, Option, read_values
 from calibrant.batch import Batch, Integers, Scale, read_batch
 from calibrant.cells import Floats, WeightsKind
-from calibrant.errors import InvalidOption, MissingClass, UnknownReduction
+from calibrant.errors import InvalidOption, UnknownReduction
 from calibrant.maps.calibration_map import VECTORS, CalibrationMap
 from calibrant.maps.constant import Constant
 from calibrant.maps.curves import Curve
 from calibrant.maps.one_vs_rest import OneVsRest
 from calibrant.maps.ranks import Ranks
-from calibrant.maps.transforms import Transform
+from calibrant.maps.transforms import Transform, check_classes, transformed
 from calibrant.methods.catalogue import read_method
 from calibrant.methods.method import FitContext, Method, Progress
 from calibrant.reductions import Classes, Event, Vector, reduce, resolve_event, whole_vector
@@ -130,14 +130,6 @@ class Fitting:
         return Constant((positives + 0.5) / (mass + 1.0))
 
 
-def check_classes(vector: Vector) -> None:
-    """Refuse a batch in which a class has no row: ``MissingClass``, naming the first."""
-    rows = vector.labels if vector.w is None else vector.labels[vector.w > 0.0]
-    missing = np.flatnonzero(np.bincount(rows, minlength=vector.n_classes) == 0)
-    if len(missing):
-        raise MissingClass.at("/labels", f"hold no row of class {missing[0]}, where this fit needs every class")
-
-
 def _part(context: FitContext, done: int, parts: int, what: str) -> FitContext:
     """The context of one part of a fit, which tells its progress as a share of the whole."""
     tell = context.progress
@@ -148,9 +140,7 @@ def _part(context: FitContext, done: int, parts: int, what: str) -> FitContext:
 
 def _accuracies(vector: Vector, function: Any) -> dict[str, Any]:
     """How often the likeliest class is right on the rows of the fit, before and after."""
-    from calibrant.maps.transforms import rows_taken
-
-    after = function(rows_taken(function.takes, vector.p, vector.logits)).argmax(axis=1)
+    after = transformed(function, vector).argmax(axis=1)
     return {
         "accuracy_before": _share(vector.predicted == vector.labels, vector.w),
         "accuracy_after": _share(after == vector.labels, vector.w),

@@ -76,7 +76,9 @@ def test_the_catalogue_says_what_every_field_is(event: Event, name: str) -> None
 
 def test_fits_of_some_methods_are_jobs() -> None:
     runs = {
-        m: read_diagrams([{"name": "fit-on-test", "method": m}])[0].runs for m in calibrant.METHODS if m != "identity"
+        name: read_diagrams([{"name": "fit-on-test", "method": name}])[0].runs
+        for name, method in calibrant.METHODS.items()
+        if name != "identity" and method.event is not None
     }
     assert {m for m, run in runs.items() if run == "job"} >= {"pl", "pl3", "averaged"}
     assert runs["isotonic"] == "inline"

@@ -1,0 +1,36 @@
+"""Batches of many classes, drawn for tests."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from calibrant.cells import Floats
+from calibrant.reductions import Vector
+
+
+def drawn_logits(n: int, K: int, *, seed: int = 0, heat: float = 1.7) -> tuple[Floats, npt.NDArray[np.int64]]:
+    """Overconfident logits, tilted by class, and labels."""
+    random = np.random.default_rng(seed)
+    z = 2.0 * random.standard_normal((n, K))
+    labels = (z + random.gumbel(size=z.shape)).argmax(axis=1)
+    return heat * z + np.linspace(-0.5, 0.5, K), labels
+
+
+def softmax(z: Floats) -> Floats:
+    """Row by row."""
+    e = np.exp(z - z.max(axis=1, keepdims=True))
+    found: Floats = e / e.sum(axis=1, keepdims=True)
+    return found
+
+
+def drawn_vector(n: int, K: int, *, seed: int = 0, w: Floats | None = None) -> Vector:
+    """The same as a vector with logits."""
+    z, labels = drawn_logits(n, K, seed=seed)
+    return Vector(softmax(z), labels, w, logits=z)
+
+
+def log_loss(q: Floats, labels: npt.NDArray[np.int64], w: Floats | None = None) -> float:
+    """Mean log loss, in nats, of probabilities clipped at 2^-52."""
+    own = np.maximum(q[np.arange(len(labels)), labels].astype(np.float64), 2.0**-52)
+    return -float(np.average(np.log(own), weights=w))

@@ -1,0 +1,107 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+
+import calibrant
+from calibrant.errors import InvalidDocument, NotConverged
+from calibrant.maps.ets import EnsembleTemperature, fit_ets, mixture_weights
+from calibrant.reductions import Vector
+from tests.conftest import GOLDEN
+from tests.unit.maps.drawn import drawn_logits, drawn_vector, log_loss, softmax
+
+
+def test_agrees_with_the_released_code() -> None:
+    golden = json.loads((GOLDEN / "ets_ten_classes.json").read_text("utf-8"))
+    drawn = np.load(GOLDEN / "ten_classes_n2000.npz")
+    vector = Vector(softmax(drawn["logits"]), drawn["labels"].astype(np.int64), logits=drawn["logits"])
+    fitted, loss = fit_ets(vector)
+    assert fitted.temperature == pytest.approx(golden["temperature"], abs=1e-5)  # theirs stops early
+    np.testing.assert_allclose(fitted.weights, golden["weights"], atol=1e-2)
+    theirs = EnsembleTemperature(golden["temperature"], np.array(golden["weights"]))
+    assert loss <= log_loss(theirs(drawn["logits"]), vector.labels) + 1e-12
+    assert loss == pytest.approx(log_loss(fitted(drawn["logits"]), vector.labels))
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_weights_are_the_best_on_the_simplex(seed: int) -> None:
+    random = np.random.default_rng(seed)
+    parts = random.beta(random.random() + 0.2, 1.0, (60, 3)) * random.random(3)
+    parts[:, 2] = parts[0, 2]
+    w = random.random(60)
+    w /= w.sum()
+    found = mixture_weights(parts, w)
+    assert found.min() >= 0.0
+    assert found.sum() == pytest.approx(1.0, abs=1e-15)
+    gain = w @ (parts / (parts @ found)[:, None])
+    assert gain.max() <= 1.0 + 1e-10  # Karush, Kuhn and Tucker
+    np.testing.assert_allclose(gain[found > 0.0], 1.0, atol=1e-10)
+    theirs = minimize(
+        lambda v: -float(w @ np.log(parts @ v)),
+        np.full(3, 1 / 3),
+        bounds=[(0, 1)] * 3,
+        constraints={"type": "eq", "fun": lambda v: v.sum() - 1},
+    )
+    assert -float(w @ np.log(parts @ found)) <= theirs.fun + 1e-9
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_never_worse_than_temperature_and_of_sum_1(dtype: Any) -> None:
+    for seed in range(5):
+        z, y = drawn_logits(300, 4, seed=seed)
+        y[:20] = seed % 4  # labels that no temperature explains
+        z = z.astype(dtype)
+        fitted, plain = (calibrant.fit(m, z, y, scale="logit") for m in ("ets", "temperature"))
+        q = fitted.apply(z)
+        assert log_loss(q, y) <= log_loss(plain.apply(z), y) + 1e-12
+        np.testing.assert_allclose(q.sum(axis=1), 1.0, atol=1e-12)
+        np.testing.assert_array_equal(q.argmax(axis=1), z.argmax(axis=1))
+
+
+def test_noise_in_the_labels_gives_the_uniform_part_its_share() -> None:
+    z, y = drawn_logits(20_000, 5)
+    noisy = np.random.default_rng(9).random(20_000) < 0.2
+    y = np.where(noisy, np.random.default_rng(8).integers(0, 5, 20_000), y)
+    weights = calibrant.fit("ets", z, y, scale="logit").function.parameters()["weights"]
+    assert weights[2] > 0.1
+
+
+@pytest.mark.parametrize("kind", ["frequency", "importance"])
+def test_neither_order_nor_repetition_matter(kind: Any) -> None:
+    z, y = drawn_logits(300, 3)
+    w = np.random.default_rng(6).integers(0, 3, 300)
+    turned = np.random.default_rng(5).permutation(300)
+    one = calibrant.fit("ets", z, y, weights=w, weights_kind=kind, scale="logit").apply(z)
+    other = calibrant.fit("ets", z[turned], y[turned], weights=w[turned], weights_kind=kind, scale="logit").apply(z)
+    repeated = calibrant.fit("ets", np.repeat(z, w, axis=0), np.repeat(y, w), scale="logit").apply(z)
+    np.testing.assert_allclose(one, other, atol=1e-9)
+    np.testing.assert_allclose(one, repeated, atol=1e-7)
+
+
+def test_documents_round_trip_and_damage_is_found() -> None:
+    fitted, _ = fit_ets(drawn_vector(200, 3))
+    z, y = drawn_logits(200, 3)
+    document = calibrant.fit("ets", z, y, scale="logit").to_document()
+    again = calibrant.load(json.loads(json.dumps(document)))
+    assert again.to_document() == document
+    assert again.function.parameters() == fitted.parameters()
+    for change, where in [
+        ({"temperature": 0.0}, "temperature"),
+        ({"weights": [0.5, 0.5]}, "weights"),
+        ({"weights": [0.5, 0.5, 0.5]}, "weights"),
+        ({"weights": [1.5, -0.5, 0.0]}, "weights/0"),
+        ({"weights": [0.5, float("nan"), 0.0]}, "weights/1"),
+    ]:
+        with pytest.raises(InvalidDocument) as caught:
+            calibrant.load(document | {"parameters": document["parameters"] | change})
+        assert caught.value.offences[0].pointer == f"/parameters/{where}"
+
+
+def test_what_has_no_temperature_is_refused() -> None:
+    z, _ = drawn_logits(50, 3)
+    with pytest.raises(NotConverged):
+        calibrant.fit("ets", z, z.argmax(axis=1), scale="logit")
