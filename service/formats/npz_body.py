@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from calibrant.errors import CalibrationError
 from service.errors import MalformedNpz, TooLarge
 from service.formats.payload import ARRAYS, Payload
 
@@ -34,6 +35,8 @@ def read_npz(body: bytes, query: dict[str, str], max_bytes: int) -> Payload:
                 data = _unpack(archive, member, left)
                 left -= len(data)
                 arrays[name] = _array(data, name)
+    except CalibrationError:
+        raise
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, OSError, ValueError) as error:
         raise MalformedNpz("the body is not an NPZ archive, or a damaged one") from error
     return Payload(arrays, query, from_query=True)
