@@ -17,8 +17,10 @@ from calibrant.maps.transforms import Takes, blocks_of_rows, logits_block
 from calibrant.reductions import Vector
 
 _MAX_STEPS = 200
-#: Done when no weight's gain in the mean log likelihood exceeds the mixture's own by more, nor a weight in use's lacks.
+#: Done when no weight's gain in the mean log likelihood exceeds the mixture's own by more.
 _KKT = 1e-10
+#: A step takes a weight at most this share of its way to 0.
+_NEAREST = 0.995
 #: A loss that grew by less grew by rounding.
 _ROUNDING = 1e-15
 #: Weights of documents sum to 1 within this.
@@ -85,7 +87,7 @@ def mixture_weights(parts: Floats, w: Floats) -> Floats:
     """The weights ``(m,)`` on the simplex of least -sum w log(parts @ weights), for ``parts (n, m)``, w of sum 1.
 
     Newton's method: the quadratic model is minimised exactly, face by face of the simplex, and steps are halved.
-    Done when the conditions of Karush, Kuhn and Tucker hold within 1e-10; else ``NotConverged``. O(n m^2) a step.
+    Done when the loss is within 1e-10 of the least, as its slopes say; else ``NotConverged``. O(n m^2) a step.
     """
     m = parts.shape[1]
     weights = np.full(m, 1.0 / m)
@@ -93,15 +95,17 @@ def mixture_weights(parts: Floats, w: Floats) -> Floats:
     for _ in range(_MAX_STEPS):
         ratios = parts / (parts @ weights)[:, None]
         gradient = -(w @ ratios)  # at any weights its mean under them is -1
-        if np.max(-gradient - 1.0) <= _KKT and np.max(np.abs(gradient + 1.0)[weights > 0.0]) <= _KKT:
+        if np.max(-gradient - 1.0) <= _KKT:  # the loss is convex, so that it is no further than this above the least
             return weights
-        target = _least_on_simplex(weights, gradient, ratios.T @ (w[:, None] * ratios))
-        size = 1.0
-        while not (trial := _mixture_loss(parts, w, weights + size * (target - weights))) <= loss + _ROUNDING:
+        step = _least_on_simplex(weights, gradient, ratios.T @ (w[:, None] * ratios)) - weights
+        # A weight that is 0 leaves rows without a probability, and no curvature to go by.
+        shrinks = step < 0.0
+        size = min(1.0, float(np.min(_NEAREST * weights[shrinks] / -step[shrinks], initial=1.0)))
+        while not (trial := _mixture_loss(parts, w, weights + size * step)) <= loss + _ROUNDING:
             size /= 2.0
             if size < 1e-12:
                 raise NotConverged("the weights of ets did not reach their optimum: no step lowers the loss")
-        weights, loss = np.maximum(weights + size * (target - weights), 0.0), trial
+        weights, loss = weights + size * step, trial
         weights /= weights.sum()
     raise NotConverged(f"the weights of ets did not reach their optimum in {_MAX_STEPS} steps")
 

@@ -16,6 +16,8 @@ from calibrant.maps.transforms import Takes, blocks_of_rows, check_classes, logi
 from calibrant.reductions import Vector
 from calibrant.validation import fold_of_rows
 
+#: The strength on the diagonal under ODIR: not felt, but a class that is told without error has an optimum.
+_DIAGONAL = 1e-7
 #: Strengths of regularisation that cross-validation compares, from the strongest on.
 STRENGTHS = tuple(10.0**e for e in range(3, -8, -1))
 
@@ -140,11 +142,11 @@ def fit_regularised(
     """Fit W z + b, or W ln p + b of ``probabilities``, by penalised mean log loss (Kull et al. 2019, section 4).
 
     With ``off_diagonal`` (ODIR) the penalty is ``strength`` times the mean square of the weights beside the diagonal
-    plus ``intercept_strength`` times that of the intercepts; else (L2) ``strength`` times the mean square of all
+    plus ``intercept_strength`` times that of the intercepts, plus 1e-7 times that of the diagonal, without which a class
+    that is told without error has no optimum; else (L2) ``strength`` times the mean square of all
     K (K + 1) weights and intercepts. A strength of None is chosen among ``STRENGTHS`` by held-out log loss in
     cross-validation, of equal ones the strongest: first one for both, then the intercepts' own. Folds belong to rows
-    in an order of their own. Raises ``NotConverged`` where the diagonal has no optimum, ``OnePrediction`` under ODIR,
-    and ``TooFewRows``.
+    in an order of their own. Raises ``NotConverged``, ``OnePrediction`` under ODIR, and ``TooFewRows``.
     """
     given = vector.logits if vector.logits is not None and not probabilities else vector.p
     logarithms = probabilities or vector.logits is None
@@ -185,7 +187,7 @@ class _Search:
         if not self.off_diagonal:
             return np.full((K, d), strength / (K * d))
         found = np.full((K, d), strength / (K * (K - 1)))
-        found[np.arange(K), np.arange(K)] = 0.0
+        found[np.arange(K), np.arange(K)] = _DIAGONAL / K
         found[:, -1] = intercept_strength / K
         return found
 

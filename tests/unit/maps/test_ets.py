@@ -105,3 +105,15 @@ def test_what_has_no_temperature_is_refused() -> None:
     z, _ = drawn_logits(50, 3)
     with pytest.raises(NotConverged):
         calibrant.fit("ets", z, z.argmax(axis=1), scale="logit")
+
+
+def test_a_part_that_some_rows_rule_out_leaves_the_mixture() -> None:
+    """Rows of probability 0 under two of the parts: their optimum lies where those weights are all but 0."""
+    random = np.random.default_rng(9)
+    sure = random.random(2000) < 0.97
+    parts = np.column_stack([np.where(sure, 0.9, 1e-8), np.where(sure, 0.99, 1e-28), np.full(2000, 0.5)])
+    w = np.full(2000, 1.0 / 2000)
+    found = mixture_weights(parts, w)
+    gains = w @ (parts / (parts @ found)[:, None])
+    assert gains.max() <= 1.0 + 1e-9
+    assert found.sum() == pytest.approx(1.0)
