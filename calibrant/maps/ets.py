@@ -19,6 +19,8 @@ from calibrant.reductions import Vector
 _MAX_STEPS = 200
 #: Done when no weight's gain in the mean log likelihood exceeds the mixture's own by more.
 _KKT = 1e-10
+#: Parts that gain by so much less than the mixture are given no weight.
+_IDLE = 1e-6
 #: A step takes a weight at most this share of its way to 0.
 _NEAREST = 0.995
 #: A loss that grew by less grew by rounding.
@@ -96,7 +98,7 @@ def mixture_weights(parts: Floats, w: Floats) -> Floats:
         ratios = parts / (parts @ weights)[:, None]
         gradient = -(w @ ratios)  # at any weights its mean under them is -1
         if np.max(-gradient - 1.0) <= _KKT:  # the loss is convex, so that it is no further than this above the least
-            return weights
+            return _without_idle(parts, w, weights, -gradient)
         step = _least_on_simplex(weights, gradient, ratios.T @ (w[:, None] * ratios)) - weights
         # A weight that is 0 leaves rows without a probability, and no curvature to go by.
         shrinks = step < 0.0
@@ -108,6 +110,17 @@ def mixture_weights(parts: Floats, w: Floats) -> Floats:
         weights, loss = weights + size * step, trial
         weights /= weights.sum()
     raise NotConverged(f"the weights of ets did not reach their optimum in {_MAX_STEPS} steps")
+
+
+def _without_idle(parts: Floats, w: Floats, weights: Floats, gains: Floats) -> Floats:
+    """The optimum with weights of exactly 0 for the parts that only lose by theirs, where it is one of all parts."""
+    used = gains > 1.0 - _IDLE
+    if used.all():
+        return weights
+    found = np.zeros(len(weights))
+    found[used] = mixture_weights(parts[:, used], w)
+    again = w @ (parts / (parts @ found)[:, None])
+    return found if np.max(again - 1.0) <= _KKT else weights
 
 
 def _least_on_simplex(weights: Floats, gradient: Floats, hessian: Floats) -> Floats:
