@@ -36,6 +36,8 @@ _WHOLE = 2e10
 _MAX_STEPS = 200
 #: Done when no component of the projected gradient exceeds this, and no slope moves by more than that share.
 _GRADIENT, _STEP = 1e-8, 1e-6
+#: A step that promises to lower the loss by less gains nothing.
+_GAIN = 1e-14
 #: What L-BFGS-B must reach.
 _ROUGH = 1e-7
 _PATIENCE = 8
@@ -113,21 +115,25 @@ class _Problem:
     def minimise(self, x: Floats) -> Floats:
         """The optimum among slopes above the least, from ``x`` on: projected Newton (Bertsekas 1982), or L-BFGS-B.
 
-        Done when the projected gradient is at most 1e-8 and no slope moves by more than 1e-6, or, with L-BFGS-B where a
-        Hessian costs too much, when it is at most 1e-7. Else ``NotConverged``.
+        Done when the projected gradient is at most 1e-8 (of slopes of unit curvature, where the penalty has more) and
+        no slope moves by more than 1e-6 or to any gain, or, with L-BFGS-B where a Hessian costs too much, when it is at
+        most 1e-7. Else ``NotConverged``.
         """
         least = self.rows.least
         if float(len(self.w)) * self.rows.n_classes * len(x) ** 2 > _WHOLE:
             return self._by_lbfgs(x)
         loss, vanished = self.loss(x), 0
+        scale = max(1.0, 2.0 * self.strength / len(x)) ** 0.5
         for _ in range(_MAX_STEPS):
             gradient = self.gradient(x)
-            left = _projected(x - least, gradient)
+            left = _projected(x - least, gradient) / scale
             held = (x - least <= min(1e-3, left)) & (gradient > 0.0)
             step = _newton(self.hessian(x), gradient, held)
-            moved = float(np.abs(np.maximum(x - step, least) - x).max())
+            move = x - np.maximum(x - step, least)
             flat = left <= _GRADIENT
-            if flat and moved <= _STEP * (1.0 + float(x.max())):
+            # Where slopes of ranks and of classes say the same, steps along their difference gain nothing.
+            small = float(np.abs(move).max()) <= _STEP * (1.0 + float(x.max()))
+            if flat and (small or abs(float(gradient @ move)) <= _GAIN):
                 return x
             vanished = vanished + 1 if flat else 0
             if vanished == _PATIENCE:

@@ -116,11 +116,12 @@ def _order_options(n_knots: int) -> Mapping[str, Option]:
 
 def _order_seconds(kind: Kind) -> Callable[[int, int, Mapping[str, Any]], float]:
     def seconds(n: int, K: int, options: Mapping[str, Any]) -> float:
-        pieces = options["n_knots"] + 1
+        pieces: int = options["n_knots"] + 1
         functions = 1 if kind == "diagonal" else min(K, RANKS) + (K if kind == "op" else 0)
-        fits = 1 if options["strength"] is not None else options["folds"] * len(ORDER_STRENGTHS)
-        newton = 2e-10 * n * K * (functions * pieces) ** 2
-        return 1e-2 + 2e-7 * n * K + (1 + fits) * (6 * min(newton, 4.0) + 1e-7 * n * K * pieces)
+        fits: int = 1 if options["strength"] is not None else options["folds"] * len(ORDER_STRENGTHS)
+        newton: float = 2e-10 * n * K * (functions * pieces) ** 2
+        gradients: float = 1e-7 * n * K * pieces
+        return 1e-2 + 2e-7 * n * K + (1 + fits) * (6 * min(newton, 4.0) + gradients)
 
     return seconds
 
@@ -153,7 +154,7 @@ def _matrix_seconds(n: int, K: int, _options: Mapping[str, Any]) -> float:
 
 def _regularised_seconds(n: int, K: int, options: Mapping[str, Any]) -> float:
     own = "intercept_strength" in options and options["intercept_strength"] is None
-    fits = 1 if options["strength"] is not None else options["folds"] * len(STRENGTHS) * (2 if own else 1)
+    fits: int = 1 if options["strength"] is not None else options["folds"] * len(STRENGTHS) * (2 if own else 1)
     return (1 + fits / 2) * _matrix_seconds(n, K, options)
 
 
