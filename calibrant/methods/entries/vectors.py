@@ -143,9 +143,9 @@ def _predicted_class(vector: Vector, context: FitContext) -> FittedTransform:  #
 
 
 def _newton_seconds(n: int, parameters: int, per_product: int) -> float:
-    """Of one fit: ten steps with the whole Hessian, or of conjugate gradients some hundred products each."""
+    """Of one fit: ten steps with the whole Hessian, or of conjugate gradients, some 15 products each."""
     whole = 1e-10 * n * parameters**2 + 1e-10 * parameters**3
-    return 10 * (whole if parameters <= 600 else 1e-8 * 100 * n * per_product)
+    return 10 * (whole if parameters <= 600 else 1e-8 * 15 * n * per_product)
 
 
 def _matrix_seconds(n: int, K: int, _options: Mapping[str, Any]) -> float:
