@@ -74,6 +74,20 @@ const ets = (z, d) => {
   const [a, b, c] = d.weights, cooled = softmax(z.map((x) => x / d.temperature)), p = softmax(z);
   return p.map((x, k) => a * cooled[k] + b * x + c / z.length);
 };
+const bent = (gap, knots, slopes) => sum(slopes.map((s, j) => {
+  const low = j > 0 ? knots[j - 1] : 0, high = j < knots.length ? Math.min(gap, knots[j]) : gap;
+  return s * Math.max(high - low, 0);
+}));
+const orderPreserving = (z, { knots, rank_slopes: ranked, class_slopes: own }) => {
+  const order = ranking(z), found = z.map(() => 0);
+  let score = 0;
+  order.slice(1).forEach((next, i) => {
+    const k = order[i], slopes = ranked[Math.min(i, ranked.length - 1)].map((s, j) => s + (own ? own[k][j] : 0));
+    score -= bent(z[k] - z[next], knots, slopes);
+    found[next] = score;
+  });
+  return softmax(found);
+};
 const oneVsRest = (p, d) => {
   let found = p.map((x, k) => curve(x, d.curves[k]));
   if (d.keep_order) found = inOrder(found, p);
@@ -99,6 +113,9 @@ const TRANSFORMS = { // whether it takes logits, and how it is applied
   matrix: [true, matrix],
   dirichlet: [false, (p, d) => matrix(logarithms(p), d)],
   ets: [true, ets],
+  "iop-diagonal": [true, (z, d) => softmax(z.map((x) => -bent(Math.max(...z) - x, d.knots, d.slopes)))],
+  "iop-oi": [true, orderPreserving],
+  "iop-op": [true, orderPreserving],
   "accuracy-constant": [false, (p, d) => p.map((_, k) => (
     k === ranking(p)[0] ? d.accuracy : (1 - d.accuracy) / (p.length - 1)))],
   "predicted-class": [false, (p, d) => d.frequencies[ranking(p)[0]]],

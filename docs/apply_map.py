@@ -122,6 +122,22 @@ def ets(z, d):
     return [w[0] * t + w[1] * p + w[2] / len(z) for t, p in rows]
 
 
+def bent(gap, knots, slopes):
+    ends = list(zip([0.0, *knots], [*knots, gap]))
+    return sum(s * max(min(gap, high) - low, 0.0) for s, (low, high) in zip(slopes, ends))
+
+
+def order_preserving(z, d):
+    order, score, found = ranking(z), 0.0, [0.0] * len(z)
+    for i, (k, following) in enumerate(zip(order, order[1:])):
+        slopes = d["rank_slopes"][min(i, len(d["rank_slopes"]) - 1)]
+        if "class_slopes" in d:
+            slopes = [a + b for a, b in zip(slopes, d["class_slopes"][k])]
+        score -= bent(z[k] - z[following], d["knots"], slopes)
+        found[following] = score
+    return softmax(found)
+
+
 def accuracy_constant(p, d):
     others = (1.0 - d["accuracy"]) / (len(p) - 1)
     return [d["accuracy"] if k == ranking(p)[0] else others for k in range(len(p))]
@@ -137,6 +153,9 @@ TRANSFORMS = {  # whether it takes logits, and how it is applied
     "matrix": (True, matrix),
     "dirichlet": (False, lambda p, d: matrix(logarithms(p), d)),
     "ets": (True, ets),
+    "iop-diagonal": (True, lambda z, d: softmax([-bent(max(z) - x, d["knots"], d["slopes"]) for x in z])),
+    "iop-oi": (True, order_preserving),
+    "iop-op": (True, order_preserving),
     "accuracy-constant": (False, accuracy_constant),
     "predicted-class": (False, lambda p, d: d["frequencies"][ranking(p)[0]]),
     "one-vs-rest": (False, one_vs_rest),

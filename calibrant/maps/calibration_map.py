@@ -18,6 +18,7 @@ from calibrant.maps.families import CURVES
 from calibrant.maps.fooling import AccuracyConstant, PredictedClass
 from calibrant.maps.linear_softmax import Dirichlet, MatrixScaling, VectorScaling
 from calibrant.maps.one_vs_rest import OneVsRest
+from calibrant.maps.order_preserving import OrderInvariant, OrderPreserving, OrderPreservingDiagonal
 from calibrant.maps.ranks import Ranks
 from calibrant.maps.temperature import Temperature
 from calibrant.maps.transforms import Transform, transformed
@@ -39,6 +40,9 @@ TRANSFORMS: Mapping[str, type[Transform]] = MappingProxyType(
             MatrixScaling,
             Dirichlet,
             EnsembleTemperature,
+            OrderPreservingDiagonal,
+            OrderInvariant,
+            OrderPreserving,
             AccuracyConstant,
             PredictedClass,
         )

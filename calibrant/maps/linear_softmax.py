@@ -142,8 +142,8 @@ def fit_regularised(
     """Fit W z + b, or W ln p + b of ``probabilities``, by penalised mean log loss (Kull et al. 2019, section 4).
 
     With ``off_diagonal`` (ODIR) the penalty is ``strength`` times the mean square of the weights beside the diagonal
-    plus ``intercept_strength`` times that of the intercepts, plus 1e-7 times that of the diagonal, without which a class
-    that is told without error has no optimum; else (L2) ``strength`` times the mean square of all
+    plus ``intercept_strength`` times that of the intercepts, plus 1e-7 times that of the diagonal, without which a
+    class that is told without error has no optimum; else (L2) ``strength`` times the mean square of all
     K (K + 1) weights and intercepts. A strength of None is chosen among ``STRENGTHS`` by held-out log loss in
     cross-validation, of equal ones the strongest: first one for both, then the intercepts' own. Folds belong to rows
     in an order of their own. Raises ``NotConverged``, ``OnePrediction`` under ODIR, and ``TooFewRows``.

@@ -21,6 +21,10 @@ from calibrant.maps.linear_softmax import (
     fit_regularised,
     fit_vector_scaling,
 )
+from calibrant.maps.order_preserving import RANKS
+from calibrant.maps.order_preserving_fit import STRENGTHS as ORDER_STRENGTHS
+from calibrant.maps.order_preserving_fit import fit_order_preserving
+from calibrant.maps.order_preserving_rows import Kind
 from calibrant.methods.method import FitContext, FittedCurve, FittedTransform, Method, Traits
 from calibrant.reductions import Event, Vector
 
@@ -38,6 +42,14 @@ _CHOSEN = "a strength of null is chosen among powers of ten from 1e-7 to 1e3 by 
 _STRENGTH = Option(None, choices=(None,), low=1e-9, high=1e9, real=True)
 _REGULARISED = {"strength": _STRENGTH, "folds": Option(3, low=2, high=20)}
 _ODIR = {**_REGULARISED, "intercept_strength": _STRENGTH}
+_RAHIMI = "Rahimi et al. (2020)"
+_ORDER = Option(None, choices=(None,), low=0.0, high=1e9, real=True)
+_CONVEX = (
+    "slopes at least 0.001 / T, those of classes at least 0. The class of functions is Rahimi's, who makes them neural "
+    "networks, the form ours, in which the log loss is convex: its least is found, with strength times the mean square "
+    "of the slopes' differences from temperature scaling, in units of 1 / T; a strength of null is chosen among powers "
+    "of ten from 1e-6 to 10 by held-out log loss"
+)
 
 
 def _vector_scaling(vector: Vector, context: FitContext) -> FittedTransform:
@@ -78,6 +90,42 @@ def _ets(vector: Vector, context: FitContext) -> FittedTransform:
     return found, {"log_loss": loss}
 
 
+def _order_preserving(kind: Kind) -> Callable[..., FittedTransform]:
+    def fit(
+        vector: Vector, context: FitContext, *, n_knots: int, strength: float | None, folds: int
+    ) -> FittedTransform:
+        tell = context.progress
+        found = fit_order_preserving(
+            vector,
+            kind,
+            n_knots=n_knots,
+            strength=strength,
+            folds=folds,
+            seed=context.seed,
+            tell=lambda done, of: None if tell is None else tell(done, of, "strengths"),
+        )
+        told = {"temperature": found.temperature, "strength": found.strength}
+        return found.transform, told | {"held_out_log_loss": found.held_out, "log_loss": found.log_loss}
+
+    return fit
+
+
+def _order_options(n_knots: int) -> Mapping[str, Option]:
+    return {"n_knots": Option(n_knots, low=1, high=64), "strength": _ORDER, "folds": Option(3, low=2, high=20)}
+
+
+def _order_seconds(kind: Kind) -> Callable[[int, int, Mapping[str, Any]], float]:
+    def seconds(n: int, K: int, options: Mapping[str, Any]) -> float:
+        pieces: int = options["n_knots"] + 1
+        functions = 1 if kind == "diagonal" else min(K, RANKS) + (K if kind == "op" else 0)
+        fits: int = 1 if options["strength"] is not None else options["folds"] * len(ORDER_STRENGTHS)
+        newton: float = 2e-10 * n * K * (functions * pieces) ** 2
+        gradients: float = 1e-7 * n * K * pieces
+        return 1e-2 + 2e-7 * n * K + (1 + fits) * (6 * min(newton, 4.0) + gradients)
+
+    return seconds
+
+
 def _accuracy_constant(vector: Vector, context: FitContext) -> FittedTransform:
     return fit_accuracy_constant(vector), {}
 
@@ -95,9 +143,9 @@ def _predicted_class(vector: Vector, context: FitContext) -> FittedTransform:
 
 
 def _newton_seconds(n: int, parameters: int, per_product: int) -> float:
-    """Of one fit: ten steps with the whole Hessian, or of conjugate gradients some hundred products each."""
+    """Of one fit: ten steps with the whole Hessian, or of conjugate gradients, some 15 products each."""
     whole = 1e-10 * n * parameters**2 + 1e-10 * parameters**3
-    return 10 * (whole if parameters <= 600 else 1e-8 * 100 * n * per_product)
+    return 10 * (whole if parameters <= 600 else 1e-8 * 15 * n * per_product)
 
 
 def _matrix_seconds(n: int, K: int, _options: Mapping[str, Any]) -> float:
@@ -106,7 +154,7 @@ def _matrix_seconds(n: int, K: int, _options: Mapping[str, Any]) -> float:
 
 def _regularised_seconds(n: int, K: int, options: Mapping[str, Any]) -> float:
     own = "intercept_strength" in options and options["intercept_strength"] is None
-    fits = 1 if options["strength"] is not None else options["folds"] * len(STRENGTHS) * (2 if own else 1)
+    fits: int = 1 if options["strength"] is not None else options["folds"] * len(STRENGTHS) * (2 if own else 1)
     return (1 + fits / 2) * _matrix_seconds(n, K, options)
 
 
@@ -174,6 +222,47 @@ METHODS = (
         Traits(_LOGITS, "temperature, three weights", _NO_END, "yes", "yes", "yes"),
         vector=_ets,
         seconds=lambda n, K, _: 4e-8 * n * K + 1e-6 * n,
+    ),
+    Method(
+        "iop-diagonal",
+        "Intra order-preserving: one function of every class's distance from the largest logit",
+        "softmax(-g(max z - z)), g linear between knots, which are quantiles of the distances of the 10 classes behind "
+        f"the first; {_CONVEX}",
+        _RAHIMI,
+        Traits(_LOGITS, "knots, slopes", "the last slope goes on", "yes", "yes", "except at the knots"),
+        vector=_order_preserving("diagonal"),
+        options=_order_options(16),
+        seconds=_order_seconds("diagonal"),
+    ),
+    Method(
+        "iop-oi",
+        "Intra order-preserving and order-invariant: a function of each gap between neighbouring ranks",
+        "of logits in descending order the gap between rank i and the next becomes g_i of it, g_i linear between knots "
+        "(one function for all gaps from the tenth on), which are quantiles of the first 10 gaps; sums of the new gaps "
+        f"go back to the classes; {_CONVEX}",
+        _RAHIMI,
+        Traits(_LOGITS, "knots, slopes by rank", "the last slope goes on", "yes", "yes", "except at knots and ties"),
+        vector=_order_preserving("oi"),
+        options=_order_options(4),
+        seconds=_order_seconds("oi"),
+    ),
+    Method(
+        "iop-op",
+        "Intra order-preserving: a function of each gap, by rank and by class",
+        "as iop-oi, and to g_i is added a function of the class that ranks i, of equal logits the first class first; "
+        f"{_CONVEX}",
+        _RAHIMI,
+        Traits(
+            _LOGITS,
+            "knots, slopes by rank and by class",
+            "the last slope goes on",
+            "yes",
+            "yes",
+            "except at knots and ties",
+        ),
+        vector=_order_preserving("op"),
+        options=_order_options(4),
+        seconds=_order_seconds("op"),
     ),
     Method(
         "accuracy-constant",
