@@ -6,7 +6,7 @@ STAMP := $(VENV)/installed
 PEERS := .venv-peers
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo serve test check bench peers map-speed coverage calibration-test tables pseudo-real real compare docs agreement format clean
+.PHONY: help install demo serve test check bench peers map-speed optima coverage calibration-test tables pseudo-real real compare docs agreement format clean
 
 help: ## list the tasks
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -49,6 +49,9 @@ peers: $(PEERS)/installed ## time, memory and numbers beside other libraries (1.
 
 map-speed: $(PEERS)/installed ## time of fitting and applying maps beside other libraries; writes docs/map-speed.md
 	$(PEERS)/bin/python -m benchmarks.peers.maps
+
+optima: $(PEERS)/installed ## log loss of our fits and the peers' on their own rows: make optima DATA=folder; writes docs/optima.md
+	$(PEERS)/bin/python -m benchmarks.peers.optima $(DATA)
 
 coverage: $(STAMP) ## how often the intervals cover the truth; writes docs/interval-coverage.md
 	$(BIN)/python -m benchmarks.coverage

@@ -6,6 +6,7 @@ Rows are JSON, an array of numbers or of arrays by class, on the scale that the 
 import json
 import sys
 from bisect import bisect_left, bisect_right
+from itertools import pairwise
 from math import exp, log, log1p
 
 CLIP = 2.0**-52
@@ -129,7 +130,7 @@ def bent(gap, knots, slopes):
 
 def order_preserving(z, d):
     order, score, found = ranking(z), 0.0, [0.0] * len(z)
-    for i, (k, following) in enumerate(zip(order, order[1:])):
+    for i, (k, following) in enumerate(pairwise(order)):
         slopes = d["rank_slopes"][min(i, len(d["rank_slopes"]) - 1)]
         if "class_slopes" in d:
             slopes = [a + b for a, b in zip(slopes, d["class_slopes"][k])]

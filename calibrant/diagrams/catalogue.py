@@ -21,7 +21,7 @@ from calibrant.piecewise.options import MAX_FOLDS
 MAX_DIAGRAMS = 16
 
 _KANGSEPP = "Kangsepp, Valk & Kull (2022)"
-_FITTED = tuple(name for name, m in METHODS.items() if m.event is not None and name != "identity")
+_FITTED = tuple(name for name, m in METHODS.items() if m.event is not None and m.evaluates)
 _LEVEL = Option(0.95, low=0.5, high=0.999, real=True)
 _CUT = {
     "binning": Option("equal-mass", choices=("equal-mass", "equal-width", "adaptive")),

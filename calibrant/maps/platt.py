@@ -69,7 +69,8 @@ def fit_platt(cells: Cells, *, target_smoothing: bool = True) -> Platt:
     """Fit by maximum likelihood (Platt 1999), Newton's method with halved steps. O(m) a step.
 
     With ``target_smoothing`` the labels 1 and 0 become (n1 + 1) / (n1 + 2) and 1 / (n0 + 2), which
-    keeps separable data finite; without it such data raise ``NotConverged``. Raises ``OneClass``
+    keeps separable data finite; importance weights count their effective rows. Without it such data raise
+    ``NotConverged``. Raises ``OneClass``
     where all labels are equal.
     """
     positives = float(cells.cumulative_wy[-1])
@@ -78,7 +79,8 @@ def fit_platt(cells: Cells, *, target_smoothing: bool = True) -> Platt:
         raise OneClass.at("/labels", "holds one class only, where a fit needs both")
     target = cells.wy
     if target_smoothing:
-        low, high = _targets(positives, negatives)
+        counted = cells.mass / float(cells.w2.sum()) if cells.kind == "importance" else 1.0
+        low, high = _targets(positives * counted, negatives * counted)
         target = cells.wy * high + (cells.w - cells.wy) * low
     logits = clipped_logit(cells.p)
     # Centred and scaled, the two directions of the Hessian do not mix, and constant predictions cost no digits.

@@ -124,7 +124,9 @@ class Fitting:
 
     def _rank(self, event: Event, context: FitContext) -> Curve:
         """A rank's curve; where the rank is never right, or always, (k + 1/2) / (m + 1) for k right of m."""
-        positives, mass = float(event.cells.cumulative_wy[-1]), event.cells.mass
+        cells = event.cells
+        counted = cells.mass / float(cells.w2.sum()) if cells.kind == "importance" else 1.0
+        positives, mass = float(cells.cumulative_wy[-1]) * counted, cells.mass * counted
         if 0.0 < positives < mass:
             return self._curve(event, context)[0]
         return Constant((positives + 0.5) / (mass + 1.0))

@@ -64,6 +64,8 @@ class Method:
     vector: Callable[..., FittedTransform] | None = None
     options: Mapping[str, Option] | type[Any] = field(default_factory=dict)
     runs: Literal["inline", "job"] = "inline"
+    #: Whether the distance of its map from the diagonal tells how well predictions are calibrated.
+    evaluates: bool = True
     #: Estimated seconds of a fit to n rows (n K of them of a vector of K), for these options.
     seconds: Callable[[int, int, Mapping[str, Any]], float] = lambda n, K, _options: 3e-7 * n * K
     check: Callable[..., None] = _accept

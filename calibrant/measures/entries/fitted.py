@@ -71,5 +71,5 @@ MEASURES = tuple(
         resampled=False,
     )
     for name, method in METHODS.items()
-    if method.event is not None and name != "identity"
+    if method.event is not None and method.evaluates
 )

@@ -50,6 +50,7 @@ METHODS = (
         "",
         Traits(_EVENT, "none", "nothing changes", "yes", "yes", "yes"),
         event=_identity,
+        evaluates=False,
     ),
     Method(
         "platt",

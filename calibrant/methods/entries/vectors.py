@@ -273,6 +273,7 @@ METHODS = (
         f"{_GRUBER}, proposition D.2",
         Traits(_VECTOR + "; of an event its probability", "accuracy", "constant", "yes, in steps", "yes", "no"),
         event=_event_accuracy,
+        evaluates=False,
         vector=_accuracy_constant,
         seconds=lambda n, K, _: 1e-8 * n * K + 1e-8 * n,
     ),
@@ -284,6 +285,7 @@ METHODS = (
         f"{_GRUBER}, E.1.1",
         Traits(_EVENT, "two means", "constant", "where the means rise, in steps", "of events only", "no"),
         event=_side_means,
+        evaluates=False,
     ),
     Method(
         "predicted-class",

@@ -97,3 +97,11 @@ def test_a_map_takes_predictions_as_its_fit_took_them(method: str) -> None:
     with pytest.raises(calibrant.CalibrationError) as caught:
         fitted.apply(probs[:, :2] / probs[:, :2].sum(axis=1, keepdims=True))
     assert caught.value.code == "wrong-shape"
+
+
+def test_importance_weights_smooth_the_targets_by_their_effective_rows() -> None:
+    random = np.random.default_rng(5)
+    p = random.random(60)
+    y = (random.random(60) < p).astype(np.int8)
+    alike = fit_platt(Event(p, y, np.full(60, 0.01), "importance").cells)
+    assert alike.slope == pytest.approx(fit_platt(Event(p, y).cells).slope)

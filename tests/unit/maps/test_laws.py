@@ -26,6 +26,9 @@ HOLD_IDENTITY: dict[str, dict[str, Any]] = {
     "temperature": {},
     "beta": {},
     "isotonic": {},
+    "vector": {},
+    "matrix": {},
+    "ets": {},
 }
 EVENTS = [name for name, method in METHODS.items() if method.event is not None]
 VECTORS = [name for name, method in METHODS.items() if method.vector is not None]

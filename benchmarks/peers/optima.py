@@ -1,0 +1,165 @@
+"""Log loss on the rows of the fit, ours and the peers': nobody's may be lower. Writes docs/optima.md."""
+
+from __future__ import annotations
+
+import argparse
+import warnings
+from collections.abc import Callable
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy.special import expit, log_softmax, logit, softmax
+
+import calibrant
+from benchmarks.compare.data import Predictions, read_file
+from benchmarks.timing import machine
+from calibrant.batch import read_batch
+from calibrant.errors import CalibrationError
+from calibrant.reductions import reduce
+
+PAGE = Path(__file__).parents[2] / "docs" / "optima.md"
+PEERS = ("betacal", "netcal", "scikit-learn")
+#: Probabilities clip here, for everybody.
+_CLIP = 2.0**-52
+
+#: The family whose fits give logits, for a probability that rounds to 0 or 1 does not tell how wrong it is.
+_LOGITS = "platt"
+
+Array = Any
+Fitted = Callable[[], Array]
+
+
+def event_contenders(p: Array, y: Array) -> dict[str, dict[str, Fitted]]:
+    """Each family's fits to one event: functions that fit and give calibrated probabilities, of Platt's the logits."""
+    from betacal import BetaCalibration
+    from netcal.scaling import BetaCalibration as NetcalBeta
+    from netcal.scaling import LogisticCalibration
+    from sklearn.isotonic import IsotonicRegression
+    from sklearn.linear_model import LogisticRegression
+
+    inside = np.clip(p, _CLIP, 1.0 - _CLIP)
+    z = logit(inside)
+
+    def ours() -> Array:
+        told = calibrant.fit("platt", p, y, target_smoothing=False).function.parameters()
+        return told["slope"] * z + told["intercept"]
+
+    def theirs() -> Array:
+        return LogisticRegression(C=np.inf, tol=1e-10, max_iter=1000).fit(z[:, None], y).decision_function(z[:, None])
+
+    def netcal() -> Array:
+        sites = LogisticCalibration().fit(inside, y)._sites
+        return float(sites["weights"]["values"][0]) * z + float(sites["bias"]["values"][0])
+
+    return {
+        _LOGITS: {"calibrant": ours, "scikit-learn": theirs, "netcal": netcal},
+        "beta": {
+            "calibrant": lambda: calibrant.fit("beta", p, y).apply(p),
+            "betacal": lambda: BetaCalibration("abm").fit(inside[:, None], y).predict(inside[:, None]),
+            "netcal": lambda: NetcalBeta().fit(inside, y).transform(inside).ravel(),
+        },
+        "isotonic": {
+            "calibrant": lambda: calibrant.fit("isotonic", p, y).apply(p),
+            "scikit-learn": lambda: IsotonicRegression(y_min=0, y_max=1).fit(p, y).predict(p),
+        },
+    }
+
+
+def vector_contenders(given: Predictions) -> dict[str, dict[str, Fitted]]:
+    """The same of the whole vector, on the logits given or the logarithms of the probabilities."""
+    from netcal.scaling import TemperatureScaling
+    from sklearn.linear_model import LogisticRegression
+
+    values, labels, scale = given
+    of_logits = scale == "logit"
+    z = values.astype(np.float64) if of_logits else np.log(np.maximum(values.astype(np.float64), _CLIP))
+    p = softmax(z, axis=1)
+
+    def ours(method: str) -> Fitted:
+        return lambda: calibrant.fit(method, values, labels, reduction="canonical", scale=scale).apply(values)
+
+    def netcal() -> Array:
+        found = TemperatureScaling().fit(p, labels).transform(p)
+        return found if found.ndim == 2 else np.column_stack([1.0 - found, found])
+
+    def theirs() -> Array:
+        found = LogisticRegression(C=np.inf, tol=1e-10, max_iter=5000).fit(z, labels)
+        scores = found.decision_function(z)
+        if scores.ndim == 1:
+            return np.column_stack([expit(-scores), expit(scores)])
+        return np.exp(log_softmax(scores, axis=1))
+
+    return {
+        "temperature": {"calibrant": ours("temperature"), "netcal": netcal},
+        "matrix": {"calibrant": ours("matrix"), "scikit-learn": theirs},
+    }
+
+
+def _loss(fit: Fitted, labels: Array, family: str) -> float | str:
+    try:
+        q = np.asarray(fit(), dtype=np.float64)
+    except CalibrationError as error:
+        return error.code
+    except Exception as error:  # whatever a peer raises is what it does here
+        return type(error).__name__
+    if family == _LOGITS:
+        return float(np.mean(np.logaddexp(0.0, np.where(labels == 1, -q, q))))
+    own = np.where(labels == 1, q, 1.0 - q) if q.ndim == 1 else q[np.arange(len(q)), labels]
+    return float(-np.mean(np.log(np.clip(own, 1e-300, 1.0))))
+
+
+def rows(path: Path, dtype: Any) -> list[str]:
+    """The table's rows of one file in one precision."""
+    given = read_file(path)
+    given = given._replace(values=given.values.astype(dtype))
+    event = reduce(read_batch(given.values, given.labels, scale=given.scale), "confidence")
+    found = []
+    parts = [(event_contenders(event.p, event.y.astype(int)), event.y), (vector_contenders(given), given.labels)]
+    for contenders, labels in parts:
+        for family, fits in contenders.items():
+            losses = {name: _loss(fit, labels, family) for name, fit in fits.items()}
+            ours, theirs = (
+                losses.pop("calibrant"),
+                [x for x in losses.values() if isinstance(x, float) and np.isfinite(x)],
+            )
+            told = "; ".join(
+                f"{name} {x:.10f}" if isinstance(x, float) else f"{name} {x}" for name, x in losses.items()
+            )
+            verdict = (
+                "no map" if isinstance(ours, str) else "yes" if ours <= min(theirs, default=ours) + 1e-9 else "**no**"
+            )
+            shown = ours if isinstance(ours, str) else f"{ours:.10f}"
+            found.append(f"| {path.stem} | {np.dtype(dtype).name} | {family} | {shown} | {told} | {verdict} |")
+    return found
+
+
+def main() -> None:
+    """Fit everything and write the page."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder", type=Path, help="of .npz files, as `make compare` takes them")
+    files = sorted(parser.parse_args().folder.glob("*.npz"))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        table = [row for path in files for dtype in (np.float64, np.float32) for row in rows(path, dtype)]
+    lines = [
+        "# Optima",
+        "",
+        f"Made by `make optima DATA=folder` ({machine()};",
+        f"{', '.join(f'{name} {version(name)}' for name in PEERS)}): mean log loss, in nats, on the rows of the fit.",
+        "`platt` (without target smoothing), `beta` and `isotonic` are of the confidence, `temperature` and `matrix` of the",
+        "whole vector. Nobody's loss may be lower than ours by more than 1e-9. A loss of a probability that rounds to 0",
+        "counts as of 1e-300; Platt's is taken from the logits, exactly.",
+        "",
+        "| file | precision | family | calibrant | others | no worse |",
+        "|---|---|---|---|---|---|",
+        *table,
+        "",
+    ]
+    PAGE.write_text("\n".join(lines), "utf-8")
+    print("\n".join(lines))
+
+
+if __name__ == "__main__":
+    main()
