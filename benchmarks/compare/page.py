@@ -40,6 +40,8 @@ def page(records: Records, *, shipped: bool) -> str:
     for key, record in records.items():
         file, method, _, seed = key.split("/")
         rows.setdefault((file, method), {})[int(seed)] = record
+    done = set.intersection(*(set(found) for found in rows.values()))  # of a run that was stopped, what all have
+    rows = {key: {seed: found[seed] for seed in sorted(done)} for key, found in rows.items()}
     files = sorted({file for file, _ in rows})
     methods = [name for name in calibrant.METHODS if any(method == name for _, method in rows)]
     halves = max(len(found) for found in rows.values())
