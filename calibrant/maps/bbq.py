@@ -7,7 +7,8 @@ from scipy.special import gammaln
 
 from calibrant.binning import equal_mass_borders
 from calibrant.cells import Cells, Floats
-from calibrant.maps.steps import Steps, bin_of, check_outcomes, midway, steps
+from calibrant.maps.curves import check_outcomes
+from calibrant.maps.steps import Steps, bin_of, midway, steps
 
 #: The prior of a binning is worth so many rows, shared out equally among its bins.
 _PRIOR_ROWS = 2.0

@@ -10,9 +10,9 @@ import numpy as np
 from scipy.special import expit
 
 from calibrant.cells import Cells, Floats
-from calibrant.errors import NotConverged, OneClass
+from calibrant.errors import NotConverged
 from calibrant.logistic import fit_logistic
-from calibrant.maps.curves import PROBABILITY_CLIP, fast_logistic, in_blocks, read_number
+from calibrant.maps.curves import PROBABILITY_CLIP, check_outcomes, fast_logistic, in_blocks, read_number
 from calibrant.maps.many_rows import GRADIENT, ManyRows, logarithms, many_rows, settle
 from calibrant.reductions import Event
 
@@ -61,7 +61,7 @@ def fit_beta(cells: Cells, parameters: Parameters = "abm") -> Beta:
     ``am`` keeps a = b, ``ab`` c(1/2) = 1/2: logistic(a ln 2p - b ln 2(1 - p)). Where the best a or b is negative, the
     best with it at 0 is taken. Raises ``OneClass`` where all labels are equal, ``NotConverged``.
     """
-    _check_labels(cells)
+    check_outcomes(cells)
     basis = features(cells.p)
 
     def fit(columns: Floats) -> Floats:
@@ -74,7 +74,7 @@ def fit_beta_event(event: Event, parameters: Parameters = "abm") -> Beta:
     """``fit_beta`` of an event; many rows without weights are not sorted for it. O(n) a step, else O(n log n)."""
     rows = many_rows(event)
     if rows is not None:
-        _check_labels(rows.coarse)
+        check_outcomes(rows.coarse)
         try:
             return _best(lambda columns: _settled(rows, columns), rows.coarse, parameters)
         except NotConverged:  # where coarse cells mislead, as at steep curves
@@ -86,12 +86,6 @@ def features(p: Floats, clip: float = PROBABILITY_CLIP) -> Floats:
     """Ln p, -ln(1 - p) and 1 of each ``p (n,)`` clipped to [clip, 1 - clip], ``(n, 3)``."""
     p = np.clip(p, clip, 1.0 - clip)
     return np.column_stack([np.log(p), -np.log1p(-p), np.ones_like(p)])
-
-
-def _check_labels(cells: Cells) -> None:
-    positives = float(cells.wy.sum())
-    if positives <= 0 or positives >= cells.mass:
-        raise OneClass.at("/labels", "holds one class only, where a fit needs both")
 
 
 def _best(fit: Callable[[Floats], Floats], cells: Cells, parameters: Parameters) -> Beta:

@@ -8,8 +8,8 @@ from typing import Any, ClassVar, Literal, Protocol, Self, overload
 import numpy as np
 from scipy.special import logit
 
-from calibrant.cells import Floats
-from calibrant.errors import InvalidDocument
+from calibrant.cells import Cells, Floats
+from calibrant.errors import InvalidDocument, OneClass
 
 #: Log loss and logits of probabilities clip here unless a definition names another clip.
 PROBABILITY_CLIP = 2.0**-52
@@ -65,6 +65,14 @@ def in_blocks(function: Callable[[Floats], Floats], p: Floats) -> Floats:
     for start in range(0, len(p), _BLOCK):
         found[start : start + _BLOCK] = function(p[start : start + _BLOCK])
     return found
+
+
+def check_outcomes(cells: Cells) -> float:
+    """The mass of positives; raises ``OneClass`` where it is nothing or everything. O(m)."""
+    positives = float(cells.cumulative_wy[-1])
+    if positives <= 0.0 or positives >= cells.mass:
+        raise OneClass.at("/labels", "holds one class only, where a fit needs both")
+    return positives
 
 
 def read_number(

@@ -9,8 +9,8 @@ import numpy as np
 from scipy.optimize import isotonic_regression
 
 from calibrant.cells import Cells, Floats
-from calibrant.errors import InvalidDocument, OneClass
-from calibrant.maps.curves import read_array
+from calibrant.errors import InvalidDocument
+from calibrant.maps.curves import check_outcomes, read_array
 from calibrant.maps.interpolation import interpolate
 
 
@@ -49,9 +49,7 @@ def fit_isotonic(cells: Cells) -> Isotonic:
 
     Raises ``OneClass`` where all labels are equal.
     """
-    positives = float(cells.cumulative_wy[-1])
-    if positives <= 0 or positives >= cells.mass:
-        raise OneClass.at("/labels", "holds one class only, where a fit needs both")
+    check_outcomes(cells)
     fitted = isotonic_regression(cells.wy / cells.w, weights=cells.w)
     # Only the first and the last prediction of a block shape the map.
     heights = np.clip(fitted.x, 0.0, 1.0)

@@ -10,8 +10,7 @@ import numpy.typing as npt
 
 from calibrant.cells import Cells, Floats
 from calibrant.density import densities_of_cells
-from calibrant.maps.curves import read_array
-from calibrant.maps.steps import check_outcomes
+from calibrant.maps.curves import check_outcomes, read_array
 
 #: Lines between the points kept are so near to the whole grid; what rounding the numbers adds stays below 1e-8.
 _NEAR = 9.9e-7

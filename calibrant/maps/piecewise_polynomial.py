@@ -9,8 +9,8 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 
 from calibrant.cells import Cells, Floats, SortedRows, WeightsKind, cells_of
-from calibrant.errors import InvalidDocument, InvalidOption, OneClass, OnePrediction, TooFewRows
-from calibrant.maps.curves import read_array
+from calibrant.errors import InvalidDocument, InvalidOption, OnePrediction, TooFewRows
+from calibrant.maps.curves import check_outcomes, read_array
 from calibrant.validation import fold_of_rows, simplest
 
 Degree = Literal[1, 2]
@@ -86,9 +86,7 @@ def fit_pl_de(
     """
     check_library()
     cells = cells_of(rows, kind)
-    positives = float(cells.cumulative_wy[-1])
-    if positives <= 0 or positives >= cells.mass:
-        raise OneClass.at("/labels", "holds one class only, where a fit needs both")
+    check_outcomes(cells)
     if len(cells) < 2:
         raise OnePrediction.at("/predictions", "are all equal: a map needs two different ones to be fitted")
     diagnostics: dict[str, Any] = {}

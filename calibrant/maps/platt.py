@@ -9,8 +9,8 @@ import numpy as np
 from scipy.special import expit, logit
 
 from calibrant.cells import Cells, Floats
-from calibrant.errors import NotConverged, OneClass
-from calibrant.maps.curves import clipped_logit, fast_logistic, fast_logit, in_blocks, read_number
+from calibrant.errors import NotConverged
+from calibrant.maps.curves import check_outcomes, clipped_logit, fast_logistic, fast_logit, in_blocks, read_number
 from calibrant.maps.many_rows import logit_and_one, many_rows, settle
 from calibrant.reductions import Event
 
@@ -73,10 +73,8 @@ def fit_platt(cells: Cells, *, target_smoothing: bool = True) -> Platt:
     ``NotConverged``. Raises ``OneClass``
     where all labels are equal.
     """
-    positives = float(cells.cumulative_wy[-1])
+    positives = check_outcomes(cells)
     negatives = cells.mass - positives
-    if positives <= 0 or negatives <= 0:
-        raise OneClass.at("/labels", "holds one class only, where a fit needs both")
     target = cells.wy
     if target_smoothing:
         counted = cells.mass / float(cells.w2.sum()) if cells.kind == "importance" else 1.0

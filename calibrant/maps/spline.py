@@ -8,9 +8,9 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 
 from calibrant.cells import Cells, Floats, SortedRows, WeightsKind, cells_of
-from calibrant.errors import InvalidOption, OneClass, TooFewRows
+from calibrant.errors import InvalidOption, TooFewRows
 from calibrant.maps.cumulative_spline import Boundary, Path, accuracies, fit_cumulative, path_of
-from calibrant.maps.curves import PROBABILITY_CLIP, read_array
+from calibrant.maps.curves import PROBABILITY_CLIP, check_outcomes, read_array
 from calibrant.maps.interpolation import interpolate
 from calibrant.validation import fold_of_rows, simplest
 
@@ -62,9 +62,7 @@ def fit_spline(
     Raises ``OneClass`` where all labels are equal, ``TooFewRows`` where there are fewer rows than knots,
     ``InvalidOption`` where a cubic run-out has fewer than four knots.
     """
-    positives = float(cells.cumulative_wy[-1])
-    if positives <= 0 or positives >= cells.mass:
-        raise OneClass.at("/labels", "holds one class only, where a fit needs both")
+    check_outcomes(cells)
     if boundary == "cubic" and knots < 4:
         raise InvalidOption.at("/knots", "must be at least 4 where the boundary is cubic")
     path = path_of(cells)

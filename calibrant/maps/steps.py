@@ -17,8 +17,8 @@ from calibrant.binning import (
     sweep_count,
 )
 from calibrant.cells import Cells, Floats
-from calibrant.errors import InvalidDocument, OneClass
-from calibrant.maps.curves import read_array
+from calibrant.errors import InvalidDocument
+from calibrant.maps.curves import check_outcomes, read_array
 from calibrant.reductions import Event
 
 #: ``flat``: the bin's share of positives. ``unit``: the prediction moved by the bin's gap.
@@ -91,13 +91,6 @@ def read_starts(parameters: dict[str, Any]) -> Floats:
     if starts[0] != 0.0:
         raise InvalidDocument.at("/parameters/starts/0", "must be 0")
     return starts
-
-
-def check_outcomes(cells: Cells) -> None:
-    """Raise ``OneClass`` where all labels are equal."""
-    positives = float(cells.cumulative_wy[-1])
-    if positives <= 0 or positives >= cells.mass:
-        raise OneClass.at("/labels", "holds one class only, where a fit needs both")
 
 
 def midway(p: Floats) -> Floats:

@@ -8,8 +8,8 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 
 from calibrant.cells import Cells, Floats
-from calibrant.errors import InvalidDocument, OneClass
-from calibrant.maps.curves import read_array
+from calibrant.errors import InvalidDocument
+from calibrant.maps.curves import check_outcomes, read_array
 
 Merge = Literal["log-loss", "brier"]
 _MERGES = ("log-loss", "brier")
@@ -82,9 +82,7 @@ def fit_venn_abers(cells: Cells, *, merge: Merge = "log-loss") -> VennAbers:
     number of rows. Scores about which neither p0 nor p1 changes are left out. Raises ``OneClass`` where all labels are
     equal.
     """
-    positives = float(cells.cumulative_wy[-1])
-    if positives <= 0 or positives >= cells.mass:
-        raise OneClass.at("/labels", "holds one class only, where a fit needs both")
+    check_outcomes(cells)
     scale = cells.mass / float(cells.w2.sum()) if cells.kind == "importance" else 1.0
     w, s = (cells.cumulative_w * scale).tolist(), (cells.cumulative_wy * scale).tolist()
     following = _following(w, s)
