@@ -184,6 +184,11 @@ class Regression:
         found: Floats = np.sqrt(np.maximum(1.0, 2.0 * self.penalty @ self._map**2))
         return found
 
+    @cached_property
+    def _bounded(self) -> bool:
+        """Whether every parameter is penalised, so that there is an optimum whatever the labels are."""
+        return self.penalty is not None and float(self.penalty.min()) > 0.0
+
     def losses(self, theta: Floats) -> Floats:
         """The log loss of each row, ``(n,)``."""
         x, found = self.features, np.empty(len(self.w))
@@ -289,7 +294,7 @@ class Regression:
             if flat and float(np.abs(step).max()) <= _STEP * (1.0 + float(np.abs(theta).max())):
                 return theta - step if self.loss(theta - step) <= loss + _ROUNDING else theta
             vanished = vanished + 1 if flat else 0
-            if vanished == _PATIENCE:
+            if vanished >= _PATIENCE and not self._bounded:
                 raise NotConverged(_SEPARABLE)
             size = 1.0
             while not (trial := self.loss(theta - size * step)) <= loss + _ROUNDING:

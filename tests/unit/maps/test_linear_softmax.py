@@ -264,3 +264,12 @@ def test_a_vector_without_logits_takes_logarithms() -> None:
     one = fit_vector_scaling(Vector(vector.p, vector.labels))
     other = fit_vector_scaling(Vector(vector.p, vector.labels, logits=np.log(vector.p)))
     np.testing.assert_allclose(one.weights, other.weights, atol=1e-9)
+
+
+def test_separable_labels_have_an_optimum_under_any_penalty_on_all_parameters() -> None:
+    z, _ = drawn_logits(90, 3)
+    x = Features.of(z, z.argmax(axis=1), None, full=True, probabilities=False)
+    fitted = Regression(x, x.w, np.full(x.shape, 1e-12))
+    assert np.abs(fitted.gradient(fitted.minimise())).max() <= 1e-9
+    with pytest.raises(NotConverged):
+        Regression(x, x.w, np.diag([1e-12] * 3) @ np.eye(*x.shape)).minimise()
