@@ -68,10 +68,8 @@ real: $(STAMP) ## held-out log loss on real predictions: make real DATA=folder; 
 compare: $(STAMP) ## every calibrator on real predictions: make compare [DATA=folder]; writes docs/comparison.md
 	$(BIN)/python -m benchmarks.compare $(DATA)
 
-docs: $(STAMP) ## the pages made from the catalogues: docs/measures.md, docs/diagrams.md, docs/methods.md
-	$(BIN)/python -c "from pathlib import Path; from calibrant.measures.page import catalogue_page; Path('docs/measures.md').write_text(catalogue_page(), encoding='utf-8')"
-	$(BIN)/python -c "from pathlib import Path; from calibrant.diagrams.page import diagrams_page; Path('docs/diagrams.md').write_text(diagrams_page(), encoding='utf-8')"
-	$(BIN)/python -c "from pathlib import Path; from calibrant.methods.page import methods_page; Path('docs/methods.md').write_text(methods_page(), encoding='utf-8')"
+docs: $(STAMP) ## the pages made from the code: measures, diagrams, methods, settings
+	$(BIN)/python -m benchmarks.pages
 
 agreement: $(STAMP) ## our values beside those of published code; writes docs/agreement.md
 	$(BIN)/python -m benchmarks.agreement

@@ -5,11 +5,11 @@ from __future__ import annotations
 import logging
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-MIB = 1024 * 1024
+from cli.settings import with_settings
 
 app = typer.Typer(
     name="calibrant",
@@ -30,16 +30,18 @@ def _option(flag: str, help_text: str) -> typer.models.OptionInfo:
 Host = Annotated[str, _option("--host", "Address to listen on; any but loopback needs --api-keys-file.")]
 Port = Annotated[int, _option("--port", "Port to listen on; 0 for a free one.")]
 Data = Annotated[Path, _option("--data", "Folder of the embedded store.")]
-RedisUrl = Annotated[str | None, _option("--redis-url", "Redis to use, redis:// or unix://; default: an embedded one.")]
+RedisUrl = Annotated[
+    str | None,
+    _option(
+        "--redis-url",
+        "Redis to use, redis://, rediss:// or unix://; it must not evict and should persist. "
+        "By default serve starts an embedded one; api and worker need it.",
+    ),
+]
 ApiKeys = Annotated[Path | None, _option("--api-keys-file", "File of API keys, one a line.")]
 Device = Annotated[str, _option("--device", "Device of the fits: cpu, cuda, or auto.")]
 Queues = Annotated[str, _option("--queues", "Queues to work on, separated by commas.")]
 LogLevel = Annotated[str, _option("--log-level", "debug, info, warning or error.")]
-MaxBody = Annotated[int, _option("--max-body-bytes", "Largest body, as sent.")]
-MaxUnpacked = Annotated[int, _option("--max-unpacked-bytes", "Largest NPZ, unpacked.")]
-BatchTtl = Annotated[int, _option("--batch-ttl", "Seconds that a batch is kept.")]
-JobTtl = Annotated[int, _option("--job-ttl", "Seconds that a finished job is known.")]
-FitTimeout = Annotated[int, _option("--fit-timeout", "Seconds that one fit may take.")]
 Socket = Annotated[int | None, typer.Option("--socket-fd", hidden=True)]
 
 
@@ -69,16 +71,12 @@ def _log(level: str) -> None:
 
 
 @app.command()
+@with_settings
 def api(
+    settings: dict[str, Any],
     redis_url: RedisUrl = None,
     host: Host = "127.0.0.1",
     port: Port = 8000,
-    api_keys_file: ApiKeys = None,
-    max_body_bytes: MaxBody = 256 * MIB,
-    max_unpacked_bytes: MaxUnpacked = 1024 * MIB,
-    batch_ttl: BatchTtl = 24 * 3600,
-    job_ttl: JobTtl = 7 * 24 * 3600,
-    fit_timeout: FitTimeout = 3600,
     log_level: LogLevel = "info",
     socket_fd: Socket = None,
 ) -> None:
@@ -87,16 +85,7 @@ def api(
     from cli.api import run_api
     from service.settings import Settings
 
-    settings = Settings(
-        redis_url=_needed(redis_url),
-        api_keys_file=api_keys_file,
-        max_body_bytes=max_body_bytes,
-        max_unpacked_bytes=max_unpacked_bytes,
-        batch_ttl=batch_ttl,
-        job_ttl=job_ttl,
-        fit_timeout=fit_timeout,
-    )
-    run_api(settings, host=host, port=port, socket_fd=socket_fd)
+    run_api(Settings(redis_url=_needed(redis_url), **settings), host=host, port=port, socket_fd=socket_fd)
 
 
 @app.command()

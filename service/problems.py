@@ -24,10 +24,12 @@ RETRY_AFTER = "2"
 
 
 class Row(NamedTuple):
-    """Status and title of one error code."""
+    """Status and title of one error code, what causes it and how to mend it."""
 
     status: HTTPStatus
     title: str
+    cause: str = ""
+    mend: str = ""
 
 
 _UNPROCESSABLE = HTTPStatus.UNPROCESSABLE_CONTENT if hasattr(HTTPStatus, "UNPROCESSABLE_CONTENT") else HTTPStatus(422)

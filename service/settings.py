@@ -1,25 +1,64 @@
-"""The settings of the API, each with a default."""
+"""The settings of the API, each with its default, its meaning and its least value, told here and nowhere else.
+
+The flags of ``calibrant api``, the environment variables, docs/settings.md and ``GET /limits`` are made from
+these fields.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import dataclasses
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
+from types import UnionType
+from typing import Any, NamedTuple, get_type_hints
 
 MIB = 1024 * 1024
+HOUR = 3600
+
+
+def _setting(default: Any, meaning: str, *, low: float | None = None, limit: bool = False) -> Any:
+    """A field of ``Settings``; ``limit`` is told to callers by ``GET /limits``."""
+    return field(default=default, metadata={"meaning": meaning, "low": low, "limit": limit})
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What the API is told at its start; the command line fills it from flags and ``CALIBRANT_...`` variables.
-
-    ``max_body_bytes`` bounds a body as sent, ``max_unpacked_bytes`` what an NPZ unpacks to;
-    ``batch_ttl`` and ``job_ttl`` are seconds; ``fit_timeout`` is what one run of a fit may take.
-    """
+    """What the API is told at its start. Times are seconds, sizes bytes."""
 
     redis_url: str
-    api_keys_file: Path | None = None
-    max_body_bytes: int = 256 * MIB
-    max_unpacked_bytes: int = 1024 * MIB
-    batch_ttl: int = 24 * 3600
-    job_ttl: int = 7 * 24 * 3600
-    fit_timeout: int = 3600
+    api_keys_file: Path | None = _setting(None, "file of API keys, one a line; # begins a comment")
+    max_body_bytes: int = _setting(256 * MIB, "largest body, as sent", low=1, limit=True)
+    max_unpacked_bytes: int = _setting(1024 * MIB, "largest body, unpacked", low=1, limit=True)
+    batch_ttl: int = _setting(24 * HOUR, "seconds that a batch is kept; a job that needs it begins them anew", low=1)
+    job_ttl: int = _setting(7 * 24 * HOUR, "seconds that a finished job is known", low=1)
+    fit_timeout: int = _setting(HOUR, "seconds that one run of a fit may take", low=1)
+
+
+class Setting(NamedTuple):
+    """One setting as it is told: ``low`` is its least value, ``limit`` whether callers are told of it."""
+
+    name: str
+    kind: type | UnionType
+    default: Any
+    meaning: str
+    low: float | None
+    limit: bool
+
+    @property
+    def flag(self) -> str:
+        """As the command line takes it."""
+        return "--" + self.name.replace("_", "-")
+
+    @property
+    def variable(self) -> str:
+        """As the environment holds it."""
+        return "CALIBRANT_" + self.name.upper()
+
+
+def all_settings() -> Iterator[Setting]:
+    """Every setting but the store's URL, which has no default."""
+    kinds = get_type_hints(Settings)
+    for f in dataclasses.fields(Settings):
+        if f.metadata:
+            yield Setting(f.name, kinds[f.name], f.default, **f.metadata)

@@ -1,0 +1,35 @@
+"""docs/settings.md, made from the commands themselves."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import typer
+
+from cli.main import app
+
+_HEAD = """# Settings
+
+Every flag of `calibrant` that has a variable here is also an environment variable; the flag wins. `serve` passes the
+variables of `api` and `worker` on to them. Times are seconds, sizes bytes. This page is made from the commands
+(`make docs`).
+
+| flag | variable | of | default | meaning |
+|---|---|---|---|---|
+"""
+
+
+def settings_page() -> str:
+    """The page: a row a flag, in the order of the commands."""
+    group: Any = typer.main.get_command(app)
+    rows: dict[str, tuple[Any, list[str]]] = {}
+    for name, command in group.commands.items():
+        for option in command.params:
+            if option.envvar:
+                rows.setdefault(option.envvar, (option, []))[1].append(name)
+    return _HEAD + "".join(_row(option, names) for option, names in rows.values())
+
+
+def _row(option: Any, commands: list[str]) -> str:
+    default = "none" if option.default is None or option.required else f"`{option.default}`"
+    return f"| `{option.opts[0]}` | `{option.envvar}` | {', '.join(commands)} | {default} | {option.help} |\n"
