@@ -12,7 +12,8 @@ from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from service.errors import ForeignOrigin, RequestError, Unauthorized
-from service.problems import problem_of, respond
+from service.problems import respond
+from storage.problems import problem_of
 
 LOCAL_HOSTS = frozenset({"127.0.0.1", "localhost", "::1"})
 _OPEN_PREFIX = "/health/"

@@ -1,100 +1,25 @@
-"""The one table from error codes to status codes, and the problem documents made from it."""
+"""Problems over HTTP: every error becomes its problem document."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from http import HTTPStatus
-from types import MappingProxyType
-from typing import NamedTuple
 
 from fastapi import FastAPI, Request, Response
 from starlette.exceptions import HTTPException
 
 from calibrant.errors import CalibrationError
-from schemas.problems import Problem, ProblemError
+from schemas.problem_table import TABLE, problem
+from schemas.problems import Problem
 from storage.connection import UNAVAILABLE
 from storage.errors import StorageError
+from storage.problems import problem_of
 
 log = logging.getLogger(__name__)
 
 MEDIA_TYPE = "application/problem+json"
 #: Seconds after which a caller may try again when the store is away.
 RETRY_AFTER = "2"
-
-
-class Row(NamedTuple):
-    """Status and title of one error code, what causes it and how to mend it."""
-
-    status: HTTPStatus
-    title: str
-    cause: str = ""
-    mend: str = ""
-
-
-_UNPROCESSABLE = HTTPStatus.UNPROCESSABLE_CONTENT if hasattr(HTTPStatus, "UNPROCESSABLE_CONTENT") else HTTPStatus(422)
-
-TABLE: Mapping[str, Row] = MappingProxyType(
-    {
-        "bad-request": Row(HTTPStatus.BAD_REQUEST, "The request cannot be read"),
-        "malformed-json": Row(HTTPStatus.BAD_REQUEST, "The body is not JSON"),
-        "malformed-npz": Row(HTTPStatus.BAD_REQUEST, "The body is not an NPZ archive of plain arrays"),
-        "unauthorized": Row(HTTPStatus.UNAUTHORIZED, "An API key is needed"),
-        "foreign-origin": Row(HTTPStatus.FORBIDDEN, "Only this machine is served"),
-        "not-found": Row(HTTPStatus.NOT_FOUND, "There is nothing here"),
-        "unknown-batch": Row(HTTPStatus.NOT_FOUND, "Unknown batch"),
-        "unknown-map": Row(HTTPStatus.NOT_FOUND, "Unknown map"),
-        "unknown-job": Row(HTTPStatus.NOT_FOUND, "Unknown job"),
-        "method-not-allowed": Row(HTTPStatus.METHOD_NOT_ALLOWED, "This method is not allowed here"),
-        "too-large": Row(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "The body is too large"),
-        "unsupported-media-type": Row(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "Unsupported content type"),
-        "calibration-error": Row(_UNPROCESSABLE, "The request cannot be computed"),
-        "invalid-field": Row(_UNPROCESSABLE, "A field is missing, unknown or invalid"),
-        "not-a-number": Row(_UNPROCESSABLE, "Something else where a number must stand"),
-        "not-finite": Row(_UNPROCESSABLE, "A number is not finite"),
-        "out-of-range": Row(_UNPROCESSABLE, "A probability is out of range"),
-        "wrong-shape": Row(_UNPROCESSABLE, "An array has the wrong shape"),
-        "length-mismatch": Row(_UNPROCESSABLE, "Arrays differ in length"),
-        "empty-batch": Row(_UNPROCESSABLE, "There are no rows"),
-        "invalid-label": Row(_UNPROCESSABLE, "A label is invalid"),
-        "invalid-weight": Row(_UNPROCESSABLE, "A weight is invalid"),
-        "no-labels": Row(_UNPROCESSABLE, "Labels are missing"),
-        "one-class": Row(_UNPROCESSABLE, "The labels hold one class only"),
-        "missing-class": Row(_UNPROCESSABLE, "A class has no row"),
-        "one-prediction": Row(_UNPROCESSABLE, "The predictions are all equal"),
-        "too-few-rows": Row(_UNPROCESSABLE, "There are too few rows"),
-        "scale-mismatch": Row(_UNPROCESSABLE, "The scale is not the map's"),
-        "unknown-measure": Row(_UNPROCESSABLE, "Unknown measure"),
-        "unknown-diagram": Row(_UNPROCESSABLE, "Unknown diagram"),
-        "unknown-method": Row(_UNPROCESSABLE, "Unknown method"),
-        "unknown-reduction": Row(_UNPROCESSABLE, "Unknown or unfitting reduction"),
-        "invalid-option": Row(_UNPROCESSABLE, "An option is unknown or invalid"),
-        "invalid-document": Row(_UNPROCESSABLE, "A map document is damaged"),
-        "not-converged": Row(_UNPROCESSABLE, "The fit did not converge"),
-        "storage-error": Row(HTTPStatus.INTERNAL_SERVER_ERROR, "The store failed"),
-        "embedded-store-failed": Row(HTTPStatus.INTERNAL_SERVER_ERROR, "The store did not start"),
-        "unsuitable-store": Row(HTTPStatus.SERVICE_UNAVAILABLE, "The store is not suitable"),
-        "store-unavailable": Row(HTTPStatus.SERVICE_UNAVAILABLE, "The store is away"),
-        "worker-lost": Row(HTTPStatus.INTERNAL_SERVER_ERROR, "The worker was lost"),
-        "internal-error": Row(HTTPStatus.INTERNAL_SERVER_ERROR, "The service has an error"),
-    }
-)
-
-
-def problem(code: str, detail: str, errors: list[ProblemError] | None = None) -> Problem:
-    """Build the document of a code of ``TABLE``."""
-    row = TABLE[code]
-    return Problem(type=f"/problems/{code}", title=row.title, status=row.status, detail=detail, errors=errors or [])
-
-
-def problem_of(error: CalibrationError | StorageError) -> Problem:
-    """Build the document of an error."""
-    if isinstance(error, CalibrationError):
-        return problem(
-            error.code, error.detail, [ProblemError(pointer=o.pointer, detail=o.detail) for o in error.offences]
-        )
-    places = [] if error.pointer is None else [ProblemError(pointer=error.pointer, detail=error.detail)]
-    return problem(error.code, error.detail, places)
 
 
 def respond(document: Problem, headers: Mapping[str, str] | None = None) -> Response:

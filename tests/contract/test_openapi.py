@@ -48,7 +48,7 @@ def test_bodies_are_described_for_every_content_type(openapi: dict[str, Any]) ->
 
 
 def test_every_problem_and_every_setting_is_documented() -> None:
-    from service.problems import TABLE
+    from schemas.problem_table import TABLE
 
     problems = (ROOT / "docs" / "api.md").read_text("utf-8")
     assert all(f"`{code}`" in problems for code in TABLE)

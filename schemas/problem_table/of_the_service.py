@@ -1,0 +1,62 @@
+"""Problems of the service and of its store: what is not there, and what failed."""
+
+from __future__ import annotations
+
+from schemas.problem_table.row import Row
+
+OF_THE_SERVICE = {
+    "unknown-batch": Row(
+        404,
+        "Unknown batch",
+        "There is no batch of this id: it was never stored, was deleted, or has expired.",
+        "Check the id, or store the batch again; its record tells when it expires.",
+    ),
+    "unknown-map": Row(
+        404,
+        "Unknown map",
+        "There is no map of this id, name or version.",
+        "Check the reference: an id, a name, or `name:version`.",
+    ),
+    "unknown-job": Row(
+        404,
+        "Unknown job",
+        "There is no job of this id: it never was, or it ended so long ago that it is forgotten.",
+        "Check the id; what a fit made stays as its map, and anything else is had by posting the request again.",
+    ),
+    "storage-error": Row(
+        500,
+        "The store failed",
+        "The store answered with something that the service cannot use.",
+        "Tell the operator, whose log has the cause; the same request will hardly fare better.",
+    ),
+    "embedded-store-failed": Row(
+        500,
+        "The store did not start",
+        "The server of the embedded store did not start, or another service holds its folder.",
+        "Look into `redis.log` in the folder of the data; give each service a folder of its own by `--data`.",
+    ),
+    "worker-lost": Row(
+        500,
+        "The worker was lost",
+        "The worker of a job died in each of its runs, for want of memory or because it was stopped.",
+        "Post the request again; if it fails again, send fewer rows or give the workers more memory.",
+    ),
+    "internal-error": Row(
+        500,
+        "The service has an error",
+        "An error of the service, not of the request. It has been logged.",
+        "Tell the operator when it was; report it if the log shows a fault of Calibrant.",
+    ),
+    "unsuitable-store": Row(
+        503,
+        "The store is not suitable",
+        "The Redis of the service may evict keys, so that maps could be lost.",
+        "Set `maxmemory-policy noeviction` in that Redis, and start the service again.",
+    ),
+    "store-unavailable": Row(
+        503,
+        "The store is away",
+        "Redis cannot be reached. What was acknowledged is kept.",
+        "Send the request again after the seconds in `Retry-After`.",
+    ),
+}
