@@ -12,11 +12,11 @@ from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from service.errors import ForeignOrigin, RequestError, Unauthorized
+from service.open_paths import is_open
 from service.problems import respond
 from storage.problems import problem_of
 
 LOCAL_HOSTS = frozenset({"127.0.0.1", "localhost", "::1"})
-_OPEN_PREFIX = "/health/"
 
 
 class KeysFileError(Exception):
@@ -64,7 +64,7 @@ class Access:
         await self._app(scope, receive, send)
 
     def _with_keys(self, path: str, headers: Headers) -> RequestError | None:
-        if path.startswith(_OPEN_PREFIX):
+        if is_open(path):
             return None
         kind, _, key = headers.get("authorization", "").partition(" ")
         sent = _digest(key.strip())

@@ -9,11 +9,12 @@ from fastapi import FastAPI
 from starlette.concurrency import run_in_threadpool
 
 import calibrant
-from schemas.problems import Problem
-from service import problems
+from service import openapi, problems
 from service.access import Access, read_keys
+from service.assets import Assets
 from service.context import Context
-from service.routes import batches, calibrate, catalogue, evaluate, health, jobs, maps
+from service.head import HeadAsGet
+from service.routes import batches, calibrate, catalogue, evaluate, health, jobs, maps, pages
 from service.settings import Settings
 from storage.connection import check_durability, connect
 from storage.store import Store
@@ -39,11 +40,17 @@ def create_app(settings: Settings) -> FastAPI:
         version=calibrant.__version__,
         description="Is a classifier calibrated, and if not, what would make it so.",
         lifespan=lifespan,
-        responses={"default": {"model": Problem, "description": "A problem document (RFC 9457)"}},
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
+        generate_unique_id_function=openapi.operation_id,
     )
     app.state.context = Context(settings, Store.of(redis))
+    app.add_middleware(HeadAsGet)
     app.add_middleware(Access, keys=keys)
     problems.install(app)
-    for routes in (health, catalogue, batches, evaluate, maps, calibrate, jobs):
+    openapi.install(app)
+    for routes in (pages, health, catalogue, batches, evaluate, maps, calibrate, jobs):
         app.include_router(routes.router)
+    app.mount("/assets", Assets())
     return app

@@ -6,11 +6,14 @@ import logging
 from collections.abc import Mapping
 
 from fastapi import FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
+from starlette.routing import Match
 
 from calibrant.errors import CalibrationError
 from schemas.problem_table import TABLE, problem
 from schemas.problems import Problem
+from service.formats.options import invalid_field
 from storage.connection import UNAVAILABLE
 from storage.errors import StorageError
 from storage.problems import problem_of
@@ -41,10 +44,18 @@ def install(app: FastAPI) -> None:
         detail = "Redis cannot be reached; nothing was changed that was not acknowledged"
         return respond(problem("store-unavailable", detail), {"Retry-After": RETRY_AFTER})
 
-    async def http(_: Request, error: Exception) -> Response:
+    async def parameters(_: Request, error: Exception) -> Response:
+        if not isinstance(error, RequestValidationError):
+            raise error
+        # A place begins with what it is part of: the path, the query or a header.
+        return respond(problem_of(invalid_field([{**e, "loc": e["loc"][1:]} for e in error.errors()])))
+
+    async def http(request: Request, error: Exception) -> Response:
         status = error.status_code if isinstance(error, HTTPException) else 500
         codes = {404: "not-found", 405: "method-not-allowed"}
         headers = error.headers if isinstance(error, HTTPException) else None
+        if status == 405:
+            headers = {"Allow": _allowed(request)}
         code = codes.get(status, "bad-request" if status < 500 else "internal-error")
         return respond(problem(code, TABLE[code].title), headers)
 
@@ -56,5 +67,14 @@ def install(app: FastAPI) -> None:
     app.add_exception_handler(StorageError, known)
     for error in UNAVAILABLE:
         app.add_exception_handler(error, unavailable)
+    app.add_exception_handler(RequestValidationError, parameters)
     app.add_exception_handler(HTTPException, http)
     app.add_exception_handler(Exception, unexpected)
+
+
+def _allowed(request: Request) -> str:
+    """The methods of a path, of all of its routes; each route alone knows of its own."""
+    methods = ("GET", "POST", "PUT", "PATCH", "DELETE")
+    routes = request.app.router.routes
+    found = [m for m in methods if any(r.matches({**request.scope, "method": m})[0] is Match.FULL for r in routes)]
+    return ", ".join(["HEAD", *found] if "GET" in found else found)
