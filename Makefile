@@ -6,7 +6,7 @@ STAMP := $(VENV)/installed
 PEERS := .venv-peers
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo serve test check bench bench-http peers map-speed optima coverage calibration-test tables pseudo-real real compare docs agreement format clean
+.PHONY: help install demo serve test check bench bench-http peers map-speed optima coverage calibration-test tables pseudo-real real compare examples docs agreement format clean
 
 help: ## list the tasks
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -71,7 +71,10 @@ real: $(STAMP) ## held-out log loss on real predictions: make real DATA=folder; 
 compare: $(STAMP) ## every calibrator on real predictions: make compare [DATA=folder]; writes docs/comparison.md
 	$(BIN)/python -m benchmarks.compare $(DATA)
 
-docs: $(STAMP) ## the pages made from the code: measures, diagrams, methods, settings
+examples: $(STAMP) ## the answers of the OpenAPI document's examples, from a service started for them
+	$(BIN)/python -m benchmarks.examples
+
+docs: $(STAMP) ## the pages made from the code: measures, diagrams, methods, settings, problems, calls
 	$(BIN)/python -m benchmarks.pages
 
 agreement: $(STAMP) ## our values beside those of published code; writes docs/agreement.md

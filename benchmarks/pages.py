@@ -8,9 +8,18 @@ from calibrant.diagrams.page import diagrams_page
 from calibrant.measures.page import catalogue_page
 from calibrant.methods.page import methods_page
 from cli.settings_page import settings_page
+from schemas.problem_table.page import problems_page
+from service.calls_page import calls_page
 
 DOCS = Path(__file__).parents[1] / "docs"
-PAGES = {"measures": catalogue_page, "diagrams": diagrams_page, "methods": methods_page, "settings": settings_page}
+PAGES = {
+    "measures": catalogue_page,
+    "diagrams": diagrams_page,
+    "methods": methods_page,
+    "settings": settings_page,
+    "problems": problems_page,
+    "calls": calls_page,
+}
 
 
 def write_pages() -> None:

@@ -10,16 +10,16 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from schemas.keys import Scope as KeyScope
+from schemas.problem_table import problem
 from service.callers import LOCAL, STRANGER, Caller, Keyring
 from service.errors import Forbidden, ForeignOrigin, RateLimited, RequestError, Unauthorized
-from service.problems import RETRY_AFTER, problem, problem_of, respond
+from service.open_paths import is_open
+from service.problems import RETRY_AFTER, respond
 from service.rates import Allowance, Rates
 from storage.link import Link
+from storage.problems import problem_of
 
 LOCAL_HOSTS = frozenset({"127.0.0.1", "localhost", "::1"})
-#: What is served without a key: the probes, and what tells how to use the rest.
-OPEN_PATHS = frozenset({"/", "/docs", "/openapi.json", "/problems", "/v2/health/live", "/v2/health/ready"})
-OPEN_BEGINNINGS = ("/health/", "/docs/", "/problems/", "/assets/")
 #: Calls of other methods than GET that store nothing to last.
 _READING_POSTS = ("/calibrate", "/evaluate", "/v2/")
 _ADMIN_PATHS = frozenset({"/metrics"})
@@ -75,14 +75,14 @@ class Access:
             await self._app(scope, receive, send)
             return
         path = scope["path"]
-        is_open = path in OPEN_PATHS or path.startswith(OPEN_BEGINNINGS)
-        if not is_open and not self._link.fresh and not await self._link.settled(_PATIENCE):
+        is_free = is_open(path)
+        if not is_free and not self._link.fresh and not await self._link.settled(_PATIENCE):
             away = problem("store-unavailable", "Redis cannot be reached, so nothing can be said for certain")
             await respond(away, {"Retry-After": RETRY_AFTER})(scope, receive, send)
             return
         allowance: Allowance | None = None
         try:
-            if self._keyring and is_open:
+            if self._keyring and is_free:
                 caller = STRANGER
             elif self._keyring:
                 caller = self._bearer(scope, path)

@@ -9,12 +9,13 @@ from fastapi import FastAPI
 from starlette.middleware.cors import CORSMiddleware
 
 import calibrant
-from schemas.problems import Problem
-from service import problems
+from service import openapi, problems
 from service.access import Access
+from service.assets import Assets
 from service.guard import Guard
+from service.head import HeadAsGet
 from service.process import Process
-from service.routes import batches, calibrate, catalogue, evaluate, health, jobs, limits, maps
+from service.routes import batches, calibrate, catalogue, evaluate, health, jobs, limits, maps, pages
 from service.settings import Settings
 
 
@@ -35,10 +36,14 @@ def create_app(settings: Settings) -> FastAPI:
         version=calibrant.__version__,
         description="Is a classifier calibrated, and if not, what would make it so.",
         lifespan=lifespan,
-        responses={"default": {"model": Problem, "description": "A problem document (RFC 9457)"}},
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
+        generate_unique_id_function=openapi.operation_id,
     )
     app.state.process = process
     # The last added is the first to see a request.
+    app.add_middleware(HeadAsGet)
     app.add_middleware(Guard, seconds=settings.request_timeout, places=process.places)
     app.add_middleware(
         Access,
@@ -53,6 +58,9 @@ def create_app(settings: Settings) -> FastAPI:
             CORSMiddleware, allow_origins=settings.origins, allow_methods=["*"], allow_headers=["*"], max_age=600
         )
     problems.install(app)
-    for routes in (health, catalogue, limits, batches, evaluate, maps, calibrate, jobs):
+    openapi.install(app)
+    # Of the routes that a path may match, the first is taken: those of most calls come first.
+    for routes in (calibrate, evaluate, batches, maps, jobs, catalogue, limits, health, pages):
         app.include_router(routes.router)
+    app.mount("/assets", Assets())
     return app

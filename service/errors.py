@@ -51,6 +51,12 @@ class InvalidField(RequestError):
     code = "invalid-field"
 
 
+class NotFound(RequestError):
+    """A path that leads nowhere."""
+
+    code = "not-found"
+
+
 class Unauthorized(RequestError):
     """No API key, or one that is not known."""
 

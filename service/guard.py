@@ -7,7 +7,8 @@ import asyncio
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from service.errors import Busy, DeadlineExceeded, TooSlow
-from service.problems import problem_of, respond
+from service.problems import respond
+from storage.problems import problem_of
 
 #: Seconds after which a caller may try again where all places are taken.
 _RETRY_AFTER = "1"

@@ -1,149 +1,28 @@
-"""The one table from error codes to status codes, and the problem documents made from it."""
+"""Problems over HTTP: every error becomes its problem document."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from http import HTTPStatus
-from types import MappingProxyType
-from typing import NamedTuple
 
 from fastapi import FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
+from starlette.routing import Match
 
 from calibrant.errors import CalibrationError
-from schemas.problems import Problem, ProblemError
+from schemas.problem_table import TABLE, problem
+from schemas.problems import Problem
+from service.formats.options import invalid_field
 from storage.connection import UNAVAILABLE
 from storage.errors import StorageError
+from storage.problems import problem_of
 
 log = logging.getLogger(__name__)
 
 MEDIA_TYPE = "application/problem+json"
 #: Seconds after which a caller may try again when the store is away.
 RETRY_AFTER = "2"
-
-
-class Row(NamedTuple):
-    """Status and title of one error code, what causes it and how to mend it."""
-
-    status: HTTPStatus
-    title: str
-    cause: str = ""
-    mend: str = ""
-
-
-_UNPROCESSABLE = HTTPStatus.UNPROCESSABLE_CONTENT if hasattr(HTTPStatus, "UNPROCESSABLE_CONTENT") else HTTPStatus(422)
-
-TABLE: Mapping[str, Row] = MappingProxyType(
-    {
-        "bad-request": Row(HTTPStatus.BAD_REQUEST, "The request cannot be read"),
-        "malformed-json": Row(HTTPStatus.BAD_REQUEST, "The body is not JSON"),
-        "malformed-npz": Row(HTTPStatus.BAD_REQUEST, "The body is not an NPZ archive of plain arrays"),
-        "unauthorized": Row(HTTPStatus.UNAUTHORIZED, "An API key is needed"),
-        "foreign-origin": Row(HTTPStatus.FORBIDDEN, "Only this machine is served"),
-        "forbidden": Row(
-            HTTPStatus.FORBIDDEN,
-            "The API key may not do this",
-            "The key is live, but its scope does not hold this call: read for calls that store nothing to last, "
-            "write for the others, admin for the service's own figures.",
-            "Send a key with the scope that the detail names.",
-        ),
-        "rate-limited": Row(
-            HTTPStatus.TOO_MANY_REQUESTS,
-            "Too many requests",
-            "The API key has sent all requests that it may send in this minute.",
-            "Wait for the seconds of Retry-After; send larger batches, or have the key's limit raised.",
-        ),
-        "request-timeout": Row(
-            HTTPStatus.REQUEST_TIMEOUT,
-            "The body did not come in time",
-            "The body was not there in full before the deadline of a request.",
-            "Send it faster, or in parts that are appended to a batch.",
-        ),
-        "deadline-exceeded": Row(
-            HTTPStatus.SERVICE_UNAVAILABLE,
-            "The answer was not there in time",
-            "The work of the request took longer than a request may.",
-            "Send it again with Prefer: respond-async, as a job.",
-        ),
-        "busy": Row(
-            HTTPStatus.SERVICE_UNAVAILABLE,
-            "The service is busy",
-            "As many heavy requests are under way as the service works on at once.",
-            "Try again after the seconds of Retry-After.",
-        ),
-        "unknown-key": Row(
-            HTTPStatus.NOT_FOUND,
-            "Unknown API key",
-            "No API key has this id.",
-            "See `calibrant keys list`.",
-        ),
-        "key-conflict": Row(
-            HTTPStatus.CONFLICT,
-            "The API key does not allow this",
-            "The key is revoked, or it has two live secrets already.",
-            "Wait until the older secret has ended, or make another key.",
-        ),
-        "not-found": Row(HTTPStatus.NOT_FOUND, "There is nothing here"),
-        "unknown-batch": Row(HTTPStatus.NOT_FOUND, "Unknown batch"),
-        "unknown-map": Row(HTTPStatus.NOT_FOUND, "Unknown map"),
-        "unknown-job": Row(HTTPStatus.NOT_FOUND, "Unknown job"),
-        "method-not-allowed": Row(HTTPStatus.METHOD_NOT_ALLOWED, "This method is not allowed here"),
-        "too-large": Row(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "The body is too large"),
-        "unsupported-media-type": Row(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "Unsupported content type"),
-        "calibration-error": Row(_UNPROCESSABLE, "The request cannot be computed"),
-        "invalid-field": Row(_UNPROCESSABLE, "A field is missing, unknown or invalid"),
-        "not-a-number": Row(_UNPROCESSABLE, "Something else where a number must stand"),
-        "not-finite": Row(_UNPROCESSABLE, "A number is not finite"),
-        "out-of-range": Row(_UNPROCESSABLE, "A probability is out of range"),
-        "wrong-shape": Row(_UNPROCESSABLE, "An array has the wrong shape"),
-        "length-mismatch": Row(_UNPROCESSABLE, "Arrays differ in length"),
-        "empty-batch": Row(_UNPROCESSABLE, "There are no rows"),
-        "invalid-label": Row(_UNPROCESSABLE, "A label is invalid"),
-        "invalid-weight": Row(_UNPROCESSABLE, "A weight is invalid"),
-        "no-labels": Row(_UNPROCESSABLE, "Labels are missing"),
-        "one-class": Row(_UNPROCESSABLE, "The labels hold one class only"),
-        "missing-class": Row(_UNPROCESSABLE, "A class has no row"),
-        "one-prediction": Row(_UNPROCESSABLE, "The predictions are all equal"),
-        "too-few-rows": Row(_UNPROCESSABLE, "There are too few rows"),
-        "scale-mismatch": Row(_UNPROCESSABLE, "The scale is not the map's"),
-        "unknown-measure": Row(_UNPROCESSABLE, "Unknown measure"),
-        "unknown-diagram": Row(_UNPROCESSABLE, "Unknown diagram"),
-        "unknown-method": Row(_UNPROCESSABLE, "Unknown method"),
-        "unknown-reduction": Row(_UNPROCESSABLE, "Unknown or unfitting reduction"),
-        "invalid-option": Row(_UNPROCESSABLE, "An option is unknown or invalid"),
-        "invalid-document": Row(_UNPROCESSABLE, "A map document is damaged"),
-        "not-converged": Row(_UNPROCESSABLE, "The fit did not converge"),
-        "storage-error": Row(HTTPStatus.INTERNAL_SERVER_ERROR, "The store failed"),
-        "embedded-store-failed": Row(HTTPStatus.INTERNAL_SERVER_ERROR, "The store did not start"),
-        "folder-in-use": Row(
-            HTTPStatus.INTERNAL_SERVER_ERROR,
-            "The data folder is in use",
-            "Another calibrant runs on the same data folder.",
-            "Stop it, or name another folder.",
-        ),
-        "unsuitable-store": Row(HTTPStatus.SERVICE_UNAVAILABLE, "The store is not suitable"),
-        "store-unavailable": Row(HTTPStatus.SERVICE_UNAVAILABLE, "The store is away"),
-        "worker-lost": Row(HTTPStatus.INTERNAL_SERVER_ERROR, "The worker was lost"),
-        "internal-error": Row(HTTPStatus.INTERNAL_SERVER_ERROR, "The service has an error"),
-    }
-)
-
-
-def problem(code: str, detail: str, errors: list[ProblemError] | None = None) -> Problem:
-    """Build the document of a code of ``TABLE``."""
-    row = TABLE[code]
-    return Problem(type=f"/problems/{code}", title=row.title, status=row.status, detail=detail, errors=errors or [])
-
-
-def problem_of(error: CalibrationError | StorageError) -> Problem:
-    """Build the document of an error."""
-    if isinstance(error, CalibrationError):
-        return problem(
-            error.code, error.detail, [ProblemError(pointer=o.pointer, detail=o.detail) for o in error.offences]
-        )
-    places = [] if error.pointer is None else [ProblemError(pointer=error.pointer, detail=error.detail)]
-    return problem(error.code, error.detail, places)
 
 
 def respond(document: Problem, headers: Mapping[str, str] | None = None) -> Response:
@@ -164,10 +43,18 @@ def install(app: FastAPI) -> None:
         detail = "Redis cannot be reached; nothing was changed that was not acknowledged"
         return respond(problem("store-unavailable", detail), {"Retry-After": RETRY_AFTER})
 
-    async def http(_: Request, error: Exception) -> Response:
+    async def parameters(_: Request, error: Exception) -> Response:
+        if not isinstance(error, RequestValidationError):
+            raise error
+        # A place begins with what it is part of: the path, the query or a header.
+        return respond(problem_of(invalid_field([{**e, "loc": e["loc"][1:]} for e in error.errors()])))
+
+    async def http(request: Request, error: Exception) -> Response:
         status = error.status_code if isinstance(error, HTTPException) else 500
         codes = {404: "not-found", 405: "method-not-allowed"}
         headers = error.headers if isinstance(error, HTTPException) else None
+        if status == 405:
+            headers = {"Allow": _allowed(request)}
         code = codes.get(status, "bad-request" if status < 500 else "internal-error")
         return respond(problem(code, TABLE[code].title), headers)
 
@@ -179,5 +66,14 @@ def install(app: FastAPI) -> None:
     app.add_exception_handler(StorageError, known)
     for error in UNAVAILABLE:
         app.add_exception_handler(error, unavailable)
+    app.add_exception_handler(RequestValidationError, parameters)
     app.add_exception_handler(HTTPException, http)
     app.add_exception_handler(Exception, unexpected)
+
+
+def _allowed(request: Request) -> str:
+    """The methods of a path, of all of its routes; each route alone knows of its own."""
+    methods = ("GET", "POST", "PUT", "PATCH", "DELETE")
+    routes = request.app.router.routes
+    found = [m for m in methods if any(r.matches({**request.scope, "method": m})[0] is Match.FULL for r in routes)]
+    return ", ".join(["HEAD", *found] if "GET" in found else found)

@@ -13,6 +13,7 @@ from rq.job import Job, JobStatus
 from rq.serializers import JSONSerializer
 
 from schemas.jobs import FINAL, JobRecord, Kind, Progress
+from schemas.problem_table import problem
 from schemas.problems import Problem
 from storage.clock import stamp
 from storage.errors import UnknownJob
@@ -134,9 +135,7 @@ class JobStore:
 
 
 #: What is told of a job that ended without a word of its worker.
-WORKER_LOST = Problem(
-    type="/problems/worker-lost",
-    title="The worker was lost",
-    status=500,
-    detail=f"the job's worker was lost, and so were those of its {RETRIES} further runs; post the request again",
+WORKER_LOST = problem(
+    "worker-lost",
+    f"the job's worker was lost, and so were those of its {RETRIES} further runs; post the request again",
 )

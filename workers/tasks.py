@@ -20,9 +20,9 @@ from calibrant.methods import FitContext, Fitting
 from schemas.evaluate import EvaluateSpec
 from schemas.jobs import FINAL, JobRecord
 from schemas.maps import FitSpec
-from schemas.problems import Problem, ProblemError
 from storage.errors import StorageError, UnknownJob
 from storage.jobs import JobStore
+from storage.problems import problem_of
 from storage.reports import report_document
 from storage.rows import read_stored_batch
 from storage.store import Store, map_record
@@ -61,11 +61,8 @@ def _run(task: Callable[[Store, JobRecord], None], tenant: str, job_id: str) -> 
         job = store.jobs.start(job_id)
         if job.status not in FINAL:
             task(store, job)
-    except CalibrationError as error:
-        offences = [ProblemError(pointer=o.pointer, detail=o.detail) for o in error.offences]
-        _refuse(store.jobs, job_id, error.code, error.detail, offences)
-    except StorageError as error:
-        _refuse(store.jobs, job_id, error.code, error.detail, [])
+    except (CalibrationError, StorageError) as error:
+        _refuse(store.jobs, job_id, error)
     log.info("job %s ended after %.3f s", job_id, time.monotonic() - began)
 
 
@@ -91,13 +88,10 @@ def _evaluate(store: Store, job: JobRecord) -> None:
     store.jobs.succeed(job.id, {"report": report_document(report, spec.map)})
 
 
-def _refuse(jobs: JobStore, job_id: str, code: str, detail: str, errors: list[ProblemError]) -> None:
-    title = code.replace("-", " ").capitalize()
-    status = 404 if code.startswith("unknown-batch") else 422
-    problem = Problem(type=f"/problems/{code}", title=title, status=status, detail=detail, errors=errors)
+def _refuse(jobs: JobStore, job_id: str, error: CalibrationError | StorageError) -> None:
     with contextlib.suppress(UnknownJob):  # the job was forgotten in the meantime: nobody is left to tell
-        jobs.fail(job_id, problem)
-    log.info("job %s refused: %s", job_id, code)
+        jobs.fail(job_id, problem_of(error))
+    log.info("job %s refused: %s", job_id, error.code)
 
 
 def _device() -> str:

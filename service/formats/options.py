@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
 import orjson
@@ -31,9 +31,13 @@ def read_options(payload: Payload, model: type[Options]) -> Options:
         # A query knows only strings; JSON knows better, and there "5" is no number.
         return model.model_validate(options, strict=None if payload.from_query else True)
     except ValidationError as error:
-        found = error.errors(include_url=False, include_context=False, include_input=False)
-        offences = [Offence(_pointer(e["loc"]), _said(e)) for e in found[:MAX_OFFENCES]]
-        raise InvalidField(f"{offences[0].pointer or 'the body'}: {offences[0].detail}", offences) from error
+        raise invalid_field(error.errors(include_url=False, include_context=False, include_input=False)) from error
+
+
+def invalid_field(found: Sequence[Mapping[str, Any]]) -> InvalidField:
+    """The error of what pydantic found wrong, without the values."""
+    offences = [Offence(_pointer(e["loc"]), _said(e)) for e in found[:MAX_OFFENCES]]
+    return InvalidField(f"{offences[0].pointer or 'the body'}: {offences[0].detail}", offences)
 
 
 def _said(error: Mapping[str, Any]) -> str:

@@ -9,28 +9,38 @@ from schemas.batches import BatchBody, BatchOptions, BatchRecord
 from service.context import Here, answer, body_of
 from service.formats.body import read_payload
 from service.formats.options import read_options
+from service.openapi import OF_ROWS, located, raises
 from service.rows import store_arrays
 
 router = APIRouter(prefix="/batches", tags=["batches"])
 
 
-@router.post("", status_code=201, response_model=BatchRecord, openapi_extra=body_of(BatchBody))
+@router.post(
+    "",
+    status_code=201,
+    response_model=BatchRecord,
+    responses={201: {"headers": located("batch")}, **raises(*OF_ROWS)},
+    openapi_extra=body_of(BatchBody),
+)
 async def post_batch(request: Request, here: Here) -> Response:
-    """Store predictions, and labels, weights and groups if there are any, for a day unless set otherwise."""
+    """Store predictions, and labels, weights and groups if there are any.
+
+    The batch is kept for a day, unless the service is set otherwise, and is named by its id in other calls.
+    """
     payload = await read_payload(request, here.settings)
     options = read_options(payload, BatchOptions)
     record = await run_in_threadpool(store_arrays, here.store, payload.arrays, options, here.settings)
     return answer(record.model_dump(), 201, {"Location": f"/batches/{record.id}"})
 
 
-@router.get("/{batch_id}", response_model=BatchRecord)
+@router.get("/{batch_id}", response_model=BatchRecord, responses=raises("unknown-batch"))
 async def get_batch(batch_id: str, here: Here) -> Response:
     """What is known of a batch."""
     record = await run_in_threadpool(here.store.batches.record, batch_id)
     return answer(record.model_dump())
 
 
-@router.delete("/{batch_id}", status_code=204)
+@router.delete("/{batch_id}", status_code=204, responses=raises("unknown-batch"))
 async def delete_batch(batch_id: str, here: Here) -> Response:
     """Forget a batch now."""
     await run_in_threadpool(here.store.batches.delete, batch_id)

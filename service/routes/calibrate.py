@@ -17,6 +17,7 @@ from service.errors import InvalidField
 from service.formats.body import NPZ, read_payload
 from service.formats.options import read_options
 from service.formats.payload import Payload
+from service.openapi import OF_ROWS, raises
 from service.rows import find_arrays
 
 router = APIRouter(tags=["calibrate"])
@@ -29,7 +30,15 @@ class Calibrated(NamedTuple):
     arrays: dict[str, Floats]
 
 
-@router.post("/calibrate", response_model=CalibrateAnswer, openapi_extra=body_of(CalibrateBody))
+@router.post(
+    "/calibrate",
+    response_model=CalibrateAnswer,
+    responses={
+        200: {"content": {NPZ: {"schema": {"type": "string", "format": "binary"}}}},
+        **raises(*OF_ROWS, "unknown-batch", "unknown-map", "scale-mismatch"),
+    },
+    openapi_extra=body_of(CalibrateBody),
+)
 async def calibrate(request: Request, here: Here) -> Response:
     """Apply a map: calibrated probabilities of its event, as JSON or, if that is accepted, as NPZ."""
     payload = await read_payload(request, here.settings)

@@ -9,12 +9,13 @@ from fastapi import APIRouter, Response
 from calibrant.diagrams.catalogue import DIAGRAMS
 from calibrant.measures.catalogue import MEASURES
 from calibrant.methods import METHODS
+from schemas.catalogue import DiagramEntry, MeasureEntry, MethodEntry
 from service.context import answer
 
 router = APIRouter(tags=["catalogue"])
 
 
-@router.get("/measures")
+@router.get("/measures", response_model=list[MeasureEntry])
 async def measures() -> Response:
     """Every measure, with its definition, range, options, cost and source, and whether it is a job."""
     return answer(
@@ -38,7 +39,7 @@ async def measures() -> Response:
     )
 
 
-@router.get("/diagrams")
+@router.get("/diagrams", response_model=list[DiagramEntry])
 async def diagrams() -> Response:
     """Every diagram, with its definition, what its data are, options, cost and source, and whether it is a job."""
     return answer(
@@ -58,7 +59,7 @@ async def diagrams() -> Response:
     )
 
 
-@router.get("/methods")
+@router.get("/methods", response_model=list[MethodEntry])
 async def methods() -> Response:
     """Every calibrator, with its options and source, and whether its fit is a job."""
     return answer(

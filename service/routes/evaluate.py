@@ -14,12 +14,13 @@ from calibrant.measures.catalogue import read_requests
 from calibrant.measures.intervals import Resampling
 from schemas.batches import BatchOptions
 from schemas.evaluate import EvaluateBody, EvaluateOptions, EvaluateSpec, ReportAnswer
-from schemas.jobs import JobAnswer, JobRecord
+from schemas.jobs import JobRecord
 from schemas.maps import MapRecord
 from service.context import INLINE_SECONDS, Context, Here, answer, body_of, queue, queued
 from service.formats.body import read_payload
 from service.formats.options import read_options
 from service.formats.payload import Payload
+from service.openapi import OF_ROWS, queues, raises
 from service.rows import find_arrays, labelled, store_arrays
 from storage.reports import report_document
 
@@ -29,11 +30,26 @@ router = APIRouter(tags=["evaluate"])
 @router.post(
     "/evaluate",
     response_model=ReportAnswer,
-    responses={202: {"model": JobAnswer, "description": "A measure or diagram needs a long fit or takes long: a job"}},
+    responses={
+        **queues("A job, where a measure or diagram is a long fit or all are estimated to take more than 2 s"),
+        **raises(
+            *OF_ROWS,
+            "unknown-batch",
+            "unknown-map",
+            "unknown-measure",
+            "unknown-diagram",
+            "unknown-reduction",
+            "scale-mismatch",
+        ),
+    },
     openapi_extra=body_of(EvaluateBody),
 )
 async def evaluate(request: Request, here: Here) -> Response:
-    """Measure the calibration of a batch; with ``map``, before and after it."""
+    """Measure the calibration of a batch; with ``map``, before and after it.
+
+    With a map the answer also tells what the Brier score and the log loss gain (``improvement``). ``diagrams`` are
+    drawn as data. By a job where something is a long fit, or all together are estimated to take more than 2 s.
+    """
     payload = await read_payload(request, here.settings)
     options = read_options(payload, EvaluateOptions)
     made = await run_in_threadpool(run_or_queue, here, payload, options)

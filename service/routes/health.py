@@ -5,19 +5,21 @@ from __future__ import annotations
 from fastapi import APIRouter, Response
 from starlette.concurrency import run_in_threadpool
 
+from schemas.catalogue import Health
 from service.context import Here, answer
+from service.openapi import raises
 
 router = APIRouter(tags=["health"])
 
 
-@router.get("/health/live")
+@router.get("/health/live", response_model=Health)
 async def live() -> Response:
     """The process answers."""
     return answer({"status": "ok"})
 
 
-@router.get("/health/ready")
+@router.get("/health/ready", response_model=Health, responses=raises("store-unavailable"))
 async def ready(here: Here) -> Response:
-    """The store answers too; 503 while it does not."""
+    """The store answers too."""
     await run_in_threadpool(here.store.redis.ping)
     return answer({"status": "ok"})

@@ -7,11 +7,12 @@ from starlette.concurrency import run_in_threadpool
 
 from schemas.jobs import FINAL, JobAnswer
 from service.context import RETRY_AFTER, Here, answer
+from service.openapi import raises
 
 router = APIRouter(prefix="/jobs", tags=["jobs"])
 
 
-@router.get("/{job_id}", response_model=JobAnswer)
+@router.get("/{job_id}", response_model=JobAnswer, responses=raises("unknown-job"))
 async def get_job(job_id: str, here: Here) -> Response:
     """State, progress and result of a job; 200 as long as the job is known."""
     record = await run_in_threadpool(here.store.jobs.get, job_id)

@@ -7,12 +7,13 @@ from starlette.concurrency import run_in_threadpool
 
 from calibrant.methods import FitContext, Fitting
 from schemas.batches import BatchOptions
-from schemas.jobs import JobAnswer, JobRecord
+from schemas.jobs import JobRecord
 from schemas.maps import FitBody, FitOptions, FitSpec, MapRecord
 from service.context import INLINE_SECONDS, Context, Here, answer, body_of, queue, queued
 from service.formats.body import read_payload
 from service.formats.options import read_options
 from service.formats.payload import Payload
+from service.openapi import OF_ROWS, located, queues, raises
 from service.rows import find_arrays, labelled, store_arrays
 from storage.keyspace import new_id
 from storage.store import map_record
@@ -24,11 +25,29 @@ router = APIRouter(prefix="/maps", tags=["maps"])
     "",
     status_code=201,
     response_model=MapRecord,
-    responses={202: {"model": JobAnswer, "description": "A long fit: a job"}},
+    responses={
+        201: {"headers": located("map")},
+        **queues("A job, where the method is long or its fit is estimated to take more than 2 s"),
+        **raises(
+            *OF_ROWS,
+            "unknown-batch",
+            "unknown-method",
+            "unknown-reduction",
+            "one-class",
+            "missing-class",
+            "one-prediction",
+            "too-few-rows",
+            "not-converged",
+        ),
+    },
     openapi_extra=body_of(FitBody),
 )
 async def post_map(request: Request, here: Here) -> Response:
-    """Fit a calibration map: 201 and the map, or for a long fit 202 and the job that makes it."""
+    """Fit a calibration map by one of the methods.
+
+    201 and the map; or 202 and the job that makes it, where the method is long or the fit is estimated to take more
+    than 2 s.
+    """
     payload = await read_payload(request, here.settings)
     options = read_options(payload, FitOptions)
     made = await run_in_threadpool(fit_or_queue, here, payload, options)
@@ -37,7 +56,7 @@ async def post_map(request: Request, here: Here) -> Response:
     return queued(made)
 
 
-@router.get("/{ref}", response_model=MapRecord)
+@router.get("/{ref}", response_model=MapRecord, responses=raises("unknown-map"))
 async def get_map(ref: str, here: Here) -> Response:
     """A stored map by id, name (its newest version) or ``name:version``, with its whole document."""
     record = await run_in_threadpool(here.store.maps.get, ref)

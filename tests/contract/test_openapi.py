@@ -1,13 +1,24 @@
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 import typer
 
+from calibrant.diagrams.catalogue import DIAGRAMS
+from calibrant.measures.catalogue import MEASURES
+from calibrant.methods import METHODS
 from cli.main import app as command
+from schemas.problem_table import PREFIX, TABLE
+from schemas.problems import Problem
 from service.app import create_app
+from service.examples.calls import CALLS
+from service.open_paths import is_open
+from service.openapi import ANYWHERE, BEHIND_A_KEY, JSON, OF_BODIES, operations, problem_codes
+from service.problems import MEDIA_TYPE
 from service.settings import Settings
 
 ROOT = Path(__file__).parents[2]
@@ -18,9 +29,13 @@ def openapi() -> dict[str, Any]:
     return create_app(Settings(redis_url="unix:///nowhere")).openapi()
 
 
-def test_the_document_lists_every_call_of_the_readme(openapi: dict[str, Any]) -> None:
+def test_the_document_and_its_page_list_every_call(openapi: dict[str, Any]) -> None:
     calls = {(path, method) for path, methods in openapi["paths"].items() for method in methods}
     assert calls == {
+        ("/", "get"),
+        ("/docs", "get"),
+        ("/problems", "get"),
+        ("/problems/{code}", "get"),
         ("/health/live", "get"),
         ("/health/ready", "get"),
         ("/measures", "get"),
@@ -36,9 +51,9 @@ def test_the_document_lists_every_call_of_the_readme(openapi: dict[str, Any]) ->
         ("/calibrate", "post"),
         ("/jobs/{job_id}", "get"),
     }
-    readme = (ROOT / "docs" / "api.md").read_text("utf-8")
+    page = (ROOT / "docs" / "calls.md").read_text("utf-8")
     for path, method in calls:
-        assert f"`{method.upper()} {path}`" in readme
+        assert f"`{method.upper()} {path}`" in page
 
 
 def test_bodies_are_described_for_every_content_type(openapi: dict[str, Any]) -> None:
@@ -48,11 +63,69 @@ def test_bodies_are_described_for_every_content_type(openapi: dict[str, Any]) ->
         assert content["application/json"]["schema"]["properties"]
 
 
-def test_every_problem_and_every_setting_is_documented() -> None:
-    from service.problems import TABLE
+def test_every_call_has_an_example_of_what_is_sent_and_of_every_answer(openapi: dict[str, Any]) -> None:
+    lacking = []
+    for path, method, operation in operations(openapi):
+        places = {
+            f"answer {status}": response.get("content", {}) for status, response in operation["responses"].items()
+        }
+        places["body"] = operation.get("requestBody", {}).get("content", {})
+        for place, content in places.items():
+            lacking += [
+                f"{method.upper()} {path}: {place} as {kind}; see service/examples/calls.py"
+                for kind in (JSON, MEDIA_TYPE)
+                if kind in content and not content[kind].get("examples")
+            ]
+    assert not lacking
 
-    problems = (ROOT / "docs" / "api.md").read_text("utf-8")
-    assert all(f"`{code}`" in problems for code in TABLE)
+
+def test_every_call_tells_every_status_and_what_it_does(openapi: dict[str, Any]) -> None:
+    names = [operation["operationId"] for _, _, operation in operations(openapi)]
+    assert len(set(names)) == len(names)
+    for path, method, operation in operations(openapi):
+        call = f"{method.upper()} {path}"
+        assert operation["summary"], call
+        codes = {code for known in problem_codes(operation).values() for code in known}
+        assert codes >= set(ANYWHERE), call
+        assert is_open(path) or codes >= set(BEHIND_A_KEY), call
+        assert "requestBody" not in operation or codes >= set(OF_BODIES), call
+        assert "{" not in path or "not-found" in codes, call
+        # A bare call of a stored thing by its id must say that the id may be unknown.
+        assert "{" not in path or path.startswith("/problems") or any(c.startswith("unknown-") for c in codes), call
+        for status in map(int, operation["responses"]):
+            assert status < 400 or problem_codes(operation)[str(status)], f"{call} {status}: see raises()"
+
+
+def test_every_example_is_of_a_call(openapi: dict[str, Any]) -> None:
+    calls = {f"{method.upper()} {path}" for path, method, _ in operations(openapi)}
+    assert {example.call for example in CALLS} <= calls
+
+
+def test_examples_of_problems_are_problem_documents_of_their_code(openapi: dict[str, Any]) -> None:
+    for _, _, operation in operations(openapi):
+        for status, codes in problem_codes(operation).items():
+            examples = operation["responses"][status]["content"][MEDIA_TYPE]["examples"]
+            for code in codes:
+                told = Problem.model_validate(examples[code]["value"])
+                assert (told.type, told.status, told.title) == (PREFIX + code, int(status), TABLE[code].title)
+
+
+def test_every_problem_tells_its_cause_and_how_to_mend_it() -> None:
+    for code, row in TABLE.items():
+        for text in (row.cause, row.mend):
+            assert text.endswith("."), code
+            assert text[0].isupper(), code
+        assert not row.title.endswith("."), code
+
+
+def test_no_schema_is_that_of_fastapis_own_refusals(openapi: dict[str, Any]) -> None:
+    assert "ValidationError" not in json.dumps(openapi)
+    assert openapi["openapi"].startswith("3.1")
+
+
+def test_every_problem_and_every_setting_is_documented() -> None:
+    problems = (ROOT / "docs" / "problems.md").read_text("utf-8")
+    assert all(f"### `{code}`" in problems for code in TABLE)
     settings = (ROOT / "docs" / "settings.md").read_text("utf-8")
     group = typer.main.get_command(command)
     for sub in group.commands.values():  # type: ignore[attr-defined]
@@ -60,3 +133,13 @@ def test_every_problem_and_every_setting_is_documented() -> None:
             if option.envvar:
                 assert f"`{option.envvar}`" in settings, option.envvar
                 assert f"`{option.opts[0]}`" in settings, option.opts
+
+
+@pytest.mark.parametrize(
+    ("page", "catalogue"),
+    [("measures", MEASURES), ("diagrams", DIAGRAMS), ("methods", METHODS)],
+    ids=["measures", "diagrams", "methods"],
+)
+def test_everything_of_a_catalogue_is_documented(page: str, catalogue: Mapping[str, Any]) -> None:
+    told = (ROOT / "docs" / f"{page}.md").read_text("utf-8")
+    assert [name for name in catalogue if f"`{name}`" not in told] == []

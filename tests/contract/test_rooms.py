@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from calibrant.errors import CalibrationError
-from service.problems import TABLE
+from schemas.problem_table import TABLE
 from storage.errors import StorageError
 from storage.jobs import TASKS
 from storage.rows import NoLabels

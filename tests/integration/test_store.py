@@ -16,6 +16,7 @@ import calibrant
 from schemas.batches import BatchRecord
 from schemas.jobs import FINAL, JobRecord, Progress
 from schemas.maps import FitSpec, MapRecord
+from schemas.problem_table import TABLE
 from schemas.problems import Problem
 from storage.batches import BatchStore
 from storage.clock import stamp
@@ -165,22 +166,28 @@ def test_a_worker_process_does_a_job_and_is_seen_alive(store: Store, redis: Redi
     store.batches.put(batch, arrays, ttl=60)
     good = _job(spec=SPEC.model_copy(update={"method": "pl", "batch": batch.id}).model_dump())
     gone = _job(spec=SPEC.model_copy(update={"batch": "batch_gone"}).model_dump())
-    for job in (good, gone):
+    bare = _batch_record(n=60)
+    store.batches.put(bare, {"predictions": p}, ttl=60)
+    unlabelled = _job(spec=SPEC.model_copy(update={"batch": bare.id}).model_dump())
+    for job in (good, gone, unlabelled):
         store.jobs.submit(job, timeout=60)
     worker = spawn([sys.executable, "-m", "cli", "worker"], environment=os.environ | {"CALIBRANT_REDIS_URL": redis_url})
     try:
         deadline = time.monotonic() + 60
-        while not all(store.jobs.get(job.id).status in FINAL for job in (good, gone)):
+        while not all(store.jobs.get(job.id).status in FINAL for job in (good, gone, unlabelled)):
             assert time.monotonic() < deadline
             redis.blpop("nothing", timeout=0.05)
         assert alive(redis_url, socket.gethostname())
     finally:
         stop(worker, patience=20)
-    done, failed = store.jobs.get(good.id), store.jobs.get(gone.id)
+    done, failed, refused = (store.jobs.get(job.id) for job in (good, gone, unlabelled))
     assert done.result == {"map": good.id.replace("job_", "map_")}
     assert store.maps.get("m").id == good.id.replace("job_", "map_")
-    assert failed.problem is not None
-    assert failed.problem.type == "/problems/unknown-batch"
+    for ended, status, code in ((failed, 404, "unknown-batch"), (refused, 422, "no-labels")):
+        told = ended.problem
+        assert told is not None
+        assert (told.status, told.type, told.title) == (status, f"/problems/{code}", TABLE[code].title)
+        assert told.errors[0].pointer == "/batch"
     assert not alive(redis_url, socket.gethostname())
 
 

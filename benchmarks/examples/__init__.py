@@ -1,0 +1,1 @@
+"""The examples of the OpenAPI document, sent to a running service, and what it answers."""

@@ -1,0 +1,22 @@
+"""``make examples``: the answers of the OpenAPI document's examples, from a service started for them."""
+
+import json
+import tempfile
+from pathlib import Path
+
+import httpx
+
+from benchmarks.examples.record import record
+from calibrant_client import Calibrant
+from cli.stack import stack
+
+ANSWERS = Path(__file__).parents[2] / "service" / "examples" / "answers.json"
+
+with (
+    tempfile.TemporaryDirectory(prefix="calibrant-examples-") as folder,
+    (Path(folder) / "log").open("ab") as log,
+    stack(host="127.0.0.1", port=0, data=Path(folder) / "data", log=log) as running,
+    httpx.Client(base_url=running.url, timeout=60) as http,
+    Calibrant(running.url) as client,
+):
+    ANSWERS.write_text(json.dumps(record(http, client.wait), indent=1) + "\n", encoding="utf-8")

@@ -1,0 +1,81 @@
+"""Sending examples and taking down the answers, ids and times as the document writes them."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from typing import Any
+
+import httpx
+
+from benchmarks.examples.refusals import REFUSALS
+from service.examples.calls import CALLS
+from service.examples.example import IDS, JOB, Example
+
+_ID = re.compile(r"(batch|map|job)_[0-9a-f]{30}")
+_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
+_SOME_TIME = "2026-01-31T12:00:00.000Z"
+_LATER = "2026-02-01T12:00:00.000Z"
+#: Of a list of the catalogue the document shows so many.
+_SHOWN = 1
+
+Seen = Callable[[Example, httpx.Response], None]
+
+
+class Recorder:
+    """One run of the examples; an id that an answer told stands for the example's from then on."""
+
+    def __init__(self, http: httpx.Client, wait: Callable[[str], object]) -> None:
+        self._http = http
+        self._wait = wait
+        self._ids = dict(IDS)
+
+    def send(self, example: Example) -> httpx.Response:
+        """Send an example; a job is told when it is done."""
+        method, _, path = example.call.partition(" ")
+        path = path.format(**example.path)
+        body = example.body if isinstance(example.body, bytes) or example.body is None else json.dumps(example.body)
+        headers = {"Content-Type": "application/json"} | dict(example.headers)
+        content = self._real(body) if isinstance(body, str) else body
+        if example.path.get("job_id") == JOB:
+            self._wait(self._ids["job"])
+        answer = self._http.request(
+            method, self._real(path), content=content, params=dict(example.query), headers=headers
+        )
+        for found in _ID.finditer(answer.text):
+            self._ids[found.group(1)] = found.group()
+        return answer
+
+    def _real(self, text: str) -> str:
+        for kind, example in IDS.items():
+            text = text.replace(example, self._ids[kind])
+        return text
+
+
+def record(
+    http: httpx.Client, wait: Callable[[str], object], seen: Seen = lambda _example, _answer: None
+) -> dict[str, Any]:
+    """Send every example, the calls and then the refusals.
+
+    ``wait`` waits for a job; ``seen`` is told each example with its answer.
+    """
+    recorder = Recorder(http, wait)
+    answers: dict[str, dict[str, Any]] = {}
+    problems: dict[str, Any] = {}
+    for example in (*CALLS, *REFUSALS):
+        answer = recorder.send(example)
+        seen(example, answer)
+        if example in REFUSALS:
+            problems[example.name] = _shown(answer)
+        elif answer.content:
+            answers.setdefault(example.call, {})[example.name] = _shown(answer)
+    return {"answers": answers, "problems": problems}
+
+
+def _shown(answer: httpx.Response) -> Any:
+    text = _TIME.sub(_SOME_TIME, _ID.sub(lambda found: IDS[found.group(1)], answer.text))
+    document = json.loads(text)
+    if "expires_at" in document:
+        document["expires_at"] = _LATER
+    return document[:_SHOWN] if isinstance(document, list) else document

@@ -1,0 +1,61 @@
+"""A request for each problem that a single request brings about; the calls' own examples are sent before."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+import numpy as np
+
+from schemas.problem_table import TABLE
+from service.examples.example import BATCH, Example
+
+_ROWS: dict[str, Any] = {"predictions": [0.2, 0.9, 0.4], "labels": [0, 1, 1]}
+_ONE_CLASS: dict[str, Any] = {"predictions": [0.2, 0.9, 0.4], "labels": [1, 1, 1]}
+_THREE: dict[str, Any] = {"predictions": [[0.7, 0.2, 0.1], [0.1, 0.8, 0.1], [0.5, 0.3, 0.2]], "labels": [0, 1, 1]}
+_SEPARATED: dict[str, Any] = {"predictions": [[0.7, 0.3], [0.1, 0.9], [0.4, 0.6]], "labels": [0, 1, 1]}
+_NPZ = {"Content-Type": "application/x-npz"}
+
+
+def _npz(**arrays: Any) -> bytes:
+    out = io.BytesIO()
+    np.savez(out, allow_pickle=False, **{name: np.asarray(values) for name, values in arrays.items()})
+    return out.getvalue()
+
+
+def _refused(code: str, call: str, body: dict[str, Any] | bytes | None = None, **more: Any) -> Example:
+    row = TABLE[code]
+    return Example(call, code, row.title, body, row.status, **more)
+
+
+REFUSALS: tuple[Example, ...] = (
+    _refused("malformed-json", "POST /evaluate", b'{"predictions": [0.2, NaN], "labels": [0, 1]}'),
+    _refused("malformed-npz", "POST /evaluate", b"PK", headers=_NPZ),
+    _refused("foreign-origin", "GET /measures", headers={"Origin": "https://example.org"}),
+    _refused("not-found", "GET /nothing"),
+    _refused("method-not-allowed", "PUT /evaluate"),
+    _refused("unsupported-media-type", "POST /evaluate", b"0.2,0", headers={"Content-Type": "text/plain"}),
+    _refused("invalid-field", "POST /evaluate", _ROWS | {"interval": 1.5}),
+    _refused("not-a-number", "POST /evaluate", _ROWS | {"predictions": [0.2, None, 0.4]}),
+    _refused("not-finite", "POST /evaluate", _npz(predictions=[0.2, np.nan], labels=[0, 1]), headers=_NPZ),
+    _refused("out-of-range", "POST /evaluate", _ROWS | {"predictions": [0.2, 1.9, 0.4]}),
+    _refused("wrong-shape", "POST /evaluate", _ROWS | {"predictions": [[0.2, 0.8], [0.9], [0.4, 0.6]]}),
+    _refused("length-mismatch", "POST /evaluate", _ROWS | {"labels": [0, 1]}),
+    _refused("empty-batch", "POST /evaluate", {"predictions": [], "labels": []}),
+    _refused("invalid-label", "POST /evaluate", _ROWS | {"labels": [0, 1, 2]}),
+    _refused("invalid-weight", "POST /evaluate", _ROWS | {"weights": [1, 1, -1]}),
+    _refused("one-class", "POST /maps", _ONE_CLASS | {"method": "platt"}),
+    _refused("missing-class", "POST /maps", _THREE | {"method": "vector"}),
+    _refused("one-prediction", "POST /maps", _ROWS | {"predictions": [0.5, 0.5, 0.5], "method": "temperature"}),
+    _refused("too-few-rows", "POST /maps", _ROWS | {"method": "pl"}),
+    _refused("scale-mismatch", "POST /calibrate", {"map": "fraud-detector", "predictions": [0.3], "scale": "logit"}),
+    _refused("unknown-measure", "POST /evaluate", _ROWS | {"measures": ["ece", "icc"]}),
+    _refused("unknown-diagram", "POST /evaluate", _ROWS | {"diagrams": ["pie"]}),
+    _refused("unknown-method", "POST /maps", _ROWS | {"method": "plat"}),
+    _refused("unknown-reduction", "POST /evaluate", _ROWS | {"reduction": "class:3"}),
+    _refused("invalid-option", "POST /evaluate", _ROWS | {"measures": [{"name": "ece", "n_bins": 0}]}),
+    _refused("not-converged", "POST /maps", _SEPARATED | {"method": "vector"}),
+    _refused("unknown-batch", "GET /batches/{batch_id}", path={"batch_id": BATCH}),
+    _refused("unknown-map", "GET /maps/{ref}", path={"ref": "fraud-detector:9"}),
+    _refused("unknown-job", "GET /jobs/{job_id}", path={"job_id": "job_forgotten"}),
+)

@@ -1,0 +1,90 @@
+"""Problems of a request itself: who sends it, where it goes, how its body is written."""
+
+from __future__ import annotations
+
+from schemas.problem_table.row import Row
+
+OF_REQUESTS = {
+    "bad-request": Row(
+        400,
+        "The request cannot be read",
+        "The request breaks the rules of HTTP, or its body broke off before its end.",
+        "Send it anew, with an HTTP library rather than by hand.",
+    ),
+    "malformed-json": Row(
+        400,
+        "The body is not JSON",
+        "The body is no JSON text: NaN, Infinity, comments and a comma before a closing bracket are not JSON.",
+        "Look at the byte that the detail names. Leave rows without a prediction out, or send a binary format.",
+    ),
+    "malformed-npz": Row(
+        400,
+        "The body is not an NPZ archive of plain arrays",
+        "The archive is damaged, compressed by another method than deflate, or holds something else than "
+        "arrays of plain numbers (and of text, for `groups`) under the names of fields.",
+        "Write it with `numpy.savez`, its arrays named as the fields, and send the options in the query.",
+    ),
+    "unauthorized": Row(
+        401,
+        "An API key is needed",
+        "The service runs with API keys, and the request brought none, or none that is known.",
+        "Send the header `Authorization: Bearer KEY` with a key that the service's operator gave you.",
+    ),
+    "foreign-origin": Row(
+        403,
+        "Only this machine is served",
+        "The service runs without API keys, so it serves this machine alone, and the request named another host, "
+        "or came from a web page of another origin.",
+        "Call it as 127.0.0.1, localhost or [::1], or run it with API keys.",
+    ),
+    "forbidden": Row(
+        403,
+        "The API key may not do this",
+        "The key is live, but its scope does not hold this call: read for calls that store nothing to last, write for "
+        "the others, admin for the service's own figures.",
+        "Send a key with the scope that the detail names.",
+    ),
+    "not-found": Row(
+        404,
+        "There is nothing here",
+        "No call of the service has this path.",
+        "Compare the path with the table of calls; an id in it is not empty and holds no slash.",
+    ),
+    "method-not-allowed": Row(
+        405,
+        "This method is not allowed here",
+        "The path exists, but not for this HTTP method.",
+        "Use one of the methods in the answer's `Allow` header.",
+    ),
+    "request-timeout": Row(
+        408,
+        "The body did not come in time",
+        "The body was not there in full before the deadline of a request.",
+        "Send it faster, or in parts that are appended to a batch.",
+    ),
+    "too-large": Row(
+        413,
+        "The body is too large",
+        "The body, or what it unpacks to, is larger than the service's limit.",
+        "Send fewer rows at once, or numbers of a narrower type; or have the operator raise `--max-body-bytes` or "
+        "`--max-unpacked-bytes`.",
+    ),
+    "unsupported-media-type": Row(
+        415,
+        "Unsupported content type",
+        "The `Content-Type` is missing, or is none that the service reads.",
+        "Name the body's content type exactly; the detail lists those that are read.",
+    ),
+    "invalid-field": Row(
+        422,
+        "A field is missing, unknown or invalid",
+        "A field is missing, is not one of this call, has the wrong type, is outside its range or contradicts another.",
+        "Mend the field that the first of `errors` points to; the OpenAPI document tells every field's type and range.",
+    ),
+    "rate-limited": Row(
+        429,
+        "Too many requests",
+        "The API key has sent all requests that it may send in this minute.",
+        "Wait for the seconds of `Retry-After`; send larger batches, or have the key's limit raised.",
+    ),
+}

@@ -1,0 +1,92 @@
+"""Problems of the service and of its store: what is not there, and what failed."""
+
+from __future__ import annotations
+
+from schemas.problem_table.row import Row
+
+OF_THE_SERVICE = {
+    "unknown-batch": Row(
+        404,
+        "Unknown batch",
+        "There is no batch of this id: it was never stored, was deleted, or has expired.",
+        "Check the id, or store the batch again; its record tells when it expires.",
+    ),
+    "unknown-map": Row(
+        404,
+        "Unknown map",
+        "There is no map of this id, name or version.",
+        "Check the reference: an id, a name, or `name:version`.",
+    ),
+    "unknown-job": Row(
+        404,
+        "Unknown job",
+        "There is no job of this id: it never was, or it ended so long ago that it is forgotten.",
+        "Check the id; what a fit made stays as its map, and anything else is had by posting the request again.",
+    ),
+    "unknown-key": Row(
+        404,
+        "Unknown API key",
+        "No API key has this id.",
+        "See `calibrant keys list`.",
+    ),
+    "key-conflict": Row(
+        409,
+        "The API key does not allow this",
+        "The key is revoked, or it has two live secrets already.",
+        "Wait until the older secret has ended, or make another key.",
+    ),
+    "storage-error": Row(
+        500,
+        "The store failed",
+        "The store answered with something that the service cannot use.",
+        "Tell the operator, whose log has the cause; the same request will hardly fare better.",
+    ),
+    "embedded-store-failed": Row(
+        500,
+        "The store did not start",
+        "The server of the embedded store did not start, or another service holds its folder.",
+        "Look into `redis.log` in the folder of the data; give each service a folder of its own by `--data`.",
+    ),
+    "folder-in-use": Row(
+        500,
+        "The data folder is in use",
+        "Another service runs on the same data folder.",
+        "Stop it, or give each service a folder of its own by `--data`.",
+    ),
+    "worker-lost": Row(
+        500,
+        "The worker was lost",
+        "The worker of a job died in each of its runs, for want of memory or because it was stopped.",
+        "Post the request again; if it fails again, send fewer rows or give the workers more memory.",
+    ),
+    "internal-error": Row(
+        500,
+        "The service has an error",
+        "An error of the service, not of the request. It has been logged.",
+        "Tell the operator when it was; report it if the log shows a fault of Calibrant.",
+    ),
+    "deadline-exceeded": Row(
+        503,
+        "The answer was not there in time",
+        "The work of the request took longer than a request may.",
+        "Ask for it as a job: `Prefer: respond-async`.",
+    ),
+    "busy": Row(
+        503,
+        "The service is busy",
+        "As many heavy requests are under way as the service works on at once.",
+        "Try again after the seconds of `Retry-After`.",
+    ),
+    "unsuitable-store": Row(
+        503,
+        "The store is not suitable",
+        "The Redis of the service may evict keys, so that maps could be lost.",
+        "Set `maxmemory-policy noeviction` in that Redis, and start the service again.",
+    ),
+    "store-unavailable": Row(
+        503,
+        "The store is away",
+        "Redis cannot be reached. What was acknowledged is kept.",
+        "Send the request again after the seconds in `Retry-After`.",
+    ),
+}

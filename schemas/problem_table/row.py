@@ -1,0 +1,14 @@
+"""What is told of one problem."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Row(NamedTuple):
+    """HTTP status and title of one code, what causes it and how to mend it, each a sentence or two."""
+
+    status: int
+    title: str
+    cause: str
+    mend: str

@@ -1,0 +1,94 @@
+"""An example of every call, in an order in which they can be sent one after the other."""
+
+from __future__ import annotations
+
+from service.examples.example import BATCH, JOB, MAP, Example
+
+_PREDICTIONS = [0.02, 0.11, 0.18, 0.24, 0.35, 0.42, 0.57, 0.66, 0.71, 0.83, 0.9, 0.97]
+_LABELS = [0, 0, 1, 0, 0, 1, 0, 1, 1, 1, 0, 1]
+
+CALLS: tuple[Example, ...] = (
+    Example("GET /health/live", "up", "The process answers"),
+    Example("GET /health/ready", "ready", "The store answers too"),
+    Example("GET /measures", "measures", "The first of the measures"),
+    Example("GET /diagrams", "diagrams", "The first of the diagrams"),
+    Example("GET /methods", "methods", "The first of the methods"),
+    Example("GET /limits", "limits", "What a request may take"),
+    Example("GET /problems", "problems", "The first of the problems", headers={"Accept": "application/json"}),
+    Example(
+        "GET /problems/{code}",
+        "out-of-range",
+        "One problem",
+        path={"code": "out-of-range"},
+        headers={"Accept": "application/json"},
+    ),
+    Example(
+        "POST /batches",
+        "three-classes",
+        "Three classes, with weights",
+        {
+            "predictions": [[0.7, 0.2, 0.1], [0.1, 0.8, 0.1], [0.3, 0.3, 0.4], [0.2, 0.5, 0.3]],
+            "labels": [0, 1, 2, 2],
+            "weights": [1, 2, 1, 1],
+        },
+        201,
+    ),
+    Example(
+        "POST /batches",
+        "two-classes",
+        "Probabilities of one event, and what happened",
+        {"predictions": _PREDICTIONS, "labels": _LABELS},
+        201,
+    ),
+    Example("GET /batches/{batch_id}", "two-classes", "A batch of one event", path={"batch_id": BATCH}),
+    Example(
+        "POST /maps",
+        "at-once",
+        "Platt scaling, under a name",
+        {"method": "platt", "name": "fraud-detector", "predictions": _PREDICTIONS, "labels": _LABELS},
+        201,
+    ),
+    Example(
+        "POST /maps",
+        "by-a-job",
+        "A long fit to a stored batch: 202 and a job",
+        {"method": "pl", "options": {"folds": 3, "candidates": [1]}, "batch": BATCH},
+        202,
+    ),
+    Example("GET /jobs/{job_id}", "fit", "A fit that is done", path={"job_id": JOB}),
+    Example("GET /maps/{ref}", "by-name", "The newest version of a name", path={"ref": "fraud-detector"}),
+    Example(
+        "POST /evaluate",
+        "one-measure",
+        "The expected calibration error, with an interval",
+        {"predictions": _PREDICTIONS, "labels": _LABELS, "measures": [{"name": "ece", "n_bins": 4}], "interval": 0.9},
+    ),
+    Example(
+        "POST /evaluate",
+        "before-and-after",
+        "A stored batch before and after a map",
+        {"batch": BATCH, "map": "fraud-detector", "measures": ["ks", {"name": "ece", "n_bins": 4, "as": "ece-4"}]},
+    ),
+    Example(
+        "POST /evaluate",
+        "by-a-job",
+        "A measure that is a long fit: 202 and a job",
+        {"batch": BATCH, "measures": [{"name": "ece-pl", "folds": 3}]},
+        202,
+    ),
+    Example(
+        "POST /calibrate",
+        "two-predictions",
+        "Two predictions, calibrated",
+        {"map": "fraud-detector", "predictions": [0.3, 0.95]},
+    ),
+    Example("DELETE /batches/{batch_id}", "two-classes", "Forget a batch", status=204, path={"batch_id": BATCH}),
+)
+
+#: What else the parameters of paths are called, for the document.
+PARAMETERS = {
+    "batch_id": ("id of a batch", BATCH),
+    "job_id": ("id of a job", JOB),
+    "ref": ("id of a map, a name (its newest version) or name:version", MAP),
+    "code": ("code of a problem", "out-of-range"),
+}

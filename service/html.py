@@ -1,0 +1,43 @@
+"""HTML pages: plain, readable without scripts, in light and dark, with nothing from elsewhere."""
+
+from __future__ import annotations
+
+import re
+from html import escape
+
+from fastapi import Response
+
+#: What a page may load: its own style sheet and icon.
+_POLICY = "default-src 'none'; style-src 'self'; img-src 'self'"
+#: What no page may do, whatever it loads.
+_NEVER = "; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+
+
+def page(title: str, body: str, *, root: str, head: str = "", policy: str = _POLICY) -> Response:
+    """A page; ``body`` and ``head`` are HTML, ``root`` is the way from the page to the service's root."""
+    text = f"""<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{escape(title)}</title>
+<link rel="icon" href="{root}assets/favicon-32x32.png">
+{head or f'<link rel="stylesheet" href="{root}assets/page.css">'}
+</head>
+<body>
+{body}
+</body>
+</html>
+"""
+    headers = {
+        "Content-Security-Policy": policy + _NEVER,
+        "X-Content-Type-Options": "nosniff",
+        "Referrer-Policy": "no-referrer",
+        "Vary": "Accept",
+    }
+    return Response(text, headers=headers, media_type="text/html")
+
+
+def prose(text: str) -> str:
+    """A sentence as HTML; what stands between backticks is code."""
+    return re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(text, quote=False))

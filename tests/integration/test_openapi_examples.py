@@ -1,0 +1,76 @@
+"""Every example of the OpenAPI document, sent to the real service: it is answered as the document shows."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import httpx
+import pytest
+import schemathesis
+
+from benchmarks.examples.record import record
+from benchmarks.examples.refusals import REFUSALS
+from calibrant_client import Calibrant
+from schemas.problem_table import TABLE
+from service.examples import answer_of, problem_example
+from service.examples.calls import CALLS
+from service.examples.example import Example
+
+#: Brought about by no single request, or only by a service that is set up otherwise.
+NOT_BY_A_REQUEST = {
+    "bad-request", "unauthorized", "too-large", "calibration-error", "no-labels", "invalid-document", "storage-error",
+    "embedded-store-failed", "worker-lost", "internal-error", "unsuitable-store", "store-unavailable",
+    "forbidden", "rate-limited", "request-timeout", "deadline-exceeded", "busy", "unknown-key", "key-conflict",
+    "folder-in-use",
+}  # fmt: skip
+
+Answers = list[tuple[Example, httpx.Response]]
+
+
+@pytest.fixture(scope="module")
+def seen() -> Answers:
+    return []
+
+
+@pytest.fixture(scope="module")
+def recorded(service: Any, seen: Answers) -> dict[str, Any]:
+    with httpx.Client(base_url=service.url, timeout=60) as http, Calibrant(service.url) as client:
+        return record(http, client.wait, lambda example, answer: seen.append((example, answer)))
+
+
+def test_every_example_is_answered_with_its_status(recorded: dict[str, Any], seen: Answers) -> None:
+    assert [e for e, _ in seen] == [*CALLS, *REFUSALS]
+    assert [(e.call, e.name, a.status_code) for e, a in seen] == [(e.call, e.name, e.status) for e, _ in seen]
+
+
+def test_every_example_answers_what_the_document_shows(recorded: dict[str, Any]) -> None:
+    for call, answers in recorded["answers"].items():
+        for name, answer in answers.items():
+            assert _close(answer, answer_of(call, name)), f"{call} {name}: run make examples"
+    for code, problem in recorded["problems"].items():
+        assert problem == problem_example(code), f"{code}: run make examples"
+
+
+def test_every_answer_is_of_the_documents_schema(recorded: dict[str, Any], seen: Answers, service: Any) -> None:
+    document = schemathesis.openapi.from_url(f"{service.url}/openapi.json")
+    for example, answer in seen:
+        method, _, path = example.call.partition(" ")
+        if method.lower() in document.raw_schema["paths"].get(path, {}):
+            document[path][method].validate_response(answer)
+
+
+def test_every_problem_that_a_request_brings_about_has_a_recorded_example(recorded: dict[str, Any]) -> None:
+    assert set(recorded["problems"]) == set(TABLE) - NOT_BY_A_REQUEST
+    assert all(told["type"] == f"/problems/{code}" for code, told in recorded["problems"].items())
+
+
+def _close(one: Any, other: Any) -> bool:
+    """Whether two JSON values are equal, their numbers but for rounding."""
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(_close(one[key], other[key]) for key in one)
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(map(_close, one, other))
+    if isinstance(one, float) and isinstance(other, float):
+        return one == pytest.approx(other, rel=1e-6, abs=1e-9)
+    return json.dumps(one) == json.dumps(other)

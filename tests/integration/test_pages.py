@@ -1,0 +1,116 @@
+"""The pages of the service: what they say, what they load, and what they may."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from pathlib import Path
+
+import httpx
+import pytest
+
+from schemas.problem_table import TABLE
+from service.accepted import preferred
+from service.assets import Assets
+
+ASSETS = Path(__file__).parents[2] / "service" / "assets"
+PAGES = ("/", "/docs", "/problems", "/problems/out-of-range")
+
+
+def _loads(text: str) -> list[str]:
+    return re.findall(r'(?:src|href|action|data)="([^"]*)"', text)
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_a_page_links_to_this_service_alone_and_every_link_leads_somewhere(http: httpx.Client, path: str) -> None:
+    answer = http.get(path, headers={"Accept": "text/html"})
+    assert (answer.status_code, answer.headers["content-type"]) == (200, "text/html; charset=utf-8")
+    links = _loads(answer.text)
+    assert links
+    for link in links:
+        assert "//" not in link
+        assert http.get(str(answer.url.join(link))).status_code == 200, link
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_a_page_may_run_no_script_but_the_services_own(http: httpx.Client, path: str) -> None:
+    answer = http.get(path, headers={"Accept": "text/html"})
+    policy = dict(part.strip().partition(" ")[::2] for part in answer.headers["content-security-policy"].split(";"))
+    assert policy["default-src"] == "'none'"
+    assert policy.get("script-src", "'none'") == ("'self'" if path == "/docs" else "'none'")
+    assert (policy["frame-ancestors"], policy["base-uri"]) == ("'none'", "'none'")
+    assert not re.search(r"<script(?![^>]* src=)|\son\w+=|<style|\sstyle=", answer.text)
+
+
+def test_the_page_of_the_calls_reads_this_services_document(http: httpx.Client) -> None:
+    assert 'url: "openapi.json"' in http.get("/assets/docs.js").text
+    assert http.get("/openapi.json").json()["info"]["title"] == "Calibrant"
+
+
+def test_every_type_of_a_problem_leads_to_its_cause_and_its_mend(http: httpx.Client) -> None:
+    for code, row in TABLE.items():
+        told = http.get(f"/problems/{code}", headers={"Accept": "application/json"}).json()
+        assert told == {"type": f"/problems/{code}", "code": code, **row._asdict()}
+        page = http.get(f"/problems/{code}", headers={"Accept": "text/html"}).text
+        assert f"<dd>{row.status}</dd>" in page
+    every = http.get("/problems", headers={"Accept": "application/json"}).json()
+    assert [told["code"] for told in every] == list(TABLE)
+    assert http.get("/problems/nothing").json()["type"] == "/problems/not-found"
+    assert "&lt;" not in http.get("/problems/nothing%3Cb%3E").text
+
+
+def test_assets_are_cached_checked_and_alone_in_their_folder(http: httpx.Client) -> None:
+    script = http.get("/assets/swagger-ui-bundle.js")
+    assert script.headers["content-type"].startswith("text/javascript")
+    assert "max-age" in script.headers["cache-control"]
+    again = http.get("/assets/swagger-ui-bundle.js", headers={"If-None-Match": script.headers["etag"]})
+    assert (again.status_code, again.content) == (304, b"")
+    for path in ("__init__.py", "README.md", "", "..%2Fapp.py", "swagger-ui.LICENSE"):
+        refused = http.get(f"/assets/{path}")
+        assert (refused.status_code, refused.json()["type"]) == (404, "/problems/not-found"), path
+    assert http.post("/assets/docs.js").status_code == 405
+
+
+def test_the_vendored_files_are_those_that_the_readme_tells(http: httpx.Client) -> None:
+    told = dict(re.findall(r"\| `(\S+)` \| `([0-9a-f]{64})` \|", (ASSETS / "README.md").read_text("utf-8")))
+    assert len(told) == 3
+    for name, digest in told.items():
+        assert hashlib.sha256(http.get(f"/assets/{name}").content).hexdigest() == digest, name
+    assert Assets().directory == ASSETS
+
+
+@pytest.mark.parametrize("path", ["/health/live", "/health/ready", "/", "/docs", "/openapi.json", "/measures"])
+def test_head_is_answered_as_get_without_a_body(http: httpx.Client, path: str) -> None:
+    head, get = http.head(path), http.get(path)
+    assert (head.status_code, head.content) == (200, b"")
+    for name in ("content-type", "content-length"):
+        assert head.headers[name] == get.headers[name]
+
+
+def test_a_405_tells_every_method_of_the_path(http: httpx.Client) -> None:
+    for path, allowed in (("/batches/x", "HEAD, GET, DELETE"), ("/evaluate", "POST"), ("/health/live", "HEAD, GET")):
+        refused = http.patch(path)
+        assert (refused.status_code, refused.headers["allow"]) == (405, allowed)
+    assert http.head("/evaluate").status_code == 405
+
+
+def test_a_slash_too_many_is_told_and_not_followed(http: httpx.Client) -> None:
+    assert http.get("/measures/").status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("accept", "expected"),
+    [
+        ("", "text/html"),
+        ("*/*", "text/html"),
+        ("text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8", "text/html"),
+        ("application/json", "application/json"),
+        ("text/html;q=0.5, application/json", "application/json"),
+        ("application/*", "application/json"),
+        ("text/html;q=0, */*;q=0.1", "application/json"),
+        ("text/html;q=x, application/json;q=0.1", "application/json"),
+        ("image/png", "text/html"),
+    ],
+)
+def test_the_preferred_type_is_that_of_the_largest_weight(accept: str, expected: str) -> None:
+    assert preferred(accept, ("text/html", "application/json")) == expected
