@@ -6,7 +6,7 @@ STAMP := $(VENV)/installed
 PEERS := .venv-peers
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo serve test check bench bench-http peers map-speed optima coverage calibration-test tables pseudo-real real compare examples docs agreement format clean
+.PHONY: $(shell awk -F: '/^[a-z-]+:.*## / {print $$1}' Makefile)
 
 help: ## list the tasks
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -26,6 +26,9 @@ serve: $(STAMP) ## run everything on 127.0.0.1:8000, data in .calibrant/; Ctrl-C
 
 test: $(STAMP) ## the whole test suite
 	$(BIN)/python -m pytest
+
+fuzz: $(STAMP) ## Schemathesis over the whole API: every phase, 2,000 examples a call
+	$(BIN)/python -m tests.fuzz
 
 check: $(STAMP) ## lint, types, architecture, dependencies, containers
 	$(BIN)/ruff check .

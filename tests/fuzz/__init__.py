@@ -1,0 +1,60 @@
+"""Schemathesis over the whole OpenAPI document, against a live service with its store and its worker."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import httpx
+
+from service.examples.calls import CALLS
+from tests.fuzz.bodies import BATCH_VARIABLE
+
+ALL_PHASES = "examples,coverage,fuzzing,stateful"
+#: What no answer may break. That a request of the right shape is accepted is not asked: its numbers may be wrong.
+CHECKS = (
+    "not_a_server_error",
+    "status_code_conformance",
+    "content_type_conformance",
+    "response_headers_conformance",
+    "response_schema_conformance",
+    "unsupported_method",
+    "allow_header_conformance",
+    "use_after_free",
+    "problem_code_conformance",
+)
+_ROOT = Path(__file__).parents[2]
+_HOOKS = Path(__file__).with_name("hooks.py")
+
+
+def fuzz(
+    url: str, *, examples: int, phases: str = ALL_PHASES, seed: int = 1, document: Path | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Send what a document allows and what it does not; a status of 0 says that nothing was found.
+
+    The document is the service's own, unless another is given.
+    """
+    command = [
+        str(Path(sys.executable).with_name("st")), "run", str(document or f"{url}/openapi.json"), "--url", url,
+        "--phases", phases, "--checks", ",".join(CHECKS), "--max-examples", str(examples), "--seed", str(seed),
+        "--request-timeout", "60", "--generation-database", "none", "--suppress-health-check", "all",
+        "--warnings", "off", "--no-color", "--continue-on-failure",
+    ]  # fmt: skip
+    told = {"SCHEMATHESIS_HOOKS": str(_HOOKS), "PYTHONPATH": str(_ROOT), BATCH_VARIABLE: _prepare(url)}
+    # It keeps what it found in the folder where it runs, and would begin with that the next time.
+    with tempfile.TemporaryDirectory(prefix="calibrant-fuzz-") as folder:
+        return subprocess.run(command, cwd=folder, env=os.environ | told, capture_output=True, text=True, check=False)
+
+
+def _prepare(url: str) -> str:
+    """Store the batch and the map that bodies refer to; the batch's id."""
+    made = {
+        example.call: httpx.post(url + example.call.split()[1], json=example.body, timeout=60).raise_for_status().json()
+        for example in CALLS
+        if example.call in ("POST /batches", "POST /maps") and example.status == 201
+    }
+    batch_id: str = made["POST /batches"]["id"]
+    return batch_id

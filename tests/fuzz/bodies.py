@@ -1,0 +1,75 @@
+"""Bodies that go deep: rows that fit each other, as JSON and as archives; and archives that do not."""
+
+from __future__ import annotations
+
+import io
+import zlib
+from typing import Any
+
+import numpy as np
+from hypothesis import strategies as st
+
+#: The variable that holds the id of a batch that every fuzzed service holds.
+BATCH_VARIABLE = "CALIBRANT_FUZZ_BATCH"
+#: A map that every fuzzed service holds: that of the document's examples.
+KNOWN_MAP = "fraud-detector"
+#: Rows of a body at most, so that fits and tests stay quick.
+MOST_ROWS = 60
+_CLASSES = 3
+
+_numbers = st.one_of(st.floats(0, 1), st.floats(), st.sampled_from([0.0, 1.0, 0.5, -0.0, 5e-324, 1 - 2**-53, 1.00005]))
+_types = st.sampled_from(["<f8", ">f4", "<f2", "<i8", "|u1", "|b1", "<c8"])
+
+
+def fitting(body: dict[str, Any], batch: str) -> dict[str, Any]:
+    """Two in three bodies made to fit: with rows drawn in the place of their own, and references to what exists."""
+    chosen = zlib.crc32(repr(body).encode("utf-8", "replace"))
+    if chosen % 3 == 0:
+        return body
+    known = {"batch": batch, "map": KNOWN_MAP}
+    kept: dict[str, Any] = body | {name: known[name] for name in known if isinstance(body.get(name), str)}
+    if not isinstance(body.get("predictions"), list):
+        return kept
+    kept |= {name: _names(kept[name]) for name in ("measures", "diagrams") if isinstance(kept.get(name), list)}
+    rows = _rows(np.random.default_rng(chosen))
+    fitted = {name: rows[name] for name in rows if isinstance(body.get(name), list)}
+    return {name: value for name, value in kept.items() if name not in ("scale", "classes", "options")} | fitted
+
+
+def _names(asked: list[Any]) -> list[Any]:
+    """Measures or diagrams without the options that were made up, each once."""
+    names = [one.get("name") if isinstance(one, dict) else one for one in asked]
+    return list(dict.fromkeys(name for name in names if isinstance(name, str)))
+
+
+def _rows(random: np.random.Generator) -> dict[str, list[Any]]:
+    n = int(random.integers(1, MOST_ROWS))
+    wide = bool(random.integers(2))
+    probs = random.dirichlet(np.full(_CLASSES, 0.7), n) if wide else random.beta(0.7, 0.7, n)
+    labels = np.array([random.choice(_CLASSES, p=row) for row in probs]) if wide else random.random(n) < probs
+    return {
+        "predictions": probs.tolist(),
+        "labels": labels.astype(int).tolist(),
+        "weights": random.integers(0, 4, n).tolist(),
+        "groups": random.choice(["a", "b"], n).tolist(),
+    }
+
+
+@st.composite
+def archives(draw: st.DrawFn) -> bytes:
+    """NPZ archives of arrays mostly of the right names, types and lengths; one in ten breaks off."""
+    n = draw(st.integers(0, 12))
+    shape = draw(st.sampled_from([(n,), (n, 1), (n, 2), (n, 3), (n, 2, 2), ()]))
+    size = int(np.prod(shape))
+    with np.errstate(all="ignore"):
+        numbers = np.array(draw(st.lists(_numbers, min_size=size, max_size=size))).reshape(shape)
+        arrays = {"predictions": numbers.astype(draw(_types))}
+        for name in draw(st.sets(st.sampled_from(["labels", "weights"]))):
+            whole = draw(st.lists(st.integers(-1, 3), min_size=n, max_size=n))
+            arrays[name] = np.array(whole, np.int64).astype(draw(_types))
+    if draw(st.booleans()):
+        arrays["groups"] = np.array(draw(st.lists(st.text(max_size=3), min_size=n, max_size=n)), "<U3")
+    out = io.BytesIO()
+    np.savez(out, allow_pickle=False, **arrays)
+    body = out.getvalue()
+    return body[: draw(st.integers(0, len(body)))] if draw(st.integers(0, 9)) == 9 else body

@@ -1,0 +1,34 @@
+"""What Schemathesis is told of this service; loaded by it alone."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import schemathesis
+
+from tests.fuzz.bodies import BATCH_VARIABLE, archives, fitting
+
+_PROBLEM = "application/problem+json"
+
+schemathesis.openapi.media_type("application/x-npz", archives())
+
+
+@schemathesis.hook
+def map_body(_: schemathesis.HookContext, body: Any) -> Any:
+    """Give bodies rows that fit each other, or few would come past the first check."""
+    return fitting(body, os.environ[BATCH_VARIABLE]) if isinstance(body, dict) else body
+
+
+@schemathesis.check
+def problem_code_conformance(_: Any, response: schemathesis.Response, case: schemathesis.Case[Any]) -> None:
+    """A problem is one of those that the document names for this call and status."""
+    if _PROBLEM not in str(response.headers.get("content-type")):
+        return
+    told = case.operation.definition.raw["responses"].get(str(response.status_code))
+    if told is None:
+        return  # a status of no call at all, such as 405, is another check's
+    named = told["content"][_PROBLEM]["examples"]
+    code = response.json()["type"].removeprefix("/problems/")
+    if code not in named:
+        raise AssertionError(f"{code} is not among the problems of this call; see raises() in its route")

@@ -1,0 +1,47 @@
+"""Schemathesis on a live service, bounded; `make fuzz` runs it in full."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from cli.stack import Stack, stack
+from tests.fuzz import fuzz
+
+#: Examples a call: all phases of them take less than a minute.
+EXAMPLES = 25
+
+
+@pytest.fixture(scope="module")
+def fuzzed(folder: Path) -> Iterator[Stack]:
+    """A service of its own: what is fuzzed holds what no other test should meet."""
+    with (
+        (folder / "fuzzed.log").open("ab") as log,
+        stack(host="127.0.0.1", port=0, data=folder / "fuzzed", log=log) as running,
+    ):
+        yield running
+
+
+def test_no_request_is_answered_otherwise_than_the_document_says(fuzzed: Stack) -> None:
+    found = fuzz(fuzzed.url, examples=EXAMPLES)
+    assert found.returncode == 0, found.stdout + found.stderr
+    assert "No issues found" in found.stdout
+    assert httpx.get(f"{fuzzed.url}/health/ready").status_code == 200
+
+
+def test_a_problem_and_a_status_that_the_document_does_not_tell_are_found(fuzzed: Stack, tmp_path: Path) -> None:
+    document = httpx.get(f"{fuzzed.url}/openapi.json").json()
+    document["paths"] = {path: document["paths"][path] for path in ("/maps/{ref}", "/jobs/{job_id}")}
+    told = document["paths"]["/maps/{ref}"]["get"]["responses"]["404"]
+    del told["content"]["application/problem+json"]["examples"]["unknown-map"]
+    del document["paths"]["/jobs/{job_id}"]["get"]["responses"]["404"]
+    wrong = tmp_path / "openapi.json"
+    wrong.write_text(json.dumps(document), "utf-8")
+    found = fuzz(fuzzed.url, examples=5, phases="examples", document=wrong)
+    assert found.returncode == 1
+    assert "unknown-map is not among the problems of this call" in found.stdout
+    assert "Undocumented status code" in found.stdout
