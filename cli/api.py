@@ -11,6 +11,7 @@ import uvicorn
 from service.access import KeysFileError, is_loopback
 from service.app import create_app
 from service.settings import Settings
+from telemetry.tracing import MissingTelemetry
 
 
 def run_api(settings: Settings, *, host: str, port: int, socket_fd: int | None = None) -> None:
@@ -20,6 +21,8 @@ def run_api(settings: Settings, *, host: str, port: int, socket_fd: int | None =
         app = create_app(settings)
     except KeysFileError as error:
         raise typer.BadParameter(str(error), param_hint="--api-keys-file") from error
+    except MissingTelemetry as error:
+        raise typer.BadParameter(str(error), param_hint="--otlp-endpoint") from error
     config = uvicorn.Config(
         app,
         host=host,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -13,26 +14,38 @@ from schemas.problems import Problem
 from service import problems
 from service.access import Access, read_keys
 from service.context import Context
-from service.routes import batches, calibrate, catalogue, evaluate, health, jobs, maps
+from service.metrics import Metrics
+from service.observe import Observe
+from service.routes import batches, calibrate, catalogue, evaluate, health, jobs, maps, metrics
 from service.settings import Settings
+from storage.census import take_census
 from storage.connection import check_durability, connect
 from storage.store import Store
+from telemetry.tracing import open_tracer
+
+#: Seconds that the store may take to answer when metrics are asked for.
+_CENSUS_SECONDS = 1.0
 
 
 def create_app(settings: Settings) -> FastAPI:
     """Build the application on the store that the settings name.
 
     Raises ``KeysFileError`` for a file of API keys without keys, and at start-up
-    ``UnsuitableStore`` for a Redis that evicts.
+    ``UnsuitableStore`` for a Redis that evicts; ``MissingTelemetry`` where traces are asked for without the extra.
     """
     keys = frozenset[bytes]() if settings.api_keys_file is None else read_keys(settings.api_keys_file)
-    redis = connect(settings.redis_url)
+    tracer = open_tracer("calibrant-api", settings.otlp_endpoint, os.environ)
+    redis = connect(settings.redis_url, traced=tracer is not None)
+    counting = connect(settings.redis_url, timeout=_CENSUS_SECONDS)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         await run_in_threadpool(check_durability, redis)
         yield
         redis.close()
+        counting.close()
+        if tracer is not None:
+            await run_in_threadpool(tracer.close)
 
     app = FastAPI(
         title="Calibrant",
@@ -42,8 +55,10 @@ def create_app(settings: Settings) -> FastAPI:
         responses={"default": {"model": Problem, "description": "A problem document (RFC 9457)"}},
     )
     app.state.context = Context(settings, Store.of(redis))
+    app.state.metrics = Metrics(lambda: take_census(counting))
     app.add_middleware(Access, keys=keys)
+    app.add_middleware(Observe, metrics=app.state.metrics, tracer=tracer)
     problems.install(app)
-    for routes in (health, catalogue, batches, evaluate, maps, calibrate, jobs):
+    for routes in (health, catalogue, batches, evaluate, maps, calibrate, jobs, metrics):
         app.include_router(routes.router)
     return app

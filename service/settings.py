@@ -33,6 +33,9 @@ class Settings:
     batch_ttl: int = _setting(24 * HOUR, "seconds that a batch is kept; a job that needs it begins them anew", low=1)
     job_ttl: int = _setting(7 * 24 * HOUR, "seconds that a finished job is known", low=1)
     fit_timeout: int = _setting(HOUR, "seconds that one run of a fit may take", low=1)
+    otlp_endpoint: str | None = _setting(
+        None, "OpenTelemetry collector to send traces to, such as http://localhost:4318; needs the extra telemetry"
+    )
 
 
 class Setting(NamedTuple):

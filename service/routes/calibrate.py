@@ -20,6 +20,7 @@ from service.formats.options import read_options
 from service.formats.payload import Payload
 from service.rows import find_arrays
 from storage.store import Store
+from telemetry.observed import traced
 
 router = APIRouter(tags=["calibrate"])
 
@@ -42,6 +43,7 @@ async def calibrate(request: Request, here: Here) -> Response:
     return answer({"map": calibrated.map_id, **calibrated.arrays})
 
 
+@traced("work")
 def run(store: Store, payload: Payload, options: CalibrateOptions) -> Calibrated:
     """Apply the map that a request names to its predictions, or to its batch's."""
     record = store.maps.get(options.map)

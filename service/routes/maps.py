@@ -16,6 +16,7 @@ from service.formats.payload import Payload
 from service.rows import find_arrays, labelled, store_arrays
 from storage.keyspace import new_id
 from storage.store import map_record
+from telemetry.observed import traced
 
 router = APIRouter(prefix="/maps", tags=["maps"])
 
@@ -44,6 +45,7 @@ async def get_map(ref: str, here: Here) -> Response:
     return answer(record.model_dump())
 
 
+@traced("work")
 def fit_or_queue(here: Context, payload: Payload, options: FitOptions) -> MapRecord | JobRecord:
     """Check the whole request, then fit it here or queue it."""
     asked = Fitting.read(options.method, options.options, options.reduction, where="/options")
