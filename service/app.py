@@ -52,12 +52,14 @@ def create_app(settings: Settings) -> FastAPI:
         version=calibrant.__version__,
         description="Is a classifier calibrated, and if not, what would make it so.",
         lifespan=lifespan,
+        # Its own would send paths, queries and the words of errors, which hold what callers sent.
+        telemetry={"tracing": False, "metrics": False, "logs": False, "auto_configure": False},
         responses={"default": {"model": Problem, "description": "A problem document (RFC 9457)"}},
     )
     app.state.context = Context(settings, Store.of(redis))
     app.state.metrics = Metrics(lambda: take_census(counting))
     app.add_middleware(Access, keys=keys)
-    app.add_middleware(Observe, metrics=app.state.metrics, tracer=tracer)
+    app.add_middleware(Observe, requests=app.state.metrics.requests, tracer=tracer)
     problems.install(app)
     for routes in (health, catalogue, batches, evaluate, maps, calibrate, jobs, metrics):
         app.include_router(routes.router)

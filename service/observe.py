@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import re
 import secrets
 import time
-from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from service.metrics import METRICS_PATH, UNMATCHED, Metrics
+from service.metrics import METRICS_PATH, UNMATCHED, RequestMetrics
 from service.problems import internal_error
 from storage.keyspace import DEFAULT_TENANT
-from telemetry.logs import FIELDS
-from telemetry.observed import Observed, observing
+from telemetry.logs import tell
+from telemetry.observed import Observed, enter, leave
 from telemetry.traceparent import trace_id_of
 
 if TYPE_CHECKING:
@@ -37,9 +35,9 @@ _GONE = 499
 class Observe:
     """ASGI middleware around all others: what they refuse is observed too."""
 
-    def __init__(self, app: ASGIApp, metrics: Metrics, tracer: OtlpTracer | None = None) -> None:
+    def __init__(self, app: ASGIApp, requests: RequestMetrics, tracer: OtlpTracer | None = None) -> None:
         self._app = app
-        self._metrics = metrics
+        self._requests = requests
         self._tracer = tracer
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -49,29 +47,22 @@ class Observe:
             return
         headers = {name: value for name, value in scope["headers"] if name in _READ}
         exchange = Exchange(scope, receive, send, _request_id(headers.get(REQUEST_ID)))
-        with self._root(headers) as root:
-            self._join(exchange.observed, headers, root)
-            with observing(exchange.observed):
-                try:
-                    await exchange.serve(self._app)
-                finally:
-                    self._tell(exchange, root)
-
-    def _root(self, headers: dict[bytes, bytes]) -> AbstractContextManager[Root | None]:
         if self._tracer is None:
-            return _NO_ROOT
+            _pass_on(exchange.observed, headers)
+            await self._serve(exchange, None)
+            return
         carrier = {name.decode(): headers[name].decode("latin-1") for name in _CONTEXT if name in headers}
-        return self._tracer.root("request", carrier, serves=True)
+        with self._tracer.root("request", carrier, serves=True) as root:
+            exchange.observed.trace_id, exchange.observed.tracer = root.trace_id, self._tracer
+            await self._serve(exchange, root)
 
-    def _join(self, observed: Observed, headers: dict[bytes, bytes], root: Root | None) -> None:
-        """Make the request part of its caller's trace; without a tracer that trace is passed on."""
-        if root is not None:
-            observed.trace_id, observed.tracer = root.trace_id, self._tracer
-        elif _CONTEXT[0] in headers:
-            parent = headers[_CONTEXT[0]].decode("latin-1")
-            observed.trace_id = trace_id_of(parent)
-            if observed.trace_id is not None:
-                observed.passed_on["traceparent"] = parent
+    async def _serve(self, exchange: Exchange, root: Root | None) -> None:
+        token = enter(exchange.observed)
+        try:
+            await exchange.serve(self._app)
+        finally:
+            self._tell(exchange, root)
+            leave(token)
 
     def _tell(self, exchange: Exchange, root: Root | None) -> None:
         """Count the request, write its line and name its span."""
@@ -79,10 +70,18 @@ class Observe:
         route = route_of(scope)
         method, status = scope["method"], exchange.status or _GONE
         took = time.perf_counter() - exchange.began
-        self._metrics.count(route, method, status, took, exchange.received, exchange.answered, observed.n or 0)
+        self._requests.count(
+            route,
+            method,
+            status,
+            seconds=took,
+            received=exchange.received,
+            answered=exchange.answered,
+            rows=observed.n or 0,
+        )
         level = logging.DEBUG if route.startswith(_PROBES) else logging.WARNING if status >= 500 else logging.INFO
         if log.isEnabledFor(level):
-            log.log(level, "request", extra={FIELDS: exchange.fields(route, status, took)})
+            tell(log, level, "request", exchange.fields(route, status, took))
         if root is not None:
             attributes = {
                 "http.request.method": method,
@@ -144,7 +143,6 @@ class Exchange:
         """What the log line says."""
         caller = self.scope.get("state", {}).get("caller")
         return {
-            "request_id": self.observed.request_id,
             "tenant": getattr(caller, "tenant", DEFAULT_TENANT),
             "key": getattr(caller, "name", None),
             "method": self.scope["method"],
@@ -161,7 +159,15 @@ class Exchange:
 #: The headers of W3C Trace Context.
 _CONTEXT = (b"traceparent", b"tracestate")
 _READ = frozenset({REQUEST_ID, *_CONTEXT})
-_NO_ROOT: AbstractContextManager[None] = contextlib.nullcontext()
+
+
+def _pass_on(observed: Observed, headers: dict[bytes, bytes]) -> None:
+    """Without a tracer of our own, a caller's trace is named in the log lines and passed on to jobs."""
+    if _CONTEXT[0] in headers:
+        parent = headers[_CONTEXT[0]].decode("latin-1")
+        observed.trace_id = trace_id_of(parent)
+        if observed.trace_id is not None:
+            observed.traceparent = parent
 
 
 def route_of(scope: Scope) -> str:

@@ -14,6 +14,7 @@ from schemas.jobs import FINAL, JobRecord
 from storage.clock import seconds
 from storage.keyspace import Everyone, Keyspace
 from storage.transactions import transact
+from telemetry.spread import Spread
 
 #: Upper ends of the buckets of a job's seconds; what is longer falls into the last one, without an end.
 BUCKETS = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 900.0, 3600.0)
@@ -26,11 +27,10 @@ _NAMES = (*(f"le:{end:g}" for end in BUCKETS), "le:+Inf")
 
 @dataclass
 class Ended:
-    """The jobs of one kind and outcome: how many, how many seconds all together, and how many a bucket."""
+    """The jobs of one kind and outcome: how many, and the seconds of those that ran."""
 
-    jobs: int = 0
-    seconds: float = 0.0
-    buckets: list[int] = field(default_factory=lambda: [0] * len(_NAMES))
+    number: int = 0
+    seconds: Spread = field(default_factory=lambda: Spread(BUCKETS))
 
 
 def count(pipe: Pipeline, keys: Keyspace, record: JobRecord) -> None:
@@ -68,9 +68,9 @@ def read_counts(fields: Mapping[bytes, bytes]) -> dict[tuple[str, str], Ended]:
         kind, outcome, what = name.decode().split(":", 2)
         ended = counts.setdefault((kind, outcome), Ended())
         if what == _ENDED:
-            ended.jobs = int(value)
+            ended.number = int(value)
         elif what == _SECONDS:
-            ended.seconds = float(value)
+            ended.seconds.total = float(value)
         elif what in _NAMES:
-            ended.buckets[_NAMES.index(what)] = int(value)
+            ended.seconds.counts[_NAMES.index(what)] = int(value)
     return counts

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
-from contextvars import ContextVar
-from dataclasses import dataclass, field
+from contextvars import ContextVar, Token
+from dataclasses import dataclass
 from typing import ParamSpec, Protocol, TypeVar
 
 Parameters = ParamSpec("Parameters")
@@ -39,8 +39,8 @@ class Observed:
     n: int | None = None
     n_classes: int | None = None
     tracer: Tracer | None = None
-    #: The headers of a trace that is only passed on.
-    passed_on: dict[str, str] = field(default_factory=dict)
+    #: The header of a trace that is only passed on.
+    traceparent: str | None = None
     #: When the last byte of the body was read, nanoseconds since 1970.
     body_read: int | None = None
 
@@ -53,14 +53,14 @@ def current() -> Observed | None:
     return _current.get()
 
 
-@contextlib.contextmanager
-def observing(observed: Observed) -> Iterator[Observed]:
-    """Make ``observed`` the current one."""
-    token = _current.set(observed)
-    try:
-        yield observed
-    finally:
-        _current.reset(token)
+def enter(observed: Observed) -> Token[Observed | None]:
+    """Make ``observed`` the current one, until ``leave``."""
+    return _current.set(observed)
+
+
+def leave(token: Token[Observed | None]) -> None:
+    """Make what was current before ``enter`` current again."""
+    _current.reset(token)
 
 
 def note_rows(shape: tuple[int, ...]) -> None:
@@ -98,5 +98,6 @@ def carried() -> dict[str, str]:
     observed = _current.get()
     if observed is None:
         return {}
-    known = {} if observed.request_id is None else {"request_id": observed.request_id}
-    return known | (observed.passed_on if observed.tracer is None else observed.tracer.carrier())
+    known = {"request_id": observed.request_id, "traceparent": observed.traceparent}
+    carrier = {} if observed.tracer is None else observed.tracer.carrier()
+    return {name: value for name, value in known.items() if value is not None} | carrier

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 from rq.job import Job
 
-from telemetry.logs import FIELDS
-from telemetry.observed import Observed, observing
+from telemetry.logs import Fields, tell
+from telemetry.observed import Observed, enter, leave
 from telemetry.traceparent import trace_id_of
 from telemetry.tracing import open_tracer
 
@@ -46,11 +46,13 @@ def observe(job: Job, tenant: str) -> Iterator[Task]:
     meta: dict[str, str] = job.get_meta(refresh=False)
     observed = Observed(meta.get("request_id"), trace_id_of(meta.get("traceparent", "")))
     began = time.monotonic()
-    with _traced(job, meta, observed) as root, observing(observed):
+    with _traced(job, meta, observed) as root:
+        token = enter(observed)
         try:
             yield task
         finally:
             _tell(task, observed, root, time.monotonic() - began)
+            leave(token)
 
 
 @contextlib.contextmanager
@@ -70,7 +72,7 @@ def _traced(job: Job, meta: dict[str, str], observed: Observed) -> Iterator[Root
 
 def _tell(task: Task, observed: Observed, root: Root | None, took: float) -> None:
     failed = task.outcome == "error"
-    fields = {
+    fields: Fields = {
         "job": task.job_id,
         "kind": task.kind,
         "tenant": task.tenant,
@@ -79,7 +81,7 @@ def _tell(task: Task, observed: Observed, root: Root | None, took: float) -> Non
         "n": observed.n,
         "K": observed.n_classes,
     }
-    log.log(logging.WARNING if failed else logging.INFO, "task", extra={FIELDS: fields})
+    tell(log, logging.WARNING if failed else logging.INFO, "task", fields)
     if root is not None:
         attributes = {
             "calibrant.job": task.job_id,
