@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from rq.job import Job
 
-from telemetry.logs import Fields, tell
+from telemetry.logs import tell
 from telemetry.observed import Observed, enter, leave
 from telemetry.traceparent import trace_id_of
 from telemetry.tracing import open_tracer
@@ -70,9 +70,9 @@ def _traced(job: Job, meta: dict[str, str], observed: Observed) -> Iterator[Root
         yield root
 
 
-def _tell(task: Task, observed: Observed, root: Root | None, took: float) -> None:
-    failed = task.outcome == "error"
-    fields: Fields = {
+def fields(task: Task, observed: Observed, took: float) -> dict[str, str | int | float | None]:
+    """What the log line of a run says."""
+    return {
         "job": task.job_id,
         "kind": task.kind,
         "tenant": task.tenant,
@@ -81,7 +81,11 @@ def _tell(task: Task, observed: Observed, root: Root | None, took: float) -> Non
         "n": observed.n,
         "K": observed.n_classes,
     }
-    tell(log, logging.WARNING if failed else logging.INFO, "task", fields)
+
+
+def _tell(task: Task, observed: Observed, root: Root | None, took: float) -> None:
+    failed = task.outcome == "error"
+    tell(log, logging.WARNING if failed else logging.INFO, "task", fields(task, observed, took))
     if root is not None:
         attributes = {
             "calibrant.job": task.job_id,

@@ -34,6 +34,7 @@ def test_the_document_lists_every_call_of_the_readme(openapi: dict[str, Any]) ->
         ("/maps/{ref}", "get"),
         ("/calibrate", "post"),
         ("/jobs/{job_id}", "get"),
+        ("/metrics", "get"),
     }
     readme = (ROOT / "docs" / "api.md").read_text("utf-8")
     for path, method in calls:
