@@ -13,13 +13,18 @@ from service.app import create_app
 from service.settings import Settings
 from storage.api_keys import ApiKeyStore
 from storage.connection import connect
+from telemetry.tracing import MissingTelemetry
 
 
 def run_api(settings: Settings, *, host: str, port: int, socket_fd: int | None = None) -> None:
     """Serve until SIGTERM or SIGINT. ``socket_fd`` is a socket that listens already."""
     refuse_open_bind(host, settings.redis_url)
+    try:
+        app = create_app(settings)
+    except MissingTelemetry as error:
+        raise typer.BadParameter(str(error), param_hint="--otlp-endpoint") from error
     config = uvicorn.Config(
-        create_app(settings),
+        app,
         host=host,
         port=port,
         http="httptools",

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import logging
-import sys
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,6 +9,7 @@ import typer
 
 from cli.keys import keys
 from cli.settings import with_settings
+from telemetry.logs import FORMATS, LEVELS, configure
 
 app = typer.Typer(
     name="calibrant",
@@ -43,6 +42,14 @@ RedisUrl = Annotated[
 Device = Annotated[str, _option("--device", "Device of the fits: cpu, cuda, or auto.")]
 Queues = Annotated[str, _option("--queues", "Queues to work on, separated by commas.")]
 LogLevel = Annotated[str, _option("--log-level", "debug, info, warning or error.")]
+LogFormat = Annotated[str, _option("--log-format", "json, text, or auto for text on a terminal and JSON elsewhere.")]
+OtlpEndpoint = Annotated[
+    str | None,
+    _option(
+        "--otlp-endpoint",
+        "OpenTelemetry collector to send traces to, such as http://localhost:4318; needs the extra telemetry.",
+    ),
+]
 Socket = Annotated[int | None, typer.Option("--socket-fd", hidden=True)]
 
 
@@ -63,12 +70,16 @@ def main(
     """Read the options that stand before the command."""
 
 
-def _log(level: str) -> None:
-    if level.upper() not in ("DEBUG", "INFO", "WARNING", "ERROR"):
-        raise typer.BadParameter("must be debug, info, warning or error", param_hint="--log-level")
-    logging.basicConfig(
-        level=level.upper(), stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s %(message)s", force=True
-    )
+def _log(level: str, form: str = "auto") -> None:
+    if level.lower() not in LEVELS:
+        raise typer.BadParameter(f"must be {_any_of(LEVELS)}", param_hint="--log-level")
+    if form not in FORMATS:
+        raise typer.BadParameter(f"must be {_any_of(FORMATS)}", param_hint="--log-format")
+    configure(level, form)
+
+
+def _any_of(names: tuple[str, ...]) -> str:
+    return f"{', '.join(names[:-1])} or {names[-1]}"
 
 
 @app.command()
@@ -79,10 +90,11 @@ def api(
     host: Host = "127.0.0.1",
     port: Port = 8000,
     log_level: LogLevel = "info",
+    log_format: LogFormat = "auto",
     socket_fd: Socket = None,
 ) -> None:
     """Run the API alone, on a Redis that is there already."""
-    _log(log_level)
+    _log(log_level, log_format)
     from cli.api import run_api
     from service.settings import Settings
 
@@ -95,14 +107,20 @@ def worker(
     queues: Queues = "fits",
     device: Device = "cpu",
     log_level: LogLevel = "info",
+    log_format: LogFormat = "auto",
+    otlp_endpoint: OtlpEndpoint = None,
 ) -> None:
     """Run one worker, on a Redis that is there already."""
-    _log(log_level)
+    _log(log_level, log_format)
+    from telemetry.tracing import MissingTelemetry
     from workers.worker import run
 
     if device not in ("cpu", "cuda", "auto"):
         raise typer.BadParameter("must be cpu, cuda or auto", param_hint="--device")
-    run(_needed(redis_url), queues=tuple(queues.split(",")), device=device)
+    try:
+        run(_needed(redis_url), queues=tuple(queues.split(",")), device=device, otlp_endpoint=otlp_endpoint)
+    except MissingTelemetry as error:
+        raise typer.BadParameter(str(error), param_hint="--otlp-endpoint") from error
 
 
 @app.command()
@@ -113,15 +131,24 @@ def serve(
     redis_url: RedisUrl = None,
     device: Device = "cpu",
     log_level: LogLevel = "info",
+    log_format: LogFormat = "auto",
 ) -> None:
     """Run everything: the store, a worker and the API. Ctrl-C stops all of it.
 
     Every setting of ``api`` and ``worker`` is taken from its variable as well.
     """
-    _log(log_level)
+    _log(log_level, log_format)
     from cli.serve import serve_all
 
-    serve_all(host=host, port=port, data=data, redis_url=redis_url, device=device, level=log_level)
+    serve_all(
+        host=host,
+        port=port,
+        data=data,
+        redis_url=redis_url,
+        device=device,
+        level=log_level,
+        log_format=log_format,
+    )
 
 
 @app.command()

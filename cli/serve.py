@@ -18,14 +18,23 @@ log = logging.getLogger(__name__)
 _LOOK_SECONDS = 0.5
 
 
-def serve_all(*, host: str, port: int, data: Path, redis_url: str | None, device: str, level: str) -> None:
+def serve_all(
+    *, host: str, port: int, data: Path, redis_url: str | None, device: str, level: str, log_format: str
+) -> None:
     """Run the stack until SIGINT or SIGTERM; exits with 1 where a part of it fails for good."""
     told = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: told.set())
     try:
         with stack(
-            host=host, port=port, data=data, log=None, redis_url=redis_url, device=device, level=level
+            host=host,
+            port=port,
+            data=data,
+            log=None,
+            redis_url=redis_url,
+            device=device,
+            level=level,
+            log_format=log_format,
         ) as running:
             typer.echo(f"Calibrant listens on {running.url} (documentation: {running.url}/docs). Ctrl-C stops it.")
             while not told.wait(_LOOK_SECONDS):

@@ -57,6 +57,7 @@ def stack(
     redis_url: str | None = None,
     device: str = "cpu",
     level: str = "info",
+    log_format: str = "auto",
     inherited: Mapping[str, str] | None = None,
 ) -> Iterator[Stack]:
     """Start everything; on the way out stop it in the order API, worker, store, and wait for each.
@@ -76,6 +77,7 @@ def stack(
             "CALIBRANT_REDIS_URL": redis_url,
             "CALIBRANT_DEVICE": device,
             "CALIBRANT_LOG_LEVEL": level,
+            "CALIBRANT_LOG_FORMAT": log_format,
             "CALIBRANT_HOST": host,
         }
         worker = _worker(environment, log)

@@ -13,6 +13,7 @@ from schemas.keys import Scope as KeyScope
 from schemas.problem_table import problem
 from service.callers import LOCAL, STRANGER, Caller, Keyring
 from service.errors import Forbidden, ForeignOrigin, RateLimited, RequestError, Unauthorized
+from service.metrics import METRICS_PATH
 from service.open_paths import is_open
 from service.problems import RETRY_AFTER, respond
 from service.rates import Allowance, Rates
@@ -22,7 +23,7 @@ from storage.problems import problem_of
 LOCAL_HOSTS = frozenset({"127.0.0.1", "localhost", "::1"})
 #: Calls of other methods than GET that store nothing to last.
 _READING_POSTS = ("/calibrate", "/evaluate", "/v2/")
-_ADMIN_PATHS = frozenset({"/metrics"})
+_ADMIN_PATHS = frozenset({METRICS_PATH})
 #: Seconds that a request waits for the link to the store.
 _PATIENCE = 0.5
 
@@ -76,7 +77,9 @@ class Access:
             return
         path = scope["path"]
         is_free = is_open(path)
-        if not is_free and not self._link.fresh and not await self._link.settled(_PATIENCE):
+        # What tells that the store is away must be there then, unless a key is needed for it.
+        needs_link = not is_free and (path != METRICS_PATH or bool(self._keyring))
+        if needs_link and not self._link.fresh and not await self._link.settled(_PATIENCE):
             away = problem("store-unavailable", "Redis cannot be reached, so nothing can be said for certain")
             await respond(away, {"Retry-After": RETRY_AFTER})(scope, receive, send)
             return

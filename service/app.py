@@ -14,15 +14,17 @@ from service.access import Access
 from service.assets import Assets
 from service.guard import Guard
 from service.head import HeadAsGet
+from service.observe import Observe
 from service.process import Process
-from service.routes import batches, calibrate, catalogue, evaluate, health, jobs, limits, maps, pages
+from service.routes import batches, calibrate, catalogue, evaluate, health, jobs, limits, maps, metrics, pages
 from service.settings import Settings
 
 
 def create_app(settings: Settings) -> FastAPI:
     """Build the application on the store that the settings name.
 
-    Raises ``UnsuitableStore`` at its start for a Redis that evicts.
+    Raises ``UnsuitableStore`` at its start for a Redis that evicts, ``MissingTelemetry`` where traces are asked for
+    without the extra.
     """
     process = Process(settings)
 
@@ -40,6 +42,8 @@ def create_app(settings: Settings) -> FastAPI:
         redoc_url=None,
         redirect_slashes=False,
         generate_unique_id_function=openapi.operation_id,
+        # Its own would send paths, queries and the words of errors, which hold what callers sent.
+        telemetry={"tracing": False, "metrics": False, "logs": False, "auto_configure": False},
     )
     app.state.process = process
     # The last added is the first to see a request.
@@ -57,10 +61,11 @@ def create_app(settings: Settings) -> FastAPI:
         app.add_middleware(
             CORSMiddleware, allow_origins=settings.origins, allow_methods=["*"], allow_headers=["*"], max_age=600
         )
+    app.add_middleware(Observe, requests=process.metrics.requests, tracer=process.tracer)
     problems.install(app)
     openapi.install(app)
     # Of the routes that a path may match, the first is taken: those of most calls come first.
-    for routes in (calibrate, evaluate, batches, maps, jobs, catalogue, limits, health, pages):
+    for routes in (calibrate, evaluate, batches, maps, jobs, catalogue, limits, health, metrics, pages):
         app.include_router(routes.router)
     app.mount("/assets", Assets())
     return app

@@ -22,4 +22,9 @@ class HeadAsGet:
                 message = {**message, "body": b""}
             await send(message)
 
-        await self._app({**scope, "method": "GET"}, receive, without_body)
+        # The one scope stays: what the router notes in it is read by those around.
+        scope["method"] = "GET"
+        try:
+            await self._app(scope, receive, without_body)
+        finally:
+            scope["method"] = "HEAD"

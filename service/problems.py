@@ -30,6 +30,11 @@ def respond(document: Problem, headers: Mapping[str, str] | None = None) -> Resp
     return Response(document.model_dump_json(), document.status, headers=headers, media_type=MEDIA_TYPE)
 
 
+def internal_error() -> Response:
+    """Build the response to an error that nothing else answers."""
+    return respond(problem("internal-error", "an error of the service, not of the request; it has been logged"))
+
+
 def install(app: FastAPI) -> None:
     """Turn every error into a problem document."""
 
@@ -60,7 +65,7 @@ def install(app: FastAPI) -> None:
 
     async def unexpected(_: Request, __: Exception) -> Response:
         # Starlette raises the error again behind this answer, and the server logs it.
-        return respond(problem("internal-error", "an error of the service, not of the request; it has been logged"))
+        return internal_error()
 
     app.add_exception_handler(CalibrationError, known)
     app.add_exception_handler(StorageError, known)

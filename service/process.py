@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 from collections.abc import AsyncIterator
 
 from starlette.concurrency import run_in_threadpool
@@ -11,23 +12,34 @@ from starlette.concurrency import run_in_threadpool
 from service.callers import Keyring
 from service.guard import Places
 from service.held_maps import HeldMaps
+from service.metrics import Metrics
 from service.rates import Rates
 from service.settings import Settings
 from storage.api_keys import ApiKeyStore
+from storage.census import take_census
 from storage.changes import Change
 from storage.connection import check_durability, connect
 from storage.link import Link
+from telemetry.tracing import open_tracer
 
 #: Seconds that a start waits for the store.
 _START_SECONDS = 5.0
+#: Seconds that the store may take to answer when metrics are asked for.
+_CENSUS_SECONDS = 1.0
 
 
 class Process:
-    """The parts that all requests of a process share."""
+    """The parts that all requests of a process share.
+
+    Raises ``MissingTelemetry`` where traces are asked for without the extra.
+    """
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
-        self.redis = connect(settings.redis_url)
+        self.tracer = open_tracer("calibrant-api", settings.otlp_endpoint, os.environ)
+        self.redis = connect(settings.redis_url, traced=self.tracer is not None)
+        self._counting = connect(settings.redis_url, timeout=_CENSUS_SECONDS)
+        self.metrics = Metrics(lambda: take_census(self._counting))
         self.keyring = Keyring()
         self.maps = HeldMaps(settings.held_maps)
         self.places = Places(settings.max_heavy_requests)
@@ -47,6 +59,9 @@ class Process:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
             self.redis.close()
+            self._counting.close()
+            if self.tracer is not None:
+                await run_in_threadpool(self.tracer.close)
 
     async def _read_anew(self) -> None:
         self.maps.clear()

@@ -18,6 +18,7 @@ from service.settings import Settings
 from storage.clock import stamp
 from storage.keyspace import new_id
 from storage.store import Store
+from telemetry.observed import note_rows
 
 Arrays = Mapping[str, npt.NDArray[Any]]
 
@@ -34,6 +35,7 @@ class RowOptions(Protocol):
 def find_arrays(store: Store, payload: Payload, options: RowOptions) -> tuple[Arrays, Scale, WeightsKind]:
     """The arrays of the request, or of its batch, with their scale and the kind of their weights."""
     if options.batch is None:
+        _note(payload.arrays)
         return payload.arrays, options.scale or "probability", getattr(options, "weights_kind", None) or "frequency"
     if payload.arrays:
         raise InvalidField.at("/batch", "stands in the place of the arrays; send one of the two")
@@ -42,7 +44,13 @@ def find_arrays(store: Store, payload: Payload, options: RowOptions) -> tuple[Ar
         asked = getattr(options, name, None)
         if asked is not None and asked != getattr(record, name):
             raise InvalidField.at(f"/{name}", "differs from the batch's own")
+    _note(arrays)
     return arrays, record.scale, record.weights_kind
+
+
+def _note(arrays: Arrays) -> None:
+    if "predictions" in arrays:
+        note_rows(arrays["predictions"].shape)
 
 
 def labelled(arrays: Arrays, scale: Scale, kind: WeightsKind) -> tuple[Batch, Sequence[str] | None]:
@@ -70,6 +78,7 @@ def store_arrays(store: Store, arrays: Arrays, options: BatchOptions, settings: 
     """Check arrays, labels or not, and store them as a batch."""
     if "predictions" not in arrays:
         raise InvalidField.at("/predictions", "is missing")
+    _note(arrays)
     read = read_predictions(arrays["predictions"], scale=options.scale)
     kept = {"predictions": np.asarray(arrays["predictions"])}
     if "labels" in arrays:

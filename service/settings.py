@@ -54,6 +54,10 @@ class Settings:
     )
     drain_seconds: int = _setting(10, "seconds that requests under way have to end after SIGTERM", low=0)
 
+    otlp_endpoint: str | None = _setting(
+        None, "OpenTelemetry collector to send traces to, such as http://localhost:4318; needs the extra telemetry"
+    )
+
     @property
     def origins(self) -> list[str]:
         """``cors_origins`` as a list."""

@@ -14,6 +14,7 @@ from redis.exceptions import TimeoutError as RedisTimeoutError
 from redis.retry import Retry
 
 from storage.errors import UnsuitableStore
+from storage.traced import TracedRedis
 
 __all__ = ["UNAVAILABLE", "AsyncRedis", "check_durability", "connect", "connect_async", "safe_url"]
 
@@ -23,9 +24,9 @@ log = logging.getLogger(__name__)
 UNAVAILABLE = (RedisConnectionError, RedisTimeoutError)
 
 
-def connect(url: str, *, timeout: float = 5.0) -> Redis:
-    """Open a lazy connection pool; nothing is sent until the first command."""
-    return Redis.from_url(
+def connect(url: str, *, timeout: float = 5.0, traced: bool = False) -> Redis:
+    """Open a lazy connection pool; nothing is sent until the first command. ``traced`` makes spans of its commands."""
+    return (TracedRedis if traced else Redis).from_url(
         url,
         socket_connect_timeout=timeout,
         socket_timeout=timeout,

@@ -17,8 +17,10 @@ from schemas.problem_table import problem
 from schemas.problems import Problem
 from storage.clock import stamp
 from storage.errors import UnknownJob
-from storage.keyspace import Keyspace
+from storage.keyspace import Keyspace, Shared
+from storage.tally import count, count_once
 from storage.transactions import transact
+from telemetry.observed import carried
 
 #: The queue of fits.
 FITS = "fits"
@@ -64,8 +66,10 @@ class JobStore:
                 failure_ttl=record.ttl,
                 retry=Retry(max=RETRIES),
                 description=record.kind,
+                meta=carried(),
                 pipeline=pipe,
             )
+            pipe.sadd(Shared.tenants(), self._keys.tenant)
             pipe.set(self._keys.job(record.id), record.model_dump_json())
             pipe.execute()
 
@@ -100,6 +104,10 @@ class JobStore:
         record = self._read(self._redis.get(self._keys.job(job_id)))
         return record.model_copy(update=self._done(record, result))
 
+    def settle(self, job_id: str) -> str:
+        """Count a job that ended in another transaction than this store's; its status, ``forgotten`` without one."""
+        return count_once(self._redis, self._keys, job_id)
+
     @staticmethod
     def _done(record: JobRecord, result: dict[str, Any]) -> dict[str, Any]:
         progress = record.progress.model_copy(update={"done": record.progress.total, "stage": "done"})
@@ -115,6 +123,8 @@ class JobStore:
                 return record
             changed = record.model_copy(update=changes(record))
             pipe.set(key, changed.model_dump_json(), ex=record.ttl if changed.status in FINAL else None)
+            if changed.status in FINAL:
+                count(pipe, self._keys, changed)
             return changed
 
         return transact(self._redis, write, key)

@@ -48,9 +48,23 @@ class Keyspace:
         """String: the record of a job, JSON."""
         return self._key("job", job_id)
 
+    def counted(self, job_id: str) -> str:
+        """String: that a finished job is in the counts of all jobs."""
+        return self._key("counted", job_id)
+
 
 class Shared:
-    """The keys that belong to no tenant."""
+    """The keys that belong to no tenant: API keys, and what is counted over the whole store."""
+
+    @staticmethod
+    def tenants() -> str:
+        """Set: the tenants that have stored a map or queued a job."""
+        return "calibrant::tenants"
+
+    @staticmethod
+    def job_counts() -> str:
+        """Hash: kind, outcome and what is counted -> the jobs that ended so, and their seconds."""
+        return "calibrant::job-counts"
 
     @staticmethod
     def api_keys() -> str:

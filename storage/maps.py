@@ -13,7 +13,7 @@ from schemas.maps import MapRecord
 from storage.changes import Change, announce
 from storage.clock import seconds
 from storage.errors import UnknownMap
-from storage.keyspace import Keyspace
+from storage.keyspace import Keyspace, Shared
 from storage.transactions import transact
 
 
@@ -43,6 +43,7 @@ class MapStore:
             pipe.multi()
             if stored is None:
                 pipe.set(key, record.model_dump_json())
+                pipe.sadd(Shared.tenants(), keys.tenant)
                 pipe.zadd(keys.maps(), {record.id: seconds(record.created_at)}, nx=True)
                 if record.name is not None and record.version is not None:
                     pipe.hset(keys.newest_versions(), record.name, str(record.version))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from calibrant.batch import Batch, read_batch
 from storage.batches import BatchStore
 from storage.errors import StorageError
+from telemetry.observed import note_rows
 
 
 class NoLabels(StorageError):
@@ -18,6 +19,7 @@ def read_stored_batch(batches: BatchStore, batch_id: str) -> tuple[Batch, list[s
     record, arrays = batches.arrays(batch_id)
     if "labels" not in arrays:
         raise NoLabels("the batch was stored without labels", "/batch")
+    note_rows(arrays["predictions"].shape)
     batch = read_batch(
         arrays["predictions"],
         arrays["labels"],

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-import time
 from collections.abc import Callable
 
 from rq import get_current_job
@@ -26,6 +25,8 @@ from storage.problems import problem_of
 from storage.reports import report_document
 from storage.rows import read_stored_batch
 from storage.store import Store, map_record
+from telemetry.observed import span
+from workers.observe import observe
 from workers.progress import Throttled
 
 log = logging.getLogger(__name__)
@@ -56,14 +57,14 @@ def _run(task: Callable[[Store, JobRecord], None], tenant: str, job_id: str) -> 
     if current is None:
         raise RuntimeError("tasks run inside RQ workers")
     store = Store.of(current.connection, tenant)
-    began = time.monotonic()
-    try:
-        job = store.jobs.start(job_id)
-        if job.status not in FINAL:
-            task(store, job)
-    except (CalibrationError, StorageError) as error:
-        _refuse(store.jobs, job_id, error)
-    log.info("job %s ended after %.3f s", job_id, time.monotonic() - began)
+    with observe(current, tenant) as observed:
+        try:
+            job = store.jobs.start(job_id)
+            if job.status not in FINAL:
+                task(store, job)
+        except (CalibrationError, StorageError) as error:
+            _refuse(store.jobs, job_id, error)
+        observed.outcome = store.jobs.settle(job_id)
 
 
 def _fit(store: Store, job: JobRecord) -> None:
@@ -71,7 +72,8 @@ def _fit(store: Store, job: JobRecord) -> None:
     batch, _ = read_stored_batch(store.batches, spec.batch)
     asked = Fitting.read(spec.method, spec.options, spec.reduction)
     context = FitContext(spec.seed, _device(), Throttled(store.jobs, job.id))
-    fitted = asked.run(batch, context)
+    with span("compute", method=spec.method):
+        fitted = asked.run(batch, context)
     draft = map_record(job.id.replace("job_", "map_", 1), spec, fitted, n=len(batch))
     done = store.jobs.succeeded(job.id, {"map": draft.id})
     store.maps.put(draft, finished=done)
@@ -84,7 +86,8 @@ def _evaluate(store: Store, job: JobRecord) -> None:
     resampling = Resampling.read(spec.interval, spec.resamples, spec.seed)
     measures, diagrams = read_requests(spec.measures), read_diagrams(spec.diagrams)
     evaluation = Evaluation(measures, spec.reduction, fitted, resampling, spec.classes, diagrams)
-    report = evaluation.run(batch, groups)
+    with span("compute"):
+        report = evaluation.run(batch, groups)
     store.jobs.succeed(job.id, {"report": report_document(report, spec.map)})
 
 

@@ -11,6 +11,8 @@ from rq.serializers import JSONSerializer
 from storage.connection import check_durability, connect, safe_url
 from storage.jobs import FITS, TaskJob, fits_queue
 from storage.processes import die_with_parent
+from telemetry.tracing import check_telemetry
+from workers.observe import OTLP_VARIABLE
 from workers.tasks import DEVICE_VARIABLE
 
 log = logging.getLogger(__name__)
@@ -25,12 +27,25 @@ class FitWorker(Worker):
         die_with_parent()
 
 
-def run(redis_url: str, *, queues: tuple[str, ...] = (FITS,), device: str = "cpu", burst: bool = False) -> None:
-    """Work on the queues until told to stop; SIGTERM lets the task under way finish."""
+def run(
+    redis_url: str,
+    *,
+    queues: tuple[str, ...] = (FITS,),
+    device: str = "cpu",
+    otlp_endpoint: str | None = None,
+    burst: bool = False,
+) -> None:
+    """Work on the queues until told to stop; SIGTERM lets the task under way finish.
+
+    Raises ``MissingTelemetry`` where traces are asked for without the extra ``telemetry``.
+    """
     os.environ[DEVICE_VARIABLE] = device
+    if otlp_endpoint is not None:
+        os.environ[OTLP_VARIABLE] = otlp_endpoint
     preload()
+    traced = check_telemetry(otlp_endpoint, os.environ)
     # A blocking pop must outlive the socket's time limit, so RQ sets its own.
-    redis = connect(redis_url)
+    redis = connect(redis_url, traced=traced)
     check_durability(redis)
     log.info("worker: store %s, queues %s, device %s", safe_url(redis_url), ",".join(queues), device)
     worker = FitWorker(

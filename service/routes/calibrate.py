@@ -19,6 +19,7 @@ from service.formats.options import read_options
 from service.formats.payload import Payload
 from service.openapi import OF_ROWS, raises
 from service.rows import find_arrays
+from telemetry.observed import traced
 
 router = APIRouter(tags=["calibrate"])
 
@@ -49,6 +50,7 @@ async def calibrate(request: Request, here: Here) -> Response:
     return answer({"map": calibrated.map_id, **calibrated.arrays})
 
 
+@traced("work")
 def run(here: Context, payload: Payload, options: CalibrateOptions) -> Calibrated:
     """Apply the map that a request names to its predictions, or to its batch's."""
     held = here.find_map(options.map)

@@ -23,6 +23,7 @@ from service.formats.payload import Payload
 from service.openapi import OF_ROWS, queues, raises
 from service.rows import find_arrays, labelled, store_arrays
 from storage.reports import report_document
+from telemetry.observed import traced
 
 router = APIRouter(tags=["evaluate"])
 
@@ -56,6 +57,7 @@ async def evaluate(request: Request, here: Here) -> Response:
     return queued(made) if isinstance(made, JobRecord) else answer(made)
 
 
+@traced("work")
 def run_or_queue(here: Context, payload: Payload, options: EvaluateOptions) -> dict[str, Any] | JobRecord:
     """Check the whole request, then evaluate here or queue it."""
     requests, diagrams = read_requests(options.measures), read_diagrams(options.diagrams)

@@ -17,6 +17,7 @@ from service.openapi import OF_ROWS, located, queues, raises
 from service.rows import find_arrays, labelled, store_arrays
 from storage.keyspace import new_id
 from storage.store import map_record
+from telemetry.observed import traced
 
 router = APIRouter(prefix="/maps", tags=["maps"])
 
@@ -63,6 +64,7 @@ async def get_map(ref: str, here: Here) -> Response:
     return answer(record.model_dump())
 
 
+@traced("work")
 def fit_or_queue(here: Context, payload: Payload, options: FitOptions) -> MapRecord | JobRecord:
     """Check the whole request, then fit it here or queue it."""
     asked = Fitting.read(options.method, options.options, options.reduction, where="/options")

@@ -50,6 +50,7 @@ def test_the_document_and_its_page_list_every_call(openapi: dict[str, Any]) -> N
         ("/maps/{ref}", "get"),
         ("/calibrate", "post"),
         ("/jobs/{job_id}", "get"),
+        ("/metrics", "get"),
     }
     page = (ROOT / "docs" / "calls.md").read_text("utf-8")
     for path, method in calls:

@@ -15,7 +15,7 @@ from storage.jobs import TASKS
 from storage.rows import NoLabels
 
 ROOT = Path(__file__).parents[2]
-ROOMS = ("calibrant", "schemas", "storage", "service", "workers", "calibrant_client", "cli")
+ROOMS = ("calibrant", "schemas", "telemetry", "storage", "service", "workers", "calibrant_client", "cli")
 
 
 def _leaves(base: type[Exception]) -> list[type[Exception]]:

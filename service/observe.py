@@ -1,0 +1,186 @@
+"""Every request is observed here: its id and its trace, its log line and its place in the metrics."""
+
+from __future__ import annotations
+
+import logging
+import re
+import secrets
+import time
+from typing import TYPE_CHECKING
+
+from starlette.requests import ClientDisconnect
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from service.metrics import METRICS_PATH, UNMATCHED, RequestMetrics
+from service.problems import internal_error
+from storage.keyspace import DEFAULT_TENANT
+from telemetry.logs import tell
+from telemetry.observed import Observed, enter, leave
+from telemetry.traceparent import trace_id_of
+
+if TYPE_CHECKING:
+    from telemetry.otlp import OtlpTracer, Root
+
+log = logging.getLogger(__name__)
+
+REQUEST_ID = b"x-request-id"
+#: An id that a caller chose is kept if it is visible ASCII and short.
+_SANE = re.compile(rb"[!-~]{1,128}")
+#: What a platform asks every few seconds is told at debug level alone.
+_PROBES = ("/health/", METRICS_PATH)
+#: The status where the caller went away before there was one, which HTTP has no number for.
+_GONE = 499
+
+
+class Observe:
+    """ASGI middleware around all others: what they refuse is observed too."""
+
+    def __init__(self, app: ASGIApp, requests: RequestMetrics, tracer: OtlpTracer | None = None) -> None:
+        self._app = app
+        self._requests = requests
+        self._tracer = tracer
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve a request, and say what became of it."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        headers = {name: value for name, value in scope["headers"] if name in _READ}
+        exchange = Exchange(scope, receive, send, _request_id(headers.get(REQUEST_ID)))
+        if self._tracer is None:
+            _pass_on(exchange.observed, headers)
+            await self._serve(exchange, None)
+            return
+        carrier = {name.decode(): headers[name].decode("latin-1") for name in _CONTEXT if name in headers}
+        with self._tracer.root("request", carrier, serves=True) as root:
+            exchange.observed.trace_id, exchange.observed.tracer = root.trace_id, self._tracer
+            await self._serve(exchange, root)
+
+    async def _serve(self, exchange: Exchange, root: Root | None) -> None:
+        token = enter(exchange.observed)
+        try:
+            await exchange.serve(self._app)
+        finally:
+            self._tell(exchange, root)
+            leave(token)
+
+    def _tell(self, exchange: Exchange, root: Root | None) -> None:
+        """Count the request, write its line and name its span."""
+        scope, observed = exchange.scope, exchange.observed
+        route = route_of(scope)
+        method, status = scope["method"], exchange.status or _GONE
+        took = time.perf_counter() - exchange.began
+        self._requests.count(
+            route,
+            method,
+            status,
+            seconds=took,
+            received=exchange.received,
+            answered=exchange.answered,
+            rows=observed.n or 0,
+        )
+        level = logging.DEBUG if route.startswith(_PROBES) else logging.WARNING if status >= 500 else logging.INFO
+        if log.isEnabledFor(level):
+            tell(log, level, "request", exchange.fields(route, status, took))
+        if root is not None:
+            attributes = {
+                "http.request.method": method,
+                "http.route": route,
+                "http.response.status_code": status,
+                "calibrant.request_id": observed.request_id,
+                "calibrant.rows": observed.n,
+            }
+            root.told(f"{method} {route}", attributes, failed=status >= 500)
+
+
+class Exchange:
+    """One request and its answer, as they pass by."""
+
+    __slots__ = ("_receive", "_send", "answered", "began", "observed", "received", "scope", "status")
+
+    def __init__(self, scope: Scope, receive: Receive, send: Send, request_id: bytes) -> None:
+        self.scope = scope
+        self._receive = receive
+        self._send = send
+        self.began = time.perf_counter()
+        self.observed = Observed(request_id.decode())
+        self.status = 0
+        self.received = 0
+        self.answered = 0
+
+    async def serve(self, app: ASGIApp) -> None:
+        """Run the application; what it does not answer is answered as an error of ours."""
+        try:
+            await app(self.scope, self.receive, self.send)
+        except ClientDisconnect:
+            self.status = self.status or _GONE
+        except Exception:
+            if self.status:  # the answer has begun: the server breaks it off, and logs why
+                raise
+            log.exception("request failed")
+            await internal_error()(self.scope, self.receive, self.send)
+
+    async def receive(self) -> Message:
+        """Pass on a part of the body."""
+        message = await self._receive()
+        if message["type"] == "http.request":
+            self.received += len(message.get("body", b""))
+            if not message.get("more_body", False) and self.observed.tracer is not None:
+                self.observed.body_read = time.time_ns()
+        return message
+
+    async def send(self, message: Message) -> None:
+        """Pass on a part of the answer; its head gets the request's id."""
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+            name = (REQUEST_ID, (self.observed.request_id or "").encode())
+            message["headers"] = [*message.get("headers", ()), name]
+        elif message["type"] == "http.response.body":
+            self.answered += len(message.get("body", b""))
+        await self._send(message)
+
+    def fields(self, route: str, status: int, took: float) -> dict[str, str | int | float | None]:
+        """What the log line says."""
+        caller = self.scope.get("state", {}).get("caller")
+        return {
+            "tenant": getattr(caller, "tenant", DEFAULT_TENANT),
+            "key": getattr(caller, "name", None),
+            "method": self.scope["method"],
+            "route": route,
+            "status": status,
+            "seconds": round(took, 6),
+            "bytes_in": self.received,
+            "bytes_out": self.answered,
+            "n": self.observed.n,
+            "K": self.observed.n_classes,
+        }
+
+
+#: The headers of W3C Trace Context.
+_CONTEXT = (b"traceparent", b"tracestate")
+_READ = frozenset({REQUEST_ID, *_CONTEXT})
+
+
+def _pass_on(observed: Observed, headers: dict[bytes, bytes]) -> None:
+    """Without a tracer of our own, a caller's trace is named in the log lines and passed on to jobs."""
+    if _CONTEXT[0] in headers:
+        parent = headers[_CONTEXT[0]].decode("latin-1")
+        observed.trace_id = trace_id_of(parent)
+        if observed.trace_id is not None:
+            observed.traceparent = parent
+
+
+def route_of(scope: Scope) -> str:
+    """The template of the route that took a request, never the path: it may hold names and ids."""
+    if "route" in scope:
+        return str(scope["route"].path)
+    if "endpoint" in scope and not scope.get("path_params"):
+        # Starlette's own routes do not name themselves; without parameters the path is the template.
+        return str(scope.get("root_path") or scope["path"])
+    return UNMATCHED
+
+
+def _request_id(chosen: bytes | None) -> bytes:
+    if chosen is not None and _SANE.fullmatch(chosen):
+        return chosen
+    return secrets.token_hex(16).encode()

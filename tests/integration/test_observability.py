@@ -1,0 +1,300 @@
+"""What a run of the whole service tells of itself: lines, metrics and traces, and nothing that is secret."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import queue
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from prometheus_client.parser import text_string_to_metric_families
+from redis import Redis
+
+from calibrant_client import Calibrant
+from cli.stack import stack
+from schemas.jobs import JobRecord
+from schemas.problems import Problem
+from storage.api_keys import ApiKeyStore
+from storage.census import take_census
+from storage.clock import stamp
+from storage.connection import connect
+from storage.embedded import embedded_server
+from storage.keyspace import new_id
+from storage.processes import stop
+from storage.store import Store
+
+PASSWORD, NAME, GROUP = "hunter2-of-the-store", "name-of-a-map", "group-of-a-row"
+TRACE = "0af7651916cd43dd8448eb211c80319c"
+TRACEPARENT = {"traceparent": f"00-{TRACE}-b7ad6b7169203331-01"}
+RANDOM = np.random.default_rng(5)
+P = RANDOM.random(400)
+Y = (RANDOM.random(400) < P).astype(int)
+
+
+class Collector(ThreadingHTTPServer):
+    """A collector of traces: OTLP over HTTP, on loopback."""
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Receiver)
+        self.spans: queue.Queue[dict[str, Any]] = queue.Queue()
+        self.received = b""
+
+    def until(self, *names: str) -> list[dict[str, Any]]:
+        """The spans of the one trace, once all that are named have come."""
+        found: list[dict[str, Any]] = []
+        while not set(names) <= {span["name"] for span in found}:
+            span = self.spans.get(timeout=30)
+            if span["trace"] == TRACE:
+                found.append(span)
+        return found
+
+
+class _Receiver(BaseHTTPRequestHandler):
+    server: Collector
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["content-length"]))
+        self.server.received += body
+        for resource in ExportTraceServiceRequest.FromString(body).resource_spans:
+            named = {a.key: a.value.string_value for a in resource.resource.attributes}
+            for scope in resource.scope_spans:
+                for span in scope.spans:
+                    self.server.spans.put(
+                        {
+                            "name": span.name,
+                            "trace": span.trace_id.hex(),
+                            "id": span.span_id.hex(),
+                            "parent": span.parent_span_id.hex(),
+                            "service": named["service.name"],
+                            "attributes": {a.key for a in span.attributes},
+                        }
+                    )
+        self.send_response(200)
+        self.end_headers()
+
+    def log_message(self, format: str, *args: Any) -> None:
+        pass
+
+
+@dataclass
+class Observed:
+    """A service on a store with a password, with API keys, debug lines and traces."""
+
+    url: str
+    key: str
+    log: Path
+    collector: Collector
+
+    @contextlib.contextmanager
+    def http(self) -> Iterator[httpx.Client]:
+        with httpx.Client(base_url=self.url, headers={"Authorization": f"Bearer {self.key}"}, timeout=60) as http:
+            yield http
+
+    def lines(self) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in self.log.read_bytes().splitlines() if line.startswith(b"{")]
+
+    def line(self, request_id: str, message: str) -> dict[str, Any]:
+        (found,) = [
+            line for line in self.lines() if line.get("request_id") == request_id and line["message"] == message
+        ]
+        return found
+
+    def metrics(self) -> dict[str, dict[tuple[str, ...], float]]:
+        with self.http() as http:
+            answer = http.get("/metrics")
+        assert answer.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
+        samples: dict[str, dict[tuple[str, ...], float]] = {}
+        for family in text_string_to_metric_families(answer.text):
+            for sample in family.samples:
+                samples.setdefault(sample.name, {})[tuple(value for _, value in sorted(sample.labels.items()))] = (
+                    sample.value
+                )
+        return samples
+
+
+@pytest.fixture(scope="module")
+def collector() -> Iterator[Collector]:
+    with Collector() as collector:
+        thread = threading.Thread(target=collector.serve_forever)
+        thread.start()
+        yield collector
+        collector.shutdown()
+        thread.join()
+
+
+@pytest.fixture(scope="module")
+def observed(folder: Path, collector: Collector) -> Iterator[Observed]:
+    path = folder / "observed.log"
+    environment = os.environ | {
+        "CALIBRANT_OTLP_ENDPOINT": f"http://127.0.0.1:{collector.server_port}",
+        "OTEL_BSP_SCHEDULE_DELAY": "50",
+    }
+    with (
+        path.open("ab") as log,
+        embedded_server(folder / "observed", log=log) as (url, _),
+        contextlib.closing(connect(url)) as redis,
+    ):
+        key = ApiKeyStore(redis).create("watcher", tenant="default", scope="admin").text
+        redis.config_set("requirepass", PASSWORD)
+        with stack(
+            host="127.0.0.1",
+            port=0,
+            data=folder / "observed",
+            log=log,
+            redis_url=url.replace("unix://", f"unix://:{PASSWORD}@"),
+            level="debug",
+            log_format="json",
+            inherited=environment,
+        ) as running:
+            yield Observed(running.url, key, path, collector)
+
+
+def _fit(http: httpx.Client, request_id: str, *, method: str = "pl", **headers: str) -> httpx.Response:
+    body = {"method": method, "name": NAME, "predictions": P.tolist(), "labels": Y.tolist(), "seed": 1}
+    return http.post("/maps", json=body, headers={"X-Request-Id": request_id, **headers})
+
+
+def _finished(observed: Observed, job_id: str) -> None:
+    with Calibrant(observed.url, api_key=observed.key) as client:
+        client.wait(job_id, timeout=60)
+
+
+def test_a_request_its_wait_in_the_queue_and_its_task_are_one_trace(observed: Observed) -> None:
+    with observed.http() as http:
+        queued = _fit(http, "traced", **TRACEPARENT)
+    assert queued.status_code == 202
+    spans = observed.collector.until("POST /maps", "work", "parse", "queue", "task fit", "compute")
+    one = {span["name"]: span for span in spans}
+    assert one["POST /maps"]["parent"] == "b7ad6b7169203331"
+    assert one["POST /maps"]["service"] == "calibrant-api"
+    assert one["parse"]["parent"] == one["POST /maps"]["id"]
+    assert one["task fit"]["service"] == "calibrant-worker"
+    assert one["queue"]["parent"] == one["compute"]["parent"] == one["task fit"]["id"]
+    assert one["task fit"]["parent"] == one["work"]["id"]
+    assert one["work"]["parent"] == one["POST /maps"]["id"]
+    assert any(span["name"] == "store" and span["service"] == "calibrant-worker" for span in spans)
+    _finished(observed, queued.json()["id"])
+    request, task = observed.line("traced", "request"), observed.line("traced", "task")
+    assert request["trace_id"] == task["trace_id"] == TRACE
+
+
+def test_the_lines_of_a_request_and_its_task_say_shapes_and_outcomes(observed: Observed) -> None:
+    with observed.http() as http:
+        queued = _fit(http, "told")
+        assert queued.headers["x-request-id"] == "told"
+        http.get(f"/maps/{NAME}:99", headers={"X-Request-Id": "unknown"})
+        http.get("/health/live", headers={"X-Request-Id": "probe"})
+        _finished(observed, queued.json()["id"])
+    line = observed.line("told", "request")
+    assert line["level"] == "info"
+    assert (line["method"], line["route"], line["status"]) == ("POST", "/maps", 202)
+    assert (line["n"], line["tenant"]) == (400, "default")
+    assert line["bytes_in"] == len(queued.request.content)
+    assert line["bytes_out"] == len(queued.content)
+    assert 0 < line["seconds"] < 60
+    task = observed.line("told", "task")
+    assert (task["kind"], task["outcome"], task["n"], task["tenant"]) == ("fit", "succeeded", 400, "default")
+    assert task["job"] == queued.json()["id"]
+    unknown = observed.line("unknown", "request")
+    assert (unknown["route"], unknown["status"]) == ("/maps/{ref}", 404)
+    assert observed.line("probe", "request")["level"] == "debug"
+
+
+def test_metrics_count_requests_rows_jobs_maps_and_workers(observed: Observed) -> None:
+    before = observed.metrics()
+    with observed.http() as http:
+        _finished(observed, _fit(http, "counted").json()["id"])
+        assert _fit(http, "inline", method="platt").status_code == 201
+    httpx.get(f"{observed.url}/maps/x")
+    after = observed.metrics()
+
+    def gained(name: str, *labels: str) -> float:
+        return after[name][labels] - before.get(name, {}).get(labels, 0)
+
+    assert gained("calibrant_http_requests_total", "POST", "/maps", "202") == 1
+    assert gained("calibrant_http_requests_total", "POST", "/maps", "201") == 1
+    assert gained("calibrant_http_requests_total", "GET", "unmatched", "401") == 1
+    assert gained("calibrant_http_request_duration_seconds_count", "POST", "/maps") == 2
+    assert gained("calibrant_rows_total", "/maps") == 800
+    assert gained("calibrant_jobs_total", "fit", "succeeded") == 1
+    assert gained("calibrant_job_duration_seconds_count", "fit", "succeeded") == 1
+    assert gained("calibrant_maps") == 2
+    assert after["calibrant_workers"][()] == 1
+    assert after["calibrant_queue_jobs"][("fits",)] == 0
+    assert after["calibrant_store_up"][()] == 1
+
+
+def test_nothing_secret_and_no_value_reaches_a_line_a_metric_or_a_span(observed: Observed) -> None:
+    with observed.http() as http:
+        _finished(observed, _fit(http, "secret").json()["id"])
+        rows = {"predictions": P.tolist(), "labels": Y.tolist(), "groups": [GROUP] * len(P)}
+        assert http.post("/evaluate", json=rows | {"map": NAME}).status_code == 200
+        assert http.post("/batches", json=rows).status_code == 201
+        assert http.post("/calibrate", json={"map": NAME, "predictions": P.tolist()}).status_code == 200
+        for wrong in ({"predictions": [P[0], 7.654321]}, {"map": NAME, GROUP: 7.654321}, {"predictions": ["7.654321"]}):
+            assert http.post("/calibrate", json=wrong).status_code == 422
+        assert http.post(f"/{NAME}", content=b"7.654321").status_code == 404
+        http.get("/health/ready", headers={"Authorization": "Bearer hunter3", "X-Request-Id": "7.654321 x"})
+        metrics = http.get("/metrics").text
+    told = observed.log.read_bytes() + observed.collector.received + metrics.encode()
+    assert b"POST /calibrate" in told
+    # As long that no number of seconds is one of them by chance.
+    values = {repr(value)[:10] for value in P.tolist()} | {"7.654321"}
+    for secret in (PASSWORD, observed.key.split("_", 2)[2], NAME, GROUP, "hunter3", *values):
+        assert secret.encode() not in told, secret
+
+
+def test_a_scrape_is_answered_while_the_store_is_away(folder: Path) -> None:
+    with (folder / "away.log").open("ab") as log, contextlib.ExitStack() as until:
+        url, store = until.enter_context(embedded_server(folder / "away", log=log))
+        running = until.enter_context(
+            stack(host="127.0.0.1", port=0, data=folder / "away", log=log, redis_url=url, log_format="text")
+        )
+        assert "calibrant_store_up 1.0" in httpx.get(f"{running.url}/metrics", timeout=60).text
+        stop(store, patience=20)
+        scraped = httpx.get(f"{running.url}/metrics", timeout=60)
+    assert scraped.status_code == 200
+    assert "calibrant_store_up 0.0" in scraped.text
+    assert "calibrant_maps" not in scraped.text
+    assert 'calibrant_http_requests_total{method="GET",route="/metrics",status="200"} 1.0' in scraped.text
+
+
+def _job() -> JobRecord:
+    return JobRecord(id=new_id("job"), kind="fit", status="queued", created_at=stamp(), ttl=60, spec={})
+
+
+def test_a_job_is_counted_once_however_it_ends_and_however_often_it_is_told(store: Store, redis: Redis) -> None:
+    problem = Problem(type="/problems/one-class", title="x", status=422, detail="x")
+    failed, never_ran, running = _job(), _job(), _job()
+    for job in (failed, never_ran, running):
+        store.jobs.submit(job, timeout=60)
+    store.jobs.start(running.id)
+    store.jobs.start(failed.id)
+    for _ in range(3):
+        store.jobs.fail(failed.id, problem)
+        assert store.jobs.settle(failed.id) == "failed"
+        assert store.jobs.settle(running.id) == "running"
+        store.jobs.fail(never_ran.id, problem)
+    assert store.jobs.settle("job_x") == "forgotten"
+    ended = take_census(redis).ended
+    assert set(ended) == {("fit", "failed")}
+    assert ended["fit", "failed"].number == 2
+    assert sum(ended["fit", "failed"].seconds.counts) == 1
+
+
+def test_a_census_counts_the_maps_and_waiting_jobs_of_every_tenant(store: Store, redis: Redis) -> None:
+    Store.of(redis, "other").jobs.submit(_job(), timeout=60)
+    store.jobs.submit(_job(), timeout=60)
+    census = take_census(redis)
+    assert census.queued == {"fits": 2}
+    assert (census.maps, census.workers) == (0, 0)

@@ -1,0 +1,97 @@
+"""Every task is observed here: its log line and its part of the trace of the request that queued it."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC
+from typing import TYPE_CHECKING
+
+from rq.job import Job
+
+from telemetry.logs import tell
+from telemetry.observed import Observed, enter, leave
+from telemetry.traceparent import trace_id_of
+from telemetry.tracing import open_tracer
+
+if TYPE_CHECKING:
+    from telemetry.otlp import Root
+
+log = logging.getLogger(__name__)
+
+#: The collector that this worker sends traces to, for its forks.
+OTLP_VARIABLE = "CALIBRANT_OTLP_ENDPOINT"
+SERVICE = "calibrant-worker"
+
+
+@dataclass
+class Task:
+    """One run of a job. ``outcome`` is the job's status at the end, or ``error`` where it will be run again."""
+
+    job_id: str
+    tenant: str
+    kind: str
+    outcome: str = "error"
+
+
+@contextlib.contextmanager
+def observe(job: Job, tenant: str) -> Iterator[Task]:
+    """Observe a run of a job; what it raises goes through."""
+    # RQ's description of a job is its kind, and its meta what its request left there.
+    task = Task(job.id, tenant, job.description or "")
+    meta: dict[str, str] = job.get_meta(refresh=False)
+    observed = Observed(meta.get("request_id"), trace_id_of(meta.get("traceparent", "")))
+    began = time.monotonic()
+    with _traced(job, meta, observed) as root:
+        token = enter(observed)
+        try:
+            yield task
+        finally:
+            _tell(task, observed, root, time.monotonic() - began)
+            leave(token)
+
+
+@contextlib.contextmanager
+def _traced(job: Job, meta: dict[str, str], observed: Observed) -> Iterator[Root | None]:
+    """Open this process's tracer for one task: the fork that does it ends right after, without any clean-up."""
+    tracer = open_tracer(SERVICE, os.environ.get(OTLP_VARIABLE), os.environ)
+    if tracer is None:
+        yield None
+        return
+    with contextlib.closing(tracer), tracer.root("task", meta, serves=False) as root:
+        observed.trace_id, observed.tracer = root.trace_id, tracer
+        if job.enqueued_at is not None:
+            queued = job.enqueued_at.replace(tzinfo=job.enqueued_at.tzinfo or UTC)
+            tracer.past("queue", int(queued.timestamp() * 1e9), time.time_ns())
+        yield root
+
+
+def fields(task: Task, observed: Observed, took: float) -> dict[str, str | int | float | None]:
+    """What the log line of a run says."""
+    return {
+        "job": task.job_id,
+        "kind": task.kind,
+        "tenant": task.tenant,
+        "outcome": task.outcome,
+        "seconds": round(took, 6),
+        "n": observed.n,
+        "K": observed.n_classes,
+    }
+
+
+def _tell(task: Task, observed: Observed, root: Root | None, took: float) -> None:
+    failed = task.outcome == "error"
+    tell(log, logging.WARNING if failed else logging.INFO, "task", fields(task, observed, took))
+    if root is not None:
+        attributes = {
+            "calibrant.job": task.job_id,
+            "calibrant.kind": task.kind,
+            "calibrant.outcome": task.outcome,
+            "calibrant.rows": observed.n,
+            "calibrant.request_id": observed.request_id,
+        }
+        root.told(f"task {task.kind}", attributes, failed=failed)
