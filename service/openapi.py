@@ -13,15 +13,12 @@ from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 from fastapi.routing import APIRoute
 
-from calibrant.diagrams.catalogue import DIAGRAMS
-from calibrant.measures.catalogue import MEASURES
-from calibrant.methods import METHODS
 from schemas.jobs import JobAnswer
 from schemas.problem_table import TABLE
 from schemas.problems import Problem
+from service.exact import exact_body, exact_result
 from service.examples import answer_of, problem_example
 from service.examples.calls import CALLS, PARAMETERS
-from service.formats.payload import ARRAYS
 from service.open_paths import is_open
 from service.problems import MEDIA_TYPE
 
@@ -62,10 +59,6 @@ _HEADERS: dict[int, dict[str, Any]] = {
     429: {"Retry-After": _SECONDS},
     503: {"Retry-After": _SECONDS},
 }
-
-_REDUCTION = (
-    "^(binary|confidence|pooled|classwise|canonical|top-label|ranks|within-ranks|(class|top|within-top):[0-9]+)$"
-)
 
 Responses = dict[int | str, dict[str, Any]]
 
@@ -137,6 +130,7 @@ def _document(app: FastAPI) -> dict[str, Any]:
     schemas = document["components"]["schemas"]
     problem = Problem.model_json_schema(ref_template=_REF + "{model}")
     schemas |= problem.pop("$defs") | {"Problem": problem}
+    exact_result(schemas["JobAnswer"])
     document["components"]["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer"}}
     for path, method, operation in operations(document):
         _complete(path, method, operation)
@@ -156,38 +150,10 @@ def _complete(path: str, method: str, operation: dict[str, Any]) -> None:
     for parameter in operation.get("parameters", ()):
         if parameter["in"] == "path" and parameter["name"] in PARAMETERS:
             parameter["description"], parameter["example"] = PARAMETERS[parameter["name"]]
-    for content in operation.get("requestBody", {}).get("content", {}).values():
-        if fields := content["schema"].get("properties"):
-            _name_choices(fields)
-            _name_sources(content["schema"])
+    exact_body(operation)
     _add_problems(operation, everywhere(path, operation))
     _add_examples(f"{method.upper()} {path}", operation)
     operation["responses"] = {status: responses[status] for status in sorted(responses)}
-
-
-def _name_choices(fields: dict[str, Any]) -> None:
-    """Name the entries of the catalogues where a field asks for them; the wire's models know none."""
-    if "method" in fields:
-        fields["method"]["enum"] = list(METHODS)
-    for field, names in (("measures", list(MEASURES)), ("diagrams", list(DIAGRAMS))):
-        if field in fields:
-            one = {"type": "object", "properties": {"name": {"enum": names}}, "required": ["name"]}
-            items = {"anyOf": [{"type": "string", "enum": names}, one]}
-            fields[field]["anyOf"] = [{"type": "array", "items": items}, {"type": "null"}]
-    if "reduction" in fields:
-        fields["reduction"]["anyOf"] = [{"type": "string", "pattern": _REDUCTION}, {"type": "null"}]
-
-
-def _name_sources(schema: dict[str, Any]) -> None:
-    """Say that rows are either sent or those of a stored batch, where both are fields."""
-    fields = schema["properties"]
-    if not {"batch", "predictions"} <= set(fields):
-        return
-    sent = [name for name in ("predictions", "labels") if name in fields]
-    arrays = [name for name in ARRAYS if name in fields]
-    one = {"batch": {"type": "null"}, **{name: {"type": "array"} for name in sent}}
-    other = {"batch": {"type": "string"}, **{name: {"type": "null"} for name in arrays}}
-    schema["oneOf"] = [{"required": sent, "properties": one}, {"required": ["batch"], "properties": other}]
 
 
 def everywhere(path: str, operation: dict[str, Any]) -> list[str]:

@@ -17,7 +17,7 @@ from service.formats.payload import Payload
 Options = TypeVar("Options", bound=Document)
 
 #: Options that a query carries as JSON text.
-_STRUCTURED = ("measures", "diagrams", "options", "classes")
+STRUCTURED = ("measures", "diagrams", "options", "classes")
 #: Those that may also be names separated by commas.
 _NAMED = ("measures", "diagrams")
 
@@ -26,7 +26,7 @@ def read_options(payload: Payload, model: type[Options]) -> Options:
     """Check the options; raises ``InvalidField`` naming each wrong field, never its value."""
     options = dict(payload.options)
     if payload.from_query:
-        options |= {name: _structured(name, options[name]) for name in _STRUCTURED if name in options}
+        options |= {name: _structured(name, options[name]) for name in STRUCTURED if name in options}
     try:
         # A query knows only strings; JSON knows better, and there "5" is no number.
         return model.model_validate(options, strict=None if payload.from_query else True)

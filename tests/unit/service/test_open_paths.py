@@ -1,0 +1,27 @@
+from __future__ import annotations
+
+import pytest
+
+from service.open_paths import is_open
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        ("/", True),
+        ("/docs", True),
+        ("/openapi.json", True),
+        ("/problems", True),
+        ("/problems/not-found", True),
+        ("/health/live", True),
+        ("/assets/page.css", True),
+        ("/measures", False),
+        ("/batches/x", False),
+        ("/docs/../maps/x", False),
+        ("/problemsx", False),
+        ("//", False),
+        ("", False),
+    ],
+)
+def test_pages_and_probes_need_no_key_and_nothing_else_does(path: str, expected: bool) -> None:
+    assert is_open(path) is expected
