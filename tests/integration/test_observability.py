@@ -29,7 +29,7 @@ from storage.census import take_census
 from storage.clock import stamp
 from storage.connection import connect
 from storage.embedded import embedded_server
-from storage.keyspace import new_id
+from storage.keyspace import Keyspace, new_id
 from storage.processes import stop
 from storage.store import Store
 
@@ -295,6 +295,9 @@ def test_a_job_is_counted_once_however_it_ends_and_however_often_it_is_told(stor
 def test_a_census_counts_the_maps_and_waiting_jobs_of_every_tenant(store: Store, redis: Redis) -> None:
     Store.of(redis, "other").jobs.submit(_job(), timeout=60)
     store.jobs.submit(_job(), timeout=60)
+    for tenant, maps in (("other", 2), ("default", 1)):
+        redis.zadd(Keyspace(tenant).maps(), {f"map_{i}": i for i in range(maps)})
+    redis.sadd("rq:workers", "rq:worker:whose-heartbeat-expired")
     census = take_census(redis)
     assert census.queued == {"fits": 2}
-    assert (census.maps, census.workers) == (0, 0)
+    assert (census.maps, census.workers) == (3, 0)
