@@ -15,7 +15,8 @@ from service.errors import ForeignOrigin, RequestError, Unauthorized
 from service.problems import problem_of, respond
 
 LOCAL_HOSTS = frozenset({"127.0.0.1", "localhost", "::1"})
-_OPEN_PREFIX = "/health/"
+#: Probes bear no key.
+_OPEN = ("/health/", "/v2/health/")
 
 
 class KeysFileError(Exception):
@@ -63,7 +64,7 @@ class Access:
         await self._app(scope, receive, send)
 
     def _with_keys(self, path: str, headers: Headers) -> RequestError | None:
-        if path.startswith(_OPEN_PREFIX):
+        if path.startswith(_OPEN):
             return None
         kind, _, key = headers.get("authorization", "").partition(" ")
         sent = _digest(key.strip())

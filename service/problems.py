@@ -10,9 +10,11 @@ from typing import NamedTuple
 
 from fastapi import FastAPI, Request, Response
 from starlette.exceptions import HTTPException
+from starlette.types import Receive, Scope, Send
 
 from calibrant.errors import CalibrationError
 from schemas.problems import Problem, ProblemError
+from service.inference.errors import error_of, spoken_at
 from storage.connection import UNAVAILABLE
 from storage.errors import StorageError
 
@@ -97,9 +99,24 @@ def problem_of(error: CalibrationError | StorageError) -> Problem:
     return problem(error.code, error.detail, places)
 
 
+class ProblemResponse(Response):
+    """A problem document; where another protocol is spoken at the path of the request, that protocol's error."""
+
+    def __init__(self, document: Problem, headers: Mapping[str, str] | None) -> None:
+        super().__init__(document.model_dump_json(), document.status, headers=headers, media_type=MEDIA_TYPE)
+        self._in_inference = error_of(document, headers)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer in the form that the path of the request calls for."""
+        if spoken_at(scope["path"]):
+            await self._in_inference(scope, receive, send)
+        else:
+            await super().__call__(scope, receive, send)
+
+
 def respond(document: Problem, headers: Mapping[str, str] | None = None) -> Response:
     """Build the response of a problem."""
-    return Response(document.model_dump_json(), document.status, headers=headers, media_type=MEDIA_TYPE)
+    return ProblemResponse(document, headers)
 
 
 def install(app: FastAPI) -> None:

@@ -1,0 +1,101 @@
+"""A map as a model: found by the protocol's names, and described in its terms."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from calibrant.batch import Predictions
+from calibrant.cells import Floats
+from calibrant.maps.calibration_map import CalibrationMap, load
+from calibrant.maps.venn_abers import VennAbers
+from schemas.base import ID_PREFIX
+from schemas.inference import ModelMetadata, TensorMetadata
+from schemas.maps import MapRecord
+from storage.errors import UnknownMap
+from storage.store import Store
+
+#: The one input, and the output that every map has.
+PREDICTIONS = "predictions"
+#: What a Venn-Abers map merges.
+BOUNDS = ("p0", "p1")
+PLATFORM = "calibrant_map"
+#: As a version is written in a path. Longer or other text names none.
+_VERSION = re.compile(r"[1-9][0-9]{0,15}", re.ASCII)
+_MAX_NAME = 80
+
+
+@dataclass(frozen=True)
+class Model:
+    """A stored map under the name by which it was asked for."""
+
+    name: str
+    record: MapRecord
+    fitted: CalibrationMap
+
+    @property
+    def version(self) -> str | None:
+        """The version that answers; None of a map without a name."""
+        return None if self.record.version is None else str(self.record.version)
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """The names of what it gives."""
+        return (PREDICTIONS, *BOUNDS) if isinstance(self.fitted.function, VennAbers) else (PREDICTIONS,)
+
+    def apply(self, predictions: Predictions, names: list[str]) -> dict[str, Floats]:
+        """The outputs of these names."""
+        found: dict[str, Floats] = {}
+        if PREDICTIONS in names:
+            found[PREDICTIONS] = self.fitted.apply_checked(predictions)
+        if set(BOUNDS) & set(names):
+            found.update(zip(BOUNDS, self.fitted.bounds_checked(predictions), strict=True))
+        return {name: found[name] for name in names}
+
+
+def find_model(store: Store, name: str, version: str | None = None) -> Model:
+    """The model of a map's name, id or alias, and of a version if one is told; raises ``UnknownMap``."""
+    unknown = UnknownMap("there is no such model", "/map")
+    if len(name) > _MAX_NAME or (version is not None and not _VERSION.fullmatch(version)):
+        raise unknown
+    plain = not name.startswith(ID_PREFIX) and not {":", "@"} & set(name)
+    try:
+        record = store.maps.get(f"{name}:{version}" if plain and version is not None else name)
+    except UnknownMap:
+        raise unknown from None
+    if version is not None and str(record.version) != version:
+        raise unknown
+    return Model(name, record, load(record.document))
+
+
+def metadata(store: Store, name: str, version: str | None = None) -> dict[str, Any]:
+    """What the protocol tells of a model."""
+    model = find_model(store, name, version)
+    record, fitted = model.record, model.fitted
+    rows, vector = [-1], [-1, fitted.n_classes or -1]
+    given = vector if fitted.of_vector else rows
+    # A map of an event takes the event's own probability too, (n,), but it is the vector that it was fitted on.
+    taken = rows if fitted.n_classes is None else vector
+    return ModelMetadata(
+        name=name,
+        versions=_versions(store, model),
+        platform=PLATFORM,
+        inputs=[TensorMetadata(name=PREDICTIONS, shape=taken)],
+        outputs=[TensorMetadata(name=out, shape=given) for out in model.outputs],
+        parameters={
+            "map": record.id,
+            "method": record.method,
+            "reduction": record.reduction,
+            "scale": record.scale,
+        },
+    ).model_dump(exclude_none=True)
+
+
+def _versions(store: Store, model: Model) -> list[str] | None:
+    """The versions that may be asked for under the model's name: an id's or an alias's is its own alone."""
+    if model.version is None:
+        return None
+    if model.name != model.record.name:
+        return [model.version]
+    return [str(version) for version in store.maps.versions(model.name)]
