@@ -23,7 +23,8 @@ BOUNDS = ("p0", "p1")
 PLATFORM = "calibrant_map"
 #: As a version is written in a path. Longer or other text names none.
 _VERSION = re.compile(r"[1-9][0-9]{0,15}", re.ASCII)
-_MAX_NAME = 80
+#: A map's id, its name, or its name with a version or an alias.
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}([:@][A-Za-z0-9][A-Za-z0-9._-]{0,63})?", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,7 @@ class Model:
 def find_model(store: Store, name: str, version: str | None = None) -> Model:
     """The model of a map's name, id or alias, and of a version if one is told; raises ``UnknownMap``."""
     unknown = UnknownMap("there is no such model", "/map")
-    if len(name) > _MAX_NAME or (version is not None and not _VERSION.fullmatch(version)):
+    if not _NAME.fullmatch(name) or (version is not None and not _VERSION.fullmatch(version)):
         raise unknown
     plain = not name.startswith(ID_PREFIX) and not {":", "@"} & set(name)
     try:
