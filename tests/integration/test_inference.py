@@ -21,7 +21,6 @@ from tests.wire import answered, packed, request
 RANDOM = np.random.default_rng(16)
 TRUE = RANDOM.random(2000)
 P, Y = TRUE**1.5, (RANDOM.random(2000) < TRUE).astype(int)
-#: So wide that numpy adds a row's elements one way where they are aligned and another way where they are not.
 PROBS = RANDOM.dirichlet(np.full(80, 0.4), 300)
 LABELS = RANDOM.integers(0, 80, 300)
 LENGTH = "Inference-Header-Content-Length"
