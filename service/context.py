@@ -9,6 +9,10 @@ import orjson
 from fastapi import Depends, Request, Response
 
 from schemas.jobs import JobRecord, Kind
+from service.callers import Caller
+from service.guard import Places
+from service.held_maps import HeldMap, HeldMaps
+from service.process import Process
 from service.settings import Settings
 from storage.clock import stamp
 from storage.keyspace import new_id
@@ -22,15 +26,33 @@ RETRY_AFTER = "1"
 
 @dataclass(frozen=True)
 class Context:
-    """Settings and store."""
+    """The settings, the caller, the caller's tenant's view of the store, and what the process keeps in memory."""
 
     settings: Settings
+    caller: Caller
     store: Store
+    maps: HeldMaps
+    places: Places
+
+    @property
+    def who(self) -> str | None:
+        """The name of the caller's API key; None without keys."""
+        return self.caller.name
+
+    def held_map(self, ref: str) -> HeldMap | None:
+        """The map of a reference where it is in memory."""
+        return self.maps.held(self.caller.tenant, ref)
+
+    def find_map(self, ref: str) -> HeldMap:
+        """The map of a reference, from memory or from the store; raises ``UnknownMap``."""
+        return self.maps.find(self.store, self.caller.tenant, ref)
 
 
-def _context(request: Request) -> Context:
-    context: Context = request.app.state.context
-    return context
+async def _context(request: Request) -> Context:
+    # A coroutine: a plain function would be run in a thread.
+    process: Process = request.app.state.process
+    caller = request.state.caller
+    return Context(process.settings, caller, Store.of(process.redis, caller.tenant), process.maps, process.places)
 
 
 Here = Annotated[Context, Depends(_context)]

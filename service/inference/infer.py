@@ -7,14 +7,13 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from calibrant.batch import read_predictions
 from calibrant.cells import Floats
 from schemas.inference import InferenceInput, InferenceRequest
+from service.context import Context
 from service.errors import InvalidField
 from service.inference.models import PREDICTIONS, Model, find_model
 from service.inference.request import read_request, split
 from service.inference.tensors import read_tensor, to_bytes
-from storage.store import Store
 
 
 class Asked(NamedTuple):
@@ -31,15 +30,14 @@ class Inferred(NamedTuple):
     length: int | None
 
 
-def infer(store: Store, name: str, version: str | None, body: bytes, lengths: Sequence[str]) -> Inferred:
+def infer(here: Context, name: str, version: str | None, body: bytes, lengths: Sequence[str]) -> Inferred:
     """Apply the map of a model's name and version; ``lengths`` are the values of the length header."""
-    model = find_model(store, name, version)
+    model = find_model(here, name, version)
     text, raw = split(body, lengths)
     request = read_request(text)
     tensor = read_tensor(_only_input(request), raw, "/inputs/0")
     asked = _asked(request, model.outputs)
-    predictions = read_predictions(tensor, scale=model.fitted.scale)
-    found = model.apply(predictions, [output.name for output in asked])
+    found = model.apply(tensor, [output.name for output in asked])
     return _written(_head(model, request), [(output, found[output.name]) for output in asked])
 
 
@@ -74,7 +72,7 @@ def _head(model: Model, request: InferenceRequest) -> dict[str, Any]:
         "model_name": model.name,
         "model_version": model.version,
         "id": request.id,
-        "parameters": {"map": model.record.id},
+        "parameters": {"map": model.held.id},
     }
     return {name: value for name, value in head.items() if value is not None}
 

@@ -6,15 +6,14 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from calibrant.batch import Predictions
+from calibrant.batch import read_predictions
 from calibrant.cells import Floats
-from calibrant.maps.calibration_map import CalibrationMap, load
 from calibrant.maps.venn_abers import VennAbers
 from schemas.base import ID_PREFIX
 from schemas.inference import ModelMetadata, TensorMetadata
-from schemas.maps import MapRecord
+from service.context import Context
+from service.held_maps import HeldMap
 from storage.errors import UnknownMap
-from storage.store import Store
 
 #: The one input, and the output that every map has.
 PREDICTIONS = "predictions"
@@ -32,71 +31,76 @@ class Model:
     """A stored map under the name by which it was asked for."""
 
     name: str
-    record: MapRecord
-    fitted: CalibrationMap
+    held: HeldMap
 
     @property
     def version(self) -> str | None:
         """The version that answers; None of a map without a name."""
-        return None if self.record.version is None else str(self.record.version)
+        return None if self.held.version is None else str(self.held.version)
 
     @property
     def outputs(self) -> tuple[str, ...]:
         """The names of what it gives."""
-        return (PREDICTIONS, *BOUNDS) if isinstance(self.fitted.function, VennAbers) else (PREDICTIONS,)
+        return (PREDICTIONS, *BOUNDS) if isinstance(self.held.map.function, VennAbers) else (PREDICTIONS,)
 
-    def apply(self, predictions: Predictions, names: list[str]) -> dict[str, Floats]:
-        """The outputs of these names."""
+    def apply(self, tensor: Any, names: list[str]) -> dict[str, Floats]:
+        """The outputs of these names, of predictions on the map's own scale."""
+        fitted = self.held.map
+        predictions = read_predictions(tensor, scale=fitted.scale)
         found: dict[str, Floats] = {}
         if PREDICTIONS in names:
-            found[PREDICTIONS] = self.fitted.apply_checked(predictions)
+            found[PREDICTIONS] = fitted.apply_checked(predictions)
         if set(BOUNDS) & set(names):
-            found.update(zip(BOUNDS, self.fitted.bounds_checked(predictions), strict=True))
+            found.update(zip(BOUNDS, fitted.bounds_checked(predictions), strict=True))
         return {name: found[name] for name in names}
 
 
-def find_model(store: Store, name: str, version: str | None = None) -> Model:
+def find_model(here: Context, name: str, version: str | None = None) -> Model:
     """The model of a map's name, id or alias, and of a version if one is told; raises ``UnknownMap``."""
     unknown = UnknownMap("there is no such model", "/map")
     if not _NAME.fullmatch(name) or (version is not None and not _VERSION.fullmatch(version)):
         raise unknown
-    plain = not name.startswith(ID_PREFIX) and not {":", "@"} & set(name)
     try:
-        record = store.maps.get(f"{name}:{version}" if plain and version is not None else name)
+        held = here.find_map(f"{name}:{version}" if version is not None and _is_plain(name) else name)
     except UnknownMap:
         raise unknown from None
-    if version is not None and str(record.version) != version:
+    if version is not None and str(held.version) != version:
         raise unknown
-    return Model(name, record, load(record.document))
+    return Model(name, held)
 
 
-def metadata(store: Store, name: str, version: str | None = None) -> dict[str, Any]:
+def metadata(here: Context, name: str, version: str | None = None) -> dict[str, Any]:
     """What the protocol tells of a model."""
-    model = find_model(store, name, version)
-    record, fitted = model.record, model.fitted
+    model = find_model(here, name, version)
+    fitted = model.held.map
     rows, vector = [-1], [-1, fitted.n_classes or -1]
     given = vector if fitted.of_vector else rows
     # A map of an event takes the event's own probability too, (n,), but it is the vector that it was fitted on.
     taken = rows if fitted.n_classes is None else vector
     return ModelMetadata(
         name=name,
-        versions=_versions(store, model),
+        versions=_versions(here, model),
         platform=PLATFORM,
         inputs=[TensorMetadata(name=PREDICTIONS, shape=taken)],
         outputs=[TensorMetadata(name=out, shape=given) for out in model.outputs],
         parameters={
-            "map": record.id,
-            "method": record.method,
-            "reduction": record.reduction,
-            "scale": record.scale,
+            "map": model.held.id,
+            "method": fitted.method,
+            "reduction": fitted.reduction,
+            "scale": fitted.scale,
         },
     ).model_dump(exclude_none=True)
 
 
-def _versions(store: Store, model: Model) -> list[str] | None:
+def _is_plain(name: str) -> bool:
+    """Whether a name of a model is that of a map, which has versions, and not an id or one version's own name."""
+    return not name.startswith(ID_PREFIX) and not {":", "@"} & set(name)
+
+
+def _versions(here: Context, model: Model) -> list[str] | None:
     """The versions that may be asked for under the model's name: an id's or an alias's is its own alone."""
     if model.version is None:
         return None
-    if model.name != model.record.name:
+    if not _is_plain(model.name):
         return [model.version]
-    return [str(version) for version in store.maps.versions(model.name)]
+    return [str(version) for version in here.store.maps.versions(model.name)]

@@ -58,26 +58,26 @@ async def ready(here: Here) -> Response:
 @router.get("/models/{name}", response_model=ModelMetadata)
 async def model(name: str, here: Here) -> Response:
     """A map's inputs, outputs and versions; its newest version speaks for it."""
-    return answer(await run_in_threadpool(metadata, here.store, name))
+    return answer(await run_in_threadpool(metadata, here, name))
 
 
 @router.get("/models/{name}/versions/{version}", response_model=ModelMetadata)
 async def model_version(name: str, version: str, here: Here) -> Response:
     """The inputs and outputs of one version."""
-    return answer(await run_in_threadpool(metadata, here.store, name, version))
+    return answer(await run_in_threadpool(metadata, here, name, version))
 
 
 @router.get("/models/{name}/ready", response_model=ModelReady)
 async def model_ready(name: str, here: Here) -> Response:
     """The map is there and whole; 404 where it is not."""
-    await run_in_threadpool(find_model, here.store, name)
+    await run_in_threadpool(find_model, here, name)
     return answer({"name": name, "ready": True})
 
 
 @router.get("/models/{name}/versions/{version}/ready", response_model=ModelReady)
 async def model_version_ready(name: str, version: str, here: Here) -> Response:
     """The version is there and whole; 404 where it is not."""
-    await run_in_threadpool(find_model, here.store, name, version)
+    await run_in_threadpool(find_model, here, name, version)
     return answer({"name": name, "ready": True})
 
 
@@ -97,7 +97,7 @@ async def _inferred(request: Request, here: Context, name: str, version: str | N
     lengths = request.headers.getlist(LENGTH_HEADER)
     check_media_type(request.headers.get("content-type", ""), lengths)
     body = await bounded(request, here.settings.max_body_bytes)
-    found = await run_in_threadpool(infer, here.store, name, version, body, lengths)
+    found = await run_in_threadpool(infer, here, name, version, body, lengths)
     if found.length is None:
         return Response(found.body, media_type=JSON)
     return Response(found.body, headers={LENGTH_HEADER: str(found.length)}, media_type=BINARY)

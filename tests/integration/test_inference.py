@@ -1,9 +1,7 @@
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -13,9 +11,10 @@ from redis import Redis
 
 import calibrant
 from calibrant_client import Calibrant
-from service.app import create_app
 from service.settings import Settings
+from storage.api_keys import ApiKeyStore
 from storage.keyspace import Keyspace
+from tests.integration.alone import Call, ask
 from tests.wire import answered, packed, request
 
 RANDOM = np.random.default_rng(16)
@@ -380,39 +379,36 @@ def test_a_million_rows_are_one_tensor(http: httpx.Client, maps: dict[str, str])
     np.testing.assert_array_equal(found["predictions"], fitted.apply(values))
 
 
-def _alone(settings: Settings, *calls: tuple[str, str, dict[str, Any]]) -> list[httpx.Response]:
-    """Answers of a service that is not running beside, for settings and stores of its own."""
-
-    async def ask() -> list[httpx.Response]:
-        transport = httpx.ASGITransport(create_app(settings), raise_app_exceptions=False)
-        async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
-            return [await client.request(method, path, **options) for method, path, options in calls]
-
-    return asyncio.run(ask())
-
-
-def test_refusals_of_access_are_told_in_the_protocol(folder: Path, redis_url: str) -> None:
-    keys = folder / "inference-keys"
-    keys.write_text("a-secret\n")
-    bearer = {"headers": {"Authorization": "Bearer a-secret"}}
-    refused, served, live, elsewhere = _alone(
-        Settings(redis_url=redis_url, api_keys_file=keys),
+def test_refusals_of_access_are_told_in_the_protocol(redis_url: str, redis: Redis) -> None:
+    reader = ApiKeyStore(redis).create("reader", tenant="a", scope="read", rate_limit=1)
+    bearer = {"headers": {"Authorization": f"Bearer {reader.text}"}}
+    refused, live, ready, elsewhere, served, *counted = ask(
+        Settings(redis_url=redis_url),
         ("GET", "/v2", {}),
-        ("GET", "/v2", bearer),
         ("GET", "/v2/health/live", {}),
+        ("GET", "/v2/health/ready", {}),
         ("GET", "/measures", {}),
+        *[("POST", "/v2/models/x/infer", bearer | {"json": _whole(GOOD)})] * 3,
     )
     assert _error(refused)[0] == 401
     assert refused.headers["www-authenticate"] == "Bearer"
-    assert (served.status_code, live.status_code) == (200, 200)
+    assert (live.status_code, ready.status_code) == (200, 200)
     assert elsewhere.headers["content-type"] == "application/problem+json"
-    (foreign,) = _alone(Settings(redis_url=redis_url), ("GET", "/v2", {"headers": {"Host": "evil.example"}}))
-    assert _error(foreign)[0] == 403
+    assert _error(served) == (404, "there is no such model")
+    # A minute may end between two of them, but not between all.
+    limited = [answer for answer in counted if answer.status_code == 429]
+    assert limited
+    assert _error(limited[0])[0] == 429
+    assert limited[0].headers["retry-after"]
+
+
+def test_foreign_hosts_and_origins_are_refused_in_the_protocol(http: httpx.Client) -> None:
+    for headers in ({"Host": "evil.example"}, {"Origin": "http://evil.example"}):
+        assert _error(http.get("/v2", headers=headers))[0] == 403
 
 
 def test_a_body_over_the_limit_is_413(redis_url: str, redis: Redis) -> None:
-    redis.set(Keyspace().map("map_x"), b"not read")
-    (refused,) = _alone(
+    (refused,) = ask(
         Settings(redis_url=redis_url, max_body_bytes=100),
         ("POST", "/v2/models/x/infer", {"json": _whole(_input([0.5] * 100))}),
     )
@@ -420,19 +416,18 @@ def test_a_body_over_the_limit_is_413(redis_url: str, redis: Redis) -> None:
 
 
 def test_a_store_that_is_away_is_503_with_retry_after() -> None:
-    body = {"json": _whole(GOOD)}
-    calls = [
-        ("GET", "/v2/health/ready", {}), ("GET", "/v2/models/x", {}), ("GET", "/v2/models/x/ready", {}),
-        ("POST", "/v2/models/x/infer", body),
-    ]  # fmt: skip
-    for away in _alone(Settings(redis_url="unix:///nowhere"), *calls):
+    calls: list[Call] = [
+        ("GET", "/v2/health/ready", {}),
+        ("GET", "/v2/models/x", {}),
+        ("GET", "/v2/models/x/ready", {}),
+        ("POST", "/v2/models/x/infer", {"json": _whole(GOOD)}),
+    ]
+    for away in ask(Settings(redis_url="unix:///nowhere"), *calls, started=False):
         assert _error(away)[0] == 503
         assert away.headers["retry-after"]
 
 
 def test_an_error_of_the_service_is_500_and_tells_nothing(redis_url: str, redis: Redis) -> None:
     redis.set(Keyspace().newest_versions(), "of another type than the store writes")
-    (failed,) = _alone(Settings(redis_url=redis_url), ("GET", "/v2/models/x", {}))
-    status, told = _error(failed)
-    assert status == 500
-    assert "type" not in told
+    (failed,) = ask(Settings(redis_url=redis_url), ("GET", "/v2/models/x", {}))
+    assert _error(failed) == (500, "an error of the service, not of the request; it has been logged")

@@ -23,6 +23,7 @@ from calibrant_client import Calibrant
 from cli.stack import Stack
 from service.app import create_app
 from service.settings import Settings
+from storage.api_keys import ApiKeyStore
 
 PAGES = Path(__file__).parents[2] / "docs" / "integrations"
 _BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -121,23 +122,16 @@ def test_a_transformer_fails_with_what_the_service_says(
         asyncio.run(ask())
 
 
-def test_a_transformer_bears_the_key_of_its_environment(
-    transformer: ModuleType, folder: Path, redis_url: str, redis: Redis
-) -> None:
-    keys = folder / "transformer-keys"
-    keys.write_text("a-secret\n")
-    app = create_app(Settings(redis_url=redis_url, api_keys_file=keys))
+def test_a_transformer_bears_the_key_of_its_environment(transformer: ModuleType, redis_url: str, redis: Redis) -> None:
+    key = ApiKeyStore(redis).create("transformer", tenant="a", scope="read").text
+    app = create_app(Settings(redis_url=redis_url))
 
-    async def ask(environment: dict[str, str]) -> None:
-        asked = transformer.Calibrant.of({"CALIBRANT_URL": "http://any", "CALIBRANT_MODEL": "x"} | environment)
-        async with (
-            asked.http,
-            httpx.AsyncClient(
-                transport=httpx.ASGITransport(app), base_url="http://any", headers=asked.http.headers
-            ) as here,
-        ):
+    async def calibrate(environment: dict[str, str]) -> None:
+        told = transformer.Calibrant.of({"CALIBRANT_URL": "http://any", "CALIBRANT_MODEL": "x"} | environment)
+        here = httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://any", headers=told.http.headers)
+        async with app.router.lifespan_context(app), told.http, here:
             await transformer.Calibrant(here, "x").calibrate(PROBS)
 
-    for environment, told in (({}, "401"), ({"CALIBRANT_API_KEY": "a-secret"}, "404: there is no such model")):
+    for environment, told in (({}, "401"), ({"CALIBRANT_API_KEY": key}, "404: there is no such model")):
         with pytest.raises(RuntimeError, match=told):
-            asyncio.run(ask(environment))
+            asyncio.run(calibrate(environment))
