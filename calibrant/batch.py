@@ -5,6 +5,7 @@ Every refusal names the argument and the first rows at fault, never what stands 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -30,6 +31,7 @@ from calibrant.errors import (
 )
 
 Scale = Literal["probability", "logit"]
+_SCALES = get_args(Scale)
 Integers = npt.NDArray[np.int64]
 
 #: How far outside [0, 1] a probability, or from 1 a row's sum, may lie: real classifiers emit such.
@@ -125,7 +127,7 @@ def read_predictions(predictions: Any, *, scale: Scale = "probability") -> Predi
     Probabilities within 1e-4 outside [0, 1] are clipped, rows within 1e-4 of sum 1 are divided by
     their sum, and both are counted. Logits go through the logistic function, or softmax by row.
     """
-    if scale not in get_args(Scale):
+    if scale not in _SCALES:
         raise InvalidOption.at("/scale", "must be one of: probability, logit")
     values = read_numbers(predictions, "/predictions", keep_single=True)
     if values.ndim not in (1, 2) or (values.ndim == 2 and values.shape[1] < 2):
@@ -134,7 +136,7 @@ def read_predictions(predictions: Any, *, scale: Scale = "probability") -> Predi
         raise EmptyBatch.at("/predictions", "has no rows")
     # A NaN survives min and max, so two passes find every value that is out of place.
     low, high = float(values.min()), float(values.max())
-    if not (np.isfinite(low) and np.isfinite(high)):
+    if not (math.isfinite(low) and math.isfinite(high)):
         raise _refusal(NotFinite, "/predictions", ~np.isfinite(values), "is not a finite number")
     if scale == "logit":
         return Predictions(values, scale)

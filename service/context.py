@@ -10,7 +10,6 @@ from fastapi import Depends, Request, Response
 
 from schemas.jobs import JobRecord, Kind
 from service.callers import Caller
-from service.guard import Places
 from service.held_maps import HeldMap, HeldMaps
 from service.process import Process
 from service.settings import Settings
@@ -32,7 +31,6 @@ class Context:
     caller: Caller
     store: Store
     maps: HeldMaps
-    places: Places
 
     @property
     def who(self) -> str | None:
@@ -52,7 +50,7 @@ async def _context(request: Request) -> Context:
     # A coroutine: a plain function would be run in a thread.
     process: Process = request.app.state.process
     caller = request.state.caller
-    return Context(process.settings, caller, Store.of(process.redis, caller.tenant), process.maps, process.places)
+    return Context(process.settings, caller, Store.of(process.redis, caller.tenant), process.maps)
 
 
 Here = Annotated[Context, Depends(_context)]

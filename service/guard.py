@@ -21,7 +21,7 @@ class Places:
 
     def take(self, scope: Scope) -> None:
         """Take a place for a request that has none yet; raises ``Busy`` where none is free."""
-        state = scope.setdefault("state", {})
+        state = scope["state"]
         if state.get("holds_place"):
             return
         if not self._free:
@@ -31,9 +31,15 @@ class Places:
         self._free -= 1
         state["holds_place"] = True
 
+    @staticmethod
+    def take_for(scope: Scope) -> None:
+        """Take a place for a request that turns out to be heavy; raises ``Busy``."""
+        places: Places = scope["state"]["places"]
+        places.take(scope)
+
     def give_back(self, scope: Scope) -> None:
         """Give back the place that a request holds, if it does."""
-        if scope.get("state", {}).pop("holds_place", False):
+        if scope["state"].pop("holds_place", False):
             self._free += 1
 
 
@@ -54,6 +60,7 @@ class Guard:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
+        scope.setdefault("state", {})["places"] = self._places
         watched = _Watched(scope, receive, send)
         alarm = asyncio.get_running_loop().call_later(self._seconds, watched.expire)
         try:

@@ -86,7 +86,7 @@ class CalibrationMap:
             function: Any = self.function
             return transformed(function, predictions)
         found = self.curve(event_probability(predictions, self.reduction))
-        return np.clip(found, 0.0, 1.0) if clip else found
+        return np.minimum(np.maximum(found, 0.0), 1.0) if clip else found
 
     def bounds(self, predictions: Any) -> tuple[Floats, Floats]:
         """The pair p0 <= p1 that a Venn-Abers map merges, ``(n,)`` each, of what ``apply`` takes.

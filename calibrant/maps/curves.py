@@ -38,13 +38,13 @@ class Curve(Protocol):
 
 def clipped_logit(p: Floats, clip: float = PROBABILITY_CLIP) -> Floats:
     """Natural log-odds of ``p`` clipped to [clip, 1 - clip]."""
-    result: Floats = logit(np.clip(p, clip, 1.0 - clip))
+    result: Floats = logit(np.minimum(np.maximum(p, clip), 1.0 - clip))
     return result
 
 
 def fast_logit(p: Floats, clip: float = PROBABILITY_CLIP) -> Floats:
     """``clipped_logit`` of a block of ``p`` to some 1e-15, several times faster."""
-    p = np.clip(p, clip, 1.0 - clip)
+    p = np.minimum(np.maximum(p, clip), 1.0 - clip)  # np.clip takes its time to begin
     p /= 1.0 - p
     return np.log(p, out=p)
 

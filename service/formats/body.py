@@ -9,12 +9,15 @@ from service.errors import TooLarge, UnsupportedMediaType
 from service.formats.json_body import read_json
 from service.formats.npz_body import read_npz
 from service.formats.payload import Payload
+from service.guard import Places
 from service.settings import Settings
 
 JSON = "application/json"
 NPZ = "application/x-npz"
 #: Bodies up to this size are parsed on the event loop: the way to a thread costs more.
 _INLINE_BYTES = 16 * 1024
+#: A request with a larger body is heavy, and takes one of few places.
+_LIGHT_BYTES = 1024 * 1024
 
 
 async def read_payload(request: Request, settings: Settings) -> Payload:
@@ -38,4 +41,6 @@ async def bounded(request: Request, limit: int) -> bytes:
         body += chunk
         if len(body) > limit:
             raise TooLarge(f"the body may have at most {limit} bytes")
+        if len(body) > _LIGHT_BYTES:
+            Places.take_for(request.scope)
     return bytes(body)
