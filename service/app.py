@@ -16,7 +16,19 @@ from service.guard import Guard
 from service.head import HeadAsGet
 from service.observe import Observe
 from service.process import Process
-from service.routes import batches, calibrate, catalogue, evaluate, health, jobs, limits, maps, metrics, pages
+from service.routes import (
+    batches,
+    calibrate,
+    catalogue,
+    evaluate,
+    health,
+    inference,
+    jobs,
+    limits,
+    maps,
+    metrics,
+    pages,
+)
 from service.settings import Settings
 
 
@@ -65,7 +77,7 @@ def create_app(settings: Settings) -> FastAPI:
     problems.install(app)
     openapi.install(app)
     # Of the routes that a path may match, the first is taken: those of most calls come first.
-    for routes in (calibrate, evaluate, batches, maps, jobs, catalogue, limits, health, metrics, pages):
+    for routes in (calibrate, inference, evaluate, batches, maps, jobs, catalogue, limits, health, metrics, pages):
         app.include_router(routes.router)
     app.mount("/assets", Assets())
     return app

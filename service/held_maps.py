@@ -17,10 +17,11 @@ Key = tuple[str, str]
 
 @dataclass(frozen=True)
 class HeldMap:
-    """A stored map's id and the map itself."""
+    """A stored map's id, the map itself, and the version that it is of its name, if it has one."""
 
     id: str
     map: CalibrationMap
+    version: int | None
 
 
 class HeldMaps:
@@ -47,7 +48,7 @@ class HeldMaps:
             return found
         changes = self._changes
         record = store.maps.get(ref)
-        found = HeldMap(record.id, load(record.document))
+        found = HeldMap(record.id, load(record.document), record.version)
         with self._writing:
             if changes == self._changes:
                 self._maps.put((tenant, record.id), found)

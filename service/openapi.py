@@ -6,19 +6,21 @@ added here; so are the examples of requests and answers.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 from fastapi.routing import APIRoute
 
+from schemas.inference import InferenceError
 from schemas.jobs import JobAnswer
 from schemas.problem_table import TABLE
 from schemas.problems import Problem
 from service.exact import exact_body, exact_result
 from service.examples import answer_of, problem_example
 from service.examples.calls import CALLS, PARAMETERS
+from service.inference.errors import spoken_at, status_of
 from service.open_paths import is_open
 from service.problems import MEDIA_TYPE
 
@@ -51,6 +53,9 @@ OF_ROWS = (
     "invalid-weight",
     "invalid-option",
 )
+
+#: What is wrong with the tensors of an inference.
+OF_TENSORS = ("not-a-number", "not-finite", "out-of-range", "wrong-shape", "empty-batch", "scale-mismatch")
 
 _SECONDS = {"description": "seconds after which to ask again", "schema": {"type": "string", "pattern": "^[0-9]+$"}}
 #: The headers of problems.
@@ -129,7 +134,7 @@ def _document(app: FastAPI) -> dict[str, Any]:
     )
     schemas = document["components"]["schemas"]
     problem = Problem.model_json_schema(ref_template=_REF + "{model}")
-    schemas |= problem.pop("$defs") | {"Problem": problem}
+    schemas |= problem.pop("$defs") | {"Problem": problem, "InferenceError": InferenceError.model_json_schema()}
     exact_result(schemas["JobAnswer"])
     document["components"]["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer"}}
     for path, method, operation in operations(document):
@@ -151,7 +156,11 @@ def _complete(path: str, method: str, operation: dict[str, Any]) -> None:
         if parameter["in"] == "path" and parameter["name"] in PARAMETERS:
             parameter["description"], parameter["example"] = PARAMETERS[parameter["name"]]
     exact_body(operation)
-    _add_problems(operation, everywhere(path, operation))
+    codes = everywhere(path, operation)
+    if spoken_at(path):
+        operation["responses"] = responses = {**responses, **inference_errors(codes)}
+    else:
+        _add_problems(operation, codes)
     _add_examples(f"{method.upper()} {path}", operation)
     operation["responses"] = {status: responses[status] for status in sorted(responses)}
 
@@ -165,7 +174,30 @@ def everywhere(path: str, operation: dict[str, Any]) -> list[str]:
         codes += OF_BODIES
     if "{" in path:
         codes.append("not-found")
+    if "{" in path and spoken_at(path):
+        codes += ["unknown-map", "invalid-field", *(OF_TENSORS if "requestBody" in operation else ())]
     return codes
+
+
+def inference_errors(codes: Iterable[str]) -> dict[str, Any]:
+    """The responses of a call of the inference protocol, in its own form."""
+    found: dict[str, Any] = {}
+    for code in codes:
+        if code.startswith("malformed-npz"):
+            continue
+        row = TABLE[code]
+        status = status_of(row.status)
+        response = found.setdefault(
+            str(status),
+            {
+                "description": "An error of the protocol",
+                "content": {JSON: {"schema": {"$ref": f"{_REF}InferenceError"}, "examples": {}}},
+            },
+        )
+        if status in _HEADERS:
+            response["headers"] = _HEADERS[status]
+        response["content"][JSON]["examples"][code] = {"summary": row.title, "value": {"error": row.cause}}
+    return found
 
 
 def _add_problems(operation: dict[str, Any], codes: list[str]) -> None:

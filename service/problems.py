@@ -9,11 +9,13 @@ from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.routing import Match
+from starlette.types import Receive, Scope, Send
 
 from calibrant.errors import CalibrationError
 from schemas.problem_table import TABLE, problem
 from schemas.problems import Problem
 from service.formats.options import invalid_field
+from service.inference.errors import error_of, spoken_at
 from storage.connection import UNAVAILABLE
 from storage.errors import StorageError
 from storage.problems import problem_of
@@ -25,9 +27,24 @@ MEDIA_TYPE = "application/problem+json"
 RETRY_AFTER = "2"
 
 
+class ProblemResponse(Response):
+    """A problem document; where another protocol is spoken at the path of the request, that protocol's error."""
+
+    def __init__(self, document: Problem, headers: Mapping[str, str] | None) -> None:
+        super().__init__(document.model_dump_json(), document.status, headers=headers, media_type=MEDIA_TYPE)
+        self._in_inference = error_of(document, headers)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer in the form that the path of the request calls for."""
+        if spoken_at(scope["path"]):
+            await self._in_inference(scope, receive, send)
+        else:
+            await super().__call__(scope, receive, send)
+
+
 def respond(document: Problem, headers: Mapping[str, str] | None = None) -> Response:
     """Build the response of a problem."""
-    return Response(document.model_dump_json(), document.status, headers=headers, media_type=MEDIA_TYPE)
+    return ProblemResponse(document, headers)
 
 
 def internal_error() -> Response:

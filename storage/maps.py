@@ -65,6 +65,10 @@ class MapStore:
             raise UnknownMap("there is no such map", "/map")
         return MapRecord.model_validate_json(cast(bytes, data))
 
+    def versions(self, name: str) -> list[int]:
+        """The versions of a name, from the oldest on."""
+        return sorted(map(int, self._redis.hkeys(self._keys.versions(name))))
+
     def _id_of(self, ref: str) -> str | None:
         name, _, version = ref.partition(":")
         if not version:

@@ -6,6 +6,12 @@ from service.examples.example import BATCH, JOB, MAP, Example
 
 _PREDICTIONS = [0.02, 0.11, 0.18, 0.24, 0.35, 0.42, 0.57, 0.66, 0.71, 0.83, 0.9, 0.97]
 _LABELS = [0, 0, 1, 0, 0, 1, 0, 1, 1, 1, 0, 1]
+_MODEL = {"name": "fraud-detector"}
+_VERSION = _MODEL | {"version": "1"}
+_INFERENCE = {
+    "id": "42",
+    "inputs": [{"name": "predictions", "shape": [3], "datatype": "FP64", "data": [0.25, 0.5, 0.75]}],
+}
 
 CALLS: tuple[Example, ...] = (
     Example("GET /health/live", "up", "The process answers"),
@@ -82,6 +88,15 @@ CALLS: tuple[Example, ...] = (
         "Two predictions, calibrated",
         {"map": "fraud-detector", "predictions": [0.3, 0.95]},
     ),
+    Example("GET /v2", "server", "What the server offers"),
+    Example("GET /v2/health/live", "up", "The process answers"),
+    Example("GET /v2/health/ready", "ready", "The store answers too"),
+    Example("GET /v2/models/{name}", "by-name", "A map as a model", path=_MODEL),
+    Example("GET /v2/models/{name}/ready", "by-name", "The map is there", path=_MODEL),
+    Example("POST /v2/models/{name}/infer", "three", "Three predictions as a tensor", _INFERENCE, path=_MODEL),
+    Example("GET /v2/models/{name}/versions/{version}", "first", "One version", path=_VERSION),
+    Example("GET /v2/models/{name}/versions/{version}/ready", "first", "The version is there", path=_VERSION),
+    Example("POST /v2/models/{name}/versions/{version}/infer", "three", "By one version", _INFERENCE, path=_VERSION),
     Example("DELETE /batches/{batch_id}", "two-classes", "Forget a batch", status=204, path={"batch_id": BATCH}),
 )
 
@@ -90,5 +105,7 @@ PARAMETERS = {
     "batch_id": ("id of a batch", BATCH),
     "job_id": ("id of a job", JOB),
     "ref": ("id of a map, a name (its newest version) or name:version", MAP),
+    "name": ("name or id of a map", "fraud-detector"),
+    "version": ("version of the map", "1"),
     "code": ("code of a problem", "out-of-range"),
 }

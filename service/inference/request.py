@@ -1,0 +1,56 @@
+"""The body of an inference request: a JSON object, and after it the bytes of its binary tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import orjson
+
+from schemas.inference import InferenceRequest
+from service.errors import InvalidField, MalformedJson, UnsupportedMediaType
+from service.formats.options import read_options
+from service.formats.payload import Payload
+
+#: The header that tells where the JSON object ends.
+LENGTH_HEADER = "Inference-Header-Content-Length"
+JSON = "application/json"
+BINARY = "application/octet-stream"
+
+
+def check_media_type(content_type: str, lengths: Sequence[str]) -> None:
+    """Refuse a content type that is none of the protocol's.
+
+    A body with the length of its JSON object needs none, as some clients send none: that header, like the type
+    of JSON, is one that a page of another origin cannot send without asking first.
+    """
+    kind = content_type.partition(";")[0].strip().lower()
+    allowed = (JSON, BINARY, "") if lengths else (JSON,)
+    if kind not in allowed:
+        binary = f"{BINARY} with the header {LENGTH_HEADER}"
+        raise UnsupportedMediaType(f"the content type must be {JSON}, or {binary}")
+
+
+def split(body: bytes, lengths: Sequence[str]) -> tuple[memoryview, memoryview]:
+    """The JSON object of a body and what follows it, as the values of the length header tell."""
+    view = memoryview(body)
+    if not lengths:
+        return view, view[len(view) :]
+    stated = lengths[0].strip()
+    if len(lengths) > 1 or not (stated.isascii() and stated.isdigit()) or len(stated) > 20:
+        raise InvalidField(f"the header {LENGTH_HEADER} must be one number of bytes")
+    length = int(stated)
+    if length > len(view):
+        raise InvalidField(f"the header {LENGTH_HEADER} tells of more bytes than the body has")
+    return view[:length], view[length:]
+
+
+def read_request(text: memoryview) -> InferenceRequest:
+    """Check the JSON object, all but the elements of its tensors; raises ``MalformedJson`` or ``InvalidField``."""
+    try:
+        document = orjson.loads(text)
+    except orjson.JSONDecodeError as error:
+        at = len(error.doc[: error.pos].encode("utf-8", "replace"))
+        raise MalformedJson(f"the body is not JSON from byte {at} on") from error
+    if not isinstance(document, dict):
+        raise InvalidField.at("", "the body must be an object")
+    return read_options(Payload({}, document, from_query=False), InferenceRequest)

@@ -1,0 +1,98 @@
+"""The Open Inference Protocol, version 2: a map as a model, its versions as versions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import APIRouter, Request, Response
+from starlette.concurrency import run_in_threadpool
+
+import calibrant
+from schemas.inference import (
+    InferenceRequest,
+    InferenceResponse,
+    ModelMetadata,
+    ModelReady,
+    ServerLive,
+    ServerMetadata,
+    ServerReady,
+)
+from service.context import Context, Here, answer
+from service.formats.body import bounded
+from service.inference.described import inference_body
+from service.inference.errors import PREFIX
+from service.inference.infer import infer
+from service.inference.models import find_model, metadata
+from service.inference.request import BINARY, JSON, LENGTH_HEADER, check_media_type
+
+router = APIRouter(prefix=PREFIX, tags=["inference"])
+
+_INFER: dict[str, Any] = {"response_model": InferenceResponse, **inference_body(InferenceRequest)}
+
+
+@router.get("/", include_in_schema=False)
+@router.get("", response_model=ServerMetadata)
+async def server() -> Response:
+    """The server, and the extensions of the protocol that it offers."""
+    return answer({"name": "calibrant", "version": calibrant.__version__, "extensions": ["binary_tensor_data"]})
+
+
+@router.get("/health/live", response_model=ServerLive)
+async def server_live() -> Response:
+    """The process answers."""
+    return answer({"live": True})
+
+
+@router.get("/health/ready", response_model=ServerReady)
+async def server_ready(here: Here) -> Response:
+    """The store answers too; 503 while it does not."""
+    await run_in_threadpool(here.store.redis.ping)
+    return answer({"live": True, "ready": True})
+
+
+@router.get("/models/{name}", response_model=ModelMetadata)
+async def model(name: str, here: Here) -> Response:
+    """A map's inputs, outputs and versions; its newest version speaks for it."""
+    return answer(await run_in_threadpool(metadata, here, name))
+
+
+@router.get("/models/{name}/versions/{version}", response_model=ModelMetadata)
+async def model_version(name: str, version: str, here: Here) -> Response:
+    """The inputs and outputs of one version."""
+    return answer(await run_in_threadpool(metadata, here, name, version))
+
+
+@router.get("/models/{name}/ready", response_model=ModelReady)
+async def model_ready(name: str, here: Here) -> Response:
+    """The map is there and whole; 404 where it is not."""
+    await run_in_threadpool(find_model, here, name)
+    return answer({"name": name, "ready": True})
+
+
+@router.get("/models/{name}/versions/{version}/ready", response_model=ModelReady)
+async def model_version_ready(name: str, version: str, here: Here) -> Response:
+    """The version is there and whole; 404 where it is not."""
+    await run_in_threadpool(find_model, here, name, version)
+    return answer({"name": name, "ready": True})
+
+
+@router.post("/models/{name}/infer", **_INFER)
+async def infer_newest(name: str, request: Request, here: Here) -> Response:
+    """Apply a map, by name its newest version: calibrated probabilities as JSON or binary tensors."""
+    return await _inferred(request, here, name, None)
+
+
+@router.post("/models/{name}/versions/{version}/infer", **_INFER)
+async def infer_version(name: str, version: str, request: Request, here: Here) -> Response:
+    """Apply one version of a map."""
+    return await _inferred(request, here, name, version)
+
+
+async def _inferred(request: Request, here: Context, name: str, version: str | None) -> Response:
+    lengths = request.headers.getlist(LENGTH_HEADER)
+    check_media_type(request.headers.get("content-type", ""), lengths)
+    body = await bounded(request, here.settings.max_body_bytes)
+    found = await run_in_threadpool(infer, here, name, version, body, lengths)
+    if found.length is None:
+        return Response(found.body, media_type=JSON)
+    return Response(found.body, headers={LENGTH_HEADER: str(found.length)}, media_type=BINARY)
