@@ -21,7 +21,7 @@ from storage.batches import BatchStore
 from storage.clock import stamp
 from storage.connection import check_durability, safe_url
 from storage.embedded import embedded_server, locked
-from storage.errors import EmbeddedStoreFailed, UnknownBatch, UnknownJob, UnknownMap, UnsuitableStore
+from storage.errors import EmbeddedStoreFailed, JobFinal, UnknownBatch, UnknownJob, UnknownMap, UnsuitableStore
 from storage.jobs import TaskJob, fits_queue
 from storage.keyspace import Keyspace, new_id
 from storage.processes import spawn, stop
@@ -136,12 +136,15 @@ def test_a_final_job_does_not_change_any_more(store: Store) -> None:
     assert store.jobs.report(job.id, Progress(done=2, total=2)).progress.done == 1
 
 
-def test_a_job_that_was_told_as_failed_stays_failed_though_its_map_comes(store: Store) -> None:
+def test_a_job_that_was_told_as_failed_stays_failed_and_gets_no_map(store: Store) -> None:
     job = _job()
     store.jobs.submit(job, timeout=60)
     done = store.jobs.succeeded(job.id, {"map": "map_late"})
     store.jobs.fail(job.id, Problem(type="/problems/x", title="x", status=500, detail="x"))
-    store.maps.put(_draft("map_late"), finished=done)
+    with pytest.raises(JobFinal):
+        store.maps.put(_draft("map_late"), finished=done)
+    with pytest.raises(UnknownMap):
+        store.maps.get("map_late")
     assert store.jobs.get(job.id).status == "failed"
 
 
