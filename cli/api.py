@@ -10,7 +10,18 @@ import uvicorn
 
 from service.access import KeysFileError, is_loopback
 from service.app import create_app
+from service.context import Context
 from service.settings import Settings
+
+
+class Server(uvicorn.Server):
+    """A server that ends what waits for jobs before it waits for what is under way."""
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Stop serving."""
+        context: Context = self.config.app.state.context  # type: ignore[union-attr]
+        context.watcher.close()
+        await super().shutdown(sockets)
 
 
 def run_api(settings: Settings, *, host: str, port: int, socket_fd: int | None = None) -> None:
@@ -31,7 +42,7 @@ def run_api(settings: Settings, *, host: str, port: int, socket_fd: int | None =
         timeout_graceful_shutdown=10,
     )
     sockets = None if socket_fd is None else [socket.socket(fileno=socket_fd)]
-    uvicorn.Server(config).run(sockets=sockets)
+    Server(config).run(sockets=sockets)
 
 
 def refuse_open_bind(host: str, keys: Path | None) -> None:

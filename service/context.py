@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
 import orjson
 from fastapi import Depends, Request, Response
 
 from schemas.jobs import JobRecord, Kind
+from service.errors import TooManyStreams
+from service.prefer import NO_PREFERENCES, Preferences, read_prefer
 from service.settings import Settings
 from storage.clock import stamp
-from storage.keyspace import new_id
+from storage.keyspace import Kind as IdKind
+from storage.keyspace import derived_id, new_id
 from storage.store import Store
+from storage.watch import Watcher
 
 #: What is estimated to take longer is a job.
 INLINE_SECONDS = 2.0
@@ -20,17 +24,48 @@ INLINE_SECONDS = 2.0
 RETRY_AFTER = "1"
 
 
+class Slots:
+    """How many long streams of this process are open."""
+
+    def __init__(self, most: int) -> None:
+        self._left = most
+
+    def take(self) -> None:
+        """Take one; raises ``TooManyStreams``."""
+        if self._left <= 0:
+            raise TooManyStreams("as many streams of events are open as this process may have")
+        self._left -= 1
+
+    def give_back(self) -> None:
+        """Give one back."""
+        self._left += 1
+
+
 @dataclass(frozen=True)
 class Context:
-    """Settings and store."""
+    """Settings and store, what waits for jobs, and what the request prefers.
+
+    ``seed`` gives the ids of what a request with an idempotency key makes, the same ones if it is run again.
+    """
 
     settings: Settings
     store: Store
+    watcher: Watcher
+    streams: Slots
+    prefer: Preferences = NO_PREFERENCES
+    seed: str | None = None
+
+    def new_id(self, kind: IdKind) -> str:
+        """An id for what this request makes; at most one of a kind."""
+        return new_id(kind) if self.seed is None else derived_id(kind, self.seed)
 
 
-def _context(request: Request) -> Context:
+async def _context(request: Request) -> Context:
     context: Context = request.app.state.context
-    return context
+    seed: str | None = getattr(request.state, "seed", None)
+    if seed is None and "prefer" not in request.headers:
+        return context
+    return replace(context, prefer=read_prefer(request.headers.getlist("prefer")), seed=seed)
 
 
 Here = Annotated[Context, Depends(_context)]
@@ -45,10 +80,9 @@ def queue(here: Context, kind: Kind, batch_id: str, spec: dict[str, Any]) -> Job
     """Queue a job on a stored batch, which is kept as long as a batch is."""
     here.store.batches.keep(batch_id, here.settings.batch_ttl)
     record = JobRecord(
-        id=new_id("job"), kind=kind, status="queued", created_at=stamp(), ttl=here.settings.job_ttl, spec=spec
+        id=here.new_id("job"), kind=kind, status="queued", created_at=stamp(), ttl=here.settings.job_ttl, spec=spec
     )
-    here.store.jobs.submit(record, timeout=here.settings.fit_timeout)
-    return record
+    return here.store.jobs.submit(record, timeout=here.settings.fit_timeout)
 
 
 def queued(record: JobRecord) -> Response:

@@ -43,6 +43,12 @@ class InvalidField(RequestError):
     code = "invalid-field"
 
 
+class TooManyStreams(RequestError):
+    """More streams of events than one process may have open."""
+
+    code = "too-many-streams"
+
+
 class Unauthorized(RequestError):
     """No API key, or one that is not known."""
 

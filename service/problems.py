@@ -46,9 +46,27 @@ TABLE: Mapping[str, Row] = MappingProxyType(
         "unknown-map": Row(HTTPStatus.NOT_FOUND, "Unknown map"),
         "unknown-job": Row(HTTPStatus.NOT_FOUND, "Unknown job"),
         "method-not-allowed": Row(HTTPStatus.METHOD_NOT_ALLOWED, "This method is not allowed here"),
+        "job-final": Row(
+            HTTPStatus.CONFLICT,
+            "The job has ended",
+            "A job that has succeeded or failed was to be cancelled.",
+            "Nothing is left to do; GET /jobs/{id} tells its result.",
+        ),
+        "job-cancelled": Row(
+            HTTPStatus.CONFLICT,
+            "The job was cancelled",
+            "Someone cancelled the job while its caller waited for it.",
+            "Post the request again if its result is wanted.",
+        ),
         "too-large": Row(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "The body is too large"),
         "unsupported-media-type": Row(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "Unsupported content type"),
         "calibration-error": Row(_UNPROCESSABLE, "The request cannot be computed"),
+        "invalid-cursor": Row(
+            _UNPROCESSABLE,
+            "The cursor is invalid",
+            "The cursor of a list is none that a page gave.",
+            "Send the next of the page before as it is, or begin without a cursor.",
+        ),
         "invalid-field": Row(_UNPROCESSABLE, "A field is missing, unknown or invalid"),
         "not-a-number": Row(_UNPROCESSABLE, "Something else where a number must stand"),
         "not-finite": Row(_UNPROCESSABLE, "A number is not finite"),
@@ -75,8 +93,24 @@ TABLE: Mapping[str, Row] = MappingProxyType(
         "embedded-store-failed": Row(HTTPStatus.INTERNAL_SERVER_ERROR, "The store did not start"),
         "unsuitable-store": Row(HTTPStatus.SERVICE_UNAVAILABLE, "The store is not suitable"),
         "store-unavailable": Row(HTTPStatus.SERVICE_UNAVAILABLE, "The store is away"),
+        "too-many-streams": Row(
+            HTTPStatus.SERVICE_UNAVAILABLE,
+            "Too many streams of events",
+            "As many streams of events are open as one process may have.",
+            "Try again after Retry-After, or look at GET /jobs/{id}.",
+        ),
         "worker-lost": Row(HTTPStatus.INTERNAL_SERVER_ERROR, "The worker was lost"),
         "internal-error": Row(HTTPStatus.INTERNAL_SERVER_ERROR, "The service has an error"),
+    }
+)
+
+
+#: What the answers of some codes say in their headers.
+_HEADERS: Mapping[str, Mapping[str, str]] = MappingProxyType(
+    {
+        "unauthorized": {"WWW-Authenticate": "Bearer"},
+        "too-many-streams": {"Retry-After": RETRY_AFTER},
+        "idempotency-in-progress": {"Retry-After": "1"},
     }
 )
 
@@ -108,8 +142,7 @@ def install(app: FastAPI) -> None:
     async def known(_: Request, error: Exception) -> Response:
         if not isinstance(error, CalibrationError | StorageError):
             raise error
-        headers = {"WWW-Authenticate": "Bearer"} if error.code == "unauthorized" else None
-        return respond(problem_of(error), headers)
+        return respond(problem_of(error), _HEADERS.get(error.code))
 
     async def unavailable(_: Request, error: Exception) -> Response:
         log.warning("store away: %s", type(error).__name__)

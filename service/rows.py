@@ -12,11 +12,10 @@ from calibrant.batch import Batch, Scale, read_batch, read_labels, read_predicti
 from calibrant.cells import WeightsKind
 from calibrant.errors import LengthMismatch, WrongShape
 from schemas.batches import BatchOptions, BatchRecord
+from service.context import Context
 from service.errors import InvalidField
 from service.formats.payload import Payload
-from service.settings import Settings
 from storage.clock import stamp
-from storage.keyspace import new_id
 from storage.store import Store
 
 Arrays = Mapping[str, npt.NDArray[Any]]
@@ -66,7 +65,7 @@ def _groups(arrays: Arrays, n: int) -> list[str] | None:
     return names
 
 
-def store_arrays(store: Store, arrays: Arrays, options: BatchOptions, settings: Settings) -> BatchRecord:
+def store_arrays(here: Context, arrays: Arrays, options: BatchOptions) -> BatchRecord:
     """Check arrays, labels or not, and store them as a batch."""
     if "predictions" not in arrays:
         raise InvalidField.at("/predictions", "is missing")
@@ -80,7 +79,7 @@ def store_arrays(store: Store, arrays: Arrays, options: BatchOptions, settings: 
     if _groups(arrays, len(read)) is not None:
         kept["groups"] = arrays["groups"]
     record = BatchRecord(
-        id=new_id("batch"),
+        id=here.new_id("batch"),
         n=len(read),
         n_classes=read.n_classes,
         scale=options.scale,
@@ -89,7 +88,7 @@ def store_arrays(store: Store, arrays: Arrays, options: BatchOptions, settings: 
         clipped=read.clipped,
         renormalised=read.renormalised,
         created_at=stamp(),
-        expires_at=stamp(after=settings.batch_ttl),
+        expires_at=stamp(after=here.settings.batch_ttl),
     )
-    store.batches.put(record, kept, ttl=settings.batch_ttl)
+    here.store.batches.put(record, kept, ttl=here.settings.batch_ttl)
     return record

@@ -32,6 +32,8 @@ class Settings:
     max_unpacked_bytes: int = _setting(1024 * MIB, "largest body, unpacked", low=1, limit=True)
     batch_ttl: int = _setting(24 * HOUR, "seconds that a batch is kept; a job that needs it begins them anew", low=1)
     job_ttl: int = _setting(7 * 24 * HOUR, "seconds that a finished job is known", low=1)
+    max_wait: int = _setting(30, "longest that a caller may wait for a job by Prefer: wait", low=0, limit=True)
+    max_event_streams: int = _setting(200, "streams of events of one process", low=0)
     fit_timeout: int = _setting(HOUR, "seconds that one run of a fit may take", low=1)
 
 

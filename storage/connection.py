@@ -6,6 +6,7 @@ import logging
 from urllib.parse import urlsplit
 
 from redis import Redis
+from redis.asyncio import Redis as AsyncRedis
 from redis.backoff import ExponentialWithJitterBackoff
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import ResponseError
@@ -28,6 +29,13 @@ def connect(url: str, *, timeout: float = 5.0) -> Redis:
         socket_timeout=timeout,
         health_check_interval=30,
         retry=Retry(ExponentialWithJitterBackoff(base=0.01, cap=0.2), retries=2),
+    )
+
+
+def connect_async(url: str, *, timeout: float = 5.0) -> AsyncRedis:
+    """Open a lazy connection pool for an event loop."""
+    return AsyncRedis.from_url(
+        url, socket_connect_timeout=timeout, socket_timeout=timeout, health_check_interval=10, retry=None
     )
 
 

@@ -19,7 +19,7 @@ async def post_batch(request: Request, here: Here) -> Response:
     """Store predictions, and labels, weights and groups if there are any, for a day unless set otherwise."""
     payload = await read_payload(request, here.settings)
     options = read_options(payload, BatchOptions)
-    record = await run_in_threadpool(store_arrays, here.store, payload.arrays, options, here.settings)
+    record = await run_in_threadpool(store_arrays, here, payload.arrays, options)
     return answer(record.model_dump(), 201, {"Location": f"/batches/{record.id}"})
 
 

@@ -33,7 +33,10 @@ def test_the_document_lists_every_call_of_the_readme(openapi: dict[str, Any]) ->
         ("/maps", "post"),
         ("/maps/{ref}", "get"),
         ("/calibrate", "post"),
+        ("/jobs", "get"),
         ("/jobs/{job_id}", "get"),
+        ("/jobs/{job_id}", "delete"),
+        ("/jobs/{job_id}/events", "get"),
     }
     readme = (ROOT / "docs" / "api.md").read_text("utf-8")
     for path, method in calls:
