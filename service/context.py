@@ -60,7 +60,8 @@ class Context:
         return new_id(kind) if self.seed is None else derived_id(kind, self.seed)
 
 
-async def _context(request: Request) -> Context:
+async def context_of(request: Request) -> Context:
+    """What the route of a request needs."""
     context: Context = request.app.state.context
     seed: str | None = getattr(request.state, "seed", None)
     if seed is None and "prefer" not in request.headers:
@@ -68,7 +69,7 @@ async def _context(request: Request) -> Context:
     return replace(context, prefer=read_prefer(request.headers.getlist("prefer")), seed=seed)
 
 
-Here = Annotated[Context, Depends(_context)]
+Here = Annotated[Context, Depends(context_of)]
 
 
 def answer(content: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
@@ -77,8 +78,9 @@ def answer(content: Any, status: int = 200, headers: dict[str, str] | None = Non
 
 
 def queue(here: Context, kind: Kind, batch_id: str, spec: dict[str, Any]) -> JobRecord:
-    """Queue a job on a stored batch, which is kept as long as a batch is."""
+    """Queue a job on a stored batch as it is now; the batch is kept as long as one may be."""
     here.store.batches.keep(batch_id, here.settings.batch_ttl)
+    spec = spec | {"parts": here.store.batches.record(batch_id).parts}
     record = JobRecord(
         id=here.new_id("job"), kind=kind, status="queued", created_at=stamp(), ttl=here.settings.job_ttl, spec=spec
     )

@@ -22,13 +22,14 @@ async def read_payload(request: Request, settings: Settings) -> Payload:
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind not in (JSON, NPZ):
         raise UnsupportedMediaType(f"the content type must be {JSON} or {NPZ}")
-    body = await _bounded(request, settings.max_body_bytes)
+    body = await bounded(request, settings.max_body_bytes)
     if kind == JSON:
         return read_json(body) if len(body) <= _INLINE_BYTES else await run_in_threadpool(read_json, body)
     return await run_in_threadpool(read_npz, body, dict(request.query_params), settings.max_unpacked_bytes)
 
 
-async def _bounded(request: Request, limit: int) -> bytes:
+async def bounded(request: Request, limit: int) -> bytes:
+    """The body as it was sent; raises ``TooLarge`` before more than ``limit`` bytes of it are held."""
     stated = request.headers.get("content-length", "")
     if stated.isdigit() and int(stated) > limit:
         raise TooLarge(f"the body may have at most {limit} bytes")

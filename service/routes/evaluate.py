@@ -20,11 +20,12 @@ from service.context import INLINE_SECONDS, Context, Here, answer, body_of, queu
 from service.formats.body import read_payload
 from service.formats.options import read_options
 from service.formats.payload import Payload
+from service.idempotency import Idempotent
 from service.rows import find_arrays, labelled, store_arrays
 from service.waiting import settle
 from storage.reports import report_document
 
-router = APIRouter(tags=["evaluate"])
+router = APIRouter(tags=["evaluate"], route_class=Idempotent)
 
 
 @router.post(

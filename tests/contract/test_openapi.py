@@ -27,6 +27,8 @@ def test_the_document_lists_every_call_of_the_readme(openapi: dict[str, Any]) ->
         ("/diagrams", "get"),
         ("/methods", "get"),
         ("/batches", "post"),
+        ("/batches", "get"),
+        ("/batches/{batch_id}/rows", "post"),
         ("/batches/{batch_id}", "get"),
         ("/batches/{batch_id}", "delete"),
         ("/evaluate", "post"),
@@ -41,6 +43,12 @@ def test_the_document_lists_every_call_of_the_readme(openapi: dict[str, Any]) ->
     readme = (ROOT / "docs" / "api.md").read_text("utf-8")
     for path, method in calls:
         assert f"`{method.upper()} {path}`" in readme
+
+
+def test_every_post_honours_an_idempotency_key(openapi: dict[str, Any]) -> None:
+    posts = [methods["post"] for methods in openapi["paths"].values() if "post" in methods]
+    for post in posts:
+        assert [p["name"] for p in post["parameters"] if p["in"] == "header"] == ["Idempotency-Key"]
 
 
 def test_bodies_are_described_for_every_content_type(openapi: dict[str, Any]) -> None:
