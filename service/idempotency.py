@@ -22,6 +22,7 @@ from schemas.idempotency import StoredAnswer
 from service.context import Context, context_of
 from service.errors import InvalidField
 from service.formats.body import bounded
+from service.prefer import Preferences
 from service.problems import problem_of
 from storage.connection import UNAVAILABLE
 from storage.errors import StorageError
@@ -90,11 +91,16 @@ def _reserve(here: Context, key: str, request: Request, body: bytes) -> Reservat
     settings = here.settings
     # A request may wait for its job as well as work.
     lease = settings.idempotency_lease + settings.max_wait
-    return here.store.idempotency.reserve(key, _fingerprint(request, body), ttl=settings.idempotency_ttl, lease=lease)
+    return here.store.idempotency.reserve(
+        key, _fingerprint(request, body, here.prefer), ttl=settings.idempotency_ttl, lease=lease
+    )
 
 
-def _fingerprint(request: Request, body: bytes) -> str:
-    """What makes two requests the same: method, path, query, content type and coding, body."""
+def _fingerprint(request: Request, body: bytes, prefer: Preferences) -> str:
+    """What makes two requests the same: method, path, query, content type and coding, body.
+
+    And whether a job is preferred: a map made at once and one made by a job have different ids.
+    """
     headers = request.headers
     parts = (
         request.method,
@@ -102,6 +108,7 @@ def _fingerprint(request: Request, body: bytes) -> str:
         request.url.query,
         headers.get("content-type", ""),
         headers.get("content-encoding", ""),
+        "respond-async" if prefer.respond_async else "",
     )
     digest = hashlib.sha256("\n".join(f"{len(part)} {part}" for part in parts).encode())
     digest.update(b"\n")
