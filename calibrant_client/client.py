@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self
 
@@ -14,9 +14,11 @@ import numpy.typing as npt
 import orjson
 
 from calibrant_client.errors import JobFailed, ProblemResponse
+from calibrant_client.events import Event, Refused, follow
+from calibrant_client.sending import post
 from schemas.batches import BatchRecord
 from schemas.evaluate import ReportAnswer
-from schemas.jobs import FINAL, JobAnswer
+from schemas.jobs import FINAL, JobAnswer, JobsAnswer, JobSummary
 from schemas.maps import MapRecord
 from schemas.problems import Problem
 
@@ -29,7 +31,8 @@ _POLL_SECONDS = 0.1
 class Calibrant:
     """A connection to a server. Use it as a context manager, or ``close`` it.
 
-    Arrays travel as NPZ. Every call raises ``ProblemResponse`` for what the server refuses.
+    Arrays travel as NPZ. What changes something is sent under an idempotency key, and again where the connection
+    breaks. Every call raises ``ProblemResponse`` for what the server refuses.
     """
 
     def __init__(self, url: str, *, api_key: str | None = None, timeout: float = 60.0) -> None:
@@ -59,11 +62,28 @@ class Calibrant:
         *,
         weights: npt.ArrayLike | None = None,
         scale: str = "probability",
+        ttl: int | None = None,
     ) -> BatchRecord:
-        """Store a batch: ``predictions`` (n,) or (n, K), integer ``labels`` (n,), ``weights`` (n,)."""
+        """Store a batch: ``predictions`` (n,) or (n, K), integer ``labels`` (n,), ``weights`` (n,).
+
+        ``ttl`` is the seconds that it is kept.
+        """
         arrays = {"predictions": predictions, "labels": labels, "weights": weights}
-        body = self._npz("/batches", {n: a for n, a in arrays.items() if a is not None}, {"scale": scale})
-        return BatchRecord.model_validate(body)
+        query = {"scale": scale} if ttl is None else {"scale": scale, "ttl": str(ttl)}
+        return BatchRecord.model_validate(self._npz("/batches", arrays, query))
+
+    def append(
+        self,
+        batch: str,
+        predictions: npt.ArrayLike,
+        labels: npt.ArrayLike | None = None,
+        *,
+        weights: npt.ArrayLike | None = None,
+        key: str | None = None,
+    ) -> BatchRecord:
+        """Append rows to a stored batch, once even where the connection breaks; also by who sends ``key`` again."""
+        arrays = {"predictions": predictions, "labels": labels, "weights": weights}
+        return BatchRecord.model_validate(self._npz(f"/batches/{batch}/rows", arrays, {}, key))
 
     def evaluate(
         self,
@@ -133,6 +153,33 @@ class Calibrant:
         """A job as it stands."""
         return JobAnswer.model_validate(self._json("GET", f"/jobs/{job_id}"))
 
+    def jobs(
+        self, *, status: str | None = None, kind: str | None = None, batch: str | None = None
+    ) -> Iterator[JobSummary]:
+        """The jobs, newest first, without their results; pages are read as they are needed."""
+        asked = {"status": status, "kind": kind, "batch": batch, "limit": "100"}
+        query = {name: value for name, value in asked.items() if value is not None}
+        while True:
+            page = JobsAnswer.model_validate(self._check(self._http.get("/jobs", params=query)).json())
+            yield from page.items
+            if page.next is None:
+                return
+            query["cursor"] = page.next
+
+    def cancel(self, job_id: str) -> JobAnswer:
+        """Cancel a job that is queued or running."""
+        return JobAnswer.model_validate(self._json("DELETE", f"/jobs/{job_id}"))
+
+    def events(self, job_id: str, *, after: str | None = None) -> Iterator[Event]:
+        """The changes of a job as they come, behind the event of id ``after``, to its end; none twice, none missed.
+
+        A connection that breaks is taken up where it broke.
+        """
+        try:
+            yield from follow(self._http, f"/jobs/{job_id}/events", after)
+        except Refused as refused:
+            self._check(refused.response)
+
     def map(self, ref: str) -> MapRecord:
         """A stored map by id, name or ``name:version``."""
         return MapRecord.model_validate(self._json("GET", f"/maps/{ref}"))
@@ -147,14 +194,17 @@ class Calibrant:
             calibrated: npt.NDArray[np.float64] = archive["predictions"]
         return calibrated
 
-    def _npz(self, path: str, arrays: Mapping[str, npt.ArrayLike], query: Mapping[str, str]) -> Any:
-        response = self._http.post(path, params=dict(query), content=_pack(arrays), headers={"Content-Type": NPZ})
-        return self._check(response).json()
+    def _npz(
+        self, path: str, arrays: Mapping[str, npt.ArrayLike | None], query: Mapping[str, str], key: str | None = None
+    ) -> Any:
+        content = _pack({name: array for name, array in arrays.items() if array is not None})
+        return self._check(post(self._http, path, content, {"Content-Type": NPZ}, query=query, key=key)).json()
 
     def _json(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
-        content = None if body is None else orjson.dumps({k: v for k, v in body.items() if v is not None})
-        headers = None if body is None else {"Content-Type": "application/json"}
-        return self._check(self._http.request(method, path, content=content, headers=headers)).json()
+        if body is None:
+            return self._check(self._http.request(method, path)).json()
+        content = orjson.dumps({k: v for k, v in body.items() if v is not None})
+        return self._check(post(self._http, path, content, {"Content-Type": "application/json"})).json()
 
     @staticmethod
     def _check(response: httpx.Response) -> httpx.Response:

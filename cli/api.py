@@ -10,10 +10,21 @@ import uvicorn
 
 from service.access import is_loopback
 from service.app import create_app
+from service.process import Process
 from service.settings import Settings
 from storage.api_keys import ApiKeyStore
 from storage.connection import connect
 from telemetry.tracing import MissingTelemetry
+
+
+class Server(uvicorn.Server):
+    """A server that ends what waits for jobs before it waits for what is under way."""
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Stop serving."""
+        process: Process = self.config.app.state.process  # type: ignore[union-attr]
+        process.watcher.close()
+        await super().shutdown(sockets)
 
 
 def run_api(settings: Settings, *, host: str, port: int, socket_fd: int | None = None) -> None:
@@ -36,7 +47,7 @@ def run_api(settings: Settings, *, host: str, port: int, socket_fd: int | None =
         timeout_graceful_shutdown=settings.drain_seconds,
     )
     sockets = None if socket_fd is None else [socket.socket(fileno=socket_fd)]
-    uvicorn.Server(config).run(sockets=sockets)
+    Server(config).run(sockets=sockets)
 
 
 def refuse_open_bind(host: str, redis_url: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import Field
+from pydantic import AwareDatetime, Field
 
 from schemas.base import Document
 
@@ -22,11 +22,23 @@ class Arrays(Document):
     groups: list[str] | None = Field(None, description="a group's name per row")
 
 
+class RowsOptions(Document):
+    """How arrays that are appended to a batch are to be read: as the batch's own."""
+
+    scale: Scale | None = Field(None, description="default: the batch's own; another one is refused")
+    weights_kind: WeightsKind | None = Field(None, description="default: the batch's own; another one is refused")
+
+
+class RowsBody(RowsOptions, Arrays):
+    """The body of ``POST /batches/{id}/rows``."""
+
+
 class BatchOptions(Document):
-    """How the arrays are to be read."""
+    """How the arrays are to be read, and how long they are kept."""
 
     scale: Scale = "probability"
     weights_kind: WeightsKind = "frequency"
+    ttl: int | None = Field(None, ge=1, description="seconds that it is kept; default and most: the setting batch_ttl")
 
 
 class BatchBody(BatchOptions, Arrays):
@@ -36,13 +48,34 @@ class BatchBody(BatchOptions, Arrays):
 class BatchRecord(Document):
     """What is known of a stored batch."""
 
+    format: int = 1
     id: str
     n: int
     n_classes: int | None
     scale: Scale
     weights_kind: WeightsKind
     arrays: list[str]
+    parts: int = Field(1, description="1, and one more for each time that rows were appended")
+    label_counts: list[int] | None = Field(None, description="rows of each label, of at most 1,000 classes")
+    positive_rate: float | None = Field(None, description="the share of rows of label 1, of a binary batch")
+    bytes: int | None = Field(None, description="of the arrays")
     clipped: int
     renormalised: int
     created_at: str
     expires_at: str
+
+
+class BatchesQuery(Document):
+    """Which batches ``GET /batches`` is asked for."""
+
+    created_after: AwareDatetime | None = Field(None, description="created at this time or later")
+    created_before: AwareDatetime | None = Field(None, description="created before this time")
+    limit: int = Field(20, ge=1, le=100)
+    cursor: str | None = Field(None, max_length=200, description="the `next` of the page before")
+
+
+class BatchesAnswer(Document):
+    """A page of batches, newest first."""
+
+    items: list[BatchRecord]
+    next: str | None = Field(description="cursor of the page that follows")

@@ -34,6 +34,7 @@ class EvaluateSpec(Document):
     """An evaluation as a job keeps it: ids and options, never arrays; ``map`` is an id."""
 
     batch: str
+    parts: int | None = Field(None, description="the first parts of the batch alone; None: all")
     measures: list[str | dict[str, Any]] | None
     diagrams: list[str | dict[str, Any]] | None = None
     reduction: str | None

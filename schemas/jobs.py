@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
+from pydantic import AwareDatetime, Field
+
 from schemas.base import Document
 from schemas.problems import Problem
 
@@ -21,8 +23,8 @@ class Progress(Document):
     stage: str = ""
 
 
-class JobAnswer(Document):
-    """A job, as ``GET /jobs/{id}`` answers it."""
+class JobSummary(Document):
+    """A job without its result, as lists and events tell it."""
 
     id: str
     kind: Kind
@@ -31,8 +33,32 @@ class JobAnswer(Document):
     created_at: str
     started_at: str | None = None
     finished_at: str | None = None
-    result: dict[str, Any] | None = None
     problem: Problem | None = None
+
+
+class JobAnswer(JobSummary):
+    """A job, as ``GET /jobs/{id}`` answers it."""
+
+    result: dict[str, Any] | None = None
+
+
+class JobsQuery(Document):
+    """Which jobs ``GET /jobs`` is asked for."""
+
+    status: Status | None = None
+    kind: Kind | None = None
+    batch: str | None = Field(None, description="of this batch")
+    created_after: AwareDatetime | None = Field(None, description="created at this time or later")
+    created_before: AwareDatetime | None = Field(None, description="created before this time")
+    limit: int = Field(20, ge=1, le=100)
+    cursor: str | None = Field(None, max_length=200, description="the `next` of the page before")
+
+
+class JobsAnswer(Document):
+    """A page of jobs, newest first."""
+
+    items: list[JobSummary]
+    next: str | None = Field(description="cursor of the page that follows")
 
 
 class JobRecord(JobAnswer):
@@ -45,3 +71,7 @@ class JobRecord(JobAnswer):
     def answer(self) -> JobAnswer:
         """What the caller sees."""
         return JobAnswer.model_validate(self.model_dump(exclude={"format", "ttl", "spec"}))
+
+    def summary(self) -> JobSummary:
+        """What lists and events tell."""
+        return JobSummary.model_validate(self.model_dump(exclude={"format", "ttl", "spec", "result"}))

@@ -36,6 +36,7 @@ class FitSpec(Document):
     name: str | None
     options: dict[str, Any]
     batch: str
+    parts: int | None = Field(None, description="the first parts of the batch alone; None: all")
     reduction: str | None
     seed: int
 

@@ -10,12 +10,16 @@ from fastapi import Depends, Request, Response
 
 from schemas.jobs import JobRecord, Kind
 from service.callers import Caller
-from service.held_maps import HeldMap, HeldMaps
+from service.held_maps import HeldMap
+from service.prefer import NO_PREFERENCES, Preferences, read_prefer
 from service.process import Process
 from service.settings import Settings
+from service.slots import Slots
 from storage.clock import stamp
-from storage.keyspace import new_id
+from storage.keyspace import Kind as IdKind
+from storage.keyspace import derived_id, new_id
 from storage.store import Store
+from storage.watch import Watcher
 
 #: What is estimated to take longer is a job.
 INLINE_SECONDS = 2.0
@@ -23,37 +27,65 @@ INLINE_SECONDS = 2.0
 RETRY_AFTER = "1"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Context:
-    """The settings, the caller, the caller's tenant's view of the store, and what the process keeps in memory."""
+    """What one request has: the process that serves it, its caller, and the caller's tenant's view of the store.
 
-    settings: Settings
+    ``prefer`` is what it prefers; ``seed`` gives the ids of what a request with an idempotency key makes, the same
+    ones if it is run again.
+    """
+
+    process: Process
     caller: Caller
     store: Store
-    maps: HeldMaps
+    prefer: Preferences = NO_PREFERENCES
+    seed: str | None = None
+
+    @property
+    def settings(self) -> Settings:
+        """What the service was told at its start."""
+        return self.process.settings
+
+    @property
+    def watcher(self) -> Watcher:
+        """What wakes those who wait for jobs."""
+        return self.process.watcher
+
+    @property
+    def streams(self) -> Slots:
+        """The places for streams of events."""
+        return self.process.streams
 
     @property
     def who(self) -> str | None:
         """The name of the caller's API key; None without keys."""
         return self.caller.name
 
+    def new_id(self, kind: IdKind) -> str:
+        """An id for what this request makes; at most one of a kind."""
+        return new_id(kind) if self.seed is None else derived_id(kind, self.seed)
+
     def held_map(self, ref: str) -> HeldMap | None:
         """The map of a reference where it is in memory."""
-        return self.maps.held(self.caller.tenant, ref)
+        return self.process.maps.held(self.caller.tenant, ref)
 
     def find_map(self, ref: str) -> HeldMap:
         """The map of a reference, from memory or from the store; raises ``UnknownMap``."""
-        return self.maps.find(self.store, self.caller.tenant, ref)
+        return self.process.maps.find(self.store, self.caller.tenant, ref)
 
 
-async def _context(request: Request) -> Context:
-    # A coroutine: a plain function would be run in a thread.
+async def context_of(request: Request) -> Context:
+    """What the route of a request needs. A coroutine: a plain function would be run in a thread."""
     process: Process = request.app.state.process
-    caller = request.state.caller
-    return Context(process.settings, caller, Store.of(process.redis, caller.tenant), process.maps)
+    caller: Caller = request.state.caller
+    prefer = NO_PREFERENCES
+    if "prefer" in request.headers:
+        prefer = read_prefer(request.headers.getlist("prefer"))
+    seed: str | None = getattr(request.state, "seed", None)
+    return Context(process, caller, Store.of(process.redis, caller.tenant), prefer, seed)
 
 
-Here = Annotated[Context, Depends(_context)]
+Here = Annotated[Context, Depends(context_of)]
 
 
 def answer(content: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
@@ -62,13 +94,13 @@ def answer(content: Any, status: int = 200, headers: dict[str, str] | None = Non
 
 
 def queue(here: Context, kind: Kind, batch_id: str, spec: dict[str, Any]) -> JobRecord:
-    """Queue a job on a stored batch, which is kept as long as a batch is."""
+    """Queue a job on a stored batch as it is now; the batch is kept as long as one may be."""
     here.store.batches.keep(batch_id, here.settings.batch_ttl)
+    spec = spec | {"parts": here.store.batches.record(batch_id).parts}
     record = JobRecord(
-        id=new_id("job"), kind=kind, status="queued", created_at=stamp(), ttl=here.settings.job_ttl, spec=spec
+        id=here.new_id("job"), kind=kind, status="queued", created_at=stamp(), ttl=here.settings.job_ttl, spec=spec
     )
-    here.store.jobs.submit(record, timeout=here.settings.fit_timeout)
-    return record
+    return here.store.jobs.submit(record, timeout=here.settings.fit_timeout)
 
 
 def queued(record: JobRecord) -> Response:

@@ -57,6 +57,12 @@ class NotFound(RequestError):
     code = "not-found"
 
 
+class TooManyStreams(RequestError):
+    """More streams of events than one process may have open."""
+
+    code = "too-many-streams"
+
+
 class Unauthorized(RequestError):
     """No API key, or one that is not known."""
 

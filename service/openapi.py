@@ -41,6 +41,8 @@ OF_BODIES = (
     "invalid-field",
     "busy",
 )
+#: What a call with an idempotency key may answer.
+REPEATED = ("idempotency-conflict", "idempotency-in-progress", "invalid-field")
 #: What is wrong with rows, wherever a body may hold them; ``raises(*OF_ROWS, ...)``.
 OF_ROWS = (
     "not-a-number",
@@ -172,6 +174,8 @@ def everywhere(path: str, operation: dict[str, Any]) -> list[str]:
         codes += BEHIND_A_KEY
     if "requestBody" in operation:
         codes += OF_BODIES
+    if any(parameter["name"] == "Idempotency-Key" for parameter in operation.get("parameters", ())):
+        codes += REPEATED
     if "{" in path:
         codes.append("not-found")
     if "{" in path and spoken_at(path):

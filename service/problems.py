@@ -25,6 +25,11 @@ log = logging.getLogger(__name__)
 MEDIA_TYPE = "application/problem+json"
 #: Seconds after which a caller may try again when the store is away.
 RETRY_AFTER = "2"
+#: What goes with problems that do not bring headers of their own.
+_HEADERS: Mapping[str, Mapping[str, str]] = {
+    "idempotency-in-progress": {"Retry-After": "1"},
+    "too-many-streams": {"Retry-After": "5"},
+}
 
 
 class ProblemResponse(Response):
@@ -58,7 +63,7 @@ def install(app: FastAPI) -> None:
     async def known(_: Request, error: Exception) -> Response:
         if not isinstance(error, CalibrationError | StorageError):
             raise error
-        return respond(problem_of(error), getattr(error, "headers", None))
+        return respond(problem_of(error), getattr(error, "headers", None) or _HEADERS.get(error.code))
 
     async def unavailable(_: Request, error: Exception) -> Response:
         log.warning("store away: %s", type(error).__name__)

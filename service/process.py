@@ -15,15 +15,19 @@ from service.held_maps import HeldMaps
 from service.metrics import Metrics
 from service.rates import Rates
 from service.settings import Settings
+from service.slots import Slots
 from storage.api_keys import ApiKeyStore
 from storage.census import take_census
 from storage.changes import Change
-from storage.connection import check_durability, connect
+from storage.connection import check_durability, connect, connect_async
 from storage.link import Link
+from storage.watch import Watcher
 from telemetry.tracing import open_tracer
 
 #: Seconds that a start waits for the store.
 _START_SECONDS = 5.0
+#: Seconds that what listens to the store has to end.
+_STOP_SECONDS = 2.0
 #: Seconds that the store may take to answer when metrics are asked for.
 _CENSUS_SECONDS = 1.0
 
@@ -43,6 +47,9 @@ class Process:
         self.keyring = Keyring()
         self.maps = HeldMaps(settings.held_maps)
         self.places = Places(settings.max_heavy_requests)
+        self.streams = Slots(settings.max_event_streams)
+        self._told = connect_async(settings.redis_url)
+        self.watcher = Watcher(self._told)
         self.rates = Rates(settings.redis_url)
         self.link = Link(settings.redis_url, opened=self._read_anew, changed=self._hear)
 
@@ -50,14 +57,18 @@ class Process:
     async def running(self) -> AsyncIterator[None]:
         """Keep the link and settle the rates while the service runs."""
         await run_in_threadpool(check_durability, self.redis)
-        tasks = [asyncio.create_task(self.link.run()), asyncio.create_task(self.rates.run())]
+        parts = (self.link, self.rates, self.watcher)
+        tasks = [asyncio.create_task(part.run()) for part in parts]
         try:
             await self.link.settled(_START_SECONDS)
             yield
         finally:
+            for part in parts:
+                part.close()
             for task in tasks:
                 task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+            await asyncio.wait(tasks, timeout=_STOP_SECONDS)
+            await self._told.aclose()
             self.redis.close()
             self._counting.close()
             if self.tracer is not None:

@@ -51,6 +51,7 @@ class Rates:
     def __init__(self, redis_url: str) -> None:
         self._redis_url = redis_url
         self._counts: dict[str, _Count] = {}
+        self._closed = False
 
     def admit(self, key_id: str, limit: int) -> Allowance:
         """Count a request of a key, unless it has none left."""
@@ -65,10 +66,10 @@ class Rates:
         return Allowance(left > 0, limit, max(left - 1, 0), (window + 1) * WINDOW - int(now))
 
     async def run(self) -> None:
-        """Settle until cancelled."""
+        """Settle until closed or cancelled."""
         redis = connect_async(self._redis_url)
         try:
-            while True:
+            while not self._closed:
                 await asyncio.sleep(SETTLE_SECONDS)
                 try:
                     await self._settle(redis)
@@ -76,6 +77,10 @@ class Rates:
                     log.debug("rates: not settled (%s)", type(error).__name__)
         finally:
             await redis.aclose()
+
+    def close(self) -> None:
+        """Have ``run`` end."""
+        self._closed = True
 
     async def _settle(self, redis: AsyncRedis) -> None:
         sent = {(key_id, c.window): c.pending for key_id, c in self._counts.items() if c.pending}

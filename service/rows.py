@@ -11,16 +11,19 @@ import numpy.typing as npt
 from calibrant.batch import Batch, Scale, read_batch, read_labels, read_predictions, read_weights
 from calibrant.cells import WeightsKind
 from calibrant.errors import LengthMismatch, WrongShape
-from schemas.batches import BatchOptions, BatchRecord
+from schemas.batches import BatchOptions, BatchRecord, RowsOptions
+from service.context import Context
 from service.errors import InvalidField
 from service.formats.payload import Payload
-from service.settings import Settings
 from storage.clock import stamp
-from storage.keyspace import new_id
+from storage.errors import BatchFull
 from storage.store import Store
 from telemetry.observed import note_rows
 
 Arrays = Mapping[str, npt.NDArray[Any]]
+
+#: Labels of at most so many classes are counted.
+MOST_COUNTED = 1000
 
 
 class RowOptions(Protocol):
@@ -74,31 +77,64 @@ def _groups(arrays: Arrays, n: int) -> list[str] | None:
     return names
 
 
-def store_arrays(store: Store, arrays: Arrays, options: BatchOptions, settings: Settings) -> BatchRecord:
+def store_arrays(here: Context, arrays: Arrays, options: BatchOptions) -> BatchRecord:
     """Check arrays, labels or not, and store them as a batch."""
+    ttl = here.settings.batch_ttl if options.ttl is None else options.ttl
+    if ttl > here.settings.batch_ttl:
+        raise InvalidField.at("/ttl", f"may be at most {here.settings.batch_ttl}")
+    record, kept = _checked(here.new_id("batch"), arrays, options.scale, options.weights_kind)
+    most = here.settings.max_batch_rows
+    if record.n > most:
+        raise BatchFull(f"a batch may have at most {most} rows")
+    return here.store.batches.put(record, kept, ttl=ttl)
+
+
+def append_arrays(here: Context, batch_id: str, arrays: Arrays, options: RowsOptions) -> BatchRecord:
+    """Check arrays and append them to a batch whose arrays they fit."""
+    batches = here.store.batches
+    batch = batches.record(batch_id)
+    for name, own in (("scale", batch.scale), ("weights_kind", batch.weights_kind)):
+        if getattr(options, name) not in (None, own):
+            raise InvalidField.at(f"/{name}", "differs from the batch's own")
+    rows, kept = _checked(batch_id, arrays, batch.scale, batch.weights_kind)
+    for name in sorted(set(kept) ^ set(batch.arrays)):
+        raise InvalidField.at(f"/{name}", "is missing: the batch has it" if name not in kept else "is not the batch's")
+    if rows.n_classes != batch.n_classes:
+        shape = "(n,)" if batch.n_classes is None else f"(n, {batch.n_classes})"
+        raise WrongShape.at("/predictions", f"must be {shape}, as the batch's")
+    return batches.append(batch_id, here.new_id("part"), rows, kept, most_rows=here.settings.max_batch_rows)
+
+
+def _checked(
+    batch_id: str, arrays: Arrays, scale: Scale, kind: WeightsKind
+) -> tuple[BatchRecord, dict[str, npt.NDArray[Any]]]:
+    """What is known of some rows before they are stored, and their arrays as they will be."""
     if "predictions" not in arrays:
         raise InvalidField.at("/predictions", "is missing")
     _note(arrays)
-    read = read_predictions(arrays["predictions"], scale=options.scale)
+    read = read_predictions(arrays["predictions"], scale=scale)
+    n_labels = 2 if read.n_classes is None else read.n_classes
     kept = {"predictions": np.asarray(arrays["predictions"])}
+    counts = None
     if "labels" in arrays:
-        read_labels(arrays["labels"], len(read), 2 if read.n_classes is None else read.n_classes)
-        kept["labels"] = np.asarray(arrays["labels"])
+        kept["labels"] = read_labels(arrays["labels"], len(read), n_labels)
+        counts = np.bincount(kept["labels"], minlength=n_labels).tolist() if n_labels <= MOST_COUNTED else None
     if "weights" in arrays:
         kept["weights"] = read_weights(arrays["weights"], len(read))
     if _groups(arrays, len(read)) is not None:
         kept["groups"] = arrays["groups"]
     record = BatchRecord(
-        id=new_id("batch"),
+        id=batch_id,
         n=len(read),
         n_classes=read.n_classes,
-        scale=options.scale,
-        weights_kind=options.weights_kind,
+        scale=scale,
+        weights_kind=kind,
         arrays=list(kept),
+        label_counts=counts,
+        positive_rate=counts[1] / len(read) if counts is not None and read.n_classes is None else None,
         clipped=read.clipped,
         renormalised=read.renormalised,
         created_at=stamp(),
-        expires_at=stamp(after=settings.batch_ttl),
+        expires_at="",
     )
-    store.batches.put(record, kept, ttl=settings.batch_ttl)
-    return record
+    return record, kept

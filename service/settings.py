@@ -28,10 +28,20 @@ class Settings:
     redis_url: str
     max_body_bytes: int = _setting(256 * MIB, "largest body, as sent", low=1, limit=True)
     max_unpacked_bytes: int = _setting(1024 * MIB, "largest body, unpacked", low=1, limit=True)
+    max_batch_rows: int = _setting(50_000_000, "rows of a batch, appended ones and all", low=1, limit=True)
     batch_ttl: int = _setting(
-        24 * HOUR, "seconds that a batch is kept; a job that needs it begins them anew", low=1, limit=True
+        24 * HOUR,
+        "seconds that a batch is kept, and the most that one may ask for; a job that needs it begins them anew",
+        low=1,
+        limit=True,
     )
     job_ttl: int = _setting(7 * 24 * HOUR, "seconds that a finished job is known", low=1, limit=True)
+    max_wait: int = _setting(30, "longest that a caller may wait for a job by Prefer: wait", low=0, limit=True)
+    max_event_streams: int = _setting(200, "streams of events of one process", low=0)
+    idempotency_ttl: int = _setting(24 * HOUR, "seconds that an idempotency key is known", low=1, limit=True)
+    idempotency_lease: int = _setting(
+        60, "seconds after which a request that died may be sent again with its idempotency key", low=1
+    )
     fit_timeout: int = _setting(HOUR, "seconds that one run of a fit may take", low=1, limit=True)
     request_timeout: float = _setting(
         60.0, "seconds in which an answer must begin; what takes longer is asked for as a job", low=0.1, limit=True

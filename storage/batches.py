@@ -1,23 +1,37 @@
-"""Batches: checked once, stored as .npy bytes in chunks, gone after their time to live."""
+"""Batches: checked once, stored as .npy bytes in chunks, gone after their time to live.
+
+A batch is a list of parts, the rows of one upload each. All of it is one hash: ``record``; the chunks of the first
+part, ``NAME:CHUNK``; those of part i, counted from 0, ``NAME:CHUNK:i``; and ``appended-ID`` for every part that was
+appended, so that none is appended twice. Format 1 had one part.
+"""
 
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
 from redis import Redis
+from redis.client import Pipeline
 
 from schemas.batches import BatchRecord
-from storage.errors import UnknownBatch
+from storage.clock import at, now, seconds
+from storage.errors import BatchFull, UnknownBatch
 from storage.keyspace import Keyspace
+from storage.pages import Asked, Page, read_page
+from storage.transactions import transact
 
 Array = npt.NDArray[Any]
+Chunks = dict[str, bytes]
 
+#: The format of the batches that are written.
+FORMAT = 2
 #: No value in Redis is larger than this.
 CHUNK_BYTES = 64 * 1024 * 1024
+#: A batch of more parts takes longer to put together than its rows are worth.
+MOST_PARTS = 10_000
 
 
 class BatchStore:
@@ -28,37 +42,79 @@ class BatchStore:
         self._keys = keys
         self._chunk_bytes = chunk_bytes
 
-    def put(self, record: BatchRecord, arrays: Mapping[str, Array], *, ttl: int) -> None:
-        """Store the arrays whole or not at all; they expire after ``ttl`` seconds."""
+    def put(self, record: BatchRecord, arrays: Mapping[str, Array], *, ttl: int) -> BatchRecord:
+        """Store the arrays whole or not at all; they expire after ``ttl`` seconds.
+
+        A batch that is there already stays as it is.
+        """
         key = self._keys.batch(record.id)
-        with self._redis.pipeline() as pipe:
-            pipe.hset(key, "record", record.model_dump_json())
-            for name, array in arrays.items():
-                data = _to_bytes(array)
-                for i in range(0, len(data), self._chunk_bytes):
-                    pipe.hset(key, f"{name}:{i // self._chunk_bytes}", data[i : i + self._chunk_bytes])
-            pipe.expire(key, ttl)
-            pipe.execute()
+        chunks = self._chunks(arrays)
+        ends = round((now().timestamp() + ttl) * 1000)
+        known = {"format": FORMAT, "bytes": _size(chunks), "expires_at": at(ends / 1000)}
+        drafted = record.model_copy(update=known)
+
+        def write(pipe: Pipeline) -> BatchRecord:
+            stored = pipe.hget(key, "record")
+            pipe.multi()
+            if stored is not None:
+                return _read(stored)
+            _write(pipe, key, drafted, chunks)
+            pipe.pexpireat(key, ends)
+            pipe.zadd(self._keys.batches(), {record.id: seconds(record.created_at)})
+            return drafted
+
+        return transact(self._redis, write, key)
+
+    def append(
+        self, batch_id: str, part_id: str, rows: BatchRecord, arrays: Mapping[str, Array], *, most_rows: int
+    ) -> BatchRecord:
+        """Append a part and count its rows, whole or not at all, and once however often it is asked for.
+
+        ``rows`` is the record of the part alone, whose arrays, scale and classes are the batch's. The time to live
+        stays. Raises ``UnknownBatch`` or, where the batch would have too many rows or parts, ``BatchFull``.
+        """
+        key, appended = self._keys.batch(batch_id), f"appended-{part_id}"
+        # Earlier parts are neither read nor written again: only the record is.
+        data = self._chunks(arrays)
+
+        def write(pipe: Pipeline) -> BatchRecord:
+            record = _read(pipe.hget(key, "record"))
+            if pipe.hexists(key, appended):
+                pipe.multi()
+                return record
+            _check_room(record, rows, most_rows)
+            pipe.multi()
+            grown = _grown(record, rows, _size(data))
+            _write(pipe, key, grown, {f"{field}:{record.parts}": chunk for field, chunk in data.items()})
+            pipe.hset(key, appended, "")
+            return grown
+
+        transact(self._redis, write, key)
+        return self.record(batch_id)
 
     def record(self, batch_id: str) -> BatchRecord:
         """What is known of a batch; raises ``UnknownBatch``."""
-        data = self._redis.hget(self._keys.batch(batch_id), "record")
-        if data is None:
-            raise UnknownBatch("there is no such batch, or it has expired", "/batch")
-        return BatchRecord.model_validate_json(data)
+        record = self._records([batch_id])[0]
+        if record is None:
+            raise _unknown()
+        return record
 
-    def arrays(self, batch_id: str) -> tuple[BatchRecord, dict[str, Array]]:
-        """The record and the arrays of a batch; raises ``UnknownBatch``."""
+    def page(self, asked: Asked) -> Page[BatchRecord]:
+        """A page of the batches, newest first."""
+        return read_page(self._redis, self._keys.batches(), asked, self._records)
+
+    def arrays(self, batch_id: str, parts: int | None = None) -> tuple[BatchRecord, dict[str, Array]]:
+        """The record and the arrays of a batch, of its first ``parts`` alone where told so; raises ``UnknownBatch``."""
         fields = cast(dict[bytes, bytes], self._redis.hgetall(self._keys.batch(batch_id)))
-        if b"record" not in fields:
-            raise UnknownBatch("there is no such batch, or it has expired", "/batch")
-        record = BatchRecord.model_validate_json(fields[b"record"])
-        chunks: dict[str, dict[int, bytes]] = {}
+        record = _read(fields.get(b"record"))
+        read = range(record.parts if parts is None else min(parts, record.parts))
+        chunks: dict[str, dict[tuple[int, int], bytes]] = {}
         for field, data in fields.items():
-            name, _, number = field.decode().partition(":")
-            if number:
-                chunks.setdefault(name, {})[int(number)] = data
-        return record, {name: _from_bytes(b"".join(parts[i] for i in sorted(parts))) for name, parts in chunks.items()}
+            name, *numbers = field.decode().split(":")
+            if numbers:
+                chunk, part = int(numbers[0]), int(numbers[1]) if len(numbers) > 1 else 0
+                chunks.setdefault(name, {})[part, chunk] = data
+        return record, {name: _joined(found, read) for name, found in chunks.items()}
 
     def keep(self, batch_id: str, ttl: int) -> None:
         """Make a batch live at least ``ttl`` seconds more, for a job that needs it."""
@@ -66,8 +122,88 @@ class BatchStore:
 
     def delete(self, batch_id: str) -> None:
         """Forget a batch; raises ``UnknownBatch``."""
-        if not self._redis.delete(self._keys.batch(batch_id)):
-            raise UnknownBatch("there is no such batch, or it has expired", "/batch")
+        with self._redis.pipeline() as pipe:
+            pipe.delete(self._keys.batch(batch_id))
+            pipe.zrem(self._keys.batches(), batch_id)
+            deleted, _ = pipe.execute()
+        if not deleted:
+            raise _unknown()
+
+    def _records(self, ids: Sequence[str]) -> list[BatchRecord | None]:
+        """The records of batches, None for one that is gone, each with the moment when it expires as things stand."""
+        with self._redis.pipeline() as pipe:
+            for batch_id in ids:
+                pipe.hget(self._keys.batch(batch_id), "record")
+                pipe.pexpiretime(self._keys.batch(batch_id))
+            found = pipe.execute()
+        return [
+            None if data is None else _read(data).model_copy(update={"expires_at": at(expires / 1000)})
+            for data, expires in zip(found[::2], found[1::2], strict=True)
+        ]
+
+    def _chunks(self, arrays: Mapping[str, Array]) -> Chunks:
+        data = {name: _to_bytes(array) for name, array in arrays.items()}
+        return {
+            f"{name}:{i // self._chunk_bytes}": whole[i : i + self._chunk_bytes]
+            for name, whole in data.items()
+            for i in range(0, len(whole), self._chunk_bytes)
+        }
+
+
+def _write(pipe: Pipeline, key: str, record: BatchRecord, chunks: Chunks) -> None:
+    pipe.hset(key, "record", record.model_dump_json())
+    for field, data in chunks.items():
+        pipe.hset(key, field, data)
+
+
+def _check_room(record: BatchRecord, rows: BatchRecord, most_rows: int) -> None:
+    if record.n + rows.n > most_rows:
+        raise BatchFull(f"a batch may have at most {most_rows} rows, and this one has {record.n}")
+    if record.parts >= MOST_PARTS:
+        raise BatchFull(f"a batch may have at most {MOST_PARTS} parts; append more rows at once")
+
+
+def _grown(record: BatchRecord, rows: BatchRecord, size: int) -> BatchRecord:
+    """The record of a batch with the rows of one more part."""
+    counts = None
+    if record.label_counts is not None and rows.label_counts is not None:
+        counts = [a + b for a, b in zip(record.label_counts, rows.label_counts, strict=True)]
+    n = record.n + rows.n
+    changed = {
+        "format": FORMAT,
+        "n": n,
+        "parts": record.parts + 1,
+        "label_counts": counts,
+        "positive_rate": counts[1] / n if counts is not None and record.n_classes is None else None,
+        "bytes": None if record.bytes is None else record.bytes + size,
+        "clipped": record.clipped + rows.clipped,
+        "renormalised": record.renormalised + rows.renormalised,
+    }
+    return record.model_copy(update=changed)
+
+
+def _unknown() -> UnknownBatch:
+    return UnknownBatch("there is no such batch, or it has expired", "/batch")
+
+
+def _read(data: object) -> BatchRecord:
+    if data is None:
+        raise _unknown()
+    return BatchRecord.model_validate_json(cast(bytes, data))
+
+
+def _size(chunks: Chunks) -> int:
+    return sum(map(len, chunks.values()))
+
+
+def _joined(chunks: Mapping[tuple[int, int], bytes], parts: range) -> Array:
+    """One array of the chunks of some parts."""
+    data: dict[int, list[bytes]] = {part: [] for part in parts}
+    for part, chunk in sorted(chunks):
+        if part in data:
+            data[part].append(chunks[part, chunk])
+    arrays = [_from_bytes(b"".join(pieces)) for pieces in data.values()]
+    return arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
 
 
 def _to_bytes(array: Array) -> bytes:

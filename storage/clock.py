@@ -19,3 +19,8 @@ def stamp(moment: datetime | None = None, after: int = 0) -> str:
     """RFC 3339 with milliseconds, ``after`` seconds later."""
     instant = (now() if moment is None else moment) + timedelta(seconds=after)
     return instant.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def at(moment: float) -> str:
+    """The stamp of a moment in seconds since 1970."""
+    return stamp(datetime.fromtimestamp(moment, UTC))

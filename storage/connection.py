@@ -37,7 +37,9 @@ def connect(url: str, *, timeout: float = 5.0, traced: bool = False) -> Redis:
 
 def connect_async(url: str, *, timeout: float = 5.0) -> AsyncRedis:
     """Open a lazy pool for an event loop, which retries nothing: its callers know better when to."""
-    return AsyncRedis.from_url(url, socket_connect_timeout=timeout, socket_timeout=timeout)
+    return AsyncRedis.from_url(
+        url, socket_connect_timeout=timeout, socket_timeout=timeout, health_check_interval=10, retry=None
+    )
 
 
 def check_durability(redis: Redis) -> None:

@@ -46,6 +46,36 @@ class KeyConflict(StorageError):
     code = "key-conflict"
 
 
+class JobFinal(StorageError):
+    """A job that has ended, and so changes no more."""
+
+    code = "job-final"
+
+
+class BatchFull(StorageError):
+    """More rows or parts than a batch may have."""
+
+    code = "batch-full"
+
+
+class InvalidCursor(StorageError):
+    """A cursor that no page gave."""
+
+    code = "invalid-cursor"
+
+
+class IdempotencyConflict(StorageError):
+    """An idempotency key that another request has used."""
+
+    code = "idempotency-conflict"
+
+
+class IdempotencyInProgress(StorageError):
+    """An idempotency key whose first request is still at work."""
+
+    code = "idempotency-in-progress"
+
+
 class UnsuitableStore(StorageError):
     """A Redis whose settings could lose what is stored."""
 

@@ -5,6 +5,7 @@ What belongs to no tenant stands where the tenant's name would be empty, which n
 
 from __future__ import annotations
 
+import hashlib
 import secrets
 from dataclasses import dataclass
 from typing import Literal
@@ -12,7 +13,7 @@ from typing import Literal
 #: The tenant of a service without API keys.
 DEFAULT_TENANT = "default"
 
-Kind = Literal["batch", "map", "job"]
+Kind = Literal["batch", "map", "job", "part"]
 
 
 @dataclass(frozen=True)
@@ -27,6 +28,10 @@ class Keyspace:
     def batch(self, batch_id: str) -> str:
         """Hash: the record and the arrays of a batch, in chunks."""
         return self._key("batch", batch_id)
+
+    def batches(self) -> str:
+        """Sorted set: ids of batches by time of creation; those that expired leave it when they are met."""
+        return self._key("batches")
 
     def map(self, map_id: str) -> str:
         """String: the record of a map, JSON."""
@@ -48,9 +53,21 @@ class Keyspace:
         """String: the record of a job, JSON."""
         return self._key("job", job_id)
 
-    def counted(self, job_id: str) -> str:
-        """String: that a finished job is in the counts of all jobs."""
-        return self._key("counted", job_id)
+    def jobs(self) -> str:
+        """Sorted set: ids of jobs by time of creation; those that expired leave it when they are met."""
+        return self._key("jobs")
+
+    def job_events(self, job_id: str) -> str:
+        """Stream: the changes of a job."""
+        return self._key("job-events", job_id)
+
+    def idempotency(self, digest: str) -> str:
+        """String: what a request with an idempotency key was and what it was answered, JSON."""
+        return self._key("idempotency", digest)
+
+    def idempotency_lease(self, digest: str) -> str:
+        """String: who is at work on the request of an idempotency key."""
+        return self._key("idempotency-lease", digest)
 
 
 class Shared:
@@ -77,11 +94,21 @@ class Shared:
         return "calibrant::changes"
 
     @staticmethod
+    def job_changes() -> str:
+        """Channel: the key of a job that has changed."""
+        return "calibrant::job-changes"
+
+    @staticmethod
     def requests(key_id: str, window: int) -> str:
         """Counter: the requests of an API key in a minute, counted since 1970."""
         return f"calibrant::requests:{key_id}:{window}"
 
 
 def new_id(kind: Kind) -> str:
-    """A fresh id that cannot be guessed: ``batch_``, ``map_`` or ``job_`` and 120 random bits."""
+    """A fresh id that cannot be guessed: ``batch_``, ``map_``, ``job_`` or ``part_`` and 120 random bits."""
     return f"{kind}_{secrets.token_hex(15)}"
+
+
+def derived_id(kind: Kind, seed: str) -> str:
+    """The id that a secret ``seed`` gives: the same one however often the work that needs it is done again."""
+    return f"{kind}_{hashlib.sha256(f'{kind} {seed}'.encode()).hexdigest()[:30]}"

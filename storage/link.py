@@ -43,6 +43,7 @@ class Link:
         self._changed = changed
         self._proved = float("-inf")
         self._beat = asyncio.Event()
+        self._closed = False
 
     @property
     def fresh(self) -> bool:
@@ -57,10 +58,10 @@ class Link:
         return self.fresh
 
     async def run(self) -> None:
-        """Listen, and connect again whenever the connection is lost; ends when it is cancelled."""
+        """Listen, and connect again whenever the connection is lost; ends when it is closed or cancelled."""
         pause = _BACKOFF_SECONDS[0]
         try:
-            while True:
+            while not self._closed:
                 try:
                     async with self._redis.pubsub() as channel:
                         await channel.subscribe(Shared.changes())
@@ -74,10 +75,14 @@ class Link:
         finally:
             await self._redis.aclose()
 
+    def close(self) -> None:
+        """Have ``run`` end, also where a cancellation is lost in a read that has just timed out."""
+        self._closed = True
+
     async def _listen(self, channel: PubSub) -> None:
         opened, waiting, asked = False, True, time.monotonic()
         await channel.ping()
-        while True:
+        while not self._closed:
             message = await channel.get_message(timeout=_PING_SECONDS)
             if message is not None and message["type"] == "message":
                 change = read_change(message["data"])

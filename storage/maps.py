@@ -12,7 +12,8 @@ from schemas.jobs import FINAL, JobRecord
 from schemas.maps import MapRecord
 from storage.changes import Change, announce
 from storage.clock import seconds
-from storage.errors import UnknownMap
+from storage.errors import JobFinal, UnknownMap
+from storage.job_events import write_job
 from storage.keyspace import Keyspace, Shared
 from storage.transactions import transact
 
@@ -27,7 +28,8 @@ class MapStore:
     def put(self, draft: MapRecord, *, finished: JobRecord | None = None) -> MapRecord:
         """Store a map under its id, with its name's next version; finish its job in the same transaction.
 
-        A map that is there already stays as it is: a job that runs twice makes one map.
+        A map that is there already stays as it is: a job that runs twice makes one map. Raises ``JobFinal`` for a
+        job that has ended without it, as by being cancelled: then no map is stored.
         """
         keys = self._keys
         key = keys.map(draft.id)
@@ -35,6 +37,8 @@ class MapStore:
         def write(pipe: Pipeline) -> MapRecord:
             stored = pipe.get(key)
             settled = finished is not None and _is_final(pipe.get(keys.job(finished.id)))
+            if settled and stored is None:
+                raise JobFinal("the job ended before its map was made")
             if stored is None:
                 version = None if draft.name is None else _number(pipe.hget(keys.newest_versions(), draft.name)) + 1
                 record = draft.model_copy(update={"version": version})
@@ -50,7 +54,7 @@ class MapStore:
                     pipe.hset(keys.versions(record.name), str(record.version), record.id)
                     announce(pipe, Change("map", keys.tenant, name=record.name))
             if finished is not None and not settled:
-                pipe.set(keys.job(finished.id), finished.model_dump_json(), ex=finished.ttl)
+                write_job(pipe, keys, finished)
             return record
 
         # Every writer of a version touches the hash of newest versions, so that two never get one number.

@@ -14,9 +14,12 @@ class NoLabels(StorageError):
     code = "no-labels"
 
 
-def read_stored_batch(batches: BatchStore, batch_id: str) -> tuple[Batch, list[str] | None]:
-    """Read and check the predictions, labels and weights of a stored batch; and its groups, where it has any."""
-    record, arrays = batches.arrays(batch_id)
+def read_stored_batch(batches: BatchStore, batch_id: str, parts: int | None = None) -> tuple[Batch, list[str] | None]:
+    """Read and check the predictions, labels and weights of a stored batch; and its groups, where it has any.
+
+    ``parts`` takes its first parts alone: what is appended while a job waits is not the job's.
+    """
+    record, arrays = batches.arrays(batch_id, parts)
     if "labels" not in arrays:
         raise NoLabels("the batch was stored without labels", "/batch")
     note_rows(arrays["predictions"].shape)

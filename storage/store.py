@@ -10,6 +10,7 @@ from calibrant.maps.calibration_map import CalibrationMap
 from schemas.maps import FitSpec, MapRecord
 from storage.batches import BatchStore
 from storage.clock import stamp
+from storage.idempotency import IdempotencyStore
 from storage.jobs import JobStore
 from storage.keyspace import DEFAULT_TENANT, Keyspace
 from storage.maps import MapStore
@@ -17,18 +18,21 @@ from storage.maps import MapStore
 
 @dataclass(frozen=True)
 class Store:
-    """Batches, maps and jobs of one tenant, on one connection pool."""
+    """Batches, maps, jobs and idempotency keys of one tenant, on one connection pool."""
 
     redis: Redis
     batches: BatchStore
     maps: MapStore
     jobs: JobStore
+    idempotency: IdempotencyStore
 
     @classmethod
     def of(cls, redis: Redis, tenant: str = DEFAULT_TENANT) -> Store:
         """Build the view of ``tenant``."""
         keys = Keyspace(tenant)
-        return cls(redis, BatchStore(redis, keys), MapStore(redis, keys), JobStore(redis, keys))
+        return cls(
+            redis, BatchStore(redis, keys), MapStore(redis, keys), JobStore(redis, keys), IdempotencyStore(redis, keys)
+        )
 
 
 def map_record(map_id: str, spec: FitSpec, fitted: CalibrationMap, *, n: int) -> MapRecord:

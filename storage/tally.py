@@ -5,15 +5,12 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import cast
 
-from redis import Redis
 from redis.client import Pipeline
 
-from schemas.jobs import FINAL, JobRecord
+from schemas.jobs import JobRecord
 from storage.clock import seconds
-from storage.keyspace import Keyspace, Shared
-from storage.transactions import transact
+from storage.keyspace import Shared
 from telemetry.spread import Spread
 
 #: Upper ends of the buckets of a job's seconds; what is longer falls into the last one, without an end.
@@ -33,32 +30,14 @@ class Ended:
     seconds: Spread = field(default_factory=lambda: Spread(BUCKETS))
 
 
-def count(pipe: Pipeline, keys: Keyspace, record: JobRecord) -> None:
+def count(pipe: Pipeline, record: JobRecord) -> None:
     """Count a job that ends, in the transaction that ends it. One that never ran has no duration."""
     hashed, prefix = Shared.job_counts(), f"{record.kind}:{record.status}"
-    pipe.set(keys.counted(record.id), "", ex=record.ttl)
     pipe.hincrby(hashed, f"{prefix}:{_ENDED}", 1)
     if record.started_at is not None and record.finished_at is not None:
         took = max(0.0, seconds(record.finished_at) - seconds(record.started_at))
         pipe.hincrbyfloat(hashed, f"{prefix}:{_SECONDS}", took)
         pipe.hincrby(hashed, f"{prefix}:{_NAMES[bisect_left(BUCKETS, took)]}", 1)
-
-
-def count_once(redis: Redis, keys: Keyspace, job_id: str) -> str:
-    """Count a job that has ended and is not counted yet, however often this is called; its status."""
-    job, counted = keys.job(job_id), keys.counted(job_id)
-
-    def write(pipe: Pipeline) -> str:
-        data, known = pipe.get(job), pipe.exists(counted)
-        pipe.multi()
-        if data is None:
-            return "forgotten"
-        record = JobRecord.model_validate_json(cast(bytes, data))
-        if record.status in FINAL and not known:
-            count(pipe, keys, record)
-        return record.status
-
-    return transact(redis, write, job, counted)
 
 
 def read_counts(fields: Mapping[bytes, bytes]) -> dict[tuple[str, str], Ended]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 
-from schemas.jobs import Progress
+from schemas.jobs import FINAL, Progress
+from storage.errors import JobFinal
 from storage.jobs import JobStore
 
 #: No more updates a second than this.
@@ -20,9 +21,11 @@ class Throttled:
         self._last = -1.0
 
     def __call__(self, done: int, total: int, stage: str) -> None:
-        """Note that ``done`` of ``total`` steps are behind."""
+        """Note that ``done`` of ``total`` steps are behind; raises ``JobFinal`` for a job that was cancelled."""
         moment = time.monotonic()
         if done < total and moment - self._last < 1.0 / UPDATES_PER_SECOND:
             return
         self._last = moment
-        self._jobs.report(self._job_id, Progress(done=done, total=total, stage=stage))
+        job = self._jobs.report(self._job_id, Progress(done=done, total=total, stage=stage))
+        if job.status in FINAL:
+            raise JobFinal("the job has ended while it ran")

@@ -64,12 +64,12 @@ def _run(task: Callable[[Store, JobRecord], None], tenant: str, job_id: str) -> 
                 task(store, job)
         except (CalibrationError, StorageError) as error:
             _refuse(store.jobs, job_id, error)
-        observed.outcome = store.jobs.settle(job_id)
+        observed.outcome = store.jobs.status(job_id)
 
 
 def _fit(store: Store, job: JobRecord) -> None:
     spec = FitSpec.model_validate(job.spec)
-    batch, _ = read_stored_batch(store.batches, spec.batch)
+    batch, _ = read_stored_batch(store.batches, spec.batch, spec.parts)
     asked = Fitting.read(spec.method, spec.options, spec.reduction)
     context = FitContext(spec.seed, _device(), Throttled(store.jobs, job.id))
     with span("compute", method=spec.method):
@@ -81,7 +81,7 @@ def _fit(store: Store, job: JobRecord) -> None:
 
 def _evaluate(store: Store, job: JobRecord) -> None:
     spec = EvaluateSpec.model_validate(job.spec)
-    batch, groups = read_stored_batch(store.batches, spec.batch)
+    batch, groups = read_stored_batch(store.batches, spec.batch, spec.parts)
     fitted = None if spec.map is None else load(store.maps.get(spec.map).document)
     resampling = Resampling.read(spec.interval, spec.resamples, spec.seed)
     measures, diagrams = read_requests(spec.measures), read_diagrams(spec.diagrams)

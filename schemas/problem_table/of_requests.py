@@ -62,6 +62,18 @@ OF_REQUESTS = {
         "The body was not there in full before the deadline of a request.",
         "Send it faster, or in parts that are appended to a batch.",
     ),
+    "idempotency-conflict": Row(
+        409,
+        "The idempotency key is another request's",
+        "An idempotency key was sent again with another method, path, query, content type or body.",
+        "Make a new key for every new request; send a request again as it was.",
+    ),
+    "idempotency-in-progress": Row(
+        409,
+        "The first request is still at work",
+        "An idempotency key was sent again before its first request was answered.",
+        "Send it again after the seconds of `Retry-After`.",
+    ),
     "too-large": Row(
         413,
         "The body is too large",
@@ -80,6 +92,12 @@ OF_REQUESTS = {
         "A field is missing, unknown or invalid",
         "A field is missing, is not one of this call, has the wrong type, is outside its range or contradicts another.",
         "Mend the field that the first of `errors` points to; the OpenAPI document tells every field's type and range.",
+    ),
+    "invalid-cursor": Row(
+        422,
+        "The cursor is invalid",
+        "The cursor of a list is none that a page gave.",
+        "Send the `next` of the page before as it is, or begin without a cursor.",
     ),
     "rate-limited": Row(
         429,

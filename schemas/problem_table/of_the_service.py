@@ -35,6 +35,24 @@ OF_THE_SERVICE = {
         "The key is revoked, or it has two live secrets already.",
         "Wait until the older secret has ended, or make another key.",
     ),
+    "job-final": Row(
+        409,
+        "The job has ended",
+        "A job that has succeeded or failed was to be cancelled.",
+        "Nothing is left to do; `GET /jobs/{job_id}` tells its result.",
+    ),
+    "job-cancelled": Row(
+        409,
+        "The job was cancelled",
+        "Someone cancelled the job while its caller waited for it.",
+        "Post the request again if its result is wanted.",
+    ),
+    "batch-full": Row(
+        413,
+        "The batch is full",
+        "With these rows the batch would have more rows or parts than one may have.",
+        "Begin another batch; append more rows at once.",
+    ),
     "storage-error": Row(
         500,
         "The store failed",
@@ -70,6 +88,12 @@ OF_THE_SERVICE = {
         "The answer was not there in time",
         "The work of the request took longer than a request may.",
         "Ask for it as a job: `Prefer: respond-async`.",
+    ),
+    "too-many-streams": Row(
+        503,
+        "Too many streams are open",
+        "As many streams of events are open as a process holds.",
+        "Try again after the seconds of `Retry-After`, or look at `GET /jobs/{job_id}`.",
     ),
     "busy": Row(
         503,

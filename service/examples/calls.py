@@ -6,6 +6,7 @@ from service.examples.example import BATCH, JOB, MAP, Example
 
 _PREDICTIONS = [0.02, 0.11, 0.18, 0.24, 0.35, 0.42, 0.57, 0.66, 0.71, 0.83, 0.9, 0.97]
 _LABELS = [0, 0, 1, 0, 0, 1, 0, 1, 1, 1, 0, 1]
+_FITS_TO_IT = {"kind": "fit", "batch": BATCH}
 _MODEL = {"name": "fraud-detector"}
 _VERSION = _MODEL | {"version": "1"}
 _INFERENCE = {
@@ -46,6 +47,15 @@ CALLS: tuple[Example, ...] = (
         {"predictions": _PREDICTIONS, "labels": _LABELS},
         201,
     ),
+    Example(
+        "POST /batches/{batch_id}/rows",
+        "more",
+        "Two more rows",
+        {"predictions": [0.31, 0.86], "labels": [0, 1]},
+        path={"batch_id": BATCH},
+        headers={"Idempotency-Key": "part-7-of-stream-3"},
+    ),
+    Example("GET /batches", "newest", "The newest batch", query={"limit": "1"}),
     Example("GET /batches/{batch_id}", "two-classes", "A batch of one event", path={"batch_id": BATCH}),
     Example(
         "POST /maps",
@@ -62,6 +72,7 @@ CALLS: tuple[Example, ...] = (
         202,
     ),
     Example("GET /jobs/{job_id}", "fit", "A fit that is done", path={"job_id": JOB}),
+    Example("GET /jobs", "fits", "The fits to a batch", query=_FITS_TO_IT),
     Example("GET /maps/{ref}", "by-name", "The newest version of a name", path={"ref": "fraud-detector"}),
     Example(
         "POST /evaluate",
@@ -88,6 +99,15 @@ CALLS: tuple[Example, ...] = (
         "Two predictions, calibrated",
         {"map": "fraud-detector", "predictions": [0.3, 0.95]},
     ),
+    Example(
+        "POST /evaluate",
+        "as-a-job",
+        "Preferred as a job, whatever it is",
+        {"batch": BATCH, "measures": [{"name": "ece-pl", "folds": 3}], "interval": 0.9, "resamples": 100_000},
+        202,
+        headers={"Prefer": "respond-async"},
+    ),
+    Example("DELETE /jobs/{job_id}", "cancelled", "A job that is told to stop", path={"job_id": JOB}),
     Example("GET /v2", "server", "What the server offers"),
     Example("GET /v2/health/live", "up", "The process answers"),
     Example("GET /v2/health/ready", "ready", "The store answers too"),

@@ -32,7 +32,7 @@ async def read_payload(request: Request, settings: Settings) -> Payload:
 
 
 async def bounded(request: Request, limit: int) -> bytes:
-    """Read a body of at most ``limit`` bytes, whatever length it states."""
+    """The body as it was sent; raises ``TooLarge`` before more than ``limit`` bytes of it are held."""
     stated = request.headers.get("content-length", "")
     if stated.isdigit() and int(stated) > limit:
         raise TooLarge(f"the body may have at most {limit} bytes")

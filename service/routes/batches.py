@@ -5,21 +5,31 @@ from __future__ import annotations
 from fastapi import APIRouter, Request, Response
 from starlette.concurrency import run_in_threadpool
 
-from schemas.batches import BatchBody, BatchOptions, BatchRecord
+from schemas.batches import (
+    BatchBody,
+    BatchesAnswer,
+    BatchesQuery,
+    BatchOptions,
+    BatchRecord,
+    RowsBody,
+    RowsOptions,
+)
 from service.context import Here, answer, body_of
 from service.formats.body import read_payload
 from service.formats.options import read_options
+from service.idempotency import Idempotent
 from service.openapi import OF_ROWS, located, raises
-from service.rows import store_arrays
+from service.paging import asked, page_answer, query_of, read_query
+from service.rows import append_arrays, store_arrays
 
-router = APIRouter(prefix="/batches", tags=["batches"])
+router = APIRouter(prefix="/batches", tags=["batches"], route_class=Idempotent)
 
 
 @router.post(
     "",
     status_code=201,
     response_model=BatchRecord,
-    responses={201: {"headers": located("batch")}, **raises(*OF_ROWS)},
+    responses={201: {"headers": located("batch")}, **raises(*OF_ROWS, "batch-full")},
     openapi_extra=body_of(BatchBody),
 )
 async def post_batch(request: Request, here: Here) -> Response:
@@ -29,8 +39,37 @@ async def post_batch(request: Request, here: Here) -> Response:
     """
     payload = await read_payload(request, here.settings)
     options = read_options(payload, BatchOptions)
-    record = await run_in_threadpool(store_arrays, here.store, payload.arrays, options, here.settings)
+    record = await run_in_threadpool(store_arrays, here, payload.arrays, options)
     return answer(record.model_dump(), 201, {"Location": f"/batches/{record.id}"})
+
+
+@router.get(
+    "",
+    response_model=BatchesAnswer,
+    responses=raises("invalid-field", "invalid-cursor"),
+    openapi_extra=query_of(BatchesQuery),
+)
+async def get_batches(request: Request, here: Here) -> Response:
+    """The batches that have not expired, newest first."""
+    page = await run_in_threadpool(here.store.batches.page, asked(read_query(request, BatchesQuery)))
+    return page_answer(request, page.items, page.next)
+
+
+@router.post(
+    "/{batch_id}/rows",
+    response_model=BatchRecord,
+    responses=raises(*OF_ROWS, "unknown-batch", "batch-full"),
+    openapi_extra=body_of(RowsBody),
+)
+async def post_rows(batch_id: str, request: Request, here: Here) -> Response:
+    """Append rows, with the arrays that the batch has, to its end: all of them or none.
+
+    With an ``Idempotency-Key`` once, however often it is sent; without one each time. The batch lives no longer for it.
+    """
+    payload = await read_payload(request, here.settings)
+    options = read_options(payload, RowsOptions)
+    record = await run_in_threadpool(append_arrays, here, batch_id, payload.arrays, options)
+    return answer(record.model_dump())
 
 
 @router.get("/{batch_id}", response_model=BatchRecord, responses=raises("unknown-batch"))

@@ -17,11 +17,12 @@ from service.errors import InvalidField
 from service.formats.body import NPZ, read_payload
 from service.formats.options import read_options
 from service.formats.payload import Payload
+from service.idempotency import Idempotent
 from service.openapi import OF_ROWS, raises
 from service.rows import find_arrays
 from telemetry.observed import traced
 
-router = APIRouter(tags=["calibrate"])
+router = APIRouter(tags=["calibrate"], route_class=Idempotent)
 
 
 class Calibrated(NamedTuple):

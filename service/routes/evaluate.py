@@ -16,16 +16,18 @@ from schemas.batches import BatchOptions
 from schemas.evaluate import EvaluateBody, EvaluateOptions, EvaluateSpec, ReportAnswer
 from schemas.jobs import JobRecord
 from schemas.maps import MapRecord
-from service.context import INLINE_SECONDS, Context, Here, answer, body_of, queue, queued
+from service.context import INLINE_SECONDS, Context, Here, answer, body_of, queue
 from service.formats.body import read_payload
 from service.formats.options import read_options
 from service.formats.payload import Payload
+from service.idempotency import Idempotent
 from service.openapi import OF_ROWS, queues, raises
 from service.rows import find_arrays, labelled, store_arrays
+from service.waiting import settle
 from storage.reports import report_document
 from telemetry.observed import traced
 
-router = APIRouter(tags=["evaluate"])
+router = APIRouter(tags=["evaluate"], route_class=Idempotent)
 
 
 @router.post(
@@ -54,7 +56,7 @@ async def evaluate(request: Request, here: Here) -> Response:
     payload = await read_payload(request, here.settings)
     options = read_options(payload, EvaluateOptions)
     made = await run_in_threadpool(run_or_queue, here, payload, options)
-    return queued(made) if isinstance(made, JobRecord) else answer(made)
+    return await settle(here, made) if isinstance(made, JobRecord) else answer(made)
 
 
 @traced("work")
@@ -69,12 +71,12 @@ def run_or_queue(here: Context, payload: Payload, options: EvaluateOptions) -> d
         scale = fitted.scale
     batch, groups = labelled(arrays, scale, kind)
     evaluation = Evaluation(requests, options.reduction, fitted, resampling, options.classes, diagrams)
-    if evaluation.inline and evaluation.seconds(batch, groups) <= INLINE_SECONDS:
+    if evaluation.inline and not here.prefer.respond_async and evaluation.seconds(batch, groups) <= INLINE_SECONDS:
         return report_document(evaluation.run(batch, groups), None if record is None else record.id)
     evaluation.check(batch, groups)
     batch_id = options.batch
     if batch_id is None:
-        batch_id = store_arrays(here.store, arrays, BatchOptions(scale=scale, weights_kind=kind), here.settings).id
+        batch_id = store_arrays(here, arrays, BatchOptions(scale=scale, weights_kind=kind)).id
     return queue(here, "evaluate", batch_id, _spec(options, batch_id, record).model_dump())
 
 

@@ -19,13 +19,14 @@ from schemas.inference import (
 )
 from service.context import Context, Here, answer
 from service.formats.body import bounded
+from service.idempotency import Idempotent
 from service.inference.described import inference_body
 from service.inference.errors import PREFIX
 from service.inference.infer import infer
 from service.inference.models import find_model, metadata
 from service.inference.request import BINARY, JSON, LENGTH_HEADER, check_media_type
 
-router = APIRouter(prefix=PREFIX, tags=["inference"])
+router = APIRouter(prefix=PREFIX, tags=["inference"], route_class=Idempotent)
 
 _INFER: dict[str, Any] = {"response_model": InferenceResponse, **inference_body(InferenceRequest)}
 

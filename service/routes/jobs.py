@@ -1,20 +1,77 @@
-"""Jobs: what became of a long fit."""
+"""Jobs: what became of long work, and how to end it."""
 
 from __future__ import annotations
 
-from fastapi import APIRouter, Response
+from fastapi import APIRouter, Request, Response
 from starlette.concurrency import run_in_threadpool
 
-from schemas.jobs import FINAL, JobAnswer
-from service.context import RETRY_AFTER, Here, answer
+from schemas.jobs import FINAL, JobAnswer, JobRecord, JobsAnswer, JobsQuery
+from service.context import RETRY_AFTER, Context, Here, answer
+from service.event_stream import EventStream, changes, read_last_id
 from service.openapi import raises
+from service.paging import asked, page_answer, query_of, read_query
+from service.waiting import applied, until_final
+from storage.pages import Page
 
 router = APIRouter(prefix="/jobs", tags=["jobs"])
 
 
+@router.get(
+    "",
+    response_model=JobsAnswer,
+    responses=raises("invalid-field", "invalid-cursor"),
+    openapi_extra=query_of(JobsQuery),
+)
+async def get_jobs(request: Request, here: Here) -> Response:
+    """The jobs, newest first, without their results; a page may be short where few of many fit the filters."""
+    page = await run_in_threadpool(find, here, read_query(request, JobsQuery))
+    return page_answer(request, [record.summary() for record in page.items], page.next)
+
+
 @router.get("/{job_id}", response_model=JobAnswer, responses=raises("unknown-job"))
 async def get_job(job_id: str, here: Here) -> Response:
-    """State, progress and result of a job; 200 as long as the job is known."""
-    record = await run_in_threadpool(here.store.jobs.get, job_id)
-    headers = None if record.status in FINAL else {"Retry-After": RETRY_AFTER}
-    return answer(record.answer().model_dump(), headers=headers)
+    """State, progress and result of a job; 200 as long as it is known; with ``Prefer: wait=10`` when it has ended."""
+    record = await until_final(here, await run_in_threadpool(here.store.jobs.get, job_id))
+    headers = None if record.status in FINAL else {"Location": f"/jobs/{job_id}", "Retry-After": RETRY_AFTER}
+    return applied(here, answer(record.answer().model_dump(), headers=headers))
+
+
+@router.delete("/{job_id}", response_model=JobAnswer, responses=raises("unknown-job", "job-final"))
+async def delete_job(job_id: str, here: Here) -> Response:
+    """Cancel a job: a queued one does not begin, a running one is told to stop, and nothing of it is stored."""
+    record = await run_in_threadpool(here.store.jobs.cancel, job_id)
+    return answer(record.answer().model_dump())
+
+
+@router.get(
+    "/{job_id}/events",
+    response_class=Response,
+    responses={
+        200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}, "description": "Changes until its end"},
+        204: {"description": "It has ended, and Last-Event-ID names its last change"},
+        **raises("unknown-job", "invalid-field", "too-many-streams"),
+    },
+)
+async def get_events(job_id: str, request: Request, here: Here) -> Response:
+    """The changes of a job as Server-Sent Events, from its first or from behind ``Last-Event-ID``, to its end."""
+    last = read_last_id(request.headers.get("last-event-id"))
+    if await run_in_threadpool(is_told, here, job_id, last):
+        return Response(status_code=204)
+    return EventStream(changes(here, job_id, last), here.streams)
+
+
+def find(here: Context, query: JobsQuery) -> Page[JobRecord]:
+    """The page of jobs that a query wants."""
+
+    def keep(record: JobRecord) -> bool:
+        wanted = {"status": query.status, "kind": query.kind}
+        fits = all(value is None or getattr(record, name) == value for name, value in wanted.items())
+        return fits and (query.batch is None or record.spec.get("batch") == query.batch)
+
+    return here.store.jobs.page(asked(query), keep)
+
+
+def is_told(here: Context, job_id: str, last: str | None) -> bool:
+    """Whether a job, which must be known, has ended and has nothing more to tell."""
+    record = here.store.jobs.get(job_id)
+    return record.status in FINAL and not here.store.jobs.events(job_id, last)

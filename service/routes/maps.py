@@ -9,17 +9,18 @@ from calibrant.methods import FitContext, Fitting
 from schemas.batches import BatchOptions
 from schemas.jobs import JobRecord
 from schemas.maps import FitBody, FitOptions, FitSpec, MapRecord
-from service.context import INLINE_SECONDS, Context, Here, answer, body_of, queue, queued
+from service.context import INLINE_SECONDS, Context, Here, answer, body_of, queue
 from service.formats.body import read_payload
 from service.formats.options import read_options
 from service.formats.payload import Payload
+from service.idempotency import Idempotent
 from service.openapi import OF_ROWS, located, queues, raises
 from service.rows import find_arrays, labelled, store_arrays
-from storage.keyspace import new_id
+from service.waiting import settle
 from storage.store import map_record
 from telemetry.observed import traced
 
-router = APIRouter(prefix="/maps", tags=["maps"])
+router = APIRouter(prefix="/maps", tags=["maps"], route_class=Idempotent)
 
 
 @router.post(
@@ -54,7 +55,7 @@ async def post_map(request: Request, here: Here) -> Response:
     made = await run_in_threadpool(fit_or_queue, here, payload, options)
     if isinstance(made, MapRecord):
         return answer(made.model_dump(), 201, {"Location": f"/maps/{made.id}"})
-    return queued(made)
+    return await settle(here, made)
 
 
 @router.get("/{ref}", response_model=MapRecord, responses=raises("unknown-map"))
@@ -71,13 +72,14 @@ def fit_or_queue(here: Context, payload: Payload, options: FitOptions) -> MapRec
     arrays, scale, kind = find_arrays(here.store, payload, options)
     batch, _ = labelled(arrays, scale, kind)
     asked.check(batch)
-    if asked.method.runs == "inline" and asked.seconds(batch) <= INLINE_SECONDS:
+    quick = asked.method.runs == "inline" and asked.seconds(batch) <= INLINE_SECONDS
+    if quick and not here.prefer.respond_async:
         fitted = asked.run(batch, FitContext(options.seed, "cpu", None))
         spec = _spec(options, batch_id="")
-        return here.store.maps.put(map_record(new_id("map"), spec, fitted, n=len(batch)))
+        return here.store.maps.put(map_record(here.new_id("map"), spec, fitted, n=len(batch)))
     batch_id = options.batch
     if batch_id is None:
-        batch_id = store_arrays(here.store, arrays, BatchOptions(scale=scale, weights_kind=kind), here.settings).id
+        batch_id = store_arrays(here, arrays, BatchOptions(scale=scale, weights_kind=kind)).id
     return queue(here, "fit", batch_id, _spec(options, batch_id=batch_id).model_dump())
 
 

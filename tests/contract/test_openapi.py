@@ -45,12 +45,15 @@ def test_the_document_and_its_page_list_every_call(openapi: dict[str, Any]) -> N
         ("/methods", "get"),
         ("/limits", "get"),
         ("/batches", "post"),
+        ("/batches", "get"),
+        ("/batches/{batch_id}/rows", "post"),
         ("/batches/{batch_id}", "get"),
         ("/batches/{batch_id}", "delete"),
         ("/evaluate", "post"),
         ("/maps", "post"),
         ("/maps/{ref}", "get"),
         ("/calibrate", "post"),
+        ("/jobs", "get"),
         ("/jobs/{job_id}", "get"),
         ("/metrics", "get"),
         ("/v2", "get"),
@@ -62,10 +65,18 @@ def test_the_document_and_its_page_list_every_call(openapi: dict[str, Any]) -> N
         ("/v2/models/{name}/versions/{version}", "get"),
         ("/v2/models/{name}/versions/{version}/ready", "get"),
         ("/v2/models/{name}/versions/{version}/infer", "post"),
+        ("/jobs/{job_id}", "delete"),
+        ("/jobs/{job_id}/events", "get"),
     }
     page = (ROOT / "docs" / "calls.md").read_text("utf-8")
     for path, method in calls:
         assert f"`{method.upper()} {path}`" in page
+
+
+def test_every_post_honours_an_idempotency_key(openapi: dict[str, Any]) -> None:
+    posts = [methods["post"] for methods in openapi["paths"].values() if "post" in methods]
+    for post in posts:
+        assert "Idempotency-Key" in {p["name"] for p in post["parameters"] if p["in"] == "header"}
 
 
 def test_bodies_are_described_for_every_content_type(openapi: dict[str, Any]) -> None:

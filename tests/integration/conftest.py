@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
+import socket
 import tempfile
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
 import pytest
+import uvicorn
 from redis import Redis
 
 from calibrant_client import Calibrant
+from cli.api import Server
 from cli.stack import Stack, stack
+from service.app import create_app
+from service.settings import Settings
 from storage.connection import connect
 from storage.embedded import embedded_server
 from storage.store import Store
@@ -64,3 +71,24 @@ def redis(redis_url: str) -> Iterator[Redis]:
 @pytest.fixture
 def store(redis: Redis) -> Store:
     return Store.of(redis)
+
+
+@contextlib.contextmanager
+def serving(settings: Settings) -> Iterator[str]:
+    """The API alone, in this process, on a port of its own."""
+    with contextlib.closing(socket.create_server(("127.0.0.1", 0))) as listener:
+        server = Server(uvicorn.Config(create_app(settings), log_config=None))
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+        finally:
+            server.should_exit = True
+            thread.join()
+
+
+@pytest.fixture
+def api(redis: Redis, redis_url: str) -> Iterator[httpx.Client]:
+    """An API on the Redis of ``store``, which no worker works on: jobs stay as a test leaves them."""
+    with serving(Settings(redis_url)) as url, httpx.Client(base_url=url, timeout=60) as http:
+        yield http

@@ -246,6 +246,7 @@ def test_nothing_secret_and_no_value_reaches_a_line_a_metric_or_a_span(observed:
         assert http.post(f"/{NAME}", content=b"7.654321").status_code == 404
         http.get("/health/ready", headers={"Authorization": "Bearer hunter3", "X-Request-Id": "7.654321 x"})
         metrics = http.get("/metrics").text
+    observed.collector.until("POST /calibrate")
     told = observed.log.read_bytes() + observed.collector.received + metrics.encode()
     assert b"POST /calibrate" in told
     # As long that no number of seconds is one of them by chance.
@@ -282,10 +283,10 @@ def test_a_job_is_counted_once_however_it_ends_and_however_often_it_is_told(stor
     store.jobs.start(failed.id)
     for _ in range(3):
         store.jobs.fail(failed.id, problem)
-        assert store.jobs.settle(failed.id) == "failed"
-        assert store.jobs.settle(running.id) == "running"
+        assert store.jobs.status(failed.id) == "failed"
+        assert store.jobs.status(running.id) == "running"
         store.jobs.fail(never_ran.id, problem)
-    assert store.jobs.settle("job_x") == "forgotten"
+    assert store.jobs.status("job_x") == "forgotten"
     ended = take_census(redis).ended
     assert set(ended) == {("fit", "failed")}
     assert ended["fit", "failed"].number == 2

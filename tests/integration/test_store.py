@@ -22,7 +22,7 @@ from storage.batches import BatchStore
 from storage.clock import stamp
 from storage.connection import check_durability, safe_url
 from storage.embedded import embedded_server, locked
-from storage.errors import EmbeddedStoreFailed, UnknownBatch, UnknownJob, UnknownMap, UnsuitableStore
+from storage.errors import EmbeddedStoreFailed, JobFinal, UnknownBatch, UnknownJob, UnknownMap, UnsuitableStore
 from storage.jobs import TaskJob, fits_queue
 from storage.keyspace import Keyspace, new_id
 from storage.processes import spawn, stop
@@ -72,11 +72,10 @@ def test_arrays_come_back_as_they_went_in_even_in_chunks(redis: Redis) -> None:
         "labels": np.arange(300),
         "groups": np.array(["a", "longer name"] * 150),
     }
-    record = _batch_record()
-    batches.put(record, arrays, ttl=60)
+    record = batches.put(_batch_record(), arrays, ttl=60)
     back, read = batches.arrays(record.id)
     assert back == record
-    assert batches.record(record.id) == record
+    assert batches.record(record.id).model_copy(update={"expires_at": record.expires_at}) == record
     for name, array in arrays.items():
         assert read[name].dtype == array.dtype
         np.testing.assert_array_equal(read[name], array)
@@ -137,12 +136,15 @@ def test_a_final_job_does_not_change_any_more(store: Store) -> None:
     assert store.jobs.report(job.id, Progress(done=2, total=2)).progress.done == 1
 
 
-def test_a_job_that_was_told_as_failed_stays_failed_though_its_map_comes(store: Store) -> None:
+def test_a_job_that_was_told_as_failed_stays_failed_and_gets_no_map(store: Store) -> None:
     job = _job()
     store.jobs.submit(job, timeout=60)
     done = store.jobs.succeeded(job.id, {"map": "map_late"})
     store.jobs.fail(job.id, Problem(type="/problems/x", title="x", status=500, detail="x"))
-    store.maps.put(_draft("map_late"), finished=done)
+    with pytest.raises(JobFinal):
+        store.maps.put(_draft("map_late"), finished=done)
+    with pytest.raises(UnknownMap):
+        store.maps.get("map_late")
     assert store.jobs.get(job.id).status == "failed"
 
 

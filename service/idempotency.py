@@ -1,0 +1,155 @@
+"""``Idempotency-Key``: a POST that is sent again is answered again, and done once.
+
+``APIRouter(route_class=Idempotent)`` gives it to every POST of a router. What a route makes gets its ids from
+``Context.new_id``, which under a key gives the same ids however often the request is run.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import re
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any
+
+from fastapi import Request, Response
+from fastapi.routing import APIRoute
+from starlette.concurrency import run_in_threadpool
+from starlette.types import Message, Receive
+
+from calibrant.errors import CalibrationError
+from schemas.idempotency import StoredAnswer
+from service.context import Context, context_of
+from service.errors import InvalidField
+from service.formats.body import bounded
+from service.prefer import Preferences
+from storage.connection import UNAVAILABLE
+from storage.errors import StorageError
+from storage.idempotency import Reservation, pack, unpack
+from storage.problems import problem_of
+
+Handler = Callable[[Request], Coroutine[Any, Any, Response]]
+
+_KEY = re.compile(r"[\x21-\x7e]{1,255}")
+#: The headers of an answer that are kept with it.
+_KEPT = (
+    "content-type",
+    "location",
+    "retry-after",
+    "preference-applied",
+    "etag",
+    "link",
+    "inference-header-content-length",
+)
+_PARAMETER = {
+    "name": "Idempotency-Key",
+    "in": "header",
+    "required": False,
+    "description": "The same key and request get the same answer, and what it does is done once.",
+    "schema": {"type": "string", "pattern": "^[!-~]{1,255}$"},
+}
+
+
+class Idempotent(APIRoute):
+    """A route whose POSTs honour the header ``Idempotency-Key``."""
+
+    def __init__(self, path: str, endpoint: Callable[..., Any], **options: Any) -> None:
+        if "POST" in (options.get("methods") or ()):
+            extra = options.get("openapi_extra") or {}
+            parameters = [*(p for p in extra.get("parameters", ()) if p != _PARAMETER), _PARAMETER]
+            options["openapi_extra"] = {**extra, "parameters": parameters}
+        super().__init__(path, endpoint, **options)
+
+    def get_route_handler(self) -> Handler:
+        """The handler, which for a key is called once."""
+        handle = super().get_route_handler()
+
+        async def once(request: Request) -> Response:
+            keys = request.headers.getlist("idempotency-key")
+            return await _once(handle, request, _read(keys)) if keys else await handle(request)
+
+        return once if "POST" in (self.methods or ()) else handle
+
+
+def _read(values: Sequence[str]) -> str:
+    if len(values) > 1 or not _KEY.fullmatch(values[0]):
+        raise InvalidField("the header Idempotency-Key must stand once and hold 1 to 255 visible ASCII characters")
+    return values[0]
+
+
+async def _once(handle: Handler, request: Request, key: str) -> Response:
+    here = await context_of(request)
+    body = await bounded(request, here.settings.max_body_bytes)
+    held = await run_in_threadpool(_reserve, here, key, request, body)
+    if isinstance(held, StoredAnswer):
+        return Response(unpack(held), held.status, {**held.headers, "Idempotency-Replayed": "true"})
+    request = Request(request.scope, _again(body, request.receive))
+    request.state.seed = held.seed
+    try:
+        response = await handle(request)
+    except Exception as error:
+        with contextlib.suppress(*UNAVAILABLE):  # then the lease runs out
+            await run_in_threadpool(_refused, here, held, error)
+        raise
+    await run_in_threadpool(_answered, here, held, response)
+    return response
+
+
+def _reserve(here: Context, key: str, request: Request, body: bytes) -> Reservation | StoredAnswer:
+    settings = here.settings
+    # A request may wait for its job as well as work.
+    lease = settings.idempotency_lease + settings.max_wait
+    return here.store.idempotency.reserve(
+        key, _fingerprint(request, body, here.prefer), ttl=settings.idempotency_ttl, lease=lease
+    )
+
+
+def _fingerprint(request: Request, body: bytes, prefer: Preferences) -> str:
+    """What makes two requests the same: method, path, query, content type and coding, body.
+
+    And whether a job is preferred: a map made at once and one made by a job have different ids.
+    """
+    headers = request.headers
+    parts = (
+        request.method,
+        request.url.path,
+        request.url.query,
+        headers.get("content-type", ""),
+        headers.get("content-encoding", ""),
+        "respond-async" if prefer.respond_async else "",
+    )
+    digest = hashlib.sha256("\n".join(f"{len(part)} {part}" for part in parts).encode())
+    digest.update(b"\n")
+    digest.update(body)
+    return digest.hexdigest()
+
+
+def _answered(here: Context, held: Reservation, response: Response) -> None:
+    """Keep an answer; one of an error of ours, or too large to keep, is made anew for who asks again."""
+    store, ttl = here.store.idempotency, here.settings.idempotency_ttl
+    kept = {name: response.headers[name] for name in _KEPT if name in response.headers}
+    body = getattr(response, "body", None)  # none where it is streamed
+    answer = None if body is None or response.status_code >= 500 else pack(response.status_code, kept, bytes(body))
+    if answer is None:
+        store.leave(held, ttl=ttl)
+    else:
+        store.settle(held, answer, ttl=ttl)
+
+
+def _refused(here: Context, held: Reservation, error: Exception) -> None:
+    """A request that was refused did nothing: its key is free, also for a mended one."""
+    store, ttl = here.store.idempotency, here.settings.idempotency_ttl
+    if isinstance(error, CalibrationError | StorageError) and problem_of(error).status < 500:
+        store.free(held, ttl=ttl)
+    else:
+        store.leave(held, ttl=ttl)
+
+
+def _again(body: bytes, receive: Receive) -> Receive:
+    """Give a body that was read already, then whatever comes after it."""
+    first: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+
+    async def received() -> Message:
+        return first.pop() if first else await receive()
+
+    return received

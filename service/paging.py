@@ -1,0 +1,67 @@
+"""Lists over HTTP: a query, a page of items, and the way to the next."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any, Protocol
+from urllib.parse import urlencode
+
+from fastapi import Request, Response
+
+from schemas.base import Document
+from service.context import answer
+from service.formats.options import Options, read_options
+from service.formats.payload import Payload
+from storage.pages import Asked
+
+
+class PageQuery(Protocol):
+    """What every list is asked for."""
+
+    @property
+    def created_after(self) -> datetime | None: ...  # noqa: D102
+    @property
+    def created_before(self) -> datetime | None: ...  # noqa: D102
+    @property
+    def limit(self) -> int: ...  # noqa: D102
+    @property
+    def cursor(self) -> str | None: ...  # noqa: D102
+
+
+def read_query(request: Request, model: type[Options]) -> Options:
+    """Check the query of a request that has no body."""
+    return read_options(Payload({}, dict(request.query_params), from_query=True), model)
+
+
+def asked(query: PageQuery) -> Asked:
+    """The page that a query wants."""
+    low, high = query.created_after, query.created_before
+    wanted = Asked(query.limit, query.cursor)
+    return Asked(
+        query.limit,
+        query.cursor,
+        wanted.low if low is None else low.timestamp(),
+        wanted.high if high is None else high.timestamp(),
+    )
+
+
+def page_answer(request: Request, items: Sequence[Document], cursor: str | None) -> Response:
+    """A page: ``items`` and ``next``, and where there is a next one the ``Link`` to it."""
+    headers = {}
+    if cursor is not None:
+        query = urlencode({**request.query_params, "cursor": cursor})
+        headers["Link"] = f'<{request.url.path}?{query}>; rel="next"'
+    return answer({"items": [item.model_dump() for item in items], "next": cursor}, headers=headers)
+
+
+def query_of(model: type[Document]) -> dict[str, Any]:
+    """The OpenAPI description of a query that the route reads itself."""
+    schema = model.model_json_schema()
+    required = schema.get("required", ())
+    return {
+        "parameters": [
+            {"name": name, "in": "query", "required": name in required, "schema": about}
+            for name, about in schema["properties"].items()
+        ]
+    }

@@ -1,0 +1,60 @@
+"""The changes of a job: each is written with its record, in one transaction, and told to who waits."""
+
+from __future__ import annotations
+
+import re
+from typing import Literal, NamedTuple, cast
+
+from redis import Redis
+from redis.client import Pipeline
+
+from schemas.jobs import FINAL, JobRecord, JobSummary
+from storage.keyspace import Keyspace, Shared
+from storage.tally import count
+
+#: About so many changes of a job are kept: a progress that is left out is told by the next.
+MOST_KEPT = 1000
+#: Changes that are read at once.
+_CHUNK = 200
+
+EventName = Literal["status", "progress"]
+_ID = re.compile(r"[0-9]{1,19}-[0-9]{1,19}")
+
+
+class JobEvent(NamedTuple):
+    """One change: its place in the order of all, what changed, and the job after it."""
+
+    id: str
+    name: EventName
+    job: JobSummary
+
+
+def is_event_id(text: str) -> bool:
+    """Whether this can be the id of a change."""
+    return _ID.fullmatch(text) is not None
+
+
+def write_job(pipe: Pipeline, keys: Keyspace, record: JobRecord, name: EventName = "status") -> None:
+    """Queue the writes of a changed job: its record, its event, and word of it; one that ends is counted."""
+    ttl = record.ttl if record.status in FINAL else None
+    key, events = keys.job(record.id), keys.job_events(record.id)
+    pipe.set(key, record.model_dump_json(), ex=ttl)
+    pipe.xadd(events, {"name": name, "job": record.summary().model_dump_json()}, maxlen=MOST_KEPT, approximate=True)
+    if ttl is not None:
+        pipe.expire(events, ttl)
+        count(pipe, record)
+    pipe.publish(Shared.job_changes(), key)
+
+
+def read_events(redis: Redis, keys: Keyspace, job_id: str, after: str | None) -> list[JobEvent]:
+    """The first changes that are kept after the one of that id, or of all."""
+    low = "-" if after is None else f"({after}"
+    found = redis.xrange(keys.job_events(job_id), min=low, count=_CHUNK)
+    return [
+        JobEvent(
+            event_id.decode(),
+            cast(EventName, fields[b"name"].decode()),
+            JobSummary.model_validate_json(fields[b"job"]),
+        )
+        for event_id, fields in cast(list[tuple[bytes, dict[bytes, bytes]]], found)
+    ]

@@ -1,0 +1,206 @@
+from __future__ import annotations
+
+import os
+import socket
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+from redis import Redis
+
+from schemas.idempotency import StoredAnswer
+from storage.errors import IdempotencyConflict, IdempotencyInProgress
+from storage.idempotency import Reservation
+from storage.keyspace import Keyspace, Shared
+from storage.processes import spawn
+from storage.store import Store
+
+RANDOM = np.random.default_rng(0)
+P = RANDOM.random(200)
+Y = (RANDOM.random(200) < P).astype(int)
+ROWS = {"predictions": P.tolist(), "labels": Y.tolist()}
+FIT = ROWS | {"method": "platt", "name": "once"}
+ASYNC = {"Prefer": "respond-async"}
+
+
+def _post(api: httpx.Client, path: str, body: Any, key: str, **headers: str) -> httpx.Response:
+    return api.post(path, json=body, headers={"Idempotency-Key": key, **headers})
+
+
+def _code(response: httpx.Response) -> tuple[int, str]:
+    return response.status_code, response.json()["type"].removeprefix("/problems/")
+
+
+def _reserve(store: Store, key: str = "k", fingerprint: str = "f") -> Reservation:
+    held = store.idempotency.reserve(key, fingerprint, ttl=60, lease=60)
+    assert isinstance(held, Reservation)
+    return held
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "headers"),
+    [
+        ("/batches", ROWS, {}),
+        ("/evaluate", ROWS, {}),
+        ("/evaluate", ROWS, ASYNC),
+        ("/maps", FIT, {}),
+        ("/maps", FIT, ASYNC),
+    ],
+)
+def test_a_request_that_is_sent_again_gets_the_same_answer_and_does_nothing(
+    api: httpx.Client, store: Store, redis: Redis, path: str, body: dict[str, Any], headers: dict[str, str]
+) -> None:
+    first = _post(api, path, body, "a", **headers)
+    assert first.is_success
+    assert "Idempotency-Replayed" not in first.headers
+    kept = set(redis.keys("calibrant:*"))
+    again = _post(api, path, body, "a", **headers)
+    assert again.headers["Idempotency-Replayed"] == "true"
+    for name in ("content-type", "location", "retry-after", "preference-applied"):
+        assert again.headers.get(name) == first.headers.get(name)
+    assert (again.status_code, again.content) == (first.status_code, first.content)
+    assert set(redis.keys("calibrant:*")) == kept
+    other = _post(api, path, body, "b", **headers)
+    assert "Idempotency-Replayed" not in other.headers
+
+
+def test_appended_rows_and_calibrated_predictions_are_answered_again_too(api: httpx.Client) -> None:
+    batch = api.post("/batches", json=ROWS).json()
+    for _ in range(3):
+        assert _post(api, f"/batches/{batch['id']}/rows", ROWS, "rows").json()["n"] == 400
+    api.post("/maps", json=FIT)
+    call = {"map": "once", "predictions": [0.3]}
+    first = _post(api, "/calibrate", call, "c")
+    api.post("/maps", json=FIT | {"method": "identity"})
+    assert _post(api, "/calibrate", call, "c").content == first.content
+    assert api.post("/calibrate", json=call).content != first.content
+
+
+def test_a_key_is_one_requests(api: httpx.Client) -> None:
+    assert _post(api, "/maps", FIT, "a").status_code == 201
+    conflict = (409, "idempotency-conflict")
+    assert _code(_post(api, "/maps", FIT | {"seed": 1}, "a")) == conflict
+    assert _code(_post(api, "/maps?x=1", FIT, "a")) == conflict
+    assert _code(_post(api, "/evaluate", FIT, "a")) == conflict
+    assert _code(_post(api, "/maps", FIT, "a", **{"Content-Type": "application/x-npz"})) == conflict
+    assert _code(_post(api, "/maps", FIT, "a", **ASYNC)) == conflict
+
+
+def test_requests_sent_at_once_make_one_map(api: httpx.Client) -> None:
+    with ThreadPoolExecutor(16) as threads:
+        answers = list(threads.map(lambda _: _post(api, "/maps", FIT, "a"), range(64)))
+    made = [answer for answer in answers if answer.status_code == 201]
+    assert made
+    assert len({answer.content for answer in made}) == 1
+    assert {_code(answer) for answer in answers if answer not in made} <= {(409, "idempotency-in-progress")}
+    assert api.get("/maps/once:2").status_code == 404
+
+
+def test_while_the_first_request_is_at_work_others_are_told_to_come_again(
+    api: httpx.Client, store: Store, redis: Redis
+) -> None:
+    with ThreadPoolExecutor(1) as threads, redis.pubsub() as told:  # type: ignore[no-untyped-call]
+        told.subscribe(Shared.job_changes())
+        told.get_message(timeout=5)
+        headers = {"Prefer": "respond-async, wait=30"}
+        first = threads.submit(_post, api, "/evaluate", ROWS, "a", **headers)
+        message = told.get_message(timeout=10)
+        assert message is not None
+        early = _post(api, "/evaluate", ROWS, "a", **headers)
+        assert _code(early) == (409, "idempotency-in-progress")
+        assert early.headers["Retry-After"]
+        store.jobs.succeed(message["data"].decode().rpartition(":")[2], {"report": {"n": 3}})
+        assert first.result().json() == {"n": 3}
+    again = _post(api, "/evaluate", ROWS, "a", **headers)
+    assert again.json() == {"n": 3}
+    assert again.headers["Idempotency-Replayed"] == "true"
+
+
+def test_a_process_killed_between_what_it_did_and_its_answer_does_nothing_twice(
+    redis: Redis, redis_url: str, store: Store
+) -> None:
+    settings = {"CALIBRANT_REDIS_URL": redis_url, "CALIBRANT_MAX_WAIT": "2", "CALIBRANT_IDEMPOTENCY_LEASE": "1"}
+    headers = {"Prefer": "respond-async, wait=30"}
+    with (
+        socket.create_server(("127.0.0.1", 0)) as listener,
+        httpx.Client(base_url=f"http://127.0.0.1:{listener.getsockname()[1]}", timeout=60) as api,
+        ThreadPoolExecutor(1) as threads,
+        redis.pubsub() as told,  # type: ignore[no-untyped-call]
+    ):
+        fd = listener.fileno()
+        command = [sys.executable, "-m", "cli", "api", "--socket-fd", str(fd)]
+        process = spawn(command, environment=os.environ | settings, pass_fds=(fd,))
+        told.subscribe(Shared.job_changes())
+        told.get_message(timeout=5)
+        first = threads.submit(_post, api, "/maps", FIT, "a", **headers)
+        message = told.get_message(timeout=30)
+        assert message is not None
+        process.kill()
+        process.wait()
+        with pytest.raises(httpx.TransportError):
+            first.result()
+        process = spawn(command, environment=os.environ | settings, pass_fds=(fd,))
+        deadline = time.monotonic() + 30
+        while (again := _post(api, "/maps", FIT, "a", **headers)).status_code == 409:
+            assert time.monotonic() < deadline
+            redis.blpop("nothing", timeout=0.05)
+        process.kill()
+        process.wait()
+    assert again.status_code == 202
+    assert "Idempotency-Replayed" not in again.headers
+    assert Keyspace().job(again.json()["id"]) == message["data"].decode()
+    assert redis.zcard(Keyspace().jobs()) == redis.zcard(Keyspace().batches()) == 1
+    assert redis.llen("rq:queue:fits") == 1
+
+
+def test_a_refused_request_may_be_mended_under_its_key(api: httpx.Client) -> None:
+    assert _post(api, "/maps", FIT | {"method": "x"}, "a").status_code == 422
+    assert _post(api, "/maps", FIT, "a").status_code == 201
+    assert _post(api, "/batches/batch_x/rows", ROWS, "b").status_code == 404
+    assert _post(api, "/batches", ROWS, "b").status_code == 201
+
+
+@pytest.mark.parametrize("key", ["", "a b", "a" * 256, "é"])
+def test_a_key_that_is_none_is_refused(api: httpx.Client, key: str) -> None:
+    refused = api.post("/batches", json=ROWS, headers=[(b"Idempotency-Key", key.encode("latin-1"))])
+    assert _code(refused) == (422, "invalid-field")
+    twice = api.post("/batches", json=ROWS, headers=[("Idempotency-Key", "a"), ("Idempotency-Key", "b")])
+    assert _code(twice) == (422, "invalid-field")
+    assert _post(api, "/batches", ROWS, "!" + "~" * 254).status_code == 201
+
+
+def test_an_answer_too_large_to_keep_is_made_again(api: httpx.Client) -> None:
+    api.post("/maps", json=FIT)
+    call = {"map": "once", "predictions": RANDOM.random(150_000).tolist()}
+    first, again = _post(api, "/calibrate", call, "a"), _post(api, "/calibrate", call, "a")
+    assert first.content == again.content
+    assert "Idempotency-Replayed" not in again.headers
+    assert _code(_post(api, "/calibrate", call | {"bounds": True}, "a")) == (409, "idempotency-conflict")
+
+
+def test_who_takes_over_from_a_dead_holder_makes_the_same_things(store: Store, redis: Redis) -> None:
+    first = _reserve(store)
+    with pytest.raises(IdempotencyInProgress):
+        _reserve(store)
+    with pytest.raises(IdempotencyConflict):
+        _reserve(store, fingerprint="g")
+    redis.delete(Keyspace().idempotency_lease(first.digest))
+    second = _reserve(store)
+    assert (second.seed, second.again) == (first.seed, True)
+    # The first was only slow: it must not free what another holds, and the first answer stays.
+    store.idempotency.free(first, ttl=60)
+    with pytest.raises(IdempotencyInProgress):
+        _reserve(store)
+    for held, status in ((second, 201), (first, 202)):
+        store.idempotency.settle(held, StoredAnswer(status=status, headers={}, body=""), ttl=60)
+    answer = store.idempotency.reserve("k", "f", ttl=60, lease=60)
+    assert isinstance(answer, StoredAnswer)
+    assert answer.status == 201
+
+
+def test_a_key_of_one_tenant_is_not_anothers(store: Store, redis: Redis) -> None:
+    assert _reserve(store).seed != _reserve(Store.of(redis, "other"), fingerprint="g").seed

@@ -1,0 +1,305 @@
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+from redis import Redis
+
+from calibrant_client import Calibrant
+from schemas.jobs import JobRecord, Progress
+from schemas.problems import Problem
+from service.settings import Settings
+from storage.clock import stamp
+from storage.errors import JobFinal
+from storage.jobs import fits_queue
+from storage.keyspace import Keyspace, Shared, new_id
+from storage.store import Store
+from tests.integration.conftest import serving
+
+RANDOM = np.random.default_rng(0)
+P = RANDOM.random(400)
+Y = (RANDOM.random(400) < P).astype(int)
+ROWS = {"predictions": P.tolist(), "labels": Y.tolist()}
+#: Would take a worker hours.
+ENDLESS = ROWS | {"measures": ["ece-averaged"], "interval": 0.9, "resamples": 100_000}
+
+
+def _job(**changes: Any) -> JobRecord:
+    fields = {"id": new_id("job"), "kind": "fit", "status": "queued", "created_at": stamp(), "ttl": 60, "spec": {}}
+    return JobRecord.model_validate(fields | changes)
+
+
+def _submitted(store: Store, **changes: Any) -> JobRecord:
+    return store.jobs.submit(_job(**changes), timeout=60)
+
+
+def _events(lines: Iterator[str]) -> Iterator[dict[str, Any]]:
+    """The events of a stream: their id, name and job."""
+    event: dict[str, Any] = {}
+    for line in lines:
+        name, _, value = line.partition(": ")
+        if name == "data":
+            yield json.loads(value) | event
+        elif name:
+            event["at" if name == "id" else name] = value
+
+
+def _ids(response: httpx.Response) -> list[str]:
+    assert response.status_code == 200, response.text
+    return [job["id"] for job in response.json()["items"]]
+
+
+def test_pages_show_each_job_once_whatever_comes_and_goes_between_them(
+    api: httpx.Client, store: Store, redis: Redis
+) -> None:
+    moments = [stamp() for _ in range(5)]
+    # Five jobs of each moment, so that pages end amid equal times.
+    jobs = [_submitted(store, created_at=moments[i // 5]).id for i in range(25)]
+    first = api.get("/jobs", params={"limit": 10})
+    shown = _ids(first)
+    newcomer = _submitted(store).id
+    left = next(job for job in jobs if job not in shown)
+    redis.delete(Keyspace().job(left), Keyspace().job(shown[0]))
+    page = first
+    while page.json()["next"] is not None:
+        assert page.links["next"]["url"].startswith("/jobs?limit=10&cursor=")
+        page = api.get(page.links["next"]["url"])
+        shown += _ids(page)
+    assert len(shown) == len(set(shown)) == 24
+    assert set(shown) == set(jobs) - {left}
+    assert _ids(api.get("/jobs", params={"limit": 1})) == [newcomer]
+    assert len(_ids(api.get("/jobs", params={"limit": 100}))) == 24
+    assert redis.zscore(Keyspace().jobs(), left) is None
+
+
+def test_jobs_are_found_by_status_kind_batch_and_time(api: httpx.Client, store: Store) -> None:
+    old = _submitted(store, created_at="2026-01-01T00:00:00.000Z", kind="evaluate", spec={"batch": "batch_a"})
+    new = _submitted(store, created_at="2026-02-01T00:00:00.000Z")
+    store.jobs.start(old.id)
+    found = {
+        "status=running": [old.id],
+        "status=queued": [new.id],
+        "kind=evaluate": [old.id],
+        "batch=batch_a": [old.id],
+        "created_after=2026-01-01T00:00:00.001Z": [new.id],
+        "created_after=2026-02-01T01:00:00%2B01:00": [new.id],
+        "created_before=2026-02-01T00:00:00Z": [old.id],
+        "created_after=2026-01-01T00:00:00Z&created_before=2026-01-01T00:00:00Z": [],
+        "status=failed": [],
+        "": [new.id, old.id],
+    }
+    assert {query: _ids(api.get(f"/jobs?{query}")) for query in found} == found
+    assert "result" not in api.get("/jobs").json()["items"][0]
+
+
+@pytest.mark.parametrize(
+    ("query", "pointer"),
+    [
+        ("limit=0", "/limit"),
+        ("limit=101", "/limit"),
+        ("limit=x", "/limit"),
+        ("status=lost", "/status"),
+        ("created_after=yesterday", "/created_after"),
+        ("created_after=2026-01-01T00:00:00", "/created_after"),
+        ("page=2", "/page"),
+        ("cursor=*", "/cursor"),
+        ("cursor=bmFuIHg", "/cursor"),
+        ("cursor=" + "a" * 300, "/cursor"),
+    ],
+)
+def test_a_query_that_means_nothing_is_refused(api: httpx.Client, query: str, pointer: str) -> None:
+    refused = api.get(f"/jobs?{query}")
+    assert refused.status_code == 422
+    assert refused.json()["errors"][0]["pointer"] == pointer
+
+
+def test_a_caller_who_prefers_a_job_gets_one_for_anything(http: httpx.Client, client: Calibrant) -> None:
+    for path, body in (("/evaluate", ROWS), ("/maps", ROWS | {"method": "platt"})):
+        queued = http.post(path, json=body, headers={"Prefer": "respond-async"})
+        assert queued.status_code == 202
+        assert queued.headers["Preference-Applied"] == "respond-async"
+        assert queued.headers["Location"] == f"/jobs/{queued.json()['id']}"
+        assert queued.headers["Retry-After"]
+        assert client.wait(queued.json()["id"], timeout=60).status == "succeeded"
+
+
+def test_a_caller_who_waits_gets_the_answer_as_if_it_had_been_made_at_once(http: httpx.Client) -> None:
+    inline = http.post("/evaluate", json=ROWS)
+    waited = http.post("/evaluate", json=ROWS, headers={"Prefer": "respond-async, wait=25"})
+    assert waited.status_code == 200
+    assert waited.json() == inline.json()
+    assert waited.headers["Preference-Applied"] == "respond-async, wait=25"
+    fitted = http.post("/maps", json=ROWS | {"method": "pl", "name": "waited"}, headers={"Prefer": "wait=100"})
+    assert fitted.status_code == 201
+    assert fitted.headers["Location"] == f"/maps/{fitted.json()['id']}"
+    assert fitted.headers["Preference-Applied"] == "wait=30"
+    assert http.get("/maps/waited").json() == fitted.json()
+
+
+def test_a_caller_who_waited_in_vain_gets_the_job(api: httpx.Client, store: Store) -> None:
+    queued = api.post("/maps", json=ROWS, headers={"Prefer": "wait=1"})
+    assert queued.status_code == 202
+    looked = api.get(queued.headers["Location"])
+    assert looked.headers["Location"] == queued.headers["Location"]
+    assert looked.headers["Retry-After"]
+
+
+def test_a_job_that_fails_or_is_cancelled_while_its_caller_waits_answers_its_problem(
+    api: httpx.Client, store: Store, redis: Redis
+) -> None:
+    problem = Problem(type="/problems/one-class", title="x", status=422, detail="x")
+    with ThreadPoolExecutor(2) as threads, redis.pubsub() as told:  # type: ignore[no-untyped-call]
+        told.subscribe(Shared.job_changes())
+        told.get_message(timeout=5)
+        ends = [(lambda job: store.jobs.fail(job, problem), 422), (store.jobs.cancel, 409)]
+        for end, status in ends:
+            waiting = threads.submit(api.post, "/maps", json=ROWS, headers={"Prefer": "wait=30"})
+            message = told.get_message(timeout=10)
+            assert message is not None
+            end(message["data"].decode().rpartition(":")[2])  # type: ignore[no-untyped-call]
+            assert waiting.result().status_code == status
+            assert waiting.result().headers["content-type"] == "application/problem+json"
+            told.get_message(timeout=5)
+
+
+def test_those_who_wait_hold_no_thread(store: Store, redis_url: str, redis: Redis) -> None:
+    job = _submitted(store)
+    many = 120  # three times the threads that the API has
+    limits = httpx.Limits(max_connections=None)
+    with (
+        serving(Settings(redis_url)) as url,
+        httpx.Client(base_url=url, timeout=60, limits=limits) as api,
+        ThreadPoolExecutor(many) as threads,
+    ):
+        waiting = [threads.submit(api.get, f"/jobs/{job.id}", headers={"Prefer": "wait=30"}) for _ in range(many)]
+        for _ in range(20):
+            assert api.get("/health/ready").status_code == 200
+        assert not any(answer.done() for answer in waiting)
+        store.jobs.succeed(job.id, {"map": "map_x"})
+        assert {answer.result().json()["status"] for answer in waiting} == {"succeeded"}
+
+
+def test_events_tell_every_change_and_go_on_where_a_caller_left(api: httpx.Client, store: Store) -> None:
+    job = _submitted(store)
+    where = f"/jobs/{job.id}/events"
+    with api.stream("GET", where) as stream:
+        assert stream.headers["content-type"].startswith("text/event-stream")
+        events = _events(stream.iter_lines())
+        seen = [next(events)]
+        store.jobs.start(job.id)
+        seen.append(next(events))
+    store.jobs.report(job.id, Progress(done=1, total=3, stage="folds"))
+    store.jobs.report(job.id, Progress(done=2, total=3, stage="folds"))
+    with api.stream("GET", where) as stream:
+        events = _events(stream.iter_lines())
+        again = [next(events) for _ in range(4)]
+        store.jobs.succeed(job.id, {"map": "map_x"})
+        again += list(events)
+    assert again[:2] == seen
+    assert [(e["event"], e["status"], e["progress"]["done"]) for e in again] == [
+        ("status", "queued", 0),
+        ("status", "running", 0),
+        ("progress", "running", 1),
+        ("progress", "running", 2),
+        ("status", "succeeded", 3),
+    ]
+    assert "result" not in again[-1]
+
+
+def test_a_stream_taken_up_again_misses_and_doubles_nothing(api: httpx.Client, store: Store) -> None:
+    job = _submitted(store)
+    store.jobs.start(job.id)
+    for done in range(50):
+        store.jobs.report(job.id, Progress(done=done + 1, total=50))
+    store.jobs.succeed(job.id, {})
+    where = f"/jobs/{job.id}/events"
+    whole = list(_events(api.get(where).iter_lines()))
+    assert len(whole) == 53
+    for last in (0, 25, 51):
+        rest = api.get(where, headers={"Last-Event-ID": whole[last]["at"]})
+        assert rest.status_code == 200
+        assert list(_events(rest.iter_lines())) == whole[last + 1 :]
+    assert api.get(where, headers={"Last-Event-ID": whole[-1]["at"]}).status_code == 204
+    assert api.get(where, headers={"Last-Event-ID": "x"}).status_code == 422
+    assert api.get(f"/jobs/{new_id('job')}/events").status_code == 404
+
+
+def test_more_streams_than_a_process_may_have_are_refused(store: Store, redis_url: str) -> None:
+    job = _submitted(store)
+    where = f"/jobs/{job.id}/events"
+    with serving(Settings(redis_url, max_event_streams=1)) as url, httpx.Client(base_url=url, timeout=60) as api:
+        with api.stream("GET", where) as stream:
+            first = stream.iter_lines()
+            next(first)
+            refused = api.get(where)
+            assert refused.status_code == 503
+            assert refused.headers["Retry-After"]
+            store.jobs.cancel(job.id)
+            list(first)
+        assert api.get(where).status_code == 200
+
+
+def test_streams_end_when_the_service_stops(store: Store, redis_url: str) -> None:
+    job = _submitted(store)
+    with contextlib.ExitStack() as kept, ThreadPoolExecutor(1) as threads, httpx.Client(timeout=60) as http:
+        with serving(Settings(redis_url)) as url:
+            lines = kept.enter_context(http.stream("GET", f"{url}/jobs/{job.id}/events")).iter_lines()
+            next(lines)
+            store.jobs.start(job.id)
+            assert any("running" in line for line in lines)
+            rest = threads.submit(list, lines)
+        assert rest.result() is not None
+
+
+def test_a_queued_job_is_cancelled_at_once(api: httpx.Client, store: Store, redis: Redis) -> None:
+    job = _submitted(store)
+    assert fits_queue(redis).get_job_ids() == [job.id]
+    cancelled = api.delete(f"/jobs/{job.id}")
+    assert cancelled.status_code == 200
+    assert cancelled.json()["status"] == "cancelled"
+    assert cancelled.json()["finished_at"]
+    assert fits_queue(redis).get_job_ids() == []
+    assert api.delete(f"/jobs/{job.id}").json() == cancelled.json()
+    assert api.delete(f"/jobs/{new_id('job')}").status_code == 404
+
+
+def test_a_finished_job_cannot_be_cancelled(api: httpx.Client, store: Store) -> None:
+    job = _submitted(store)
+    store.jobs.succeed(job.id, {"map": "map_x"})
+    refused = api.delete(f"/jobs/{job.id}")
+    assert refused.status_code == 409
+    assert refused.json()["type"] == "/problems/job-final"
+    with pytest.raises(JobFinal):
+        store.jobs.cancel(job.id)
+
+
+def test_a_running_job_is_stopped_and_its_worker_goes_on(http: httpx.Client, client: Calibrant) -> None:
+    endless = http.post("/evaluate", json=ENDLESS).json()["id"]
+    with http.stream("GET", f"/jobs/{endless}/events") as stream:
+        for event in _events(stream.iter_lines()):
+            if event["status"] == "running":
+                break
+    assert http.delete(f"/jobs/{endless}").json()["status"] == "cancelled"
+    next_one = http.post("/evaluate", json=ROWS, headers={"Prefer": "respond-async, wait=30"})
+    assert next_one.status_code == 200
+    job = client.job(endless)
+    assert (job.status, job.result, job.problem) == ("cancelled", None, None)
+    told = list(_events(http.get(f"/jobs/{endless}/events").iter_lines()))
+    assert [event["status"] for event in told if event["event"] == "status"] == ["queued", "running", "cancelled"]
+
+
+def test_jobs_cancelled_while_they_begin_run_or_end_leave_no_map(http: httpx.Client) -> None:
+    with ThreadPoolExecutor(4) as threads:
+        jobs = [http.post("/maps", json=ROWS | {"method": "pl"}).json()["id"] for _ in range(8)]
+        answers = list(threads.map(lambda job: http.delete(f"/jobs/{job}"), jobs))
+    for job, answer in zip(jobs, answers, strict=True):
+        final = http.get(f"/jobs/{job}").json()["status"]
+        assert (answer.status_code, final) in ((200, "cancelled"), (409, "succeeded"))
+        stored = http.get(f"/maps/{job.replace('job_', 'map_')}").status_code
+        assert stored == (404 if final == "cancelled" else 200)
