@@ -60,8 +60,8 @@ class Calibrant:
         weights: npt.ArrayLike | None = None,
         scale: str = "probability",
     ) -> BatchRecord:
-        """Store a batch: ``predictions`` (n,) or (n, K), integer ``labels`` (n,), ``weights`` (n,)."""
-        arrays = {"predictions": predictions, "labels": labels, "weights": weights}
+        """Store a batch: ``predictions`` (n,) or (n, K), integer or boolean ``labels`` (n,), ``weights`` (n,)."""
+        arrays = {"predictions": predictions, "labels": _integers(labels), "weights": weights}
         body = self._npz("/batches", {n: a for n, a in arrays.items() if a is not None}, {"scale": scale})
         return BatchRecord.model_validate(body)
 
@@ -170,6 +170,12 @@ class Calibrant:
                 detail=response.reason_phrase,
             )
         raise ProblemResponse(problem)
+
+
+def _integers(labels: npt.ArrayLike | None) -> npt.ArrayLike | None:
+    """Labels as the wire has them: numpy's comparisons give booleans, which are no numbers there."""
+    given = None if labels is None else np.asarray(labels)
+    return given.astype(np.uint8) if given is not None and given.dtype == np.bool_ else given
 
 
 def _pack(arrays: Mapping[str, npt.ArrayLike]) -> bytes:

@@ -15,7 +15,8 @@ from calibrant.maps.calibration_map import load
 from schemas.maps import CalibrateAnswer, CalibrateBody, CalibrateOptions
 from service.context import Here, answer, body_of
 from service.errors import InvalidField
-from service.formats.body import NPZ, read_payload
+from service.formats.body import read_payload
+from service.formats.media import NPZ
 from service.formats.options import read_options
 from service.formats.payload import Payload
 from service.rows import find_arrays
