@@ -9,6 +9,8 @@ import orjson
 from fastapi import Depends, Request, Response
 
 from schemas.jobs import JobRecord, Kind
+from service.formats.body import BINARY
+from service.formats.media import JSON
 from service.settings import Settings
 from storage.clock import stamp
 from storage.keyspace import new_id
@@ -58,13 +60,13 @@ def queued(record: JobRecord) -> Response:
 
 def body_of(model: type[Any]) -> dict[str, Any]:
     """The OpenAPI description of a body that the route reads itself."""
-    npz = {"schema": {"type": "string", "format": "binary"}}
+    binary = {"schema": {"type": "string", "format": "binary"}}
     return {
         "requestBody": {
             "required": True,
             "content": {
-                "application/json": {"schema": model.model_json_schema(ref_template="#/components/schemas/{model}")},
-                "application/x-npz": npz,
+                JSON: {"schema": model.model_json_schema(ref_template="#/components/schemas/{model}")},
+                **dict.fromkeys(BINARY, binary),
             },
         }
     }

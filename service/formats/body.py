@@ -10,27 +10,31 @@ from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import QueryParams
 
 from service.errors import InvalidField, TooLarge, UnsupportedMediaType
+from service.formats.arrow_body import read_arrow
+from service.formats.csv_body import read_csv
 from service.formats.encodings import read_encoding, unpack
 from service.formats.json_body import read_json
 from service.formats.limits import Limits
-from service.formats.media import JSON, NPY, NPZ
+from service.formats.media import ARROW, CSV, JSON, NPY, NPZ, PARQUET
 from service.formats.npy import read_npy
 from service.formats.npz_body import read_npz
+from service.formats.parquet_body import read_parquet
 from service.formats.payload import Arrays, Body, Payload
 from service.settings import Settings
 
 #: The readers of bodies that carry their options in the query.
-BINARY: Mapping[str, Callable[[Body, Limits], Arrays]] = MappingProxyType({NPZ: read_npz, NPY: read_npy})
+BINARY: Mapping[str, Callable[[Body, Limits], Arrays]] = MappingProxyType(
+    {NPZ: read_npz, NPY: read_npy, ARROW: read_arrow, PARQUET: read_parquet, CSV: read_csv}
+)
 CONTENT_TYPES = (JSON, *BINARY)
+_CHARSETS = ("utf-8", "utf8", "us-ascii")
 #: Bodies up to this size are parsed on the event loop: the way to a thread costs more.
 _INLINE_BYTES = 16 * 1024
 
 
 async def read_payload(request: Request, settings: Settings) -> Payload:
     """Read a body of at most the limit, in a format that its content type names exactly."""
-    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if kind not in CONTENT_TYPES:
-        raise UnsupportedMediaType(f"the content type must be one of: {', '.join(CONTENT_TYPES)}")
+    kind = _content_type(request.headers.get("content-type", ""))
     encoding = read_encoding(request.headers.get("content-encoding", ""))
     query = _options(request.query_params, kind)
     body = await _bounded(request, settings.max_body_bytes)
@@ -45,6 +49,18 @@ def read_body(body: Body, kind: str, encoding: str | None, query: Mapping[str, s
     if kind == JSON:
         return read_json(plain, limits)
     return Payload(BINARY[kind](plain, limits), query, from_query=True)
+
+
+def _content_type(header: str) -> str:
+    """The content type without its parameters, of which only a charset of another text matters."""
+    kind, _, parameters = header.lower().partition(";")
+    if kind.strip() not in CONTENT_TYPES:
+        raise UnsupportedMediaType(f"the content type must be one of: {', '.join(CONTENT_TYPES)}")
+    for parameter in parameters.split(";"):
+        name, _, value = parameter.partition("=")
+        if name.strip() == "charset" and value.strip().strip('"') not in _CHARSETS:
+            raise UnsupportedMediaType("the charset must be utf-8")
+    return kind.strip()
 
 
 def _options(query: QueryParams, kind: str) -> dict[str, str]:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import io
 import zipfile
 import zlib
-from typing import Any
 
 from calibrant.errors import CalibrationError
 from service.errors import MalformedNpz
 from service.formats.limits import Limits
 from service.formats.npy import read_array
 from service.formats.payload import ARRAYS, Arrays, Body
+from service.formats.view import View
 
 #: Before a member's name in the archive; where the lengths of the name and of what follows it stand.
 _LOCAL_HEADER, _NAME_LENGTH, _EXTRA_LENGTH = 30, slice(26, 28), slice(28, 30)
@@ -27,7 +27,7 @@ def read_npz(body: Body, limits: Limits) -> Arrays:
     view = memoryview(body)
     arrays: Arrays = {}
     try:
-        with zipfile.ZipFile(io.BufferedReader(_View(view))) as archive:
+        with zipfile.ZipFile(io.BufferedReader(View(view))) as archive:
             unpacked = 0
             for member in archive.infolist():
                 name = _field(member.filename)
@@ -71,38 +71,3 @@ def _stored(view: memoryview, member: zipfile.ZipInfo) -> memoryview:
     if bytes(header[:4]) != b"PK\3\4" or len(data) != member.file_size or zlib.crc32(data) != member.CRC:
         raise MalformedNpz("the archive is damaged")
     return data
-
-
-class _View(io.RawIOBase):
-    """A body as the file that ``zipfile`` wants, without a copy of it."""
-
-    def __init__(self, view: memoryview) -> None:
-        self._view = view
-        self._at = 0
-
-    def readable(self) -> bool:
-        """It is."""
-        return True
-
-    def seekable(self) -> bool:
-        """It is."""
-        return True
-
-    def tell(self) -> int:
-        """Where the next byte is read."""
-        return self._at
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        """Go to a place; a negative one is an error."""
-        base = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: len(self._view)}[whence]
-        if base + offset < 0:
-            raise ValueError("before the beginning")
-        self._at = base + offset
-        return self._at
-
-    def readinto(self, buffer: Any) -> int:
-        """Read into a buffer."""
-        data = self._view[self._at : self._at + len(buffer)]
-        buffer[: len(data)] = data
-        self._at += len(data)
-        return len(data)
