@@ -6,7 +6,7 @@ STAMP := $(VENV)/installed
 PEERS := .venv-peers
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo serve test check bench peers map-speed optima coverage calibration-test tables pseudo-real real compare docs agreement format clean
+.PHONY: help install demo serve test check bench bench-http peers map-speed optima coverage calibration-test tables pseudo-real real compare docs agreement format clean
 
 help: ## list the tasks
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -34,10 +34,13 @@ check: $(STAMP) ## lint, types, architecture, dependencies, containers
 	$(BIN)/lint-imports
 	$(BIN)/deptry .
 	$(BIN)/hadolint docker/Dockerfile
-	CALIBRANT_API_KEYS_FILE=docker/api-keys.example $(BIN)/docker-compose config -q
+	$(BIN)/docker-compose config -q
 
 bench: $(STAMP) ## the committed timings; writes docs/benchmarks.md
 	$(BIN)/python -m benchmarks.speed
+
+bench-http: $(STAMP) ## the service over HTTP beside a bare FastAPI route, by wrk; writes docs/http-speed.md
+	$(BIN)/python -m benchmarks.http.run
 
 $(PEERS)/installed: benchmarks/peers/requirements.txt constraints-cpu.txt
 	$(PYTHON) -m venv $(PEERS)

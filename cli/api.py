@@ -2,39 +2,44 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
-from pathlib import Path
 
 import typer
 import uvicorn
 
-from service.access import KeysFileError, is_loopback
+from service.access import is_loopback
 from service.app import create_app
 from service.settings import Settings
+from storage.api_keys import ApiKeyStore
+from storage.connection import connect
 
 
 def run_api(settings: Settings, *, host: str, port: int, socket_fd: int | None = None) -> None:
     """Serve until SIGTERM or SIGINT. ``socket_fd`` is a socket that listens already."""
-    refuse_open_bind(host, settings.api_keys_file)
-    try:
-        app = create_app(settings)
-    except KeysFileError as error:
-        raise typer.BadParameter(str(error), param_hint="--api-keys-file") from error
+    refuse_open_bind(host, settings.redis_url)
     config = uvicorn.Config(
-        app,
+        create_app(settings),
         host=host,
         port=port,
         http="httptools",
         log_config=None,
         access_log=False,
         server_header=False,
-        timeout_graceful_shutdown=10,
+        proxy_headers=bool(settings.trusted_proxies),
+        forwarded_allow_ips=settings.trusted_proxies,
+        timeout_graceful_shutdown=settings.drain_seconds,
     )
     sockets = None if socket_fd is None else [socket.socket(fileno=socket_fd)]
     uvicorn.Server(config).run(sockets=sockets)
 
 
-def refuse_open_bind(host: str, keys: Path | None) -> None:
+def refuse_open_bind(host: str, redis_url: str) -> None:
     """Without API keys this machine alone is served."""
-    if keys is None and not is_loopback(host):
-        raise typer.BadParameter("any address but loopback needs --api-keys-file", param_hint="--host")
+    if is_loopback(host):
+        return
+    with contextlib.closing(connect(redis_url)) as redis:
+        if not ApiKeyStore(redis).any():
+            raise typer.BadParameter(
+                "any address but loopback needs an API key; make one with calibrant keys create", param_hint="--host"
+            )

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
+from cli.keys import keys
 from cli.settings import with_settings
 
 app = typer.Typer(
@@ -18,6 +19,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     add_completion=False,
 )
+app.add_typer(keys, name="keys")
 
 
 def _option(flag: str, help_text: str) -> typer.models.OptionInfo:
@@ -27,7 +29,7 @@ def _option(flag: str, help_text: str) -> typer.models.OptionInfo:
     return option
 
 
-Host = Annotated[str, _option("--host", "Address to listen on; any but loopback needs --api-keys-file.")]
+Host = Annotated[str, _option("--host", "Address to listen on; any but loopback needs an API key.")]
 Port = Annotated[int, _option("--port", "Port to listen on; 0 for a free one.")]
 Data = Annotated[Path, _option("--data", "Folder of the embedded store.")]
 RedisUrl = Annotated[
@@ -38,7 +40,6 @@ RedisUrl = Annotated[
         "By default serve starts an embedded one; api and worker need it.",
     ),
 ]
-ApiKeys = Annotated[Path | None, _option("--api-keys-file", "File of API keys, one a line.")]
 Device = Annotated[str, _option("--device", "Device of the fits: cpu, cuda, or auto.")]
 Queues = Annotated[str, _option("--queues", "Queues to work on, separated by commas.")]
 LogLevel = Annotated[str, _option("--log-level", "debug, info, warning or error.")]
@@ -110,7 +111,6 @@ def serve(
     port: Port = 8000,
     data: Data = Path(".calibrant"),
     redis_url: RedisUrl = None,
-    api_keys_file: ApiKeys = None,
     device: Device = "cpu",
     log_level: LogLevel = "info",
 ) -> None:
@@ -121,7 +121,7 @@ def serve(
     _log(log_level)
     from cli.serve import serve_all
 
-    serve_all(host=host, port=port, data=data, redis_url=redis_url, keys=api_keys_file, device=device, level=log_level)
+    serve_all(host=host, port=port, data=data, redis_url=redis_url, device=device, level=log_level)
 
 
 @app.command()

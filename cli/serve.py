@@ -9,7 +9,6 @@ from pathlib import Path
 
 import typer
 
-from cli.api import refuse_open_bind
 from cli.stack import stack
 from storage.errors import EmbeddedStoreFailed
 
@@ -19,17 +18,14 @@ log = logging.getLogger(__name__)
 _LOOK_SECONDS = 0.5
 
 
-def serve_all(
-    *, host: str, port: int, data: Path, redis_url: str | None, keys: Path | None, device: str, level: str
-) -> None:
+def serve_all(*, host: str, port: int, data: Path, redis_url: str | None, device: str, level: str) -> None:
     """Run the stack until SIGINT or SIGTERM; exits with 1 where a part of it fails for good."""
-    refuse_open_bind(host, keys)
     told = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: told.set())
     try:
         with stack(
-            host=host, port=port, data=data, log=None, redis_url=redis_url, keys=keys, device=device, level=level
+            host=host, port=port, data=data, log=None, redis_url=redis_url, device=device, level=level
         ) as running:
             typer.echo(f"Calibrant listens on {running.url} (documentation: {running.url}/docs). Ctrl-C stops it.")
             while not told.wait(_LOOK_SECONDS):

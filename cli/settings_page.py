@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import typer
@@ -23,11 +24,20 @@ def settings_page() -> str:
     """The page: a row a flag, in the order of the commands."""
     group: Any = typer.main.get_command(app)
     rows: dict[str, tuple[Any, list[str]]] = {}
-    for name, command in group.commands.items():
+    for name, command in _commands(group):
         for option in command.params:
             if option.envvar:
-                rows.setdefault(option.envvar, (option, []))[1].append(name)
+                names = rows.setdefault(option.envvar, (option, []))[1]
+                if name not in names:
+                    names.append(name)
     return _HEAD + "".join(_row(option, names) for option, names in rows.values())
+
+
+def _commands(group: Any) -> Iterator[tuple[str, Any]]:
+    """Every command with the name of it or of its group."""
+    for name, command in group.commands.items():
+        inner = getattr(command, "commands", {})
+        yield from [(name, part) for part in inner.values()] if inner else [(name, command)]
 
 
 def _row(option: Any, commands: list[str]) -> str:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
+from cli.api import refuse_open_bind
 from storage.embedded import embedded_server
 from storage.processes import spawn, stop
 
@@ -54,7 +55,6 @@ def stack(
     data: Path,
     log: IO[bytes] | None,
     redis_url: str | None = None,
-    keys: Path | None = None,
     device: str = "cpu",
     level: str = "info",
     inherited: Mapping[str, str] | None = None,
@@ -71,14 +71,13 @@ def stack(
             data.mkdir(mode=0o700, parents=True, exist_ok=True)
             store_log = started.enter_context((data / "redis.log").open("ab"))
             redis_url, store = started.enter_context(embedded_server(data, log=store_log))
+        refuse_open_bind(host, redis_url)
         environment = dict(os.environ if inherited is None else inherited) | {
             "CALIBRANT_REDIS_URL": redis_url,
             "CALIBRANT_DEVICE": device,
             "CALIBRANT_LOG_LEVEL": level,
             "CALIBRANT_HOST": host,
         }
-        if keys is not None:
-            environment["CALIBRANT_API_KEYS_FILE"] = str(keys)
         worker = _worker(environment, log)
         running = Stack(_url(listener), store, _api(environment, log, listener), worker, environment, log)
         started.callback(lambda: stop(running.worker, patience=_PATIENCE))

@@ -1,41 +1,34 @@
-"""Who is served: with API keys their bearers, without keys this machine alone."""
+"""Who is served: with API keys their bearers, each in its own tenant; without keys this machine alone."""
 
 from __future__ import annotations
 
-import hashlib
-import hmac
 import ipaddress
-from pathlib import Path
+from collections.abc import Collection
 from urllib.parse import urlsplit
 
-from starlette.datastructures import Headers
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from service.errors import ForeignOrigin, RequestError, Unauthorized
-from service.problems import problem_of, respond
+from schemas.keys import Scope as KeyScope
+from service.callers import LOCAL, STRANGER, Caller, Keyring
+from service.errors import Forbidden, ForeignOrigin, RateLimited, RequestError, Unauthorized
+from service.problems import RETRY_AFTER, problem, problem_of, respond
+from service.rates import Allowance, Rates
+from storage.link import Link
 
 LOCAL_HOSTS = frozenset({"127.0.0.1", "localhost", "::1"})
-_OPEN_PREFIX = "/health/"
-
-
-class KeysFileError(Exception):
-    """The file of API keys cannot be read or holds none."""
-
-
-def read_keys(path: Path) -> frozenset[bytes]:
-    """Digests of the keys in a file, one a line; blank lines and lines that begin with # are passed over."""
-    try:
-        lines = [line.strip() for line in path.read_text("utf-8").splitlines()]
-    except (OSError, UnicodeDecodeError) as error:
-        raise KeysFileError(f"the file of API keys cannot be read: {path}") from error
-    keys = frozenset(_digest(line) for line in lines if line and not line.startswith("#"))
-    if not keys:
-        raise KeysFileError(f"the file of API keys holds no key: {path}")
-    return keys
+#: What is served without a key: the probes, and what tells how to use the rest.
+OPEN_PATHS = frozenset({"/", "/docs", "/openapi.json", "/problems", "/v2/health/live", "/v2/health/ready"})
+OPEN_BEGINNINGS = ("/health/", "/docs/", "/problems/", "/assets/")
+#: Calls of other methods than GET that store nothing to last.
+_READING_POSTS = ("/calibrate", "/evaluate", "/v2/")
+_ADMIN_PATHS = frozenset({"/metrics"})
+#: Seconds that a request waits for the link to the store.
+_PATIENCE = 0.5
 
 
 def is_loopback(host: str) -> bool:
-    """Whether binding to ``host`` reaches this machine alone."""
+    """Whether ``host`` is this machine alone."""
     if host == "localhost":
         return True
     try:
@@ -44,44 +37,109 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-class Access:
-    """ASGI middleware that refuses whoever may not come in, before anything is read."""
+def needed_scope(method: str, path: str) -> KeyScope:
+    """What a key must hold for a call."""
+    if path in _ADMIN_PATHS:
+        return "admin"
+    if method in ("GET", "HEAD", "OPTIONS") or path.startswith(_READING_POSTS):
+        return "read"
+    return "write"
 
-    def __init__(self, app: ASGIApp, keys: frozenset[bytes]) -> None:
+
+class Access:
+    """ASGI middleware that refuses whoever may not come in, before anything is read, and tells who came in.
+
+    The caller stands in the scope's state as ``caller``.
+    """
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        keyring: Keyring,
+        link: Link,
+        rates: Rates,
+        *,
+        rate_limit: int,
+        origins: Collection[str] = (),
+    ) -> None:
         self._app = app
-        self._keys = keys
+        self._keyring = keyring
+        self._link = link
+        self._rates = rates
+        self._rate_limit = rate_limit
+        self._origins = frozenset(origins)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let a request through, or answer with its problem."""
-        if scope["type"] == "http":
-            headers = Headers(scope=scope)
-            refusal = self._with_keys(scope["path"], headers) if self._keys else _without_keys(headers)
-            if refusal is not None:
-                challenge = {"WWW-Authenticate": "Bearer"} if isinstance(refusal, Unauthorized) else None
-                await respond(problem_of(refusal), challenge)(scope, receive, send)
-                return
-        await self._app(scope, receive, send)
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        path = scope["path"]
+        is_open = path in OPEN_PATHS or path.startswith(OPEN_BEGINNINGS)
+        if not is_open and not self._link.fresh and not await self._link.settled(_PATIENCE):
+            away = problem("store-unavailable", "Redis cannot be reached, so nothing can be said for certain")
+            await respond(away, {"Retry-After": RETRY_AFTER})(scope, receive, send)
+            return
+        allowance: Allowance | None = None
+        try:
+            if self._keyring and is_open:
+                caller = STRANGER
+            elif self._keyring:
+                caller = self._bearer(scope, path)
+                allowance = self._counted(caller)
+            else:
+                caller = self._local(scope)
+        except RequestError as refusal:
+            await respond(problem_of(refusal), refusal.headers)(scope, receive, send)
+            return
+        scope.setdefault("state", {})["caller"] = caller
+        await self._app(scope, receive, send if allowance is None else _telling(allowance, send))
 
-    def _with_keys(self, path: str, headers: Headers) -> RequestError | None:
-        if path.startswith(_OPEN_PREFIX):
+    def _bearer(self, scope: Scope, path: str) -> Caller:
+        kind, _, key = Headers(scope=scope).get("authorization", "").partition(" ")
+        caller = self._keyring.find(key.strip())
+        if caller is None or kind.lower() != "bearer":
+            refusal = Unauthorized("send a live API key: Authorization: Bearer KEY")
+            raise refusal.with_headers({"WWW-Authenticate": "Bearer"})
+        needed = needed_scope(scope["method"], path)
+        if not caller.may(needed):
+            raise Forbidden(f"this call needs a key with the scope {needed}; this one has {caller.scope}")
+        return caller
+
+    def _counted(self, caller: Caller) -> Allowance | None:
+        limit = self._rate_limit if caller.rate_limit is None else caller.rate_limit
+        if not limit or caller.key_id is None:
             return None
-        kind, _, key = headers.get("authorization", "").partition(" ")
-        sent = _digest(key.strip())
-        # Every key is compared, so that the time taken tells nothing.
-        known = [hmac.compare_digest(sent, stored) for stored in self._keys]
-        if kind.lower() == "bearer" and any(known):
-            return None
-        return Unauthorized("send a known API key: Authorization: Bearer KEY")
+        allowance = self._rates.admit(caller.key_id, limit)
+        if not allowance.allowed:
+            raise RateLimited(f"the key may send {limit} requests a minute").with_headers(
+                allowance.headers() | {"Retry-After": str(allowance.reset)}
+            )
+        return allowance
+
+    def _local(self, scope: Scope) -> Caller:
+        """A page in a browser can send requests here, but not with a local name as their host and origin."""
+        headers = Headers(scope=scope)
+        peer = scope.get("client")
+        if _host_of(f"//{headers.get('host', '')}") not in LOCAL_HOSTS or (
+            peer is not None and not is_loopback(peer[0])
+        ):
+            raise ForeignOrigin("without API keys only 127.0.0.1, localhost and [::1] are served")
+        origin = headers.get("origin")
+        if origin is not None and origin not in self._origins and _host_of(origin) not in LOCAL_HOSTS:
+            raise ForeignOrigin("without API keys requests of other origins are refused")
+        return LOCAL
 
 
-def _without_keys(headers: Headers) -> RequestError | None:
-    """A page in a browser can send requests here, but not with a local name as their host and origin."""
-    if _host_of(f"//{headers.get('host', '')}") not in LOCAL_HOSTS:
-        return ForeignOrigin("without API keys only 127.0.0.1, localhost and [::1] are served")
-    origin = headers.get("origin")
-    if origin is not None and _host_of(origin) not in LOCAL_HOSTS:
-        return ForeignOrigin("without API keys requests of other origins are refused")
-    return None
+def _telling(allowance: Allowance, send: Send) -> Send:
+    async def tell(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            headers = MutableHeaders(scope=message)
+            for name, value in allowance.headers().items():
+                headers[name] = value
+        await send(message)
+
+    return tell
 
 
 def _host_of(url: str) -> str | None:
@@ -89,7 +147,3 @@ def _host_of(url: str) -> str | None:
         return urlsplit(url).hostname
     except ValueError:
         return None
-
-
-def _digest(key: str) -> bytes:
-    return hashlib.sha256(key.encode("utf-8", "surrogateescape")).digest()

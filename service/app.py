@@ -6,33 +6,29 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from fastapi import FastAPI
-from starlette.concurrency import run_in_threadpool
+from starlette.middleware.cors import CORSMiddleware
 
 import calibrant
 from schemas.problems import Problem
 from service import problems
-from service.access import Access, read_keys
-from service.context import Context
-from service.routes import batches, calibrate, catalogue, evaluate, health, jobs, maps
+from service.access import Access
+from service.guard import Guard
+from service.process import Process
+from service.routes import batches, calibrate, catalogue, evaluate, health, jobs, limits, maps
 from service.settings import Settings
-from storage.connection import check_durability, connect
-from storage.store import Store
 
 
 def create_app(settings: Settings) -> FastAPI:
     """Build the application on the store that the settings name.
 
-    Raises ``KeysFileError`` for a file of API keys without keys, and at start-up
-    ``UnsuitableStore`` for a Redis that evicts.
+    Raises ``UnsuitableStore`` at its start for a Redis that evicts.
     """
-    keys = frozenset[bytes]() if settings.api_keys_file is None else read_keys(settings.api_keys_file)
-    redis = connect(settings.redis_url)
+    process = Process(settings)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        await run_in_threadpool(check_durability, redis)
-        yield
-        redis.close()
+        async with process.running():
+            yield
 
     app = FastAPI(
         title="Calibrant",
@@ -41,9 +37,22 @@ def create_app(settings: Settings) -> FastAPI:
         lifespan=lifespan,
         responses={"default": {"model": Problem, "description": "A problem document (RFC 9457)"}},
     )
-    app.state.context = Context(settings, Store.of(redis))
-    app.add_middleware(Access, keys=keys)
+    app.state.process = process
+    # The last added is the first to see a request.
+    app.add_middleware(Guard, seconds=settings.request_timeout, places=process.places)
+    app.add_middleware(
+        Access,
+        keyring=process.keyring,
+        link=process.link,
+        rates=process.rates,
+        rate_limit=settings.rate_limit,
+        origins=settings.origins,
+    )
+    if settings.origins:
+        app.add_middleware(
+            CORSMiddleware, allow_origins=settings.origins, allow_methods=["*"], allow_headers=["*"], max_age=600
+        )
     problems.install(app)
-    for routes in (health, catalogue, batches, evaluate, maps, calibrate, jobs):
+    for routes in (health, catalogue, limits, batches, evaluate, maps, calibrate, jobs):
         app.include_router(routes.router)
     return app

@@ -9,8 +9,11 @@ import orjson
 from fastapi import Depends, Request, Response
 
 from schemas.jobs import JobRecord, Kind
+from service.callers import Caller
 from service.formats.body import BINARY
 from service.formats.media import JSON
+from service.held_maps import HeldMap, HeldMaps
+from service.process import Process
 from service.settings import Settings
 from storage.clock import stamp
 from storage.keyspace import new_id
@@ -24,15 +27,32 @@ RETRY_AFTER = "1"
 
 @dataclass(frozen=True)
 class Context:
-    """Settings and store."""
+    """The settings, the caller, the caller's tenant's view of the store, and what the process keeps in memory."""
 
     settings: Settings
+    caller: Caller
     store: Store
+    maps: HeldMaps
+
+    @property
+    def who(self) -> str | None:
+        """The name of the caller's API key; None without keys."""
+        return self.caller.name
+
+    def held_map(self, ref: str) -> HeldMap | None:
+        """The map of a reference where it is in memory."""
+        return self.maps.held(self.caller.tenant, ref)
+
+    def find_map(self, ref: str) -> HeldMap:
+        """The map of a reference, from memory or from the store; raises ``UnknownMap``."""
+        return self.maps.find(self.store, self.caller.tenant, ref)
 
 
-def _context(request: Request) -> Context:
-    context: Context = request.app.state.context
-    return context
+async def _context(request: Request) -> Context:
+    # A coroutine: a plain function would be run in a thread.
+    process: Process = request.app.state.process
+    caller = request.state.caller
+    return Context(process.settings, caller, Store.of(process.redis, caller.tenant), process.maps)
 
 
 Here = Annotated[Context, Depends(_context)]

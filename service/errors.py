@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import ClassVar, Self
 
 from calibrant.errors import CalibrationError
 
 
 class RequestError(CalibrationError):
-    """Base of the refusals that concern the HTTP request itself."""
+    """Base of the refusals that concern the HTTP request itself; ``headers`` go with the answer."""
 
     code: ClassVar[str] = "bad-request"
+    headers: Mapping[str, str] = MappingProxyType({})
+
+    def with_headers(self, headers: Mapping[str, str]) -> Self:
+        """The same refusal, with headers."""
+        self.headers = MappingProxyType(dict(headers))
+        return self
 
 
 class MalformedJson(RequestError):
@@ -83,6 +91,36 @@ class Unauthorized(RequestError):
     """No API key, or one that is not known."""
 
     code = "unauthorized"
+
+
+class Forbidden(RequestError):
+    """An API key without the scope that the call needs."""
+
+    code = "forbidden"
+
+
+class RateLimited(RequestError):
+    """An API key that has sent all requests that it may send in a minute."""
+
+    code = "rate-limited"
+
+
+class Busy(RequestError):
+    """All places for heavy work are taken."""
+
+    code = "busy"
+
+
+class TooSlow(RequestError):
+    """A body that did not come in time."""
+
+    code = "request-timeout"
+
+
+class DeadlineExceeded(RequestError):
+    """An answer that was not there in time."""
+
+    code = "deadline-exceeded"
 
 
 class ForeignOrigin(RequestError):

@@ -71,6 +71,49 @@ TABLE: Mapping[str, Row] = MappingProxyType(
         ),
         "unauthorized": Row(HTTPStatus.UNAUTHORIZED, "An API key is needed"),
         "foreign-origin": Row(HTTPStatus.FORBIDDEN, "Only this machine is served"),
+        "forbidden": Row(
+            HTTPStatus.FORBIDDEN,
+            "The API key may not do this",
+            "The key is live, but its scope does not hold this call: read for calls that store nothing to last, "
+            "write for the others, admin for the service's own figures.",
+            "Send a key with the scope that the detail names.",
+        ),
+        "rate-limited": Row(
+            HTTPStatus.TOO_MANY_REQUESTS,
+            "Too many requests",
+            "The API key has sent all requests that it may send in this minute.",
+            "Wait for the seconds of Retry-After; send larger batches, or have the key's limit raised.",
+        ),
+        "request-timeout": Row(
+            HTTPStatus.REQUEST_TIMEOUT,
+            "The body did not come in time",
+            "The body was not there in full before the deadline of a request.",
+            "Send it faster, or in parts that are appended to a batch.",
+        ),
+        "deadline-exceeded": Row(
+            HTTPStatus.SERVICE_UNAVAILABLE,
+            "The answer was not there in time",
+            "The work of the request took longer than a request may.",
+            "Send it again with Prefer: respond-async, as a job.",
+        ),
+        "busy": Row(
+            HTTPStatus.SERVICE_UNAVAILABLE,
+            "The service is busy",
+            "As many heavy requests are under way as the service works on at once.",
+            "Try again after the seconds of Retry-After.",
+        ),
+        "unknown-key": Row(
+            HTTPStatus.NOT_FOUND,
+            "Unknown API key",
+            "No API key has this id.",
+            "See `calibrant keys list`.",
+        ),
+        "key-conflict": Row(
+            HTTPStatus.CONFLICT,
+            "The API key does not allow this",
+            "The key is revoked, or it has two live secrets already.",
+            "Wait until the older secret has ended, or make another key.",
+        ),
         "not-found": Row(HTTPStatus.NOT_FOUND, "There is nothing here"),
         "unknown-batch": Row(HTTPStatus.NOT_FOUND, "Unknown batch"),
         "unknown-map": Row(HTTPStatus.NOT_FOUND, "Unknown map"),
@@ -109,6 +152,12 @@ TABLE: Mapping[str, Row] = MappingProxyType(
         "not-converged": Row(_UNPROCESSABLE, "The fit did not converge"),
         "storage-error": Row(HTTPStatus.INTERNAL_SERVER_ERROR, "The store failed"),
         "embedded-store-failed": Row(HTTPStatus.INTERNAL_SERVER_ERROR, "The store did not start"),
+        "folder-in-use": Row(
+            HTTPStatus.INTERNAL_SERVER_ERROR,
+            "The data folder is in use",
+            "Another calibrant runs on the same data folder.",
+            "Stop it, or name another folder.",
+        ),
         "unsuitable-store": Row(HTTPStatus.SERVICE_UNAVAILABLE, "The store is not suitable"),
         "store-unavailable": Row(HTTPStatus.SERVICE_UNAVAILABLE, "The store is away"),
         "worker-lost": Row(HTTPStatus.INTERNAL_SERVER_ERROR, "The worker was lost"),
@@ -144,8 +193,7 @@ def install(app: FastAPI) -> None:
     async def known(_: Request, error: Exception) -> Response:
         if not isinstance(error, CalibrationError | StorageError):
             raise error
-        headers = {"WWW-Authenticate": "Bearer"} if error.code == "unauthorized" else None
-        return respond(problem_of(error), headers)
+        return respond(problem_of(error), getattr(error, "headers", None))
 
     async def unavailable(_: Request, error: Exception) -> Response:
         log.warning("store away: %s", type(error).__name__)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 from types import UnionType
 from typing import Any, NamedTuple, get_type_hints
 
@@ -27,15 +26,41 @@ class Settings:
     """What the API is told at its start. Times are seconds, sizes bytes."""
 
     redis_url: str
-    api_keys_file: Path | None = _setting(None, "file of API keys, one a line; # begins a comment")
     max_body_bytes: int = _setting(256 * MIB, "largest body, as sent", low=1, limit=True)
     max_unpacked_bytes: int = _setting(1024 * MIB, "largest body, unpacked", low=1, limit=True)
     max_rows: int = _setting(50_000_000, "most rows of a body", low=1, limit=True)
     max_classes: int = _setting(10_000, "most classes of a body's predictions", low=2, limit=True)
     max_json_depth: int = _setting(32, "deepest nesting of a JSON body", low=3, limit=True)
-    batch_ttl: int = _setting(24 * HOUR, "seconds that a batch is kept; a job that needs it begins them anew", low=1)
-    job_ttl: int = _setting(7 * 24 * HOUR, "seconds that a finished job is known", low=1)
-    fit_timeout: int = _setting(HOUR, "seconds that one run of a fit may take", low=1)
+    batch_ttl: int = _setting(
+        24 * HOUR, "seconds that a batch is kept; a job that needs it begins them anew", low=1, limit=True
+    )
+    job_ttl: int = _setting(7 * 24 * HOUR, "seconds that a finished job is known", low=1, limit=True)
+    fit_timeout: int = _setting(HOUR, "seconds that one run of a fit may take", low=1, limit=True)
+    request_timeout: float = _setting(
+        60.0, "seconds in which an answer must begin; what takes longer is asked for as a job", low=0.1, limit=True
+    )
+    max_heavy_requests: int = _setting(
+        8, "requests with a large body or a large stored batch that are worked on at once; more get 503", low=1
+    )
+    rate_limit: int = _setting(
+        0,
+        "requests that an API key may send in a minute, unless it has a limit of its own; 0: no limit",
+        low=0,
+        limit=True,
+    )
+    held_maps: int = _setting(256, "maps that a process keeps in memory", low=1)
+    cors_origins: str = _setting(
+        "", "origins whose pages may call the service from a browser, separated by commas, or *; none by default"
+    )
+    trusted_proxies: str = _setting(
+        "", "addresses of proxies whose X-Forwarded-For is believed, separated by commas; none by default"
+    )
+    drain_seconds: int = _setting(10, "seconds that requests under way have to end after SIGTERM", low=0)
+
+    @property
+    def origins(self) -> list[str]:
+        """``cors_origins`` as a list."""
+        return [origin.strip() for origin in self.cors_origins.split(",") if origin.strip()]
 
 
 class Setting(NamedTuple):

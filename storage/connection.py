@@ -6,6 +6,7 @@ import logging
 from urllib.parse import urlsplit
 
 from redis import Redis
+from redis.asyncio import Redis as AsyncRedis
 from redis.backoff import ExponentialWithJitterBackoff
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import ResponseError
@@ -13,6 +14,8 @@ from redis.exceptions import TimeoutError as RedisTimeoutError
 from redis.retry import Retry
 
 from storage.errors import UnsuitableStore
+
+__all__ = ["UNAVAILABLE", "AsyncRedis", "check_durability", "connect", "connect_async", "safe_url"]
 
 log = logging.getLogger(__name__)
 
@@ -29,6 +32,11 @@ def connect(url: str, *, timeout: float = 5.0) -> Redis:
         health_check_interval=30,
         retry=Retry(ExponentialWithJitterBackoff(base=0.01, cap=0.2), retries=2),
     )
+
+
+def connect_async(url: str, *, timeout: float = 5.0) -> AsyncRedis:
+    """Open a lazy pool for an event loop, which retries nothing: its callers know better when to."""
+    return AsyncRedis.from_url(url, socket_connect_timeout=timeout, socket_timeout=timeout)
 
 
 def check_durability(redis: Redis) -> None:

@@ -15,11 +15,13 @@ from typing import IO
 from redis import Redis
 
 from storage.connection import UNAVAILABLE
-from storage.errors import EmbeddedStoreFailed
+from storage.errors import EmbeddedStoreFailed, FolderInUse
 from storage.processes import spawn, stop
 
 #: A unix socket's path must be shorter than this on every system (sun_path).
 _LONGEST_SOCKET_PATH = 100
+#: Where a running server's URL stands in its data folder.
+_URL_FILE = "redis.url"
 _START_SECONDS = 20.0
 _STOP_SECONDS = 30.0
 
@@ -43,7 +45,7 @@ def locked(folder: Path) -> Iterator[None]:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
-            raise EmbeddedStoreFailed(f"the data folder {folder} is in use by another calibrant") from error
+            raise FolderInUse(f"the data folder {folder} is in use by another calibrant") from error
         yield
 
 
@@ -62,9 +64,27 @@ def embedded_server(folder: Path, *, log: IO[bytes]) -> Iterator[tuple[str, subp
         process = spawn([server_binary(), *_settings(folder, socket)], log=log)
         try:
             _await_ready(socket, process)
-            yield f"unix://{socket}", process
+            url = f"unix://{socket}"
+            (folder / _URL_FILE).write_text(url, encoding="utf-8")
+            yield url, process
         finally:
             stop(process, patience=_STOP_SECONDS)
+
+
+@contextlib.contextmanager
+def store_of(folder: Path) -> Iterator[str]:
+    """URL of the server of a data folder: the one that runs there, else one that runs for as long as this."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with (folder / "redis.log").open("ab") as log:
+        try:
+            own = embedded_server(folder, log=log)
+            url, _ = own.__enter__()
+        except FolderInUse:
+            yield (folder / _URL_FILE).read_text(encoding="utf-8")
+            return
+        with contextlib.ExitStack() as started:
+            started.push(own)
+            yield url
 
 
 def _settings(folder: Path, socket: Path) -> list[str]:

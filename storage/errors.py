@@ -34,6 +34,18 @@ class UnknownJob(StorageError):
     code = "unknown-job"
 
 
+class UnknownKey(StorageError):
+    """No such API key."""
+
+    code = "unknown-key"
+
+
+class KeyConflict(StorageError):
+    """An API key that is revoked already, or has two live secrets."""
+
+    code = "key-conflict"
+
+
 class UnsuitableStore(StorageError):
     """A Redis whose settings could lose what is stored."""
 
@@ -44,3 +56,9 @@ class EmbeddedStoreFailed(StorageError):
     """The embedded server did not start."""
 
     code = "embedded-store-failed"
+
+
+class FolderInUse(EmbeddedStoreFailed):
+    """The data folder of an embedded server is held by another process."""
+
+    code = "folder-in-use"

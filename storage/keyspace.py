@@ -1,4 +1,7 @@
-"""The names of all keys, in one place: every key of a tenant begins with the tenant."""
+"""The names of all keys, in one place: every key of a tenant begins with the tenant.
+
+What belongs to no tenant stands where the tenant's name would be empty, which no tenant's is.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ import secrets
 from dataclasses import dataclass
 from typing import Literal
 
-#: The only tenant until keys name others.
+#: The tenant of a service without API keys.
 DEFAULT_TENANT = "default"
 
 Kind = Literal["batch", "map", "job"]
@@ -44,6 +47,25 @@ class Keyspace:
     def job(self, job_id: str) -> str:
         """String: the record of a job, JSON."""
         return self._key("job", job_id)
+
+
+class Shared:
+    """The keys that belong to no tenant."""
+
+    @staticmethod
+    def api_keys() -> str:
+        """Hash: key id -> the record of an API key, JSON."""
+        return "calibrant::api-keys"
+
+    @staticmethod
+    def changes() -> str:
+        """Channel: what changed of that which processes keep in memory."""
+        return "calibrant::changes"
+
+    @staticmethod
+    def requests(key_id: str, window: int) -> str:
+        """Counter: the requests of an API key in a minute, counted since 1970."""
+        return f"calibrant::requests:{key_id}:{window}"
 
 
 def new_id(kind: Kind) -> str:

@@ -10,6 +10,7 @@ from redis.client import Pipeline
 from schemas.base import ID_PREFIX
 from schemas.jobs import FINAL, JobRecord
 from schemas.maps import MapRecord
+from storage.changes import Change, announce
 from storage.clock import seconds
 from storage.errors import UnknownMap
 from storage.keyspace import Keyspace
@@ -46,6 +47,7 @@ class MapStore:
                 if record.name is not None and record.version is not None:
                     pipe.hset(keys.newest_versions(), record.name, str(record.version))
                     pipe.hset(keys.versions(record.name), str(record.version), record.id)
+                    announce(pipe, Change("map", keys.tenant, name=record.name))
             if finished is not None and not settled:
                 pipe.set(keys.job(finished.id), finished.model_dump_json(), ex=finished.ttl)
             return record

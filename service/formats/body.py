@@ -20,6 +20,7 @@ from service.formats.npy import read_npy
 from service.formats.npz_body import read_npz
 from service.formats.parquet_body import read_parquet
 from service.formats.payload import Arrays, Body, Payload
+from service.guard import Places
 from service.settings import Settings
 
 #: The readers of bodies that carry their options in the query.
@@ -30,6 +31,8 @@ CONTENT_TYPES = (JSON, *BINARY)
 _CHARSETS = ("utf-8", "utf8", "us-ascii")
 #: Bodies up to this size are parsed on the event loop: the way to a thread costs more.
 _INLINE_BYTES = 16 * 1024
+#: A request with a larger body is heavy, and takes one of few places.
+_LIGHT_BYTES = 1024 * 1024
 
 
 async def read_payload(request: Request, settings: Settings) -> Payload:
@@ -38,9 +41,14 @@ async def read_payload(request: Request, settings: Settings) -> Payload:
     encoding = read_encoding(request.headers.get("content-encoding", ""))
     query = _options(request.query_params, kind)
     body = await _bounded(request, settings.max_body_bytes)
+    if encoding is not None:  # what it unpacks to is anything up to its limit
+        Places.take_for(request.scope)
     if kind == JSON and encoding is None and len(body) <= _INLINE_BYTES:
         return read_json(body, Limits.of(settings))
-    return await run_in_threadpool(read_body, body, kind, encoding, query, Limits.of(settings))
+    payload = await run_in_threadpool(read_body, body, kind, encoding, query, Limits.of(settings))
+    if sum(array.nbytes for array in payload.arrays.values()) > _LIGHT_BYTES:
+        Places.take_for(request.scope)
+    return payload
 
 
 def read_body(body: Body, kind: str, encoding: str | None, query: Mapping[str, str], limits: Limits) -> Payload:
@@ -88,4 +96,6 @@ async def _bounded(request: Request, limit: int) -> bytearray:
         if len(body) + len(chunk) > limit:
             raise TooLarge(f"the body may have at most {limit} bytes")
         body += chunk
+        if len(body) > _LIGHT_BYTES:
+            Places.take_for(request.scope)
     return body

@@ -43,7 +43,8 @@ def read_encoding(header: str) -> str | None:
     if encoding == "x-gzip":  # the same, as RFC 9110 has it
         return "gzip"
     if encoding not in ACCEPTED:
-        raise UnsupportedMediaType(f"the content encoding must be {' or '.join(ACCEPTED)}, once")
+        error = UnsupportedMediaType(f"the content encoding must be {' or '.join(ACCEPTED)}, once")
+        raise error.with_headers({"Accept-Encoding": ", ".join(ACCEPTED)})
     return encoding
 
 

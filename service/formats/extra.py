@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 from functools import cache
 from typing import Any
 
@@ -23,10 +24,7 @@ def pyarrow() -> Any:
     return arrow
 
 
+@cache
 def has_pyarrow() -> bool:
-    """Whether the extra is there."""
-    try:
-        pyarrow()
-    except UnsupportedMediaType:
-        return False
-    return True
+    """Whether the extra is there; it is not imported to know."""
+    return importlib.util.find_spec("pyarrow") is not None

@@ -27,6 +27,7 @@ def test_the_document_lists_every_call_of_the_readme(openapi: dict[str, Any]) ->
         ("/measures", "get"),
         ("/diagrams", "get"),
         ("/methods", "get"),
+        ("/limits", "get"),
         ("/batches", "post"),
         ("/batches/{batch_id}", "get"),
         ("/batches/{batch_id}", "delete"),

@@ -134,36 +134,60 @@ def test_a_worker_that_dies_is_started_again(folder: Path) -> None:
         assert client.fit("pl", batch.id, timeout=90).method == "pl"
 
 
-def test_api_keys_are_needed_beyond_loopback_and_checked_on_every_route_but_health(folder: Path) -> None:
+def _made_key(folder: Path, *arguments: str) -> str:
+    made = _run("keys", "create", *arguments, "--data", str(folder / "data"))
+    assert made.returncode == 0, made.stderr
+    return made.stdout.strip()
+
+
+def test_api_keys_are_needed_beyond_loopback_and_checked_on_every_route_but_the_open_ones(folder: Path) -> None:
     open_bind = _run("serve", "--host", "0.0.0.0", "--port", "0", "--data", str(folder / "data"))
     assert open_bind.returncode == 2
-    assert "--api-keys-file" in open_bind.stderr
-    keys = folder / "keys"
-    keys.write_text("# a comment\n\nfirst-secret\nsecond-secret\n")
-    with (folder / "log").open("w+b") as log, _serving(folder, log, "--api-keys-file", str(keys)) as (process, url):
+    assert "calibrant keys create" in open_bind.stderr
+    before = _made_key(folder, "made-before")
+    with (folder / "log").open("w+b") as log, _serving(folder, log) as (process, url):
+        # The store runs now, and a key made beside it is known within a second, as its end is.
+        beside = _made_key(folder, "made-beside", "--tenant", "another")
         assert httpx.get(f"{url}/health/ready", timeout=60).status_code == 200
-        for path in ("/measures", "/openapi.json", "/docs", "/jobs/x", "/nothing"):
+        for path in ("/measures", "/jobs/x", "/limits", "/metrics"):
             refused = httpx.get(url + path)
             assert refused.status_code == 401
             assert refused.headers["www-authenticate"] == "Bearer"
             assert refused.json()["type"] == "/problems/unauthorized"
-        with Calibrant(url, api_key="second-secret") as client:
+        assert httpx.get(f"{url}/openapi.json").status_code == 200
+        with Calibrant(url, api_key=before) as client:
             batch = client.upload([0.1, 0.9], [0, 1])
             assert client.evaluate(batch.id).n == 2
-        with Calibrant(url, api_key="wrong") as client, pytest.raises(ProblemResponse):
+        with Calibrant(url, api_key=beside) as client, pytest.raises(ProblemResponse) as refusal:
+            client.evaluate(batch.id)
+        assert refusal.value.problem.type == "/problems/unknown-batch"
+        with Calibrant(url, api_key=before + "x") as client, pytest.raises(ProblemResponse):
             client.job("x")
-        for child in _children(process.pid):
-            assert b"secret" not in Path(f"/proc/{child}/cmdline").read_bytes()
-        log.seek(0)
-        assert b"secret" not in log.read()
+        listed = _run("keys", "list", "--data", str(folder / "data")).stdout
+        assert "made-before" in listed
+        for secret in (before, beside):
+            text = secret.split("_", 2)[2].encode()
+            assert text.decode() not in listed
+            for child in _children(process.pid):
+                assert text not in Path(f"/proc/{child}/cmdline").read_bytes()
+            log.seek(0)
+            assert text not in log.read()
 
 
-def test_empty_or_missing_key_files_are_refused(folder: Path) -> None:
-    (folder / "empty").write_text("# none\n")
-    for name in ("empty", "missing"):
-        refused = _run("api", "--redis-url", "unix:///nowhere", "--api-keys-file", str(folder / name))
-        assert refused.returncode == 2
-        assert "api-keys-file" in refused.stderr
+def test_what_keys_refuses_is_told_in_a_line(folder: Path) -> None:
+    data = ("--data", str(folder / "data"))
+    for arguments, words in (
+        (("create", "x", "--tenant", "No Name"), "tenant"),
+        (("create", "x", "--scope", "root"), "scope"),
+        (("create", "x", "--expires", "soon"), "90d"),
+        (("rotate", "nowhere"), "no such key"),
+        (("revoke", "nowhere"), "no such key"),
+        (("list", "--redis-url", "unix:///nowhere"), "cannot be reached"),
+    ):
+        refused = _run("keys", *arguments, *(() if "--redis-url" in arguments else data))
+        assert refused.returncode in (1, 2)
+        assert words in refused.stderr
+        assert "Traceback" not in refused.stderr
 
 
 def test_the_service_answers_503_while_its_store_is_away_and_recovers(folder: Path) -> None:

@@ -1,0 +1,1 @@
+"""The service over HTTP, beside a bare FastAPI route."""

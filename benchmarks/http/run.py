@@ -1,0 +1,186 @@
+"""The service over HTTP beside a bare FastAPI route, in one run. Writes docs/http-speed.md."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import socket
+import statistics
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+import httpx
+import numpy as np
+import orjson
+
+import calibrant
+from benchmarks.http.load import Rate, median_seconds, p99_meanwhile, peak_bytes, reset_peak, version, wrk
+from benchmarks.timing import machine
+from cli.stack import Stack, stack
+from storage.processes import spawn, stop
+
+PAGE = Path(__file__).parents[2] / "docs" / "http-speed.md"
+N = 1_000_000
+SCORES = [0.02, 0.11, 0.19, 0.28, 0.4, 0.52, 0.63, 0.75, 0.86, 0.97]
+NPZ, JSON = "application/x-npz", "application/json"
+METHODS = ("averaged", "isotonic", "platt")
+_ROUNDS, _SECONDS = 5, 5
+
+
+@contextlib.contextmanager
+def echo_server() -> Iterator[str]:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    process = spawn([sys.executable, "-m", "benchmarks.http.echo", str(port)], log=None)
+    try:
+        url = f"http://127.0.0.1:{port}"
+        while True:
+            with contextlib.suppress(httpx.TransportError):
+                httpx.post(f"{url}/echo", json={"map": "m", "predictions": [0.1]}).raise_for_status()
+                break
+        yield url
+    finally:
+        stop(process, patience=10)
+
+
+def small_rows(running: Stack, echo: str) -> list[str]:
+    """Ten scores through a map, beside the echo of the same body; rounds in turns, medians."""
+    body = orjson.dumps({"map": "MAP", "predictions": SCORES}).decode()
+    contenders = {"echo": f"{echo}/echo", "echo of bytes": f"{echo}/echo-bytes"}
+    contenders |= {f"/calibrate, {method}": f"{running.url}/calibrate" for method in METHODS}
+    rates: dict[str, list[Rate]] = {name: [] for name in contenders}
+    for _ in range(_ROUNDS):
+        for name, url in contenders.items():
+            rates[name].append(wrk(url, body.replace("MAP", name.rpartition(" ")[2]), seconds=_SECONDS))
+    per_second = {name: statistics.median(r.per_second for r in found) for name, found in rates.items()}
+    p99 = {name: statistics.median(r.p99 for r in found) for name, found in rates.items()}
+    lines = ["| route | requests/s | of echo's | p99, ms | of echo's |", "|---|---|---|---|---|"]
+    lines.extend(
+        f"| {name} | {per_second[name]:,.0f} | {per_second[name] / per_second['echo']:.2f} "
+        f"| {1e3 * p99[name]:.2f} | {p99[name] / p99['echo']:.2f} |"
+        for name in contenders
+    )
+    return lines
+
+
+class Large(NamedTuple):
+    """A million pairs as bodies, and the seconds of their panel in process."""
+
+    npz: bytes
+    json: bytes
+    in_process: float
+
+
+def large_batch() -> Large:
+    random = np.random.default_rng(0)
+    c = random.random(N)
+    p, y = c**1.3, (random.random(N) < c).astype(np.int64)
+    out = io.BytesIO()
+    np.savez(out, predictions=p, labels=y)
+    taken = []
+    for _ in range(7):
+        began = time.perf_counter()
+        calibrant.evaluate(p, y)
+        taken.append(time.perf_counter() - began)
+    body = orjson.dumps({"predictions": p, "labels": y}, option=orjson.OPT_SERIALIZE_NUMPY)
+    return Large(out.getvalue(), body, statistics.median(taken))
+
+
+def large_rows(running: Stack, large: Large) -> list[str]:
+    """A million pairs: time, the probe's latency meanwhile, and memory."""
+    lines = [
+        "| body | MB | evaluate, s | goal, s | /health/live meanwhile, p99, ms | goal, ms |",
+        "|---|---|---|---|---|---|",
+    ]
+    with httpx.Client(base_url=running.url, timeout=120) as client:
+        for kind, content, goal, live in (
+            (NPZ, large.npz, f"at most {1.4 * large.in_process + 0.02:.3f}", "at most 50"),
+            (JSON, large.json, "at most 0.25", "none"),
+        ):
+            ask = partial(median_seconds, client, "/evaluate", content, kind)
+            ask(2)
+            seconds = ask(9)
+            p99, asked = p99_meanwhile(f"{running.url}/health/live", threading.Thread(target=ask, args=(15,)))
+            lines.append(
+                f"| {kind} | {len(content) / 1e6:.1f} | {seconds:.3f} | {goal} | {1e3 * p99:.1f} of {asked} | {live} |"
+            )
+    return lines
+
+
+def memory_line(running: Stack, large: Large) -> str:
+    pid = running.api.pid
+    reset_peak(pid)
+    before = peak_bytes(pid)
+    with httpx.Client(base_url=running.url, timeout=120) as client:
+        median_seconds(client, "/evaluate", large.npz, NPZ, 3)
+    grown = peak_bytes(pid) - before
+    return (
+        f"Peak memory of the API while it evaluates the NPZ: {grown / 1e6:.0f} MB above what it had, "
+        f"{grown / len(large.npz):.1f} times the body (goal: at most 10)."
+    )
+
+
+def fit_maps(running: Stack) -> None:
+    random = np.random.default_rng(1)
+    c = random.random(2_000)
+    rows = {"predictions": (c**1.3).tolist(), "labels": (random.random(2_000) < c).astype(int).tolist()}
+    with httpx.Client(base_url=running.url, timeout=120) as client:
+        for method in METHODS:
+            made = client.post("/maps", json=rows | {"method": method, "name": method}).raise_for_status()
+            while made.status_code == 202 and client.get(made.headers["location"]).json()["status"] != "succeeded":
+                time.sleep(0.05)
+
+
+_INTRODUCTION = """# Speed over HTTP
+
+Made by `make bench-http` ({machine}), {wrk}, on loopback, one process of the API, everything as
+`calibrant serve` runs it.
+
+## Ten scores
+
+Eight connections, medians of {rounds} rounds of {seconds} s in turns. Beside `POST /calibrate` of ten scores as JSON
+stands a bare FastAPI application: `echo` reads the same body into a pydantic model and answers it, `echo of bytes`
+answers what it got unread. The goals: at least 0.75 of echo's requests a second, a p99 of at most 1.5 times echo's.
+
+{small}
+
+## A million pairs
+
+`POST /evaluate` with the default panel, medians of 9; in process the panel takes {in_process:.3f} s.
+
+{large}
+
+{memory}
+"""
+
+
+def main() -> None:
+    large = large_batch()
+    with (
+        tempfile.TemporaryDirectory(prefix="calibrant-") as folder,
+        echo_server() as echo,
+        stack(host="127.0.0.1", port=0, data=Path(folder), log=None, level="warning") as running,
+    ):
+        fit_maps(running)
+        page = _INTRODUCTION.format(
+            machine=machine(),
+            wrk=version(),
+            rounds=_ROUNDS,
+            seconds=_SECONDS,
+            small="\n".join(small_rows(running, echo)),
+            in_process=large.in_process,
+            large="\n".join(large_rows(running, large)),
+            memory=memory_line(running, large),
+        )
+    PAGE.write_text(page, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

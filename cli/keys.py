@@ -1,0 +1,147 @@
+"""``calibrant keys``: API keys, made and ended in the store itself, never over HTTP."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from pydantic import ValidationError
+from rich.console import Console
+from rich.table import Table
+
+from schemas.keys import SCOPES, KeyRecord, Scope
+from storage.api_keys import ApiKeyStore, is_live
+from storage.clock import stamp
+from storage.connection import UNAVAILABLE, connect
+from storage.embedded import store_of
+from storage.errors import StorageError
+from storage.keyspace import DEFAULT_TENANT
+
+keys = typer.Typer(help="Make, list, rotate and revoke API keys, in the store itself.", no_args_is_help=True)
+
+RedisUrl = Annotated[
+    str | None, typer.Option("--redis-url", envvar="CALIBRANT_REDIS_URL", help="Redis that holds the keys.")
+]
+Data = Annotated[
+    Path, typer.Option("--data", envvar="CALIBRANT_DATA", help="Folder of the embedded store, where there is no URL.")
+]
+_DATA = Path(".calibrant")
+_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 24 * 3600}
+
+
+def _seconds(text: str) -> int:
+    """Seconds of a span such as 90d, 12h, 30m or 45s."""
+    found = re.fullmatch(r"(\d{1,9})([smhd])", text)
+    if found is None:
+        raise typer.BadParameter("must be a number with s, m, h or d, such as 90d")
+    return int(found[1]) * _UNITS[found[2]]
+
+
+@keys.command()
+def create(
+    name: Annotated[str, typer.Argument(help="What the key is called in lists and logs.")],
+    tenant: Annotated[str, typer.Option(help="Whose data the key reaches; a new name is a new tenant.")] = (
+        DEFAULT_TENANT
+    ),
+    scope: Annotated[str, typer.Option(help="read, write or admin; each holds those before it.")] = "write",
+    expires: Annotated[str | None, typer.Option(help="The key ends after this span, such as 90d.")] = None,
+    rate_limit: Annotated[
+        int | None, typer.Option(min=0, help="Requests a minute; 0 for no limit; default: the service's setting.")
+    ] = None,
+    redis_url: RedisUrl = None,
+    data: Data = _DATA,
+) -> None:
+    """Make a key and print it, this once: it is kept nowhere.
+
+    From the first key on the service asks everyone for one.
+    """
+    ends = None if expires is None else stamp(after=_seconds(expires))
+    with _store(redis_url, data) as store:
+        made = store.create(name, tenant=tenant, scope=_scope(scope), expires_at=ends, rate_limit=rate_limit)
+    typer.echo(f"key {made.record.id} ({made.record.name}) of tenant {made.record.tenant}, scope {scope}:", err=True)
+    typer.echo(made.text)
+
+
+@keys.command()
+def rotate(
+    key_id: Annotated[str, typer.Argument(help="Id of the key.")],
+    grace: Annotated[str, typer.Option(help="The old secret ends after this span.")] = "24h",
+    expires: Annotated[str | None, typer.Option(help="The new secret ends after this span.")] = None,
+    redis_url: RedisUrl = None,
+    data: Data = _DATA,
+) -> None:
+    """Give a key a second secret and print it; the first one ends after the grace."""
+    ends = None if expires is None else stamp(after=_seconds(expires))
+    with _store(redis_url, data) as store:
+        made = store.rotate(key_id, grace=_seconds(grace), expires_at=ends)
+    typer.echo(made.text)
+
+
+@keys.command()
+def revoke(
+    key_id: Annotated[str, typer.Argument(help="Id of the key.")], redis_url: RedisUrl = None, data: Data = _DATA
+) -> None:
+    """End a key in every process within a second."""
+    with _store(redis_url, data) as store:
+        store.revoke(key_id)
+    typer.echo(f"key {key_id} is revoked", err=True)
+
+
+@keys.command("list")
+def list_keys(redis_url: RedisUrl = None, data: Data = _DATA) -> None:
+    """List every key that was ever made."""
+    with _store(redis_url, data) as store:
+        records = store.all()
+    table = Table(box=None, pad_edge=False)
+    for column in ("id", "name", "tenant", "scope", "made", "state", "requests a minute"):
+        table.add_column(column, no_wrap=True)
+    for r in records:
+        rate = {None: "the service's", 0: "no limit"}.get(r.rate_limit, str(r.rate_limit))
+        table.add_row(r.id, r.name, r.tenant, r.scope, r.created_at, _state(r), rate)
+    # A pipe has no width of its own.
+    Console(width=None if sys.stdout.isatty() else 240).print(table)
+
+
+def _state(record: KeyRecord) -> str:
+    if record.revoked_at is not None:
+        return f"revoked {record.revoked_at}"
+    live = [secret for secret in record.secrets if is_live(secret)]
+    if not live:
+        return "expired"
+    ends = max((s.expires_at or "" for s in live if s.expires_at is None or len(live) == 1), default="")
+    return f"live{' until ' + ends if ends else ''}{', rotating' if len(live) > 1 else ''}"
+
+
+def _scope(text: str) -> Scope:
+    for scope in SCOPES:
+        if text == scope:
+            return scope
+    raise typer.BadParameter("must be read, write or admin", param_hint="--scope")
+
+
+@contextlib.contextmanager
+def _store(redis_url: str | None, data: Path) -> Iterator[ApiKeyStore]:
+    """The keys of the store that is named, or of the embedded one; what fails is told in a line."""
+    try:
+        with store_of(data) if redis_url is None else contextlib.nullcontext(redis_url) as url:
+            redis = connect(url)
+            try:
+                yield ApiKeyStore(redis)
+            finally:
+                redis.close()
+    except StorageError as error:
+        raise typer.Exit(_failed(error.detail)) from error
+    except ValidationError as error:
+        raise typer.Exit(_failed(f"{error.errors()[0]['loc'][0]}: is no name of the form allowed")) from error
+    except UNAVAILABLE as error:
+        raise typer.Exit(_failed("the store cannot be reached")) from error
+
+
+def _failed(what: str) -> int:
+    typer.echo(f"calibrant: {what}", err=True)
+    return 1

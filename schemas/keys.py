@@ -1,0 +1,43 @@
+"""API keys as they are stored: whose they are, what they may do and until when; never the secrets themselves."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from schemas.base import Document
+
+Scope = Literal["read", "write", "admin"]
+#: Each scope holds those before it.
+SCOPES: tuple[Scope, ...] = ("read", "write", "admin")
+Tenant = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]{0,62}$")]
+KeyName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._ -]{0,63}$")]
+
+
+class Secret(Document):
+    """One secret of a key: the SHA-256 of its text, and when it ends by itself."""
+
+    digest: str
+    created_at: str
+    expires_at: str | None = None
+
+
+class KeyRecord(Document):
+    """An API key. Two secrets are live while it is rotated."""
+
+    format: int = 1
+    id: str
+    name: KeyName
+    tenant: Tenant
+    scope: Scope
+    secrets: list[Secret] = Field(max_length=2)
+    created_at: str
+    revoked_at: str | None = None
+    rate_limit: int | None = Field(
+        None, ge=0, description="requests a minute; null: the service's setting; 0: no limit"
+    )
+
+    def may(self, scope: Scope) -> bool:
+        """Whether the key holds a scope."""
+        return SCOPES.index(self.scope) >= SCOPES.index(scope)

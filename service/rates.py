@@ -1,0 +1,89 @@
+"""Rate limits: each key's requests of the current minute, settled with the other processes every tenth of a second.
+
+A process admits a request by what it knows: the count of all processes when it last settled, and its own
+since. So a limit is passed by at most what the other processes admit in a tenth of a second, and no request
+waits for the store.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from storage.connection import UNAVAILABLE, AsyncRedis, connect_async
+from storage.requests import WINDOW, add_requests
+
+log = logging.getLogger(__name__)
+
+#: Seconds between two settlements.
+SETTLE_SECONDS = 0.1
+
+
+class Allowance(NamedTuple):
+    """What is left of a limit: ``remaining`` requests until ``reset`` seconds from now."""
+
+    allowed: bool
+    limit: int
+    remaining: int
+    reset: int
+
+    def headers(self) -> dict[str, str]:
+        """The fields of draft-ietf-httpapi-ratelimit-headers."""
+        return {
+            "RateLimit-Policy": f'"key";q={self.limit};w={WINDOW}',
+            "RateLimit": f'"key";r={self.remaining};t={self.reset}',
+        }
+
+
+@dataclass
+class _Count:
+    window: int
+    settled: int = 0
+    pending: int = 0
+
+
+class Rates:
+    """The counts of one process."""
+
+    def __init__(self, redis_url: str) -> None:
+        self._redis_url = redis_url
+        self._counts: dict[str, _Count] = {}
+
+    def admit(self, key_id: str, limit: int) -> Allowance:
+        """Count a request of a key, unless it has none left."""
+        now = time.time()
+        window = int(now) // WINDOW
+        count = self._counts.get(key_id)
+        if count is None or count.window != window:
+            count = self._counts[key_id] = _Count(window)
+        left = limit - count.settled - count.pending
+        if left > 0:
+            count.pending += 1
+        return Allowance(left > 0, limit, max(left - 1, 0), (window + 1) * WINDOW - int(now))
+
+    async def run(self) -> None:
+        """Settle until cancelled."""
+        redis = connect_async(self._redis_url)
+        try:
+            while True:
+                await asyncio.sleep(SETTLE_SECONDS)
+                try:
+                    await self._settle(redis)
+                except (*UNAVAILABLE, OSError) as error:
+                    log.debug("rates: not settled (%s)", type(error).__name__)
+        finally:
+            await redis.aclose()
+
+    async def _settle(self, redis: AsyncRedis) -> None:
+        sent = {(key_id, c.window): c.pending for key_id, c in self._counts.items() if c.pending}
+        if not sent:
+            return
+        totals = await add_requests(redis, sent)
+        for (key_id, window), total in totals.items():
+            count = self._counts[key_id]
+            if count.window == window:
+                count.settled = total
+                count.pending -= sent[key_id, window]

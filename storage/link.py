@@ -1,0 +1,103 @@
+"""The link to the store by which a process hears what changed of that which it keeps in memory.
+
+A change is published in the transaction that makes it, and a ping that is answered behind it on the same
+connection proves that every word before it was heard. So what is kept in memory is at most as old as the
+last answered ping.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import random
+import time
+from collections.abc import Awaitable, Callable
+
+from redis.asyncio.client import PubSub
+
+from storage.changes import Change, read_change
+from storage.connection import UNAVAILABLE, connect_async
+from storage.keyspace import Shared
+
+log = logging.getLogger(__name__)
+
+#: Seconds without an answered ping after which nothing kept in memory may be served.
+STALE_SECONDS = 1.0
+_PING_SECONDS = 0.2
+_BACKOFF_SECONDS = (0.02, 0.5)
+
+
+class Link:
+    """Listens for changes until it is closed.
+
+    ``opened`` runs on every connection before the link counts as fresh, to read anew what may have changed
+    unheard; ``changed`` is told of each change.
+    """
+
+    def __init__(
+        self, url: str, *, opened: Callable[[], Awaitable[None]], changed: Callable[[Change], Awaitable[None]]
+    ) -> None:
+        self._redis = connect_async(url, timeout=STALE_SECONDS)
+        self._opened = opened
+        self._changed = changed
+        self._proved = float("-inf")
+        self._beat = asyncio.Event()
+
+    @property
+    def fresh(self) -> bool:
+        """Whether every change older than a second was heard."""
+        return time.monotonic() - self._proved < STALE_SECONDS
+
+    async def settled(self, patience: float) -> bool:
+        """Whether the link is fresh now or becomes so within ``patience`` seconds."""
+        if not self.fresh:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._beat.wait(), patience)
+        return self.fresh
+
+    async def run(self) -> None:
+        """Listen, and connect again whenever the connection is lost; ends when it is cancelled."""
+        pause = _BACKOFF_SECONDS[0]
+        try:
+            while True:
+                try:
+                    async with self._redis.pubsub() as channel:
+                        await channel.subscribe(Shared.changes())
+                        await self._listen(channel)
+                except (*UNAVAILABLE, OSError) as error:
+                    if self.fresh:
+                        log.warning("store: the link is lost (%s)", type(error).__name__)
+                        pause = _BACKOFF_SECONDS[0]
+                    await asyncio.sleep(pause * random.uniform(0.5, 1.5))  # noqa: S311 - jitter, not a secret
+                    pause = min(2 * pause, _BACKOFF_SECONDS[1])
+        finally:
+            await self._redis.aclose()
+
+    async def _listen(self, channel: PubSub) -> None:
+        opened, waiting, asked = False, True, time.monotonic()
+        await channel.ping()
+        while True:
+            message = await channel.get_message(timeout=_PING_SECONDS)
+            if message is not None and message["type"] == "message":
+                change = read_change(message["data"])
+                if change is not None:
+                    await self._changed(change)
+            elif message is not None and message["type"] == "pong":
+                waiting = False
+                if not opened:
+                    await self._opened()
+                    opened = True
+                self._prove(asked)
+            since = time.monotonic() - asked
+            if waiting and since > STALE_SECONDS:
+                raise ConnectionError("a ping was not answered")
+            if not waiting and since >= _PING_SECONDS:
+                asked, waiting = time.monotonic(), True
+                await channel.ping()
+
+    def _prove(self, moment: float) -> None:
+        """Note that all that was published before ``moment`` has been heard; wake those who wait for it."""
+        self._proved = moment
+        self._beat.set()
+        self._beat.clear()

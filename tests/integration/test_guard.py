@@ -1,0 +1,78 @@
+"""What one request may take: time, and a place for heavy work."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import httpx
+import numpy as np
+import pytest
+
+from cli.stack import stack
+
+
+@pytest.fixture(scope="module")
+def strict(folder: Path) -> Iterator[str]:
+    """A service with a short deadline and one place for heavy requests."""
+    limits = {"CALIBRANT_REQUEST_TIMEOUT": "1.5", "CALIBRANT_MAX_HEAVY_REQUESTS": "1"}
+    with (
+        (folder / "strict.log").open("ab") as log,
+        stack(
+            host="127.0.0.1", port=0, data=folder / "strict", log=log, inherited=dict(os.environ) | limits
+        ) as running,
+    ):
+        yield running.url
+
+
+def _begun(url: str, length: int, sent: bytes) -> socket.socket:
+    """A request whose body has begun and does not go on."""
+    parts = urlsplit(url)
+    connection = socket.create_connection((str(parts.hostname), parts.port or 80), timeout=30)
+    head = (
+        "POST /evaluate HTTP/1.1",
+        f"Host: {parts.netloc}",
+        "Content-Type: application/json",
+        f"Content-Length: {length}",
+        "\r\n",
+    )
+    connection.sendall("\r\n".join(head).encode() + sent)
+    return connection
+
+
+def _answer(connection: socket.socket) -> bytes:
+    """All that comes until the other side closes."""
+    received = b""
+    while part := connection.recv(65536):
+        received += part
+    return received
+
+
+def test_a_body_that_stops_gets_408_and_its_connection_is_closed(strict: str) -> None:
+    with contextlib.closing(_begun(strict, 1_000, b'{"predictions": [')) as connection:
+        answer = _answer(connection)
+    assert answer.startswith(b"HTTP/1.1 408 ")
+    assert b"/problems/request-timeout" in answer
+    assert httpx.get(f"{strict}/health/live").status_code == 200
+
+
+def test_heavy_requests_beyond_the_places_get_503_and_light_ones_are_served(strict: str) -> None:
+    p = np.random.default_rng(3).random(200_000)
+    rows = {"predictions": p.tolist(), "labels": (p > 0.5).astype(int).tolist()}
+    light = {"predictions": [0.1, 0.9], "labels": [0, 1]}
+    with contextlib.closing(_begun(strict, 8_000_000, b" " * 4_000_000)) as connection:
+        # The first place is known to be taken once the service refuses a second.
+        refused = httpx.post(f"{strict}/evaluate", json=rows, timeout=60)
+        while refused.status_code == 200:
+            refused = httpx.post(f"{strict}/evaluate", json=rows, timeout=60)
+        assert refused.status_code == 503
+        assert refused.json()["type"] == "/problems/busy"
+        assert refused.headers["retry-after"]
+        assert httpx.post(f"{strict}/evaluate", json=light).status_code == 200
+        assert b"408" in _answer(connection)[:20]
+    # The first request's place is free again.
+    assert httpx.post(f"{strict}/evaluate", json=rows, timeout=60).status_code == 200

@@ -1,0 +1,173 @@
+"""API keys and tenants: what a key may do, whose data it reaches, and how soon its end is known."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import cast
+
+import httpx
+import pytest
+
+from cli.stack import stack
+from storage.api_keys import ApiKeyStore, NewKey, is_live
+from storage.connection import connect
+from storage.embedded import embedded_server
+from storage.errors import KeyConflict, UnknownKey
+from storage.keyspace import Shared
+
+GOOD = {"predictions": [0.1, 0.9], "labels": [0, 1]}
+
+
+@pytest.fixture(scope="module")
+def own_store(folder: Path) -> Iterator[str]:
+    with (folder / "keys.log").open("ab") as log, embedded_server(folder / "keys", log=log) as (url, _):
+        yield url
+
+
+@pytest.fixture(scope="module")
+def keys(own_store: str) -> Iterator[ApiKeyStore]:
+    with contextlib.closing(connect(own_store)) as redis:
+        yield ApiKeyStore(redis)
+
+
+@pytest.fixture(scope="module")
+def served(own_store: str, keys: ApiKeyStore, folder: Path) -> Iterator[list[str]]:
+    """Two API processes on one store, which holds a key."""
+    keys.create("operator", tenant="default", scope="admin")
+    with (folder / "keys-api.log").open("ab") as log, contextlib.ExitStack() as started:
+        yield [
+            started.enter_context(stack(host="127.0.0.1", port=0, data=folder, log=log, redis_url=own_store)).url
+            for _ in range(2)
+        ]
+
+
+def _call(url: str, key: NewKey | str, method: str, path: str, body: object = None) -> httpx.Response:
+    text = key if isinstance(key, str) else key.text
+    return httpx.request(method, url + path, json=body, headers={"Authorization": f"Bearer {text}"}, timeout=60)
+
+
+def test_a_key_is_kept_as_a_digest_and_ends_once_revoked(keys: ApiKeyStore, own_store: str) -> None:
+    made = keys.create("one", tenant="a", scope="read")
+    assert made.text.startswith(f"calk_{made.record.id}_")
+    with contextlib.closing(connect(own_store)) as redis:
+        stored = redis.hget(Shared.api_keys(), made.record.id)
+    assert made.text.split("_", 2)[2] not in cast(bytes, stored).decode()
+    assert keys.revoke(made.record.id).revoked_at is not None
+    with pytest.raises(KeyConflict):
+        keys.rotate(made.record.id, grace=60)
+    with pytest.raises(UnknownKey):
+        keys.revoke("nothing")
+
+
+def test_rotation_leaves_two_live_secrets_and_never_three(keys: ApiKeyStore, served: list[str]) -> None:
+    first = keys.create("turning", tenant="a", scope="read")
+    second = keys.rotate(first.record.id, grace=3600)
+    assert [is_live(s) for s in second.record.secrets] == [True, True]
+    with pytest.raises(KeyConflict):
+        keys.rotate(first.record.id, grace=60)
+    for text in (first.text, second.text):
+        assert _known(served[0], text)
+    ended = keys.create("ending", tenant="a", scope="read")
+    after = keys.rotate(ended.record.id, grace=0)
+    assert _known(served[0], after.text)
+    assert _call(served[0], ended, "GET", "/limits").status_code == 401
+
+
+def _known(url: str, text: str) -> bool:
+    """Whether a key is let in within the second that the service promises."""
+    end = time.monotonic() + 1.0
+    while time.monotonic() < end:
+        if _call(url, text, "GET", "/limits").status_code == 200:
+            return True
+    return False
+
+
+@pytest.mark.parametrize(
+    ("scope", "reading", "storing", "metrics"), [("read", 200, 403, 403), ("write", 200, 201, 403)]
+)
+def test_a_scope_holds_what_it_says(
+    keys: ApiKeyStore, served: list[str], scope: str, reading: int, storing: int, metrics: int
+) -> None:
+    key = keys.create(scope, tenant="a", scope=scope)  # type: ignore[arg-type]
+    assert _known(served[0], key.text)
+    assert _call(served[0], key, "POST", "/evaluate", GOOD).status_code == reading
+    assert _call(served[0], key, "POST", "/batches", GOOD).status_code == storing
+    refused = _call(served[0], key, "GET", "/metrics")
+    assert refused.status_code == metrics
+    assert refused.json()["type"] == "/problems/forbidden"
+
+
+def test_a_revoked_key_and_a_changed_map_are_known_everywhere_within_a_second(
+    keys: ApiKeyStore, served: list[str]
+) -> None:
+    key = keys.create("short", tenant="b", scope="write")
+    fit = GOOD | {"method": "identity", "name": "moving"}
+    for url in served:
+        assert _known(url, key.text)
+    assert _call(served[0], key, "POST", "/maps", fit).status_code == 201
+    call = {"map": "moving", "predictions": [0.25]}
+    old = {_call(url, key, "POST", "/calibrate", call).json()["map"] for url in served}
+    assert len(old) == 1
+    new = _call(served[0], key, "POST", "/maps", fit).json()["id"]
+    end = time.monotonic() + 1.0
+    while _call(served[1], key, "POST", "/calibrate", call).json()["map"] != new:
+        assert time.monotonic() < end
+    keys.revoke(key.record.id)
+    end = time.monotonic() + 1.0
+    for url in served:
+        while _call(url, key, "GET", "/limits").status_code != 401:
+            assert time.monotonic() < end
+
+
+def test_a_rate_limit_is_one_for_all_processes_and_told_in_headers(keys: ApiKeyStore, served: list[str]) -> None:
+    limit = 40
+    key = keys.create("counted", tenant="a", scope="read", rate_limit=limit)
+    assert all(_known(url, key.text) for url in served)
+    codes: list[int] = []
+    refused: list[httpx.Response] = []
+
+    def ask(url: str) -> None:
+        for _ in range(60):
+            response = _call(url, key, "GET", "/limits")
+            codes.append(response.status_code)
+            if response.status_code == 429:
+                refused.append(response)
+
+    askers = [threading.Thread(target=ask, args=(url,)) for url in served]
+    for asker in askers:
+        asker.start()
+    for asker in askers:
+        asker.join()
+    # A minute may end between two requests: then twice the limit is right.
+    assert limit - 2 <= codes.count(200) <= 2 * limit + 20
+    told = refused[-1]
+    assert told.json()["type"] == "/problems/rate-limited"
+    assert 1 <= int(told.headers["retry-after"]) <= 60
+    assert told.headers["ratelimit-policy"] == f'"key";q={limit};w=60'
+    assert told.headers["ratelimit"].startswith('"key";r=0;t=')
+
+
+def test_without_the_link_nothing_from_memory_is_served(folder: Path) -> None:
+    with (folder / "lost.log").open("ab") as log, contextlib.ExitStack() as started:
+        url, server = started.enter_context(embedded_server(folder / "lost", log=log))
+        with contextlib.closing(connect(url)) as redis:
+            key = ApiKeyStore(redis).create("one", tenant="a", scope="write")
+        api = started.enter_context(stack(host="127.0.0.1", port=0, data=folder, log=log, redis_url=url)).url
+        assert _call(api, key, "GET", "/limits").status_code == 200
+        os.kill(server.pid, signal.SIGSTOP)
+        end = time.monotonic() + 2.5
+        while (lost := _call(api, key, "GET", "/limits")).status_code != 503:
+            assert time.monotonic() < end
+        assert lost.json()["type"] == "/problems/store-unavailable"
+        assert lost.headers["retry-after"]
+        assert httpx.get(f"{api}/health/live").status_code == 200
+        os.kill(server.pid, signal.SIGCONT)
+        end = time.monotonic() + 5
+        while _call(api, key, "GET", "/limits").status_code != 200:
+            assert time.monotonic() < end
