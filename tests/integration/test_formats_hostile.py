@@ -252,7 +252,7 @@ def test_answers_come_in_the_type_accepted(http: httpx.Client) -> None:
     made = http.post("/maps", json=fit)
     assert made.status_code == 201
     for predictions in (P[:50], np.tile(P, 20)):
-        content = {"content": _npz(predictions=predictions), "params": {"map": made.json()["id"]}}
+        content: dict[str, Any] = {"content": _npz(predictions=predictions), "params": {"map": made.json()["id"]}}
         sent = {"Content-Type": NPZ}
         plain = http.post("/calibrate", headers=sent, **content)
         assert plain.headers["content-type"] == JSON
