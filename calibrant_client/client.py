@@ -64,11 +64,11 @@ class Calibrant:
         scale: str = "probability",
         ttl: int | None = None,
     ) -> BatchRecord:
-        """Store a batch: ``predictions`` (n,) or (n, K), integer ``labels`` (n,), ``weights`` (n,).
+        """Store a batch: ``predictions`` (n,) or (n, K), integer or boolean ``labels`` (n,), ``weights`` (n,).
 
         ``ttl`` is the seconds that it is kept.
         """
-        arrays = {"predictions": predictions, "labels": labels, "weights": weights}
+        arrays = {"predictions": predictions, "labels": _integers(labels), "weights": weights}
         query = {"scale": scale} if ttl is None else {"scale": scale, "ttl": str(ttl)}
         return BatchRecord.model_validate(self._npz("/batches", arrays, query))
 
@@ -82,7 +82,7 @@ class Calibrant:
         key: str | None = None,
     ) -> BatchRecord:
         """Append rows to a stored batch, once even where the connection breaks; also by who sends ``key`` again."""
-        arrays = {"predictions": predictions, "labels": labels, "weights": weights}
+        arrays = {"predictions": predictions, "labels": _integers(labels), "weights": weights}
         return BatchRecord.model_validate(self._npz(f"/batches/{batch}/rows", arrays, {}, key))
 
     def evaluate(
@@ -220,6 +220,12 @@ class Calibrant:
                 detail=response.reason_phrase,
             )
         raise ProblemResponse(problem)
+
+
+def _integers(labels: npt.ArrayLike | None) -> npt.ArrayLike | None:
+    """Labels as the wire has them: numpy's comparisons give booleans, which are no numbers there."""
+    given = None if labels is None else np.asarray(labels)
+    return given.astype(np.uint8) if given is not None and given.dtype == np.bool_ else given
 
 
 def _pack(arrays: Mapping[str, npt.ArrayLike]) -> bytes:

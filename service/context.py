@@ -10,6 +10,8 @@ from fastapi import Depends, Request, Response
 
 from schemas.jobs import JobRecord, Kind
 from service.callers import Caller
+from service.formats.body import BINARY
+from service.formats.media import JSON
 from service.held_maps import HeldMap
 from service.prefer import NO_PREFERENCES, Preferences, read_prefer
 from service.process import Process
@@ -110,13 +112,13 @@ def queued(record: JobRecord) -> Response:
 
 def body_of(model: type[Any]) -> dict[str, Any]:
     """The OpenAPI description of a body that the route reads itself."""
-    npz = {"schema": {"type": "string", "format": "binary"}}
+    binary = {"schema": {"type": "string", "format": "binary"}}
     return {
         "requestBody": {
             "required": True,
             "content": {
-                "application/json": {"schema": model.model_json_schema(ref_template="#/components/schemas/{model}")},
-                "application/x-npz": npz,
+                JSON: {"schema": model.model_json_schema(ref_template="#/components/schemas/{model}")},
+                **dict.fromkeys(BINARY, binary),
             },
         }
     }

@@ -33,14 +33,50 @@ class MalformedNpz(RequestError):
     code = "malformed-npz"
 
 
+class MalformedNpy(RequestError):
+    """A body that is not one .npy array of plain numbers."""
+
+    code = "malformed-npy"
+
+
+class MalformedArrow(RequestError):
+    """A body that is not an Arrow IPC stream of columns that can be read."""
+
+    code = "malformed-arrow"
+
+
+class MalformedParquet(RequestError):
+    """A body that is not a Parquet file of columns that can be read."""
+
+    code = "malformed-parquet"
+
+
+class MalformedCsv(RequestError):
+    """A body that is not CSV in UTF-8 with a header and rows of its length."""
+
+    code = "malformed-csv"
+
+
+class MalformedEncoding(RequestError):
+    """A body that is not what its Content-Encoding says, or is cut off."""
+
+    code = "malformed-encoding"
+
+
+class NotAcceptable(RequestError):
+    """An answer in none of the types that the caller accepts."""
+
+    code = "not-acceptable"
+
+
 class UnsupportedMediaType(RequestError):
-    """A content type that no reader knows."""
+    """A content type or a content encoding that no reader knows."""
 
     code = "unsupported-media-type"
 
 
 class TooLarge(RequestError):
-    """A body, or what it unpacks to, over the limit."""
+    """A body, what it unpacks to, its rows, its classes or its nesting over the limit."""
 
     code = "too-large"
 

@@ -22,9 +22,13 @@ class HeadAsGet:
                 message = {**message, "body": b""}
             await send(message)
 
-        # The one scope stays: what the router notes in it is read by those around.
-        scope["method"] = "GET"
+        # The server measures the answer by the method of its own scope.
+        inner = {**scope, "method": "GET"}
         try:
-            await self._app(scope, receive, without_body)
+            await self._app(inner, receive, without_body)
         finally:
-            scope["method"] = "HEAD"
+            # What the router noted is read by those around.
+            scope.update({name: inner[name] for name in _NOTED if name in inner})
+
+
+_NOTED = ("route", "endpoint", "path_params")

@@ -22,6 +22,7 @@ from schemas.idempotency import StoredAnswer
 from service.context import Context, context_of
 from service.errors import InvalidField
 from service.formats.body import bounded
+from service.formats.payload import Body
 from service.prefer import Preferences
 from storage.connection import UNAVAILABLE
 from storage.errors import StorageError
@@ -95,7 +96,7 @@ async def _once(handle: Handler, request: Request, key: str) -> Response:
     return response
 
 
-def _reserve(here: Context, key: str, request: Request, body: bytes) -> Reservation | StoredAnswer:
+def _reserve(here: Context, key: str, request: Request, body: Body) -> Reservation | StoredAnswer:
     settings = here.settings
     # A request may wait for its job as well as work.
     lease = settings.idempotency_lease + settings.max_wait
@@ -104,7 +105,7 @@ def _reserve(here: Context, key: str, request: Request, body: bytes) -> Reservat
     )
 
 
-def _fingerprint(request: Request, body: bytes, prefer: Preferences) -> str:
+def _fingerprint(request: Request, body: Body, prefer: Preferences) -> str:
     """What makes two requests the same: method, path, query, content type and coding, body.
 
     And whether a job is preferred: a map made at once and one made by a job have different ids.
@@ -145,7 +146,7 @@ def _refused(here: Context, held: Reservation, error: Exception) -> None:
         store.leave(held, ttl=ttl)
 
 
-def _again(body: bytes, receive: Receive) -> Receive:
+def _again(body: Body, receive: Receive) -> Receive:
     """Give a body that was read already, then whatever comes after it."""
     first: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 

@@ -35,6 +35,11 @@ BEHIND_A_KEY = ("unauthorized", "forbidden", "rate-limited", "deadline-exceeded"
 OF_BODIES = (
     "malformed-json",
     "malformed-npz",
+    "malformed-npy",
+    "malformed-arrow",
+    "malformed-parquet",
+    "malformed-csv",
+    "malformed-encoding",
     "request-timeout",
     "too-large",
     "unsupported-media-type",
@@ -187,7 +192,7 @@ def inference_errors(codes: Iterable[str]) -> dict[str, Any]:
     """The responses of a call of the inference protocol, in its own form."""
     found: dict[str, Any] = {}
     for code in codes:
-        if code.startswith("malformed-npz"):
+        if code.startswith("malformed-") and code != "malformed-json":
             continue
         row = TABLE[code]
         status = status_of(row.status)

@@ -28,6 +28,9 @@ class Settings:
     redis_url: str
     max_body_bytes: int = _setting(256 * MIB, "largest body, as sent", low=1, limit=True)
     max_unpacked_bytes: int = _setting(1024 * MIB, "largest body, unpacked", low=1, limit=True)
+    max_rows: int = _setting(50_000_000, "most rows of a body", low=1, limit=True)
+    max_classes: int = _setting(10_000, "most classes of a body's predictions", low=2, limit=True)
+    max_json_depth: int = _setting(32, "deepest nesting of a JSON body", low=3, limit=True)
     max_batch_rows: int = _setting(50_000_000, "rows of a batch, appended ones and all", low=1, limit=True)
     batch_ttl: int = _setting(
         24 * HOUR,

@@ -14,6 +14,7 @@ _ROWS: dict[str, Any] = {"predictions": [0.2, 0.9, 0.4], "labels": [0, 1, 1]}
 _ONE_CLASS: dict[str, Any] = {"predictions": [0.2, 0.9, 0.4], "labels": [1, 1, 1]}
 _THREE: dict[str, Any] = {"predictions": [[0.7, 0.2, 0.1], [0.1, 0.8, 0.1], [0.5, 0.3, 0.2]], "labels": [0, 1, 1]}
 _SEPARATED: dict[str, Any] = {"predictions": [[0.7, 0.3], [0.1, 0.9], [0.4, 0.6]], "labels": [0, 1, 1]}
+_CALIBRATE: dict[str, Any] = {"map": "fraud-detector", "predictions": [0.3]}
 _NPZ = {"Content-Type": "application/x-npz"}
 
 
@@ -31,6 +32,7 @@ def _refused(code: str, call: str, body: dict[str, Any] | bytes | None = None, *
 REFUSALS: tuple[Example, ...] = (
     _refused("malformed-json", "POST /evaluate", b'{"predictions": [0.2, NaN], "labels": [0, 1]}'),
     _refused("malformed-npz", "POST /evaluate", b"PK", headers=_NPZ),
+    _refused("not-acceptable", "POST /calibrate", _CALIBRATE, headers={"Accept": "text/csv"}),
     _refused("foreign-origin", "GET /measures", headers={"Origin": "https://example.org"}),
     _refused("not-found", "GET /nothing"),
     _refused("method-not-allowed", "PUT /evaluate"),

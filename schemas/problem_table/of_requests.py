@@ -24,6 +24,36 @@ OF_REQUESTS = {
         "arrays of plain numbers (and of text, for `groups`) under the names of fields.",
         "Write it with `numpy.savez`, its arrays named as the fields, and send the options in the query.",
     ),
+    "malformed-npy": Row(
+        400,
+        "The body is not one .npy array of plain numbers",
+        "The bytes are not what `numpy.save` writes, are cut off, or hold objects.",
+        "Save the predictions alone with `numpy.save` and `allow_pickle=False`.",
+    ),
+    "malformed-arrow": Row(
+        400,
+        "The body is not an Arrow IPC stream that can be read",
+        "The bytes are the Arrow file format, are cut off, or are damaged.",
+        "Write the table with `pyarrow.ipc.new_stream`.",
+    ),
+    "malformed-parquet": Row(
+        400,
+        "The body is not a Parquet file that can be read",
+        "The bytes are cut off or damaged, or a column is encoded in a way that could unpack without bound.",
+        "Write the table with `pyarrow.parquet.write_table` and its defaults.",
+    ),
+    "malformed-csv": Row(
+        400,
+        "The body is not CSV that can be read",
+        "The text is not UTF-8, has no header, or a row has another number of cells than the header.",
+        "Send UTF-8 with a header row and as many cells in the row named.",
+    ),
+    "malformed-encoding": Row(
+        400,
+        "The body is not what its Content-Encoding says",
+        "The compressed bytes are damaged, cut off, or of another encoding than the header says.",
+        "Compress the whole body once and name that encoding, or send it as it is.",
+    ),
     "unauthorized": Row(
         401,
         "An API key is needed",
@@ -55,6 +85,12 @@ OF_REQUESTS = {
         "This method is not allowed here",
         "The path exists, but not for this HTTP method.",
         "Use one of the methods in the answer's `Allow` header.",
+    ),
+    "not-acceptable": Row(
+        406,
+        "No accepted type can be answered",
+        "The `Accept` header names none of the types in which this call answers.",
+        "Accept `application/json`, or one of the types named in the detail.",
     ),
     "request-timeout": Row(
         408,

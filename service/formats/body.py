@@ -1,19 +1,34 @@
-"""The body of a request: bounded, then given to the reader of its content type."""
+"""The body of a request: bounded, unpacked, then given to the reader of its content type."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+
 from fastapi import Request
 from starlette.concurrency import run_in_threadpool
+from starlette.datastructures import QueryParams
 
-from service.errors import TooLarge, UnsupportedMediaType
+from service.errors import InvalidField, TooLarge, UnsupportedMediaType
+from service.formats.arrow_body import read_arrow
+from service.formats.csv_body import read_csv
+from service.formats.encodings import read_encoding, unpack
 from service.formats.json_body import read_json
+from service.formats.limits import Limits
+from service.formats.media import ARROW, CSV, JSON, NPY, NPZ, PARQUET
+from service.formats.npy import read_npy
 from service.formats.npz_body import read_npz
-from service.formats.payload import Payload
+from service.formats.parquet_body import read_parquet
+from service.formats.payload import Arrays, Body, Payload
 from service.guard import Places
 from service.settings import Settings
 
-JSON = "application/json"
-NPZ = "application/x-npz"
+#: The readers of bodies that carry their options in the query.
+BINARY: Mapping[str, Callable[[Body, Limits], Arrays]] = MappingProxyType(
+    {NPZ: read_npz, NPY: read_npy, ARROW: read_arrow, PARQUET: read_parquet, CSV: read_csv}
+)
+CONTENT_TYPES = (JSON, *BINARY)
+_CHARSETS = ("utf-8", "utf8", "us-ascii")
 #: Bodies up to this size are parsed on the event loop: the way to a thread costs more.
 _INLINE_BYTES = 16 * 1024
 #: A request with a larger body is heavy, and takes one of few places.
@@ -22,25 +37,66 @@ _LIGHT_BYTES = 1024 * 1024
 
 async def read_payload(request: Request, settings: Settings) -> Payload:
     """Read a body of at most the limit, in a format that its content type names exactly."""
-    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if kind not in (JSON, NPZ):
-        raise UnsupportedMediaType(f"the content type must be {JSON} or {NPZ}")
+    kind = _content_type(request.headers.get("content-type", ""))
+    encoding = read_encoding(request.headers.get("content-encoding", ""))
+    query = _options(request.query_params, kind)
     body = await bounded(request, settings.max_body_bytes)
+    if encoding is not None:  # what it unpacks to is anything up to its limit
+        Places.take_for(request.scope)
+    if kind == JSON and encoding is None and len(body) <= _INLINE_BYTES:
+        return read_json(body, Limits.of(settings))
+    payload = await run_in_threadpool(read_body, body, kind, encoding, query, Limits.of(settings))
+    if sum(array.nbytes for array in payload.arrays.values()) > _LIGHT_BYTES:
+        Places.take_for(request.scope)
+    return payload
+
+
+def read_body(body: Body, kind: str, encoding: str | None, query: Mapping[str, str], limits: Limits) -> Payload:
+    """Unpack and read a body. Raises the error of whatever is wrong with it."""
+    plain = body if encoding is None else unpack(body, encoding, limits)
     if kind == JSON:
-        return read_json(body) if len(body) <= _INLINE_BYTES else await run_in_threadpool(read_json, body)
-    return await run_in_threadpool(read_npz, body, dict(request.query_params), settings.max_unpacked_bytes)
+        return read_json(plain, limits)
+    return Payload(BINARY[kind](plain, limits), query, from_query=True)
 
 
-async def bounded(request: Request, limit: int) -> bytes:
+def _content_type(header: str) -> str:
+    """The content type without its parameters, of which only a charset of another text matters."""
+    kind, _, parameters = header.lower().partition(";")
+    if kind.strip() not in CONTENT_TYPES:
+        raise UnsupportedMediaType(f"the content type must be one of: {', '.join(CONTENT_TYPES)}")
+    for parameter in parameters.split(";"):
+        name, _, value = parameter.partition("=")
+        if name.strip() == "charset" and value.strip().strip('"') not in _CHARSETS:
+            raise UnsupportedMediaType("the charset must be utf-8")
+    return kind.strip()
+
+
+def _options(query: QueryParams, kind: str) -> dict[str, str]:
+    """The options in the query, each once; beside JSON there may be none, since nobody would read them."""
+    options: dict[str, str] = {}
+    for name, value in query.multi_items():
+        if kind == JSON:
+            raise InvalidField.at(_pointer(name), "stands in the query, where a JSON body carries every option")
+        if name in options:
+            raise InvalidField.at(_pointer(name), "stands twice in the query")
+        options[name] = value
+    return options
+
+
+def _pointer(name: str) -> str:
+    return "/" + name[:64].replace("~", "~0").replace("/", "~1")
+
+
+async def bounded(request: Request, limit: int) -> bytearray:
     """The body as it was sent; raises ``TooLarge`` before more than ``limit`` bytes of it are held."""
     stated = request.headers.get("content-length", "")
     if stated.isdigit() and int(stated) > limit:
         raise TooLarge(f"the body may have at most {limit} bytes")
     body = bytearray()
     async for chunk in request.stream():
-        body += chunk
-        if len(body) > limit:
+        if len(body) + len(chunk) > limit:
             raise TooLarge(f"the body may have at most {limit} bytes")
+        body += chunk
         if len(body) > _LIGHT_BYTES:
             Places.take_for(request.scope)
-    return bytes(body)
+    return body

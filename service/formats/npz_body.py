@@ -3,43 +3,45 @@
 from __future__ import annotations
 
 import io
-import math
 import zipfile
 import zlib
-from typing import Any
-
-import numpy as np
-import numpy.typing as npt
 
 from calibrant.errors import CalibrationError
-from service.errors import MalformedNpz, TooLarge
-from service.formats.payload import ARRAYS, Payload
+from service.errors import MalformedNpz
+from service.formats.limits import Limits
+from service.formats.npy import read_array
+from service.formats.payload import ARRAYS, Arrays, Body
+from service.formats.view import View
 
-#: A .npy header is a short Python literal; a longer one is an attack on its parser.
-_MAX_HEADER = 4096
+#: Before a member's name in the archive; where the lengths of the name and of what follows it stand.
+_LOCAL_HEADER, _NAME_LENGTH, _EXTRA_LENGTH = 30, slice(26, 28), slice(28, 30)
+_ENCRYPTED = 1
 
 
-def read_npz(body: bytes, query: dict[str, str], max_bytes: int) -> Payload:
-    """Read the arrays of an archive that unpacks to at most ``max_bytes``; the options come from the query.
+def read_npz(body: Body, limits: Limits) -> Arrays:
+    """Read the arrays of an archive that unpacks to at most ``max_unpacked_bytes``.
 
-    Raises ``MalformedNpz`` or ``TooLarge``. Nothing is unpickled: arrays of objects are refused.
+    Raises ``MalformedNpz`` or ``TooLarge``. Arrays that are stored as they are, which is how numpy.savez stores them,
+    are not copied out of the body.
     """
+    view = memoryview(body)
+    arrays: Arrays = {}
     try:
-        with zipfile.ZipFile(io.BytesIO(body)) as archive:
-            arrays: dict[str, npt.NDArray[Any]] = {}
-            left = max_bytes
+        with zipfile.ZipFile(io.BufferedReader(View(view))) as archive:
+            unpacked = 0
             for member in archive.infolist():
                 name = _field(member.filename)
                 if name in arrays:
                     raise MalformedNpz.at(f"/{name}", "stands twice in the archive")
-                data = _unpack(archive, member, left)
-                left -= len(data)
-                arrays[name] = _array(data, name)
+                limits.check_bytes(unpacked + member.file_size)
+                data = _unpack(archive, view, member)
+                unpacked += len(data)
+                arrays[name] = read_array(data, name, limits, MalformedNpz)
     except CalibrationError:
         raise
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, OSError, ValueError) as error:
         raise MalformedNpz("the body is not an NPZ archive, or a damaged one") from error
-    return Payload(arrays, query, from_query=True)
+    return arrays
 
 
 def _field(filename: str) -> str:
@@ -49,49 +51,23 @@ def _field(filename: str) -> str:
     return name
 
 
-def _unpack(archive: zipfile.ZipFile, member: zipfile.ZipInfo, limit: int) -> bytes:
-    """Read a member, at most ``limit`` bytes of it whatever its header says."""
-    if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+def _unpack(archive: zipfile.ZipFile, view: memoryview, member: zipfile.ZipInfo) -> memoryview:
+    """The bytes of a member: at most as many as its header says, whose sum has been checked."""
+    if member.compress_type == zipfile.ZIP_STORED and not member.flag_bits & _ENCRYPTED:
+        return _stored(view, member)
+    if member.compress_type != zipfile.ZIP_DEFLATED:
         # The readers of other methods inflate a member whole before they look at any size.
-        raise MalformedNpz("the archive is compressed by another method than deflate")
-    if member.file_size > limit:
-        raise TooLarge("the archive unpacks to more than the limit")
+        raise MalformedNpz("the archive is compressed by another method than deflate, or encrypted")
     with archive.open(member) as file:
-        data = file.read(limit + 1)
-    if len(data) > limit:
-        raise TooLarge("the archive unpacks to more than the limit")
+        return memoryview(file.read(member.file_size))
+
+
+def _stored(view: memoryview, member: zipfile.ZipInfo) -> memoryview:
+    """The bytes of a member that is not compressed, where they stand."""
+    at = member.header_offset
+    header = view[at : at + _LOCAL_HEADER]
+    begin = at + _LOCAL_HEADER + sum(int.from_bytes(header[part], "little") for part in (_NAME_LENGTH, _EXTRA_LENGTH))
+    data = view[begin : begin + member.file_size]
+    if bytes(header[:4]) != b"PK\3\4" or len(data) != member.file_size or zlib.crc32(data) != member.CRC:
+        raise MalformedNpz("the archive is damaged")
     return data
-
-
-def _array(data: bytes, name: str) -> npt.NDArray[Any]:
-    """Read one .npy; its shape must account for its bytes exactly."""
-    pointer = f"/{name}"
-    stream = io.BytesIO(data)
-    version = np.lib.format.read_magic(stream)
-    readers = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
-    if version not in readers:
-        raise MalformedNpz.at(pointer, "is a .npy of an unknown version")
-    try:
-        shape, fortran, dtype = readers[version](stream, max_header_size=_MAX_HEADER)
-    except Exception as error:  # the header is a Python literal, and a hostile one fails in many ways
-        raise MalformedNpz.at(pointer, "has a damaged header") from error
-    allowed = "U" if name == "groups" else "fiub"
-    if dtype.hasobject or dtype.kind not in allowed or dtype.names is not None:
-        raise MalformedNpz.at(pointer, "must hold strings" if name == "groups" else "must hold plain numbers")
-    start = stream.tell()
-    if any(length < 0 for length in shape) or math.prod(shape) * dtype.itemsize != len(data) - start:
-        raise MalformedNpz.at(pointer, "has a shape that its bytes do not fill")
-    flat = np.frombuffer(data, dtype=dtype, offset=start)
-    if dtype.kind == "U" and not _are_characters(flat, data, start):
-        raise MalformedNpz.at(pointer, "must hold Unicode text")
-    array = flat.reshape(shape[::-1]).T if fortran else flat.reshape(shape)
-    if name == "predictions" and dtype.kind == "b":
-        raise MalformedNpz.at(pointer, "must hold plain numbers")
-    return array.astype(dtype.newbyteorder("="), copy=False)
-
-
-def _are_characters(flat: npt.NDArray[Any], data: bytes, start: int) -> bool:
-    """Whether the 4-byte units of a text array are Unicode characters; numpy itself does not look."""
-    order = ">" if flat.dtype.byteorder == ">" else "<"
-    units = np.frombuffer(data, dtype=f"{order}u4", offset=start)
-    return not np.any((units > 0x10FFFF) | ((units >= 0xD800) & (units <= 0xDFFF)))

@@ -16,6 +16,8 @@ from service.formats.payload import Payload
 
 Options = TypeVar("Options", bound=Document)
 
+#: No request has more fields, and no field more entries: pydantic would tell of each that is wrong, at some cost.
+_MOST_FIELDS, _MOST_ENTRIES = 100, 10_000
 #: Options that a query carries as JSON text.
 STRUCTURED = ("measures", "diagrams", "options", "classes")
 #: Those that may also be names separated by commas.
@@ -24,9 +26,14 @@ _NAMED = ("measures", "diagrams")
 
 def read_options(payload: Payload, model: type[Options]) -> Options:
     """Check the options; raises ``InvalidField`` naming each wrong field, never its value."""
+    if len(payload.options) > _MOST_FIELDS:
+        raise InvalidField.at("", f"may have at most {_MOST_FIELDS} fields")
     options = dict(payload.options)
     if payload.from_query:
         options |= {name: _structured(name, options[name]) for name in STRUCTURED if name in options}
+    for name, value in options.items():
+        if isinstance(value, list) and len(value) > _MOST_ENTRIES:
+            raise InvalidField.at(_pointer((name,)), f"may have at most {_MOST_ENTRIES} entries")
     try:
         # A query knows only strings; JSON knows better, and there "5" is no number.
         return model.model_validate(options, strict=None if payload.from_query else True)

@@ -11,9 +11,13 @@ from calibrant.cells import Floats
 from schemas.inference import InferenceInput, InferenceRequest
 from service.context import Context
 from service.errors import InvalidField
+from service.formats.encodings import unpack
+from service.formats.limits import Limits
+from service.formats.payload import Body
 from service.inference.models import PREDICTIONS, Model, find_model
 from service.inference.request import read_request, split
 from service.inference.tensors import read_tensor, to_bytes
+from telemetry.observed import note_rows
 
 
 class Asked(NamedTuple):
@@ -30,12 +34,17 @@ class Inferred(NamedTuple):
     length: int | None
 
 
-def infer(here: Context, name: str, version: str | None, body: bytes, lengths: Sequence[str]) -> Inferred:
+def infer(
+    here: Context, name: str, version: str | None, body: Body, lengths: Sequence[str], encoding: str | None
+) -> Inferred:
     """Apply the map of a model's name and version; ``lengths`` are the values of the length header."""
+    limits = Limits.of(here.settings)
     model = find_model(here, name, version)
-    text, raw = split(body, lengths)
-    request = read_request(text)
+    text, raw = split(body if encoding is None else unpack(body, encoding, limits), lengths)
+    request = read_request(text, limits)
     tensor = read_tensor(_only_input(request), raw, "/inputs/0")
+    limits.check_shape(tensor.shape, "/inputs/0/shape")
+    note_rows(tensor.shape)
     asked = _asked(request, model.outputs)
     found = model.apply(tensor, [output.name for output in asked])
     return _written(_head(model, request), [(output, found[output.name]) for output in asked])

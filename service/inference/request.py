@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-
-import orjson
+from typing import Any
 
 from schemas.inference import InferenceRequest
-from service.errors import InvalidField, MalformedJson, UnsupportedMediaType
+from service.errors import InvalidField, UnsupportedMediaType
+from service.formats.json_body import parse_json
+from service.formats.json_structure import check_depth, check_keys, skeleton
+from service.formats.limits import Limits
 from service.formats.options import read_options
-from service.formats.payload import Payload
+from service.formats.payload import Body, Payload
 
 #: The header that tells where the JSON object ends.
 LENGTH_HEADER = "Inference-Header-Content-Length"
@@ -30,7 +32,7 @@ def check_media_type(content_type: str, lengths: Sequence[str]) -> None:
         raise UnsupportedMediaType(f"the content type must be {JSON}, or {binary}")
 
 
-def split(body: bytes, lengths: Sequence[str]) -> tuple[memoryview, memoryview]:
+def split(body: Body, lengths: Sequence[str]) -> tuple[memoryview, memoryview]:
     """The JSON object of a body and what follows it, as the values of the length header tell."""
     view = memoryview(body)
     if not lengths:
@@ -44,13 +46,26 @@ def split(body: bytes, lengths: Sequence[str]) -> tuple[memoryview, memoryview]:
     return view[:length], view[length:]
 
 
-def read_request(text: memoryview) -> InferenceRequest:
-    """Check the JSON object, all but the elements of its tensors; raises ``MalformedJson`` or ``InvalidField``."""
-    try:
-        document = orjson.loads(text)
-    except orjson.JSONDecodeError as error:
-        at = len(error.doc[: error.pos].encode("utf-8", "replace"))
-        raise MalformedJson(f"the body is not JSON from byte {at} on") from error
+def read_request(text: memoryview, limits: Limits) -> InferenceRequest:
+    """Check the JSON object, all but the elements of its tensors.
+
+    Raises ``MalformedJson``, ``InvalidField``, or ``TooLarge`` for what nests too deep.
+    """
+    body = bytes(text)
+    bones = skeleton(body, limits)
+    document = parse_json(body, limits)
     if not isinstance(document, dict):
         raise InvalidField.at("", "the body must be an object")
+    check_depth(bones, limits)
+    check_keys(body, bones, {name: _without_data(value) for name, value in document.items()}, len(document))
     return read_options(Payload({}, document, from_query=False), InferenceRequest)
+
+
+def _without_data(value: Any) -> Any:
+    """The value without the elements of tensors, which hold no keys."""
+    if not isinstance(value, list):
+        return value
+    return [
+        {**part, "data": None} if isinstance(part, dict) and isinstance(part.get("data"), list) else part
+        for part in value
+    ]

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import io
 from typing import NamedTuple
 
-import numpy as np
 from fastapi import APIRouter, Request, Response
 from starlette.concurrency import run_in_threadpool
 
 from calibrant.batch import read_predictions
 from calibrant.cells import Floats
 from schemas.maps import CalibrateAnswer, CalibrateBody, CalibrateOptions
-from service.context import Context, Here, answer, body_of
+from service.context import Context, Here, body_of
 from service.errors import InvalidField
-from service.formats.body import NPZ, read_payload
+from service.formats.answers import choose_type, respond
+from service.formats.body import read_payload
+from service.formats.media import ARROW, NPZ
 from service.formats.options import read_options
 from service.formats.payload import Payload
 from service.idempotency import Idempotent
@@ -23,6 +23,10 @@ from service.rows import find_arrays
 from telemetry.observed import traced
 
 router = APIRouter(tags=["calibrate"], route_class=Idempotent)
+
+
+#: So many numbers go through a map on the event loop.
+_FEW = 256
 
 
 class Calibrated(NamedTuple):
@@ -36,19 +40,27 @@ class Calibrated(NamedTuple):
     "/calibrate",
     response_model=CalibrateAnswer,
     responses={
-        200: {"content": {NPZ: {"schema": {"type": "string", "format": "binary"}}}},
-        **raises(*OF_ROWS, "unknown-batch", "unknown-map", "scale-mismatch"),
+        200: {"content": {kind: {"schema": {"type": "string", "format": "binary"}} for kind in (NPZ, ARROW)}},
+        **raises(*OF_ROWS, "unknown-batch", "unknown-map", "scale-mismatch", "not-acceptable"),
     },
     openapi_extra=body_of(CalibrateBody),
 )
 async def calibrate(request: Request, here: Here) -> Response:
-    """Apply a map: calibrated probabilities of its event, as JSON or, if that is accepted, as NPZ."""
+    """Apply a map: calibrated probabilities of its event, as JSON, NPZ or Arrow, whichever is accepted."""
+    kind = choose_type(request)
     payload = await read_payload(request, here.settings)
     options = read_options(payload, CalibrateOptions)
-    calibrated = await run_in_threadpool(run, here, payload, options)
-    if request.headers.get("accept") == NPZ:
-        return Response(await run_in_threadpool(_npz, calibrated), media_type=NPZ)
-    return answer({"map": calibrated.map_id, **calibrated.arrays})
+    if _is_quick(here, payload, options):
+        calibrated = run(here, payload, options)
+    else:
+        calibrated = await run_in_threadpool(run, here, payload, options)
+    return await respond(kind, {"map": calibrated.map_id}, calibrated.arrays)
+
+
+def _is_quick(here: Context, payload: Payload, options: CalibrateOptions) -> bool:
+    """Whether the work takes less than the way to a thread: few numbers, through a map that is in memory."""
+    few = sum(array.size for array in payload.arrays.values()) <= _FEW
+    return few and options.batch is None and here.held_map(options.map) is not None
 
 
 @traced("work")
@@ -69,9 +81,3 @@ def run(here: Context, payload: Payload, options: CalibrateOptions) -> Calibrate
     if options.bounds:
         found["p0"], found["p1"] = fitted.bounds_checked(checked)
     return Calibrated(held.id, found)
-
-
-def _npz(calibrated: Calibrated) -> bytes:
-    out = io.BytesIO()
-    np.savez(out, allow_pickle=False, **calibrated.arrays)
-    return out.getvalue()

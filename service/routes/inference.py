@@ -19,6 +19,8 @@ from schemas.inference import (
 )
 from service.context import Context, Here, answer
 from service.formats.body import bounded
+from service.formats.encodings import read_encoding
+from service.guard import Places
 from service.idempotency import Idempotent
 from service.inference.described import inference_body
 from service.inference.errors import PREFIX
@@ -92,8 +94,11 @@ async def infer_version(name: str, version: str, request: Request, here: Here) -
 async def _inferred(request: Request, here: Context, name: str, version: str | None) -> Response:
     lengths = request.headers.getlist(LENGTH_HEADER)
     check_media_type(request.headers.get("content-type", ""), lengths)
+    encoding = read_encoding(request.headers.get("content-encoding", ""))
     body = await bounded(request, here.settings.max_body_bytes)
-    found = await run_in_threadpool(infer, here, name, version, body, lengths)
+    if encoding is not None:  # what it unpacks to is anything up to its limit
+        Places.take_for(request.scope)
+    found = await run_in_threadpool(infer, here, name, version, body, lengths, encoding)
     if found.length is None:
         return Response(found.body, media_type=JSON)
     return Response(found.body, headers={LENGTH_HEADER: str(found.length)}, media_type=BINARY)

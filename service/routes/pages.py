@@ -10,14 +10,15 @@ from fastapi.responses import HTMLResponse
 from schemas.catalogue import ProblemEntry
 from schemas.problem_table import TABLE
 from service import pages
-from service.accepted import preferred
 from service.context import answer
 from service.errors import NotFound
+from service.formats.media import JSON
+from service.formats.negotiation import choose
 from service.openapi import raises
 
 router = APIRouter(tags=["pages"])
 
-_HTML, _JSON = "text/html", "application/json"
+_HTML = "text/html"
 _PAGE: dict[str, Any] = {_HTML: {"schema": {"type": "string"}}}
 
 
@@ -33,7 +34,9 @@ async def docs() -> Response:
     return pages.docs()
 
 
-@router.get("/problems", response_model=list[ProblemEntry], responses={200: {"content": _PAGE}})
+@router.get(
+    "/problems", response_model=list[ProblemEntry], responses={200: {"content": _PAGE}, **raises("not-acceptable")}
+)
 async def problems(request: Request) -> Response:
     """Every kind of problem: a page, or JSON if that is preferred."""
     if _wants_json(request):
@@ -41,7 +44,11 @@ async def problems(request: Request) -> Response:
     return pages.problem_index()
 
 
-@router.get("/problems/{code}", response_model=ProblemEntry, responses={200: {"content": _PAGE}, **raises("not-found")})
+@router.get(
+    "/problems/{code}",
+    response_model=ProblemEntry,
+    responses={200: {"content": _PAGE}, **raises("not-found", "not-acceptable")},
+)
 async def problem(code: str, request: Request) -> Response:
     """What causes one kind of problem and how to mend it: where the ``type`` of a problem document leads.
 
@@ -55,4 +62,4 @@ async def problem(code: str, request: Request) -> Response:
 
 
 def _wants_json(request: Request) -> bool:
-    return preferred(request.headers.get("accept", ""), (_HTML, _JSON)) == _JSON
+    return choose(",".join(request.headers.getlist("accept")), (_HTML, JSON)) == JSON

@@ -242,7 +242,7 @@ def test_nothing_secret_and_no_value_reaches_a_line_a_metric_or_a_span(observed:
         assert http.post("/batches", json=rows).status_code == 201
         assert http.post("/calibrate", json={"map": NAME, "predictions": P.tolist()}).status_code == 200
         for wrong in ({"predictions": [P[0], 7.654321]}, {"map": NAME, GROUP: 7.654321}, {"predictions": ["7.654321"]}):
-            assert http.post("/calibrate", json=wrong).status_code == 422
+            assert http.post("/calibrate", json=wrong, headers=TRACEPARENT).status_code == 422
         assert http.post(f"/{NAME}", content=b"7.654321").status_code == 404
         http.get("/health/ready", headers={"Authorization": "Bearer hunter3", "X-Request-Id": "7.654321 x"})
         metrics = http.get("/metrics").text

@@ -22,7 +22,8 @@ NOT_BY_A_REQUEST = {
     "bad-request", "unauthorized", "too-large", "calibration-error", "no-labels", "invalid-document", "storage-error",
     "embedded-store-failed", "worker-lost", "internal-error", "unsuitable-store", "store-unavailable",
     "forbidden", "rate-limited", "request-timeout", "deadline-exceeded", "busy", "unknown-key", "key-conflict",
-    "folder-in-use", "job-final", "job-cancelled", "batch-full", "too-many-streams", "idempotency-conflict",
+    "folder-in-use", "malformed-npy", "malformed-arrow", "malformed-parquet", "malformed-csv", "malformed-encoding",
+    "job-final", "job-cancelled", "batch-full", "too-many-streams", "idempotency-conflict",
     "idempotency-in-progress",
 }  # fmt: skip
 

@@ -10,7 +10,6 @@ import httpx
 import pytest
 
 from schemas.problem_table import TABLE
-from service.accepted import preferred
 from service.assets import Assets
 
 ASSETS = Path(__file__).parents[2] / "service" / "assets"
@@ -96,21 +95,3 @@ def test_a_405_tells_every_method_of_the_path(http: httpx.Client) -> None:
 
 def test_a_slash_too_many_is_told_and_not_followed(http: httpx.Client) -> None:
     assert http.get("/measures/").status_code == 404
-
-
-@pytest.mark.parametrize(
-    ("accept", "expected"),
-    [
-        ("", "text/html"),
-        ("*/*", "text/html"),
-        ("text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8", "text/html"),
-        ("application/json", "application/json"),
-        ("text/html;q=0.5, application/json", "application/json"),
-        ("application/*", "application/json"),
-        ("text/html;q=0, */*;q=0.1", "application/json"),
-        ("text/html;q=x, application/json;q=0.1", "application/json"),
-        ("image/png", "text/html"),
-    ],
-)
-def test_the_preferred_type_is_that_of_the_largest_weight(accept: str, expected: str) -> None:
-    assert preferred(accept, ("text/html", "application/json")) == expected

@@ -217,7 +217,7 @@ GOOD: dict[str, Any] = {"predictions": [0.1, 0.9], "labels": [0, 1]}
         ("/evaluate", b"{", (400, "malformed-json", "")),
         ("/evaluate", b"", (400, "malformed-json", "")),
         ("/evaluate", b"\xff\xfe", (400, "malformed-json", "")),
-        ("/evaluate", b"[" * 100_000, (400, "malformed-json", "")),
+        ("/evaluate", b"[" * 100_000, (413, "too-large", "")),
         ("/evaluate", b"[1]", (422, "invalid-field", "")),
         ("/evaluate", {}, (422, "invalid-field", "/predictions")),
         ("/evaluate", {"predictions": [0.1]}, (422, "invalid-field", "/labels")),

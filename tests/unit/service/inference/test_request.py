@@ -5,8 +5,11 @@ from typing import Any
 
 import pytest
 
-from service.errors import InvalidField, MalformedJson, RequestError, UnsupportedMediaType
+from service.errors import InvalidField, MalformedJson, RequestError, TooLarge, UnsupportedMediaType
+from service.formats.limits import Limits
 from service.inference.request import check_media_type, read_request, split
+
+LIMITS = Limits(1 << 30, 1_000_000, 1_000, 32)
 
 INPUT: dict[str, Any] = {"name": "predictions", "shape": [2], "datatype": "FP64", "data": [0.1, 0.9]}
 BODY = b'{"inputs": []}0123'
@@ -58,7 +61,6 @@ def test_a_length_that_is_none_is_refused(lengths: list[str]) -> None:
         b"",
         b"{",
         b"\xff",
-        b"[" * 100_000,
         b'{"inputs": [{"data": [NaN]}]}',
         b'{"inputs": [{"data": [-Infinity]}]}',
         b'{"inputs": [{"data": [1e999]}]}',
@@ -67,7 +69,7 @@ def test_a_length_that_is_none_is_refused(lengths: list[str]) -> None:
 )
 def test_what_is_not_json_is_refused(text: bytes) -> None:
     with pytest.raises(MalformedJson):
-        read_request(memoryview(text))
+        read_request(memoryview(text), LIMITS)
 
 
 @pytest.mark.parametrize(
@@ -112,7 +114,7 @@ def test_what_is_not_json_is_refused(text: bytes) -> None:
 )  # fmt: skip
 def test_a_field_that_is_wrong_is_named(document: Any, pointer: str) -> None:
     with pytest.raises(RequestError) as caught:
-        read_request(memoryview(json.dumps(document).encode()))
+        read_request(memoryview(json.dumps(document).encode()), LIMITS)
     assert caught.value.offences[0].pointer == pointer
 
 
@@ -125,7 +127,17 @@ def test_what_clients_send_beside_is_taken() -> None:
         "inputs": [INPUT | {"parameters": None}],
         "outputs": None,
     }
-    request = read_request(memoryview(json.dumps(document).encode()))
+    request = read_request(memoryview(json.dumps(document).encode()), LIMITS)
     assert (request.id, request.inputs[0].data, request.outputs) == ("42", [0.1, 0.9], None)
     assert request.parameters is not None
     assert not request.parameters.binary_data_output
+
+
+def test_what_nests_too_deep_or_names_a_key_twice_is_refused() -> None:
+    with pytest.raises(TooLarge):
+        read_request(memoryview(b"[" * 100_000), LIMITS)
+    with pytest.raises(TooLarge):
+        read_request(memoryview(b'{"inputs": ' + b"[" * 40 + b"]" * 40 + b"}"), LIMITS)
+    twice = json.dumps({"inputs": [INPUT]}).replace('"datatype"', '"name": "predictions", "datatype"')
+    with pytest.raises(InvalidField):
+        read_request(memoryview(twice.encode()), LIMITS)

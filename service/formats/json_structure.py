@@ -1,0 +1,111 @@
+"""The structure of a JSON body, seen without its numbers: how deep it nests, and whether a key stands twice.
+
+orjson keeps the last of two equal keys and tells nobody. Here the body is stripped of the characters of numbers, in
+one pass; of a body of numbers that leaves some dozen bytes, of which everything is found by counting. The bytes
+between quotes that go too change nothing: quotes and backslashes stay, and what they enclose is never looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import orjson
+
+from service.errors import InvalidField, TooLarge
+from service.formats.limits import Limits
+from service.formats.payload import Body
+
+_NUMBERS = b"0123456789.,-+ \t\r\n"
+_QUOTE, _COLON, _OPENING, _CLOSING = ord('"'), ord(":"), b"[{", b"]}"
+#: Brackets beside those of the rows; each costs 56 bytes or more once it is parsed.
+_FREE_BRACKETS = 100_000
+#: Up to this size a key that stands twice is looked for, so that the answer can name it.
+_NAMED_BYTES = 1024 * 1024
+
+
+def skeleton(body: Body, limits: Limits) -> bytes:
+    """A body without its numbers. O(bytes).
+
+    Raises ``TooLarge`` for more brackets than the rows that are allowed can have, before any is parsed.
+    """
+    bones = bytes(body.translate(None, _NUMBERS))
+    if bones.count(b"[") + bones.count(b"{") > limits.max_rows + _FREE_BRACKETS:
+        raise TooLarge(f"the body may have at most {limits.max_rows} rows")
+    return bones
+
+
+def check_depth(bones: bytes, limits: Limits) -> None:
+    """Raise ``TooLarge`` for JSON that nests deeper than the limit; ``bones`` are those of valid JSON."""
+    if bones.count(b"[") + bones.count(b"{") <= limits.max_json_depth:
+        return
+    if int(_depths(_outside_strings(bones)).max()) > limits.max_json_depth:
+        raise TooLarge(f"the body nests deeper than {limits.max_json_depth}")
+
+
+def check_keys(body: Body, bones: bytes, options: Mapping[str, Any], entries: int) -> None:
+    """Raise ``InvalidField`` where a key stands twice in any object of the body.
+
+    There are as many colons outside strings as keys. ``entries`` are those of the parsed body's outermost object;
+    those of the objects within it are all in ``options``.
+    """
+    kept = entries + _entries(list(options.values()))
+    if bones.count(b":") == kept or int(np.count_nonzero(_outside_strings(bones) == _COLON)) == kept:
+        return
+    raise InvalidField.at(_named_twice(body) if len(body) <= _NAMED_BYTES else "", "holds a key that stands twice")
+
+
+def _entries(values: list[Any]) -> int:
+    """How many entries all objects in these values have together."""
+    found = 0
+    while values:
+        value = values.pop()
+        if isinstance(value, dict):
+            found += len(value)
+            values.extend(value.values())
+        elif isinstance(value, list):
+            values.extend(value)
+    return found
+
+
+def _unescaped(text: bytes) -> bytes:
+    """The text with every escaped quote and backslash made two other characters, so that quotes only enclose."""
+    return text if b"\\" not in text else text.replace(b"\\\\", b"__").replace(b'\\"', b"__")
+
+
+def _outside_strings(text: bytes) -> npt.NDArray[np.uint8]:
+    """The characters outside strings, and the quotes that end them."""
+    characters = np.frombuffer(_unescaped(text), dtype=np.uint8)
+    return characters[~_inside_strings(characters)]
+
+
+def _inside_strings(characters: npt.NDArray[np.uint8]) -> npt.NDArray[np.bool_]:
+    """Whether an odd number of quotes has been met."""
+    inside: npt.NDArray[np.bool_] = np.logical_xor.accumulate(characters == _QUOTE)
+    return inside
+
+
+def _depths(characters: npt.NDArray[np.uint8]) -> npt.NDArray[np.int32]:
+    """How many arrays and objects are open after each character. None is inside a string."""
+    steps = np.zeros(len(characters), dtype=np.int8)
+    steps[(characters == _OPENING[0]) | (characters == _OPENING[1])] = 1
+    steps[(characters == _CLOSING[0]) | (characters == _CLOSING[1])] = -1
+    depths: npt.NDArray[np.int32] = np.cumsum(steps, dtype=np.int32)
+    return depths
+
+
+def _named_twice(body: Body) -> str:
+    """The pointer of a key that stands twice in the outermost object; of the body where it is further inside."""
+    text = _unescaped(bytes(body))
+    characters = np.frombuffer(text, dtype=np.uint8)
+    outside = np.where(_inside_strings(characters), 0, characters).astype(np.uint8)
+    met: set[str] = set()
+    for colon in np.flatnonzero((outside == _COLON) & (_depths(outside) == 1)).tolist():
+        end = text.rindex(b'"', 0, colon)
+        key: str = orjson.loads(bytes(body[text.rindex(b'"', 0, end) : end + 1]))
+        if key in met:
+            return "/" + key[:64].replace("~", "~0").replace("/", "~1")
+        met.add(key)
+    return ""

@@ -1,0 +1,47 @@
+"""How large what a body unpacks to may be; over a limit is a 413, whatever the format."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Self
+
+from service.errors import TooLarge
+from service.settings import Settings
+
+
+@dataclass(frozen=True)
+class Limits:
+    """The limits of a body's contents: bytes once unpacked, rows, classes, and the nesting of JSON."""
+
+    max_unpacked_bytes: int
+    max_rows: int
+    max_classes: int
+    max_json_depth: int
+
+    @classmethod
+    def of(cls, settings: Settings) -> Self:
+        """Those that the settings name."""
+        return cls(settings.max_unpacked_bytes, settings.max_rows, settings.max_classes, settings.max_json_depth)
+
+    def check_rows(self, n: int, pointer: str = "") -> None:
+        """Raise ``TooLarge`` for more rows than the limit."""
+        if n > self.max_rows:
+            raise TooLarge.at(pointer, f"may have at most {self.max_rows} rows")
+
+    def check_classes(self, n_classes: int, pointer: str = "/predictions") -> None:
+        """Raise ``TooLarge`` for more classes than the limit."""
+        if n_classes > self.max_classes:
+            raise TooLarge.at(pointer, f"may have at most {self.max_classes} classes")
+
+    def check_shape(self, shape: Sequence[int], pointer: str) -> None:
+        """Check the rows of an array, and its classes where it has rows of several numbers."""
+        if shape:
+            self.check_rows(shape[0], pointer)
+        if len(shape) > 1:
+            self.check_classes(shape[1], pointer)
+
+    def check_bytes(self, n_bytes: int) -> None:
+        """Raise ``TooLarge`` for more unpacked bytes than the limit."""
+        if n_bytes > self.max_unpacked_bytes:
+            raise TooLarge(f"the body unpacks to more than {self.max_unpacked_bytes} bytes")

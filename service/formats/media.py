@@ -1,0 +1,10 @@
+"""The content types of bodies and answers, by the names under which they are registered or known."""
+
+from __future__ import annotations
+
+JSON = "application/json"
+NPZ = "application/x-npz"
+NPY = "application/x-npy"
+ARROW = "application/vnd.apache.arrow.stream"
+PARQUET = "application/vnd.apache.parquet"
+CSV = "text/csv"

@@ -1,0 +1,268 @@
+"""Bodies that were made to break the reader: each is refused, and afterwards the service answers and is no larger."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import socket
+import zipfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+import zstandard
+
+from cli.stack import Stack
+
+JSON, NPZ, NPY = "application/json", "application/x-npz", "application/x-npy"
+ARROW, PARQUET, CSV = "application/vnd.apache.arrow.stream", "application/vnd.apache.parquet", "text/csv"
+ZEROS = bytes(1 << 24)
+P = np.random.default_rng(0).random(5000)
+Y = (P > 0.5).astype(int)
+TABLE = pa.table({"predictions": P, "labels": Y})
+#: Bytes by which the service may have grown once all is over: interpreters and allocators keep some.
+GROWTH = 150 * 1024 * 1024
+
+
+def _memory(service: Stack) -> int:
+    status = Path(f"/proc/{service.api.pid}/status").read_text("utf-8")
+    return next(int(line.split()[1]) * 1024 for line in status.splitlines() if line.startswith("VmRSS"))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def unharmed(service: Stack) -> Iterator[None]:
+    """Warm every reader up first; afterwards the service answers and has given the memory back."""
+    with httpx.Client(base_url=service.url, timeout=60) as http:
+        for kind, body in GOOD.items():
+            assert _post(http, kind, body).status_code == 200, kind
+        before = _memory(service)
+        yield
+        assert http.get("/health/ready").status_code == 200
+        assert _post(http, NPZ, GOOD[NPZ]).status_code == 200
+    assert service.failure() is None
+    assert _memory(service) < before + GROWTH
+
+
+def _npz(save: Any = np.savez, **arrays: Any) -> bytes:
+    out = io.BytesIO()
+    save(out, allow_pickle=False, **arrays)
+    return out.getvalue()
+
+
+def _arrow(table: Any, compression: str | None = None) -> bytes:
+    out = io.BytesIO()
+    with pa.ipc.new_stream(out, table.schema, options=pa.ipc.IpcWriteOptions(compression=compression)) as writer:
+        writer.write_table(table)
+    return out.getvalue()
+
+
+def _parquet(table: Any, **options: Any) -> bytes:
+    out = io.BytesIO()
+    pa.parquet.write_table(table, out, **options)
+    return out.getvalue()
+
+
+def _csv() -> bytes:
+    return b"predictions,labels\n" + b"".join(b"%r,%d\n" % row for row in zip(P.tolist(), Y.tolist(), strict=True))
+
+
+GOOD = {
+    JSON: json.dumps({"predictions": P.tolist(), "labels": Y.tolist()}).encode(),
+    NPZ: _npz(predictions=P, labels=Y),
+    ARROW: _arrow(TABLE),
+    PARQUET: _parquet(TABLE),
+    CSV: _csv(),
+}
+
+
+def _post(http: httpx.Client, kind: str, body: bytes, encoding: str | None = None) -> httpx.Response:
+    headers = {"Content-Type": kind} | ({} if encoding is None else {"Content-Encoding": encoding})
+    return http.post("/evaluate", content=body, headers=headers)
+
+
+def _code(response: httpx.Response) -> tuple[int, str]:
+    assert response.headers["content-type"] == "application/problem+json"
+    return response.status_code, response.json()["type"].removeprefix("/problems/")
+
+
+def _gzip_bomb() -> bytes:
+    return gzip.compress(ZEROS) * 80
+
+
+def _zstd_bomb() -> bytes:
+    packer = zstandard.ZstdCompressor().compressobj()
+    return b"".join(packer.compress(ZEROS) for _ in range(80)) + packer.flush()
+
+
+def _zipped(stated: int) -> bytes:
+    """A member that unpacks to 64 MB, and says that it has as many bytes as ``stated``."""
+    out = io.BytesIO()
+    with (
+        zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive,
+        archive.open("predictions.npy", "w") as member,
+    ):
+        member.write(_forged_npy(f"({2**23},)")[:128])
+        for _ in range(4):
+            member.write(ZEROS)
+    body = bytearray(out.getvalue())
+    directory = body.rindex(b"PK\1\2")
+    body[directory + 24 : directory + 28] = stated.to_bytes(4, "little")
+    return bytes(body)
+
+
+def _forged_npy(shape: str) -> bytes:
+    text = f"{{'descr': '<f8', 'fortran_order': False, 'shape': {shape}}}".encode().ljust(117) + b"\n"
+    return b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text + bytes(64)
+
+
+def _lying_arrow() -> bytes:
+    """A compressed buffer that says that it unpacks to 2^62 bytes."""
+    body = _arrow(TABLE, "lz4")
+    at = body.index((P.nbytes).to_bytes(8, "little"), 400)
+    return body[:at] + (2**62).to_bytes(8, "little") + body[at + 8 :]
+
+
+def _parquet_bomb() -> bytes:
+    return _parquet(pa.table({"predictions": np.zeros(2**28)}), use_dictionary=False, compression="zstd")
+
+
+def _lying_parquet() -> bytes:
+    """A footer that says that it begins before the file does."""
+    body = _parquet(TABLE)
+    return body[:-8] + (2**31).to_bytes(4, "little") + body[-4:]
+
+
+PLAIN: dict[str, tuple[str, Callable[[], bytes], tuple[int, str]]] = {
+    "zip bomb": (NPZ, lambda: _zipped(2**31), (413, "too-large")),
+    "zip bomb that lies": (NPZ, lambda: _zipped(1000), (400, "malformed-npz")),
+    "npy of 2^60 rows": (NPY, lambda: _forged_npy("(2**60,)"), (400, "malformed-npy")),
+    "npy of too many rows": (NPY, lambda: _forged_npy(f"({2**60},)"), (400, "malformed-npy")),
+    "npy of no rows and many": (NPY, lambda: _forged_npy(f"(0, {2**62})"), (400, "malformed-npy")),
+    "npy of negative rows": (NPY, lambda: _forged_npy("(-8, -1)"), (400, "malformed-npy")),
+    "npy that nests": (NPY, lambda: _forged_npy("(" * 50), (400, "malformed-npy")),
+    "arrow that lies": (ARROW, _lying_arrow, (413, "too-large")),
+    "arrow bomb": (ARROW, lambda: _arrow(pa.table({"predictions": np.zeros(2**28)}), "zstd"), (413, "too-large")),
+    "parquet bomb": (PARQUET, _parquet_bomb, (413, "too-large")),
+    "parquet that lies": (PARQUET, _lying_parquet, (400, "malformed-parquet")),
+    "deep json": (JSON, lambda: b"[" * 1_000_000 + b"]" * 1_000_000, (413, "too-large")),
+    "deep objects": (JSON, lambda: b'{"a":' * 1_000_000 + b"1" + b"}" * 1_000_000, (413, "too-large")),
+    "nested options": (JSON, lambda: b'{"options":' + b"[" * 50 + b"]" * 50 + b"}", (413, "too-large")),
+    "NaN": (JSON, lambda: b'{"predictions":[0.1,NaN],"labels":[0,1]}', (400, "malformed-json")),
+    "Infinity": (JSON, lambda: b'{"predictions":[0.1,-Infinity],"labels":[0,1]}', (400, "malformed-json")),
+    "two equal keys": (JSON, lambda: b'{"labels":[1],"predictions":[0.5],"labels":[0]}', (422, "invalid-field")),
+    "a million options": (JSON, lambda: json.dumps({str(i): i for i in range(10**6)}).encode(), (422, "invalid-field")),
+    "a million measures": (JSON, lambda: b'{"measures":[' + b"1," * 999_999 + b"1]}", (422, "invalid-field")),
+    "csv of one line": (CSV, lambda: b"labels\n" + b"0," * 4_000_000, (413, "too-large")),
+    "csv of commas": (CSV, lambda: b"," * 8_000_000, (413, "too-large")),
+    "csv of quotes": (CSV, lambda: b'groups\n"' + b'""' * 4_000_000, (413, "too-large")),
+    "npz as json": (JSON, lambda: GOOD[NPZ], (400, "malformed-json")),
+    "json as npz": (NPZ, lambda: GOOD[JSON], (400, "malformed-npz")),
+    "npz as npy": (NPY, lambda: GOOD[NPZ], (400, "malformed-npy")),
+    "parquet as arrow": (ARROW, lambda: GOOD[PARQUET], (400, "malformed-arrow")),
+    "arrow as parquet": (PARQUET, lambda: GOOD[ARROW], (400, "malformed-parquet")),
+    "npz as csv": (CSV, lambda: GOOD[NPZ], (400, "malformed-csv")),
+    "a type unknown": ("application/x-pickle", lambda: b"", (415, "unsupported-media-type")),
+    "another charset": ("text/csv; charset=utf-16", lambda: b"", (415, "unsupported-media-type")),
+}
+
+
+@pytest.mark.parametrize("case", PLAIN)
+def test_a_hostile_body_is_refused(http: httpx.Client, case: str) -> None:
+    kind, make, expected = PLAIN[case]
+    assert _code(_post(http, kind, make())) == expected
+    assert http.get("/health/live").status_code == 200
+
+
+PACKED: dict[str, tuple[str, Callable[[], bytes], tuple[int, str]]] = {
+    "gzip bomb": ("gzip", _gzip_bomb, (413, "too-large")),
+    "zstd bomb": ("zstd", _zstd_bomb, (413, "too-large")),
+    "gzip cut off": ("gzip", lambda: gzip.compress(GOOD[NPZ])[:-9], (400, "malformed-encoding")),
+    "zstd cut off": ("zstd", lambda: zstandard.compress(GOOD[NPZ])[:-9], (400, "malformed-encoding")),
+    "members without content": ("gzip", lambda: gzip.compress(b"") * 100_000, (400, "malformed-encoding")),
+    "not packed": ("gzip", lambda: GOOD[NPZ], (400, "malformed-encoding")),
+    "packed twice": ("gzip", lambda: gzip.compress(gzip.compress(GOOD[NPZ])), (400, "malformed-npz")),
+    "two encodings": ("gzip, gzip", lambda: GOOD[NPZ], (415, "unsupported-media-type")),
+    "an encoding unknown": ("br", lambda: GOOD[NPZ], (415, "unsupported-media-type")),
+}
+
+
+@pytest.mark.parametrize("case", PACKED)
+def test_a_hostile_encoding_is_refused(http: httpx.Client, case: str) -> None:
+    encoding, make, expected = PACKED[case]
+    assert _code(_post(http, NPZ, make(), encoding)) == expected
+    assert http.get("/health/live").status_code == 200
+
+
+@pytest.mark.parametrize("kind", [JSON, NPZ, ARROW, PARQUET])
+def test_a_body_that_is_cut_off_anywhere_is_refused(http: httpx.Client, kind: str) -> None:
+    body = GOOD[kind]
+    for cut in (0, 1, 7, 100, len(body) // 2, len(body) - 30):
+        response = _post(http, kind, body[:cut])
+        assert response.status_code in (400, 422), cut
+        assert response.headers["content-type"] == "application/problem+json"
+
+
+@pytest.mark.parametrize("kind", GOOD)
+@pytest.mark.parametrize("encoding", ["gzip", "zstd"])
+def test_packed_bodies_give_the_same_report(http: httpx.Client, kind: str, encoding: str) -> None:
+    packed = gzip.compress(GOOD[kind]) if encoding == "gzip" else zstandard.compress(GOOD[kind])
+    answer = _post(http, kind, packed, encoding)
+    assert answer.status_code == 200
+    assert answer.json() == _post(http, NPZ, GOOD[NPZ]).json()
+
+
+def test_a_chunked_body_over_the_limit_is_refused_before_it_ends(service: Stack) -> None:
+    host, port = service.url.removeprefix("http://").split(":")
+    head = f"POST /evaluate HTTP/1.1\r\nHost: {host}\r\nContent-Type: {JSON}\r\nTransfer-Encoding: chunked\r\n\r\n"
+    chunk = b"%x\r\n" % len(ZEROS) + ZEROS + b"\r\n"
+    with socket.create_connection((host, int(port)), timeout=60) as connection:
+        connection.sendall(head.encode())
+        try:
+            for _ in range(256 * 1024 * 1024 // len(ZEROS) + 1):
+                connection.sendall(chunk)
+        except (BrokenPipeError, ConnectionResetError):
+            pass  # it has hung up on us, with its answer on the way
+        answer = connection.recv(4096)
+    assert answer.startswith(b"HTTP/1.1 413")
+
+
+def test_a_stated_length_over_the_limit_is_refused_unread(service: Stack) -> None:
+    host, port = service.url.removeprefix("http://").split(":")
+    head = f"POST /evaluate HTTP/1.1\r\nHost: {host}\r\nContent-Type: {NPZ}\r\nContent-Length: {10**12}\r\n\r\n"
+    with socket.create_connection((host, int(port)), timeout=60) as connection:
+        connection.sendall(head.encode())
+        assert connection.recv(4096).startswith(b"HTTP/1.1 413")
+
+
+def test_options_beside_json_and_twice_are_refused(http: httpx.Client) -> None:
+    for kind, query, pointer in ((JSON, "seed=1", "/seed"), (NPZ, "seed=1&seed=2", "/seed")):
+        response = http.post(f"/evaluate?{query}", content=GOOD[kind], headers={"Content-Type": kind})
+        assert _code(response) == (422, "invalid-field")
+        assert response.json()["errors"][0]["pointer"] == pointer
+
+
+def test_answers_come_in_the_type_accepted(http: httpx.Client) -> None:
+    fit = {"predictions": P.tolist(), "labels": (P > 0.3).astype(int).tolist(), "method": "isotonic"}
+    made = http.post("/maps", json=fit)
+    assert made.status_code == 201
+    for predictions in (P[:50], np.tile(P, 20)):
+        content: dict[str, Any] = {"content": _npz(predictions=predictions), "params": {"map": made.json()["id"]}}
+        sent = {"Content-Type": NPZ}
+        plain = http.post("/calibrate", headers=sent, **content)
+        assert plain.headers["content-type"] == JSON
+        npz = http.post("/calibrate", headers=sent | {"Accept": f"{NPZ}, {JSON};q=0.5"}, **content)
+        arrow = http.post("/calibrate", headers=sent | {"Accept": ARROW}, **content)
+        expected = np.array(plain.json()["predictions"])
+        with np.load(io.BytesIO(npz.content), allow_pickle=False) as archive:
+            np.testing.assert_array_equal(archive["predictions"], expected)
+        table = pa.ipc.open_stream(arrow.content).read_all()
+        np.testing.assert_array_equal(table["predictions"].to_numpy(), expected)
+        assert table.schema.metadata == {b"map": made.json()["id"].encode()}
+        refused = http.post("/calibrate", headers=sent | {"Accept": "image/png"}, **content)
+        assert _code(refused) == (406, "not-acceptable")

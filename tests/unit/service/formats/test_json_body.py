@@ -1,0 +1,117 @@
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from service.formats.json_body import read_json
+from service.formats.limits import Limits
+from tests.unit.service.formats.told import told
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ('{"predictions": [0.1, 0.9]}', {"predictions": [0.1, 0.9]}),
+        ('{"predictions": [0, 1, 0.5]}', {"predictions": [0.0, 1.0, 0.5]}),
+        ('{"predictions": [1e-3, 2E-1]}', {"predictions": [0.001, 0.2]}),
+        ('{"predictions": [[0.1, 0.9], [1, 0]]}', {"predictions": [[0.1, 0.9], [1.0, 0.0]]}),
+        ('{"predictions": []}', {"predictions": []}),
+        ('{"labels": [0, 1, 255]}', {"labels": [0, 1, 255]}),
+        ('{"labels": [0, 256, -1]}', {"labels": [0, 256, -1]}),
+        ('{"labels": [0.0, 1.0]}', {"labels": [0.0, 1.0]}),
+        ('{"labels": [0, 1], "bounds": true}', {"labels": [0, 1]}),
+        ('{"weights": [18446744073709551615, 0]}', {"weights": [2.0**64, 0.0]}),
+        ('{"groups": ["a", "bc", "\\u00e9"]}', {"groups": ["a", "bc", "\u00e9"]}),
+        ('{"predictions": null, "labels": [1]}', {"labels": [1]}),
+    ],
+)
+def test_json_becomes_arrays(body: str, expected: dict[str, Any], limits: Limits) -> None:
+    read = read_json(body.encode(), limits).arrays
+    assert set(read) == set(expected)
+    for name, values in expected.items():
+        np.testing.assert_array_equal(read[name], np.array(values))
+
+
+def test_what_is_no_array_is_an_option(limits: Limits) -> None:
+    payload = read_json(b'{"labels": [1], "measures": ["ks"], "seed": 3}', limits)
+    assert (payload.options, payload.from_query) == ({"measures": ["ks"], "seed": 3}, False)
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ("", ("malformed-json", "")),
+        ('{"predictions": [NaN]}', ("malformed-json", "")),
+        ('{"predictions": [-Infinity]}', ("malformed-json", "")),
+        ("3", ("invalid-field", "")),
+        ('{"predictions": [true]}', ("not-a-number", "/predictions/0")),
+        ('{"labels": [0, false]}', ("not-a-number", "/labels/1")),
+        ('{"weights": [1, null]}', ("not-a-number", "/weights/1")),
+        ('{"predictions": [[0.1, "true"]]}', ("not-a-number", "/predictions/0/1")),
+        ('{"predictions": [0.1, [0.2]]}', ("not-a-number", "/predictions/1")),
+        ('{"predictions": [{"a": 1, "a": 2}]}', ("not-a-number", "/predictions/0")),
+        ('{"predictions": [[1], [1, 2]]}', ("wrong-shape", "/predictions/1")),
+        ('{"predictions": {}}', ("wrong-shape", "/predictions")),
+        ('{"groups": ["a", 1]}', ("not-a-number", "/groups/1")),
+    ],
+)
+def test_what_is_no_array_of_numbers_is_refused(body: str, expected: tuple[str, str], limits: Limits) -> None:
+    assert told(lambda: read_json(body.encode(), limits)) == expected
+
+
+@pytest.mark.parametrize(
+    ("body", "pointer"),
+    [
+        ('{"seed": 1, "seed": 1}', "/seed"),
+        ('{"labels": [0], "labels": [1]}', "/labels"),
+        ('{"a/b": 1, "a\\/b": 2}', "/a~1b"),
+        ('{"p1": 1, "p1": 2, "p2": 3}', "/p1"),
+        ('{"s\\u0065ed": 1, "seed": 2}', "/seed"),
+        ('{"a": ":\\"", "b": "\\\\", "a": 1}', "/a"),
+        ('{"options": {"folds": 1, "folds": 2}}', ""),
+        ('{"measures": ["ks", {"name": "ece", "name": "ks"}]}', ""),
+    ],
+)
+def test_a_key_that_stands_twice_is_refused_at_any_depth(body: str, pointer: str, limits: Limits) -> None:
+    assert told(lambda: read_json(body.encode(), limits)) == ("invalid-field", pointer)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        '{"p1": 1, "p2": 2, "1": 3, "": 4}',
+        '{"a": ":", "b": "::\\":", "c": "\\\\", "d": "x\\\\\\":"}',
+        '{"options": {"a": 1}, "other": {"a": 1, "b": [{"a": 2}, {"a": 3}]}}',
+        '{"groups": ["a:1", "b:2"], "seed": 1}',
+    ],
+)
+def test_colons_in_strings_and_equal_keys_of_different_objects_are_let_through(body: str, limits: Limits) -> None:
+    read_json(body.encode(), limits)
+
+
+def test_nesting_is_bounded_and_brackets_in_strings_do_not_nest(limits: Limits) -> None:
+    deep = '{"options": ' + "[" * 7 + "]" * 7 + "}"
+    assert told(lambda: read_json(deep.replace("[", "[[", 1).replace("]", "]]", 1).encode(), limits))[0] == "too-large"
+    assert told(lambda: read_json(b"[" * 1_000_000 + b"]" * 1_000_000, limits))[0] == "too-large"
+    read_json(deep.encode(), limits)
+    read_json(('{"name": "' + "[" * 50 + '"}').encode(), limits)
+    read_json(('{"options": [' + ",".join(["[]"] * 50) + "]}").encode(), limits)
+
+
+def test_rows_and_classes_are_bounded(limits: Limits) -> None:
+    rows, classes = [0.5] * (limits.max_rows + 1), [0.5] * (limits.max_classes + 1)
+    for body, pointer in (
+        ({"predictions": rows}, "/predictions"),
+        ({"labels": [0] * len(rows)}, "/labels"),
+        ({"groups": ["a"] * len(rows)}, "/groups"),
+        ({"predictions": [classes]}, "/predictions"),
+    ):
+        text = repr(body).replace("'", '"').encode()
+        assert told(lambda text=text: read_json(text, limits)) == ("too-large", pointer)  # type: ignore[misc]
+
+
+def test_one_long_name_cannot_make_all_names_wide(limits: Limits) -> None:
+    names = '["' + "a" * 256 + '"' + ', "b"' * 999 + "]"
+    assert told(lambda: read_json(f'{{"groups": {names}}}'.encode(), limits)) == ("too-large", "")
