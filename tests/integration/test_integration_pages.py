@@ -124,9 +124,9 @@ def test_a_transformer_fails_with_what_the_service_says(
 
 def test_a_transformer_bears_the_key_of_its_environment(transformer: ModuleType, redis_url: str, redis: Redis) -> None:
     key = ApiKeyStore(redis).create("transformer", tenant="a", scope="read").text
-    app = create_app(Settings(redis_url=redis_url))
 
     async def calibrate(environment: dict[str, str]) -> None:
+        app = create_app(Settings(redis_url=redis_url))  # of this event loop, as its link to the store is
         told = transformer.Calibrant.of({"CALIBRANT_URL": "http://any", "CALIBRANT_MODEL": "x"} | environment)
         here = httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://any", headers=told.http.headers)
         async with app.router.lifespan_context(app), told.http, here:
