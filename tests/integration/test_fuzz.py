@@ -13,7 +13,7 @@ from cli.stack import Stack, stack
 from tests.fuzz import fuzz
 
 #: Examples a call: all phases of them take less than a minute.
-EXAMPLES = 25
+EXAMPLES = 15
 
 
 @pytest.fixture(scope="module")
