@@ -13,7 +13,7 @@ from schemas.problems import Problem
 from service import problems
 from service.access import Access, read_keys
 from service.context import Context
-from service.routes import batches, calibrate, catalogue, evaluate, health, jobs, maps
+from service.routes import aliases, batches, calibrate, catalogue, evaluate, health, jobs, maps, registry
 from service.settings import Settings
 from storage.connection import check_durability, connect
 from storage.store import Store
@@ -44,6 +44,6 @@ def create_app(settings: Settings) -> FastAPI:
     app.state.context = Context(settings, Store.of(redis))
     app.add_middleware(Access, keys=keys)
     problems.install(app)
-    for routes in (health, catalogue, batches, evaluate, maps, calibrate, jobs):
+    for routes in (health, catalogue, batches, evaluate, maps, registry, aliases, calibrate, jobs):
         app.include_router(routes.router)
     return app

@@ -22,10 +22,11 @@ RETRY_AFTER = "1"
 
 @dataclass(frozen=True)
 class Context:
-    """Settings and store."""
+    """Settings and store, and ``who`` calls: the name of the API key, None without keys."""
 
     settings: Settings
     store: Store
+    who: str | None = None
 
 
 def _context(request: Request) -> Context:

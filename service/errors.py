@@ -43,6 +43,12 @@ class InvalidField(RequestError):
     code = "invalid-field"
 
 
+class PreconditionFailed(RequestError):
+    """What is to be changed is not what the caller believes it is."""
+
+    code = "precondition-failed"
+
+
 class Unauthorized(RequestError):
     """No API key, or one that is not known."""
 

@@ -33,6 +33,18 @@ class Keyspace:
         """Sorted set: ids of all maps by time of creation."""
         return self._key("maps")
 
+    def summaries(self) -> str:
+        """Hash: map id -> its summary, JSON."""
+        return self._key("summaries")
+
+    def aliases(self, name: str) -> str:
+        """Hash: alias -> where it points, JSON, of one name."""
+        return self._key("aliases", name)
+
+    def aliased(self, alias: str) -> str:
+        """Sorted set: ids of the maps, of any name, at which this alias points, by time of creation."""
+        return self._key("aliased", alias)
+
     def newest_versions(self) -> str:
         """Hash: name -> the newest version number ever given."""
         return self._key("newest-versions")

@@ -75,7 +75,7 @@ def _fit(store: Store, job: JobRecord) -> None:
     asked = Fitting.read(spec.method, spec.options, spec.reduction)
     context = FitContext(spec.seed, _device(), Throttled(store.jobs, job.id))
     fitted = asked.run(batch, context)
-    draft = map_record(job.id.replace("job_", "map_", 1), spec, fitted, n=len(batch))
+    draft = map_record(job.id.replace("job_", "map_", 1), spec, fitted, batch)
     done = store.jobs.succeeded(job.id, {"map": draft.id})
     store.maps.put(draft, finished=done)
 

@@ -17,7 +17,7 @@ from service.formats.payload import Payload
 Options = TypeVar("Options", bound=Document)
 
 #: Options that a query carries as JSON text.
-_STRUCTURED = ("measures", "diagrams", "options", "classes")
+_STRUCTURED = ("measures", "diagrams", "options", "classes", "tags")
 #: Those that may also be names separated by commas.
 _NAMED = ("measures", "diagrams")
 

@@ -13,6 +13,7 @@ import pytest
 from redis import Redis
 
 import calibrant
+from calibrant.batch import read_batch
 from schemas.batches import BatchRecord
 from schemas.jobs import FINAL, JobRecord, Progress
 from schemas.maps import FitSpec, MapRecord
@@ -48,8 +49,9 @@ def _batch_record(**changes: Any) -> BatchRecord:
 
 
 def _draft(map_id: str | None = None, name: str | None = "m") -> MapRecord:
-    fitted = calibrant.fit("platt", [0.1, 0.4, 0.6, 0.9], [0, 1, 0, 1])
-    return map_record(map_id or new_id("map"), SPEC.model_copy(update={"name": name}), fitted, n=4)
+    batch = read_batch([0.1, 0.4, 0.6, 0.9], [0, 1, 0, 1])
+    fitted = calibrant.fit("platt", batch.predictions.given, batch.labels)
+    return map_record(map_id or new_id("map"), SPEC.model_copy(update={"name": name}), fitted, batch)
 
 
 def _job(**changes: Any) -> JobRecord:
