@@ -14,6 +14,7 @@ from storage.errors import UnknownAlias
 from storage.keyspace import Keyspace
 from storage.maps import unknown_map
 from storage.references import is_name
+from storage.summaries import facet
 from storage.transactions import transact
 
 #: Given the alias as it stands, or None; what it raises ends a change.
@@ -67,8 +68,8 @@ class AliasStore:
             if after is not before:
                 pipe.hset(keys.aliases(name), alias, after.model_dump_json())
                 if before is not None:
-                    pipe.zrem(keys.aliased(alias), before.map)
-                pipe.zadd(keys.aliased(alias), {after.map: created or 0.0})
+                    pipe.zrem(keys.index(facet("alias", alias)), before.map)
+                pipe.zadd(keys.index(facet("alias", alias)), {after.map: created or 0.0})
             return after
 
         # Whoever deletes a version touches the hash of versions, and looks at the aliases.
@@ -87,7 +88,7 @@ class AliasStore:
             check(before)
             pipe.multi()
             pipe.hdel(keys.aliases(name), alias)
-            pipe.zrem(keys.aliased(alias), before.map)
+            pipe.zrem(keys.index(facet("alias", alias)), before.map)
 
         transact(self._redis, write, keys.aliases(name))
 

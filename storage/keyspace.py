@@ -41,9 +41,9 @@ class Keyspace:
         """Hash: alias -> where it points, JSON, of one name."""
         return self._key("aliases", name)
 
-    def aliased(self, alias: str) -> str:
-        """Sorted set: ids of the maps, of any name, at which this alias points, by time of creation."""
-        return self._key("aliased", alias)
+    def index(self, facet: str) -> str:
+        """Sorted set: ids of the maps that have something in common, such as ``method:platt``, by time of creation."""
+        return self._key("index", facet)
 
     def newest_versions(self) -> str:
         """Hash: name -> the newest version number ever given."""

@@ -11,15 +11,14 @@ import orjson
 from redis import Redis
 
 from schemas.listing import ListedMap, MapPage, MapQuery
-from schemas.maps import MapRecord
 from storage.errors import InvalidCursor
 from storage.keyspace import Keyspace
+from storage.summaries import FACETS, add_missing, facet
 
-#: Summaries that are read at once.
-_CHUNK = 1000
+#: Summaries that are read at once where there are several filters.
+_CHUNK = 500
 #: Summaries that one page looks through. A page may so be shorter than was asked for though others follow.
-MAX_SCANNED = 10_000
-_PLAIN = ("name", "method", "reduction", "scale", "created_by", "n_classes")
+MAX_SCANNED = 2_000
 
 
 class Position(NamedTuple):
@@ -31,7 +30,7 @@ class Position(NamedTuple):
 
 def write_cursor(position: Position) -> str:
     """A position as an opaque word for URLs."""
-    return base64.urlsafe_b64encode(orjson.dumps(position)).decode().rstrip("=")
+    return base64.urlsafe_b64encode(orjson.dumps(list(position))).decode().rstrip("=")
 
 
 def read_cursor(cursor: str) -> Position:
@@ -59,11 +58,15 @@ class Listing:
     def page(self, query: MapQuery) -> MapPage:
         """The maps behind the query's cursor that pass its filters; raises ``InvalidCursor``.
 
-        O(maps looked through), at most ``MAX_SCANNED`` of them.
+        One filter costs O(log maps + limit). Of several the rarest is followed, and at most ``MAX_SCANNED`` of its maps
+        are looked at.
         """
         position = None if query.cursor is None else read_cursor(query.cursor)
+        indexes = _indexes(query)
+        key = self._shortest(indexes)
+        size = query.limit + 1 if len(indexes) < 2 else _CHUNK
         found: list[bytes] = []
-        for scanned, (place, summary) in enumerate(self._from(position, query)):
+        for scanned, (place, summary) in enumerate(self._from(key, position, size)):
             if len(found) == query.limit or scanned == MAX_SCANNED:
                 # There is at least this one more.
                 return MapPage(items=self._with_aliases(found), next=write_cursor(cast(Position, position)))
@@ -72,26 +75,31 @@ class Listing:
                 found.append(summary)
         return MapPage(items=self._with_aliases(found))
 
-    def _from(self, position: Position | None, query: MapQuery) -> Iterator[tuple[Position, bytes | None]]:
-        """Positions behind ``position`` with their summaries, newest first; None for a map deleted meanwhile."""
-        filtered = any(getattr(query, name) is not None for name in _PLAIN) or bool(query.tag)
-        size = _CHUNK if filtered else query.limit + 1
-        while True:
-            places = self._places(position, size, query)
-            if not places:
-                return
-            yield from zip(places, self._summaries(places), strict=True)
+    def _shortest(self, indexes: list[str]) -> str:
+        """The key of the shortest list that holds every map that passes."""
+        keys = [self._keys.maps(), *(self._keys.index(index) for index in indexes)]
+        with self._redis.pipeline() as pipe:
+            pipe.hlen(self._keys.summaries())
+            for key in keys:
+                pipe.zcard(key)
+            summaries, *lengths = pipe.execute()
+        if summaries < lengths[0]:
+            add_missing(self._redis, self._keys)
+        # A summary does not tell of aliases: their index, the first, has to be followed.
+        if indexes and indexes[0].startswith("alias:"):
+            return keys[1]
+        return min(zip(lengths, keys, strict=True))[1]
+
+    def _from(self, key: str, position: Position | None, size: int) -> Iterator[tuple[Position, bytes | None]]:
+        """Positions of a list behind ``position`` with their summaries, newest first; None for a map now deleted."""
+        while places := self._behind(key, position, size):
+            ids = [place.map_id for place in places]
+            summaries = cast(list[bytes | None], self._redis.hmget(self._keys.summaries(), ids))
+            yield from zip(places, summaries, strict=True)
             position = places[-1]
 
-    def _places(self, position: Position | None, size: int, query: MapQuery) -> list[Position]:
-        """The next ``size`` positions, or more, of the shortest list that holds all that pass."""
-        if query.alias is not None:
-            return self._behind(self._keys.aliased(query.alias), position, size)
-        if query.name is not None:
-            return self._of_name(query.name, position)[:size]
-        return self._behind(self._keys.maps(), position, size)
-
     def _behind(self, key: str, position: Position | None, size: int) -> list[Position]:
+        """The next ``size`` positions of a list, or some more where several have one moment."""
         highest = "+inf" if position is None else f"({position.created!r}"
         with self._redis.pipeline() as pipe:
             if position is not None:
@@ -103,24 +111,6 @@ class Listing:
             return places
         ties = (Position(position.created, map_id.decode()) for map_id in same[0])
         return sorted((tie for tie in ties if tie < position), reverse=True) + places
-
-    def _of_name(self, name: str, position: Position | None) -> list[Position]:
-        ids = cast(list[bytes], self._redis.hvals(self._keys.versions(name)))
-        if not ids:
-            return []
-        scores = self._redis.zmscore(self._keys.maps(), cast(Any, ids))
-        places = (Position(s, i.decode()) for s, i in zip(scores, ids, strict=True) if s is not None)
-        return sorted((place for place in places if position is None or place < position), reverse=True)
-
-    def _summaries(self, places: list[Position]) -> list[bytes | None]:
-        ids = [place.map_id for place in places]
-        found = cast(list[bytes | None], self._redis.hmget(self._keys.summaries(), ids))
-        missing = [i for i, summary in enumerate(found) if summary is None]
-        if missing:  # stored before there were summaries, or deleted since
-            records = cast(list[bytes | None], self._redis.mget([self._keys.map(ids[i]) for i in missing]))
-            for i, record in zip(missing, records, strict=True):
-                found[i] = record and MapRecord.model_validate_json(record).summary().model_dump_json().encode()
-        return found
 
     def _with_aliases(self, summaries: list[bytes]) -> list[ListedMap]:
         """The maps of a page, each with the aliases that point at it."""
@@ -136,12 +126,18 @@ class Listing:
         return [listed.model_copy(update={"aliases": sorted(pointing.get(listed.id, []))}) for listed in maps]
 
 
+def _indexes(query: MapQuery) -> list[str]:
+    """The indexes of all filters, that of an alias first."""
+    asked = [("alias", query.alias), *((name, getattr(query, name)) for name in FACETS)]
+    return [facet(name, value) for name, value in asked if value is not None] + [facet("tag", t) for t in query.tag]
+
+
 def _passes(summary: dict[str, Any], query: MapQuery) -> bool:
-    for name in _PLAIN:
+    for name in FACETS:
         wanted = getattr(query, name)
         if wanted is not None and summary.get(name) != wanted:
             return False
-    tags = summary.get("tags", {})
+    tags = summary["tags"]
     for asked in query.tag:
         tag, given, value = asked.partition("=")
         if tag not in tags or (given and tags[tag] != value):
@@ -150,4 +146,4 @@ def _passes(summary: dict[str, Any], query: MapQuery) -> bool:
 
 
 def _invalid() -> InvalidCursor:
-    return InvalidCursor("the cursor is not one that a page of this list gave", "/cursor")
+    return InvalidCursor("the cursor is none that a page gave", "/cursor")

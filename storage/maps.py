@@ -15,6 +15,7 @@ from storage.clock import seconds
 from storage.errors import MapInUse, UnknownMap
 from storage.keyspace import Keyspace
 from storage.references import read_reference
+from storage.summaries import erase_summary, write_summary
 from storage.transactions import transact
 
 
@@ -43,7 +44,8 @@ class MapStore:
                 record = MapRecord.model_validate_json(cast(bytes, stored))
             pipe.multi()
             if stored is None:
-                self._write(pipe, record)
+                pipe.set(key, record.model_dump_json())
+                write_summary(pipe, keys, record)
                 pipe.zadd(keys.maps(), {record.id: seconds(record.created_at)}, nx=True)
                 if record.name is not None and record.version is not None:
                     pipe.hset(keys.newest_versions(), record.name, str(record.version))
@@ -95,7 +97,8 @@ class MapStore:
             after = change(before)
             pipe.multi()
             if after != before:
-                self._write(pipe, after)
+                pipe.set(key, after.model_dump_json())
+                write_summary(pipe, self._keys, after, before)
             return after
 
         return transact(self._redis, write, key)
@@ -117,16 +120,12 @@ class MapStore:
             pipe.multi()
             pipe.delete(key)
             pipe.zrem(keys.maps(), map_id)
-            pipe.hdel(keys.summaries(), map_id)
+            erase_summary(pipe, keys, record)
             if record.name is not None:
                 # Whoever points an alias at this version watches this hash.
                 pipe.hdel(keys.versions(record.name), str(record.version))
 
         transact(self._redis, write, key)
-
-    def _write(self, pipe: Pipeline, record: MapRecord) -> None:
-        pipe.set(self._keys.map(record.id), record.model_dump_json())
-        pipe.hset(self._keys.summaries(), record.id, record.summary().model_dump_json())
 
     def _aliased(self, name: str, alias: str) -> str | None:
         data = self._redis.hget(self._keys.aliases(name), alias)
