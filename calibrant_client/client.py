@@ -14,6 +14,7 @@ import numpy.typing as npt
 import orjson
 
 from calibrant_client.errors import JobFailed, ProblemResponse
+from calibrant_client.registry import Registry
 from schemas.batches import BatchRecord
 from schemas.evaluate import ReportAnswer
 from schemas.jobs import FINAL, JobAnswer
@@ -26,7 +27,7 @@ NPZ = "application/x-npz"
 _POLL_SECONDS = 0.1
 
 
-class Calibrant:
+class Calibrant(Registry):
     """A connection to a server. Use it as a context manager, or ``close`` it.
 
     Arrays travel as NPZ. Every call raises ``ProblemResponse`` for what the server refuses.
@@ -96,6 +97,8 @@ class Calibrant:
         reduction: str | None = None,
         options: Mapping[str, Any] | None = None,
         seed: int = 0,
+        tags: Mapping[str, str] | None = None,
+        description: str | None = None,
         timeout: float | None = None,
         progress: Callable[[JobAnswer], None] | None = None,
     ) -> MapRecord:
@@ -104,7 +107,8 @@ class Calibrant:
         Raises ``JobFailed`` for a fit that ended without a map, ``TimeoutError`` after ``timeout`` seconds.
         """
         asked = {"method": method, "batch": batch, "name": name, "reduction": reduction, "seed": seed}
-        body = self._json("POST", "/maps", asked | {"options": dict(options or {})})
+        told = {"tags": dict(tags or {}), "description": description}
+        body = self._json("POST", "/maps", asked | told | {"options": dict(options or {})})
         if "document" in body:
             return MapRecord.model_validate(body)
         job = self.wait(JobAnswer.model_validate(body).id, timeout=timeout, progress=progress)
@@ -134,7 +138,7 @@ class Calibrant:
         return JobAnswer.model_validate(self._json("GET", f"/jobs/{job_id}"))
 
     def map(self, ref: str) -> MapRecord:
-        """A stored map by id, name or ``name:version``."""
+        """A stored map by id, name, ``name:version`` or ``name@alias``."""
         return MapRecord.model_validate(self._json("GET", f"/maps/{ref}"))
 
     def calibrate(self, map: str, predictions: npt.ArrayLike) -> npt.NDArray[np.float64]:

@@ -120,7 +120,7 @@ class MapRecord(MapSummary):
 
     def summary(self) -> MapSummary:
         """The record without what is long."""
-        return MapSummary.model_validate(self.model_dump(include=set(MapSummary.model_fields)))
+        return MapSummary(**{name: getattr(self, name) for name in MapSummary.model_fields})
 
 
 class MapChanges(Document):

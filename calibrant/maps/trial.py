@@ -20,7 +20,7 @@ _ROUNDING = 1e-6
 def try_map(fitted: CalibrationMap) -> None:
     """Apply a map to predictions from end to end; raises ``InvalidDocument`` where something else comes out.
 
-    Each number of a document may be within its range, and their products be none: a slope of 1e308 gives infinity
+    Each number of a document may be within its range, and their products be none: weights of 1e308 give infinity
     minus infinity. What comes out must be finite and in [0, 1], and of the whole vector have sum 1. O(K).
     """
     if fitted.n_classes is not None and fitted.n_classes > MOST_CLASSES:
