@@ -39,6 +39,8 @@ def create_app(settings: Settings) -> FastAPI:
         version=calibrant.__version__,
         description="Is a classifier calibrated, and if not, what would make it so.",
         lifespan=lifespan,
+        # A path with a slash too many is unknown: its redirect would lead wherever the Host header says.
+        redirect_slashes=False,
         responses={"default": {"model": Problem, "description": "A problem document (RFC 9457)"}},
     )
     app.state.context = Context(settings, Store.of(redis))
