@@ -18,7 +18,7 @@ from storage.summaries import FACETS, add_missing, facet
 #: Summaries that are read at once where there are several filters.
 _CHUNK = 500
 #: Summaries that one page looks through. A page may so be shorter than was asked for though others follow.
-MAX_SCANNED = 2_000
+MAX_SCANNED = 1_000
 
 
 class Position(NamedTuple):

@@ -639,13 +639,8 @@ def test_an_import_is_json_and_its_numbers_are_finite(http: httpx.Client) -> Non
     assert _problem(http.post("/maps/import", content=nan, headers=sent))[:2] == (400, "malformed-json")
     deep = b'{"document": ' + b'{"a":' * 100_000
     assert _problem(http.post("/maps/import", content=deep, headers=sent))[:2] == (400, "malformed-json")
-    for body in (
-        {},
-        {"document": []},
-        {"document": "x"},
-        {"document": GOOD, "x": 1},
-        {"document": GOOD, "labels": [1]},
-    ):
+    wrong: list[dict[str, Any]] = [{}, {"document": []}, {"document": "x"}, {"document": GOOD, "x": 1}]
+    for body in [*wrong, {"document": GOOD, "labels": [1]}]:
         assert _problem(http.post("/maps/import", json=body))[:2] == (422, "invalid-field")
     npz = {"Content-Type": "application/x-npz"}
     assert _problem(http.post("/maps/import", content=b"PK", headers=npz))[:2] == (415, "unsupported-media-type")
