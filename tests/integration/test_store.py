@@ -16,6 +16,7 @@ import calibrant
 from calibrant.batch import read_batch
 from schemas.batches import BatchRecord
 from schemas.jobs import FINAL, JobRecord, Progress
+from schemas.listing import MapQuery
 from schemas.maps import FitSpec, MapRecord
 from schemas.problems import Problem
 from storage.batches import BatchStore
@@ -25,6 +26,7 @@ from storage.embedded import embedded_server, locked
 from storage.errors import EmbeddedStoreFailed, UnknownBatch, UnknownJob, UnknownMap, UnsuitableStore
 from storage.jobs import TaskJob, fits_queue
 from storage.keyspace import Keyspace, new_id
+from storage.listing import MAX_SCANNED
 from storage.processes import spawn, stop
 from storage.store import Store, map_record
 from workers.alive import alive
@@ -108,6 +110,29 @@ def test_versions_of_a_name_count_up_and_the_name_means_the_newest(store: Store)
     for unknown in ("n", "m:3", "m:x", new_id("map"), "map_", ":", "m:1:1"):
         with pytest.raises(UnknownMap):
             store.maps.get(unknown)
+
+
+def test_maps_stored_before_there_were_summaries_are_listed_and_found(redis: Redis, store: Store) -> None:
+    old, new = store.maps.put(_draft()), store.maps.put(_draft(name="n"))
+    redis.hdel(Keyspace().summaries(), old.id)
+    for index in ("name:m", "method:platt"):
+        redis.zrem(Keyspace().index(index), old.id)
+    assert {listed.id for listed in store.listing.page(MapQuery()).items} == {old.id, new.id}
+    assert [listed.id for listed in store.listing.page(MapQuery(name="m")).items] == [old.id]
+    assert len(store.listing.page(MapQuery(method="platt")).items) == 2
+
+
+def test_a_page_that_has_looked_through_enough_is_short_and_names_the_next(redis: Redis, store: Store) -> None:
+    for i in range(3):
+        store.maps.put(_draft().model_copy(update={"tags": {"a": str(i)}}))
+    asked = MapQuery(tag=["a", "a=0"])
+    for i in range(MAX_SCANNED):  # ids of maps that are gone, as a reader may meet them
+        for key in (Keyspace().maps(), Keyspace().index("tag:a"), Keyspace().index("tag:a=0")):
+            redis.zadd(key, {f"map_{i}": 1e10 + i})
+    page = store.listing.page(asked)
+    assert (page.items, page.next is None) == ([], False)
+    rest = store.listing.page(asked.model_copy(update={"cursor": page.next}))
+    assert ([listed.tags for listed in rest.items], rest.next) == ([{"a": "0"}], None)
 
 
 def test_versions_given_at_once_are_all_different(store: Store) -> None:
