@@ -15,6 +15,7 @@ import orjson
 
 from calibrant_client.errors import JobFailed, ProblemResponse
 from calibrant_client.events import Event, Refused, follow
+from calibrant_client.registry import Registry
 from calibrant_client.sending import post
 from schemas.batches import BatchRecord
 from schemas.evaluate import ReportAnswer
@@ -28,7 +29,7 @@ NPZ = "application/x-npz"
 _POLL_SECONDS = 0.1
 
 
-class Calibrant:
+class Calibrant(Registry):
     """A connection to a server. Use it as a context manager, or ``close`` it.
 
     Arrays travel as NPZ. What changes something is sent under an idempotency key, and again where the connection
@@ -116,6 +117,8 @@ class Calibrant:
         reduction: str | None = None,
         options: Mapping[str, Any] | None = None,
         seed: int = 0,
+        tags: Mapping[str, str] | None = None,
+        description: str | None = None,
         timeout: float | None = None,
         progress: Callable[[JobAnswer], None] | None = None,
     ) -> MapRecord:
@@ -124,7 +127,8 @@ class Calibrant:
         Raises ``JobFailed`` for a fit that ended without a map, ``TimeoutError`` after ``timeout`` seconds.
         """
         asked = {"method": method, "batch": batch, "name": name, "reduction": reduction, "seed": seed}
-        body = self._json("POST", "/maps", asked | {"options": dict(options or {})})
+        told = {"tags": dict(tags or {}), "description": description}
+        body = self._json("POST", "/maps", asked | told | {"options": dict(options or {})})
         if "document" in body:
             return MapRecord.model_validate(body)
         job = self.wait(JobAnswer.model_validate(body).id, timeout=timeout, progress=progress)
@@ -181,7 +185,7 @@ class Calibrant:
             self._check(refused.response)
 
     def map(self, ref: str) -> MapRecord:
-        """A stored map by id, name or ``name:version``."""
+        """A stored map by id, name, ``name:version`` or ``name@alias``."""
         return MapRecord.model_validate(self._json("GET", f"/maps/{ref}"))
 
     def calibrate(self, map: str, predictions: npt.ArrayLike) -> npt.NDArray[np.float64]:

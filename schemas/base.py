@@ -17,7 +17,8 @@ def _no_id(name: str) -> str:
 
 
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"), AfterValidator(_no_id)]
-Reference = Annotated[str, Field(min_length=1, max_length=80)]
+#: An id, ``name``, ``name:version`` or ``name@alias``.
+Reference = Annotated[str, Field(min_length=1, max_length=160)]
 #: One less than 2^32 - 1, so that a definition that draws from seed + 1 still fits the generator.
 Seed = Annotated[int, Field(ge=0, le=2**32 - 2)]
 

@@ -17,6 +17,7 @@ from service.head import HeadAsGet
 from service.observe import Observe
 from service.process import Process
 from service.routes import (
+    aliases,
     batches,
     calibrate,
     catalogue,
@@ -28,6 +29,7 @@ from service.routes import (
     maps,
     metrics,
     pages,
+    registry,
 )
 from service.settings import Settings
 
@@ -52,6 +54,7 @@ def create_app(settings: Settings) -> FastAPI:
         lifespan=lifespan,
         docs_url=None,
         redoc_url=None,
+        # A path with a slash too many is unknown: its redirect would lead wherever the Host header says.
         redirect_slashes=False,
         generate_unique_id_function=openapi.operation_id,
         # Its own would send paths, queries and the words of errors, which hold what callers sent.
@@ -77,7 +80,21 @@ def create_app(settings: Settings) -> FastAPI:
     problems.install(app)
     openapi.install(app)
     # Of the routes that a path may match, the first is taken: those of most calls come first.
-    for routes in (calibrate, inference, evaluate, batches, maps, jobs, catalogue, limits, health, metrics, pages):
+    for routes in (
+        calibrate,
+        inference,
+        evaluate,
+        batches,
+        maps,
+        registry,
+        aliases,
+        jobs,
+        catalogue,
+        limits,
+        health,
+        metrics,
+        pages,
+    ):
         app.include_router(routes.router)
     app.mount("/assets", Assets())
     return app

@@ -99,6 +99,12 @@ class TooManyStreams(RequestError):
     code = "too-many-streams"
 
 
+class PreconditionFailed(RequestError):
+    """What is to be changed is not what the caller believes it is."""
+
+    code = "precondition-failed"
+
+
 class Unauthorized(RequestError):
     """No API key, or one that is not known."""
 

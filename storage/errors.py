@@ -28,6 +28,18 @@ class UnknownMap(StorageError):
     code = "unknown-map"
 
 
+class UnknownAlias(StorageError):
+    """A name that has no such alias."""
+
+    code = "unknown-alias"
+
+
+class MapInUse(StorageError):
+    """A version at which an alias points cannot be deleted."""
+
+    code = "map-in-use"
+
+
 class UnknownJob(StorageError):
     """No such job, or it has expired."""
 

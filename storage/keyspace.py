@@ -41,6 +41,18 @@ class Keyspace:
         """Sorted set: ids of all maps by time of creation."""
         return self._key("maps")
 
+    def summaries(self) -> str:
+        """Hash: map id -> its summary, JSON."""
+        return self._key("summaries")
+
+    def aliases(self, name: str) -> str:
+        """Hash: alias -> where it points, JSON, of one name."""
+        return self._key("aliases", name)
+
+    def index(self, facet: str) -> str:
+        """Sorted set: ids of the maps that have something in common, such as ``method:platt``, by time of creation."""
+        return self._key("index", facet)
+
     def newest_versions(self) -> str:
         """Hash: name -> the newest version number ever given."""
         return self._key("newest-versions")

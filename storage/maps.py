@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import cast
 
 from redis import Redis
 from redis.client import Pipeline
 
-from schemas.base import ID_PREFIX
+from schemas.aliases import AliasRecord
 from schemas.jobs import FINAL, JobRecord
 from schemas.maps import MapRecord
 from storage.changes import Change, announce
 from storage.clock import seconds
-from storage.errors import JobFinal, UnknownMap
+from storage.errors import JobFinal, MapInUse, UnknownMap
 from storage.job_events import write_job
 from storage.keyspace import Keyspace, Shared
+from storage.references import read_reference
+from storage.summaries import erase_summary, write_summary
 from storage.transactions import transact
 
 
 class MapStore:
-    """The maps of one tenant."""
+    """The maps of one tenant. Under its id a map never changes but for its tags and description."""
 
     def __init__(self, redis: Redis, keys: Keyspace) -> None:
         self._redis = redis
@@ -48,6 +51,7 @@ class MapStore:
             if stored is None:
                 pipe.set(key, record.model_dump_json())
                 pipe.sadd(Shared.tenants(), keys.tenant)
+                write_summary(pipe, keys, record)
                 pipe.zadd(keys.maps(), {record.id: seconds(record.created_at)}, nx=True)
                 if record.name is not None and record.version is not None:
                     pipe.hset(keys.newest_versions(), record.name, str(record.version))
@@ -62,24 +66,113 @@ class MapStore:
         return transact(self._redis, write, *watched)
 
     def get(self, ref: str) -> MapRecord:
-        """The map of an id, a name (its newest version) or ``name:version``; raises ``UnknownMap``."""
-        map_id = ref if ref.startswith(ID_PREFIX) else self._id_of(ref)
-        data = None if map_id is None else self._redis.get(self._keys.map(map_id))
-        if data is None:
-            raise UnknownMap("there is no such map", "/map")
-        return MapRecord.model_validate_json(cast(bytes, data))
+        """The map of an id, a name (its newest version), ``name:version`` or ``name@alias``; raises ``UnknownMap``."""
+        map_id = self.resolve(ref)
+        while True:
+            try:
+                return self.read(map_id)
+            except UnknownMap:
+                # An alias that was moved, or a newer version that was deleted, between the two reads: look again.
+                again = self.resolve(ref)
+                if again == map_id:
+                    raise
+                map_id = again
 
     def versions(self, name: str) -> list[int]:
         """The versions of a name, from the oldest on."""
         return sorted(map(int, self._redis.hkeys(self._keys.versions(name))))
 
-    def _id_of(self, ref: str) -> str | None:
-        name, _, version = ref.partition(":")
-        if not version:
+    def resolve(self, ref: str) -> str:
+        """The id that a reference means now; raises ``UnknownMap``. An id means itself, whether it is known or not."""
+        asked = read_reference(ref)
+        if asked is None:
+            raise unknown_map()
+        if asked.map_id is not None:
+            return asked.map_id
+        name = asked.name or ""
+        map_id = self._aliased(name, asked.alias) if asked.alias else self._versioned(name, asked.version)
+        if map_id is None:
+            raise unknown_map()
+        return map_id
+
+    def read(self, map_id: str) -> MapRecord:
+        """The map of an id; raises ``UnknownMap``."""
+        return _record(self._redis.get(self._keys.map(map_id)))
+
+    def change(self, map_id: str, change: Callable[[MapRecord], MapRecord]) -> MapRecord:
+        """Replace a map's record by what ``change`` makes of it, with other tags or another description."""
+        key = self._keys.map(map_id)
+
+        def write(pipe: Pipeline) -> MapRecord:
+            before = _record(pipe.get(key))
+            after = change(before)
+            pipe.multi()
+            if after != before:
+                pipe.set(key, after.model_dump_json())
+                write_summary(pipe, self._keys, after, before)
+            return after
+
+        return transact(self._redis, write, key)
+
+    def delete(self, map_id: str, check: Callable[[MapRecord], None] = lambda _: None) -> None:
+        """Forget a map; its version number is never given again.
+
+        Raises ``UnknownMap``, what ``check`` raises of the record, and ``MapInUse`` while an alias points at it.
+        """
+        keys = self._keys
+        key = keys.map(map_id)
+
+        def write(pipe: Pipeline) -> None:
+            record = _record(pipe.get(key))
+            check(record)
+            if record.name is not None:
+                pipe.watch(keys.aliases(record.name))  # type: ignore[no-untyped-call]
+                _refuse_aliased(map_id, cast(dict[bytes, bytes], pipe.hgetall(keys.aliases(record.name))))
+            pipe.multi()
+            pipe.delete(key)
+            pipe.zrem(keys.maps(), map_id)
+            erase_summary(pipe, keys, record)
+            if record.name is not None:
+                # Whoever points an alias at this version watches this hash.
+                pipe.hdel(keys.versions(record.name), str(record.version))
+            announce(pipe, Change("map", keys.tenant, name=record.name, id=map_id))
+
+        transact(self._redis, write, key)
+
+    def _aliased(self, name: str, alias: str) -> str | None:
+        data = self._redis.hget(self._keys.aliases(name), alias)
+        return None if data is None else AliasRecord.model_validate_json(cast(bytes, data)).map
+
+    def _versioned(self, name: str, version: str | None) -> str | None:
+        versions = self._keys.versions(name)
+        if version is None:
             newest = self._redis.hget(self._keys.newest_versions(), name)
-            version = "" if newest is None else cast(bytes, newest).decode()
-        map_id = self._redis.hget(self._keys.versions(name), version)
+            if newest is None:
+                return None
+            version = cast(bytes, newest).decode()
+            if not self._redis.hexists(versions, version):  # it was deleted: the newest of those that are left
+                version = max((v.decode() for v in cast(list[bytes], self._redis.hkeys(versions))), key=int, default="")
+        map_id = self._redis.hget(versions, version)
         return None if map_id is None else cast(bytes, map_id).decode()
+
+
+def unknown_map() -> UnknownMap:
+    """Build the refusal of whatever names no map."""
+    return UnknownMap("there is no such map", "/map")
+
+
+def _record(data: object) -> MapRecord:
+    if data is None:
+        raise unknown_map()
+    return MapRecord.model_validate_json(cast(bytes, data))
+
+
+def _refuse_aliased(map_id: str, aliases: dict[bytes, bytes]) -> None:
+    here = sorted(
+        name.decode() for name, data in aliases.items() if AliasRecord.model_validate_json(data).map == map_id
+    )
+    if here:
+        raise MapInUse(f"aliases point at this version, move or delete them first: {', '.join(here)}")
 
 
 def _is_final(job: object) -> bool:

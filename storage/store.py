@@ -6,23 +6,29 @@ from dataclasses import dataclass
 
 from redis import Redis
 
+from calibrant.batch import Batch
+from calibrant.in_sample import Fit, in_sample
 from calibrant.maps.calibration_map import CalibrationMap
-from schemas.maps import FitSpec, MapRecord
+from schemas.maps import Bins, FitBins, FitSpec, ImportOptions, InSample, MapRecord, Scores
+from storage.aliases import AliasStore
 from storage.batches import BatchStore
 from storage.clock import stamp
 from storage.idempotency import IdempotencyStore
 from storage.jobs import JobStore
 from storage.keyspace import DEFAULT_TENANT, Keyspace
+from storage.listing import Listing
 from storage.maps import MapStore
 
 
 @dataclass(frozen=True)
 class Store:
-    """Batches, maps, jobs and idempotency keys of one tenant, on one connection pool."""
+    """Batches, maps, their aliases, jobs and idempotency keys of one tenant, on one connection pool."""
 
     redis: Redis
     batches: BatchStore
     maps: MapStore
+    aliases: AliasStore
+    listing: Listing
     jobs: JobStore
     idempotency: IdempotencyStore
 
@@ -31,12 +37,19 @@ class Store:
         """Build the view of ``tenant``."""
         keys = Keyspace(tenant)
         return cls(
-            redis, BatchStore(redis, keys), MapStore(redis, keys), JobStore(redis, keys), IdempotencyStore(redis, keys)
+            redis,
+            BatchStore(redis, keys),
+            MapStore(redis, keys),
+            AliasStore(redis, keys),
+            Listing(redis, keys),
+            JobStore(redis, keys),
+            IdempotencyStore(redis, keys),
         )
 
 
-def map_record(map_id: str, spec: FitSpec, fitted: CalibrationMap, *, n: int) -> MapRecord:
-    """The record of a map fitted as ``spec`` says to ``n`` rows; storing it gives it its version."""
+def map_record(map_id: str, spec: FitSpec, fitted: CalibrationMap, batch: Batch) -> MapRecord:
+    """The record of a map fitted as ``spec`` says to ``batch``; storing it gives it its version."""
+    seen = in_sample(batch, fitted)
     return MapRecord(
         id=map_id,
         name=spec.name,
@@ -46,8 +59,54 @@ def map_record(map_id: str, spec: FitSpec, fitted: CalibrationMap, *, n: int) ->
         reduction=fitted.reduction,
         scale=fitted.scale,
         n_classes=fitted.n_classes,
-        n=n,
+        n=seen.n,
         seed=spec.seed,
         created_at=stamp(),
+        created_by=spec.created_by,
+        tags=spec.tags,
+        description=spec.description,
+        digest=seen.digest,
+        label_rate=seen.label_rate,
+        in_sample=InSample(before=_scores(seen.before), after=_scores(seen.after)),
+        label_counts=None if seen.label_counts is None else list(seen.label_counts),
+        bins=FitBins(of=seen.binned, before=_bins(seen.before), after=_bins(seen.after)),
         document=fitted.to_document(),
+    )
+
+
+def imported_record(map_id: str, asked: ImportOptions, fitted: CalibrationMap, *, who: str | None) -> MapRecord:
+    """The record of a map read from a document, of whose fit nothing else is known."""
+    return MapRecord(
+        id=map_id,
+        name=asked.name,
+        version=None,
+        method=fitted.method,
+        options={},
+        reduction=fitted.reduction,
+        scale=fitted.scale,
+        n_classes=fitted.n_classes,
+        n=None,
+        seed=None,
+        created_at=stamp(),
+        created_by=who,
+        tags=asked.tags,
+        description=asked.description,
+        imported=True,
+        document=fitted.to_document(),
+    )
+
+
+def _scores(fit: Fit) -> Scores:
+    return Scores(log_loss=fit.log_loss, brier=fit.brier, ece=fit.ece)
+
+
+def _bins(fit: Fit) -> Bins:
+    bins = fit.bins
+    return Bins(
+        start=bins.start.tolist(),
+        count=list(fit.counts),
+        rows=bins.rows.tolist(),
+        share=(bins.mass / bins.mass.sum()).tolist(),
+        mean_prediction=bins.mean_p.tolist(),
+        label_share=bins.mean_y.tolist(),
     )

@@ -74,7 +74,7 @@ def _fit(store: Store, job: JobRecord) -> None:
     context = FitContext(spec.seed, _device(), Throttled(store.jobs, job.id))
     with span("compute", method=spec.method):
         fitted = asked.run(batch, context)
-    draft = map_record(job.id.replace("job_", "map_", 1), spec, fitted, n=len(batch))
+    draft = map_record(job.id.replace("job_", "map_", 1), spec, fitted, batch)
     done = store.jobs.succeeded(job.id, {"map": draft.id})
     store.maps.put(draft, finished=done)
 

@@ -79,7 +79,7 @@ def _shown(answer: httpx.Response) -> Any:
     document = json.loads(text)
     for part in (document, *document.get("items", ())) if isinstance(document, dict) else ():
         for name, value in (("expires_at", _LATER), ("next", _CURSOR)):
-            if part.get(name) is not None:
+            if name in part:
                 part[name] = value
     if isinstance(document, dict) and document.get("status") == "cancelled":
         document |= _UNBEGUN  # how far it came is chance

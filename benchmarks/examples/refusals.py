@@ -60,5 +60,7 @@ REFUSALS: tuple[Example, ...] = (
     _refused("invalid-cursor", "GET /jobs", query={"cursor": "page-2"}),
     _refused("unknown-batch", "GET /batches/{batch_id}", path={"batch_id": BATCH}),
     _refused("unknown-map", "GET /maps/{ref}", path={"ref": "fraud-detector:9"}),
+    _refused("unknown-alias", "GET /maps/{name}/aliases/{alias}", path={"name": "fraud-detector", "alias": "nobody"}),
+    _refused("invalid-document", "POST /maps/import", {"document": {"format": 1, "method": "platt"}}),
     _refused("unknown-job", "GET /jobs/{job_id}", path={"job_id": "job_forgotten"}),
 )

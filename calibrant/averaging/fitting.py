@@ -93,11 +93,19 @@ def average(cells: FoldCells, fits: Sequence[CrossFit], process: Posterior) -> t
         candidates += _piecewise(fit, cells)
     losses = np.array([c.loss for c in candidates])
     given = weights(losses, np.array([c.parameters for c in candidates], np.float64))
-    behind = held_out_loss(process, cells) - float(given @ losses)
+    by_process = held_out_loss(process, cells)
+    behind = by_process - float(given @ losses)
     share = float(expit(-behind / TEMPERATURE))
     curve = tabulate(lambda p: share * process.mean(p) + (1.0 - share) * _weighed(candidates, given, p))
     parts = {c.name: round(float(w), 6) for c, w in zip(candidates, given, strict=True) if w > 0.0}
-    return curve, {"weights": parts, "process_share": share, "identity_probability": process.identity}
+    rows = float(cells.w.sum())
+    told = {c.name: c.loss / rows for c in candidates} | {"process": by_process / rows}
+    return curve, {
+        "weights": parts,
+        "held_out_losses": told,
+        "process_share": share,
+        "identity_probability": process.identity,
+    }
 
 
 def _weighed(candidates: list[_Candidate], given: Floats, p: Floats) -> Floats:

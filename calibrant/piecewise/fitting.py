@@ -143,6 +143,7 @@ def fit_cells(
     diagnostics = {
         "candidates": list(counts),
         "scores": scores.tolist(),
+        "held_out_losses": {str(count): float(score) for count, score in zip(counts, scores, strict=True)},
         "pieces": counts[chosen],
         "folds": cells.n_folds,
         "loss": options.loss,

@@ -110,6 +110,12 @@ OF_REQUESTS = {
         "An idempotency key was sent again before its first request was answered.",
         "Send it again after the seconds of `Retry-After`.",
     ),
+    "precondition-failed": Row(
+        412,
+        "The precondition does not hold",
+        "The `If-Match` names another state than the present one, or `If-None-Match: *` met something that exists.",
+        "Read the present state with its `ETag`, decide again, and send that `ETag` in `If-Match`.",
+    ),
     "too-large": Row(
         413,
         "The body is too large",

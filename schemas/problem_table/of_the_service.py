@@ -23,6 +23,18 @@ OF_THE_SERVICE = {
         "There is no job of this id: it never was, or it ended so long ago that it is forgotten.",
         "Check the id; what a fit made stays as its map, and anything else is had by posting the request again.",
     ),
+    "unknown-alias": Row(
+        404,
+        "Unknown alias",
+        "The map's name has no alias of this name.",
+        "List the aliases: `GET /maps/{name}/aliases`.",
+    ),
+    "map-in-use": Row(
+        409,
+        "An alias points at the map",
+        "A version at which aliases point cannot be deleted.",
+        "Point the aliases that the detail names at another version, or delete them, and try again.",
+    ),
     "unknown-key": Row(
         404,
         "Unknown API key",

@@ -8,6 +8,22 @@ _PREDICTIONS = [0.02, 0.11, 0.18, 0.24, 0.35, 0.42, 0.57, 0.66, 0.71, 0.83, 0.9,
 _LABELS = [0, 0, 1, 0, 0, 1, 0, 1, 1, 1, 0, 1]
 _FITS_TO_IT = {"kind": "fit", "batch": BATCH}
 _MODEL = {"name": "fraud-detector"}
+_CHAMPION = _MODEL | {"alias": "champion"}
+_NEWEST = {"name": "fraud-detector", "limit": "1"}
+_IMPORTED = {
+    "name": "from-elsewhere",
+    "description": "fitted in a notebook",
+    "document": {
+        "format": 1,
+        "method": "platt",
+        "family": "platt",
+        "reduction": "binary",
+        "scale": "probability",
+        "n_classes": None,
+        "parameters": {"slope": 0.8, "intercept": 0.1},
+        "diagnostics": {},
+    },
+}
 _VERSION = _MODEL | {"version": "1"}
 _INFERENCE = {
     "id": "42",
@@ -74,6 +90,17 @@ CALLS: tuple[Example, ...] = (
     Example("GET /jobs/{job_id}", "fit", "A fit that is done", path={"job_id": JOB}),
     Example("GET /jobs", "fits", "The fits to a batch", query=_FITS_TO_IT),
     Example("GET /maps/{ref}", "by-name", "The newest version of a name", path={"ref": "fraud-detector"}),
+    Example("GET /maps", "by-name", "The newest version of a name", query=_NEWEST),
+    Example(
+        "PUT /maps/{name}/aliases/{alias}", "champion", "Version 1 is the champion", {"version": 1}, path=_CHAMPION
+    ),
+    Example("GET /maps/{name}/aliases", "all", "The aliases of a name", path=_MODEL),
+    Example("GET /maps/{name}/aliases/{alias}", "champion", "Where it points", path=_CHAMPION),
+    Example("PATCH /maps/{ref}", "tags", "One tag set", {"tags": {"stage": "live"}}, path={"ref": "fraud-detector:1"}),
+    Example("GET /maps/{ref}/document", "by-alias", "By an alias", path={"ref": "fraud-detector@champion"}),
+    Example("POST /maps/import", "identity", "A map of another service", _IMPORTED, 201),
+    Example("DELETE /maps/{ref}", "by-version", "One version", status=204, path={"ref": "from-elsewhere:1"}),
+    Example("DELETE /maps/{name}/aliases/{alias}", "champion", "Forget an alias", status=204, path=_CHAMPION),
     Example(
         "POST /evaluate",
         "one-measure",
@@ -126,6 +153,7 @@ PARAMETERS = {
     "job_id": ("id of a job", JOB),
     "ref": ("id of a map, a name (its newest version) or name:version", MAP),
     "name": ("name or id of a map", "fraud-detector"),
+    "alias": ("name of an alias", "champion"),
     "version": ("version of the map", "1"),
     "code": ("code of a problem", "out-of-range"),
 }

@@ -19,7 +19,7 @@ Options = TypeVar("Options", bound=Document)
 #: No request has more fields, and no field more entries: pydantic would tell of each that is wrong, at some cost.
 _MOST_FIELDS, _MOST_ENTRIES = 100, 10_000
 #: Options that a query carries as JSON text.
-STRUCTURED = ("measures", "diagrams", "options", "classes")
+STRUCTURED = ("measures", "diagrams", "options", "classes", "tags")
 #: Those that may also be names separated by commas.
 _NAMED = ("measures", "diagrams")
 

@@ -1,15 +1,17 @@
-"""Maps: fitted at once where that is quick, by a worker where it is long."""
+"""Fits: at once where they are quick, by a worker where they are long."""
 
 from __future__ import annotations
 
 from fastapi import APIRouter, Request, Response
 from starlette.concurrency import run_in_threadpool
 
+from calibrant.in_sample import seconds as seconds_of_summary
 from calibrant.methods import FitContext, Fitting
 from schemas.batches import BatchOptions
 from schemas.jobs import JobRecord
 from schemas.maps import FitBody, FitOptions, FitSpec, MapRecord
-from service.context import INLINE_SECONDS, Context, Here, answer, body_of, queue
+from service.conditions import created
+from service.context import INLINE_SECONDS, Context, Here, body_of, queue
 from service.formats.body import read_payload
 from service.formats.options import read_options
 from service.formats.payload import Payload
@@ -54,15 +56,8 @@ async def post_map(request: Request, here: Here) -> Response:
     options = read_options(payload, FitOptions)
     made = await run_in_threadpool(fit_or_queue, here, payload, options)
     if isinstance(made, MapRecord):
-        return answer(made.model_dump(), 201, {"Location": f"/maps/{made.id}"})
+        return created(made)
     return await settle(here, made)
-
-
-@router.get("/{ref}", response_model=MapRecord, responses=raises("unknown-map"))
-async def get_map(ref: str, here: Here) -> Response:
-    """A stored map by id, name (its newest version) or ``name:version``, with its whole document."""
-    record = await run_in_threadpool(here.store.maps.get, ref)
-    return answer(record.model_dump())
 
 
 @traced("work")
@@ -72,18 +67,19 @@ def fit_or_queue(here: Context, payload: Payload, options: FitOptions) -> MapRec
     arrays, scale, kind = find_arrays(here.store, payload, options)
     batch, _ = labelled(arrays, scale, kind)
     asked.check(batch)
-    quick = asked.method.runs == "inline" and asked.seconds(batch) <= INLINE_SECONDS
+    took = asked.seconds(batch) + seconds_of_summary(len(batch), batch.predictions.n_classes)
+    quick = asked.method.runs == "inline" and took <= INLINE_SECONDS
     if quick and not here.prefer.respond_async:
         fitted = asked.run(batch, FitContext(options.seed, "cpu", None))
-        spec = _spec(options, batch_id="")
-        return here.store.maps.put(map_record(here.new_id("map"), spec, fitted, n=len(batch)))
+        spec = _spec(options, batch_id="", who=here.who)
+        return here.store.maps.put(map_record(here.new_id("map"), spec, fitted, batch))
     batch_id = options.batch
     if batch_id is None:
         batch_id = store_arrays(here, arrays, BatchOptions(scale=scale, weights_kind=kind)).id
-    return queue(here, "fit", batch_id, _spec(options, batch_id=batch_id).model_dump())
+    return queue(here, "fit", batch_id, _spec(options, batch_id=batch_id, who=here.who).model_dump())
 
 
-def _spec(options: FitOptions, *, batch_id: str) -> FitSpec:
+def _spec(options: FitOptions, *, batch_id: str, who: str | None) -> FitSpec:
     return FitSpec(
         method=options.method,
         name=options.name,
@@ -91,4 +87,7 @@ def _spec(options: FitOptions, *, batch_id: str) -> FitSpec:
         batch=batch_id,
         reduction=options.reduction,
         seed=options.seed,
+        tags=options.tags,
+        description=options.description,
+        created_by=who,
     )

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 
 import calibrant
+from schemas.aliases import AliasRecord
 from schemas.jobs import JobRecord
 from schemas.maps import MapRecord
 
@@ -21,6 +22,33 @@ def test_documents_of_every_earlier_format_still_load_and_apply() -> None:
         record = MapRecord.model_validate(stored["record"])
         fitted = calibrant.load(record.document)
         np.testing.assert_allclose(fitted.apply(stored["predictions"]), stored["calibrated"], rtol=0, atol=1e-12)
+
+
+def test_records_of_the_registry_still_hold_what_they_held() -> None:
+    stored = {path.stem.split(".")[-1]: json.loads(path.read_text("utf-8"))["record"] for path in STORED.glob("map-*")}
+    for name in ("registry", "canonical-registry", "canonical-imported"):
+        assert MapRecord.model_validate(stored[name]).model_dump() == stored[name]
+    before = MapRecord.model_validate(stored["canonical"])
+    assert (before.tags, before.created_by, before.digest, before.in_sample, before.imported) == (
+        {},
+        None,
+        None,
+        None,
+        False,
+    )
+
+
+def test_where_an_alias_points_round_trips() -> None:
+    stored = {
+        "name": "m",
+        "alias": "champion",
+        "version": 3,
+        "map": "map_1",
+        "revision": 2,
+        "updated_at": "2026-01-01T00:00:00.000Z",
+        "updated_by": "ci",
+    }
+    assert AliasRecord.model_validate(stored).model_dump() == stored
 
 
 def test_stored_jobs_round_trip() -> None:

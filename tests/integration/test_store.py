@@ -13,8 +13,10 @@ import pytest
 from redis import Redis
 
 import calibrant
+from calibrant.batch import read_batch
 from schemas.batches import BatchRecord
 from schemas.jobs import FINAL, JobRecord, Progress
+from schemas.listing import MapQuery
 from schemas.maps import FitSpec, MapRecord
 from schemas.problem_table import TABLE
 from schemas.problems import Problem
@@ -25,6 +27,7 @@ from storage.embedded import embedded_server, locked
 from storage.errors import EmbeddedStoreFailed, JobFinal, UnknownBatch, UnknownJob, UnknownMap, UnsuitableStore
 from storage.jobs import TaskJob, fits_queue
 from storage.keyspace import Keyspace, new_id
+from storage.listing import MAX_SCANNED
 from storage.processes import spawn, stop
 from storage.store import Store, map_record
 from workers.alive import alive
@@ -49,8 +52,9 @@ def _batch_record(**changes: Any) -> BatchRecord:
 
 
 def _draft(map_id: str | None = None, name: str | None = "m") -> MapRecord:
-    fitted = calibrant.fit("platt", [0.1, 0.4, 0.6, 0.9], [0, 1, 0, 1])
-    return map_record(map_id or new_id("map"), SPEC.model_copy(update={"name": name}), fitted, n=4)
+    batch = read_batch([0.1, 0.4, 0.6, 0.9], [0, 1, 0, 1])
+    fitted = calibrant.fit("platt", batch.predictions.given, batch.labels)
+    return map_record(map_id or new_id("map"), SPEC.model_copy(update={"name": name}), fitted, batch)
 
 
 def _job(**changes: Any) -> JobRecord:
@@ -106,6 +110,29 @@ def test_versions_of_a_name_count_up_and_the_name_means_the_newest(store: Store)
     for unknown in ("n", "m:3", "m:x", new_id("map"), "map_", ":", "m:1:1"):
         with pytest.raises(UnknownMap):
             store.maps.get(unknown)
+
+
+def test_maps_stored_before_there_were_summaries_are_listed_and_found(redis: Redis, store: Store) -> None:
+    old, new = store.maps.put(_draft()), store.maps.put(_draft(name="n"))
+    redis.hdel(Keyspace().summaries(), old.id)
+    for index in ("name:m", "method:platt"):
+        redis.zrem(Keyspace().index(index), old.id)
+    assert {listed.id for listed in store.listing.page(MapQuery()).items} == {old.id, new.id}
+    assert [listed.id for listed in store.listing.page(MapQuery(name="m")).items] == [old.id]
+    assert len(store.listing.page(MapQuery(method="platt")).items) == 2
+
+
+def test_a_page_that_has_looked_through_enough_is_short_and_names_the_next(redis: Redis, store: Store) -> None:
+    for i in range(3):
+        store.maps.put(_draft().model_copy(update={"tags": {"a": str(i)}}))
+    asked = MapQuery(tag=["a", "a=0"])
+    for i in range(MAX_SCANNED):  # ids of maps that are gone, as a reader may meet them
+        for key in (Keyspace().maps(), Keyspace().index("tag:a"), Keyspace().index("tag:a=0")):
+            redis.zadd(key, {f"map_{i}": 1e10 + i})
+    page = store.listing.page(asked)
+    assert (page.items, page.next is None) == ([], False)
+    rest = store.listing.page(asked.model_copy(update={"cursor": page.next}))
+    assert ([listed.tags for listed in rest.items], rest.next) == ([{"a": "0"}], None)
 
 
 def test_versions_given_at_once_are_all_different(store: Store) -> None:

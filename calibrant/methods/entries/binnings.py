@@ -39,8 +39,8 @@ def _sweep(event: Event, context: FitContext, *, slope: Slope) -> FittedCurve:
 
 def _cross_validated(binning: Binning) -> Callable[..., FittedCurve]:
     def fit_binning(event: Event, context: FitContext, *, slope: Slope) -> FittedCurve:
-        curve, count = fit_cross_validated(event, binning, slope)
-        return curve, {"bins": count}
+        curve, count, losses = fit_cross_validated(event, binning, slope)
+        return curve, {"bins": count, "held_out_losses": {str(b): float(loss) for b, loss in enumerate(losses, 1)}}
 
     return fit_binning
 

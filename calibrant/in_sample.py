@@ -1,0 +1,109 @@
+"""What a fit saw, and what its map makes of it: kept with the map when the rows are gone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from calibrant.batch import Batch
+from calibrant.binning import Bins, equal_mass
+from calibrant.diagrams.reliability import counts
+from calibrant.digest import digest
+from calibrant.maps.calibration_map import CalibrationMap
+from calibrant.measures.binned import expected_calibration_error
+from calibrant.measures.scores import mean_over_rows, mean_score
+from calibrant.reductions import Event, Vector, reduce, whole_vector
+
+#: So many bins of equal mass are kept, so that coarser diagrams of 50, 25, 20, 10, 5, ... can be drawn of them too.
+KEPT_BINS = 100
+#: Of more classes the rows of each are not told.
+MOST_COUNTED = 1000
+_ECE_BINS = 15
+
+
+@dataclass(frozen=True)
+class Fit:
+    """How the fit's own rows look on one side of the map.
+
+    ``log_loss`` (nats) and ``brier`` are of the map's event, or of the whole vector; ``ece`` (15 bins of equal mass,
+    not debiased) and ``bins``, with ``counts (b,)`` of their rows, are of the event, or of the vector's confidence.
+    """
+
+    log_loss: float
+    brier: float
+    ece: float
+    bins: Bins
+    counts: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class InSample:
+    """The rows of a fit in short, and the same rows ``before`` and ``after`` the map.
+
+    Both are in-sample: the map has seen the labels, so that what it seems to gain is too much. ``label_rate`` in [0, 1]
+    is the share of the map's event among the rows, by weight; None of a map of the whole vector. ``label_counts (K,)``
+    are the rows of each label; None of (n,) and of more than 1,000 classes. ``binned`` names the event of the bins.
+    """
+
+    n: int
+    digest: str
+    label_rate: float | None
+    label_counts: tuple[int, ...] | None
+    binned: str
+    before: Fit
+    after: Fit
+
+
+def in_sample(batch: Batch, fitted: CalibrationMap) -> InSample:
+    """Describe the rows that a map was fitted to, before and after it. O(n K + n log n).
+
+    Raises what ``apply`` raises where the map does not take the batch.
+
+    >>> import calibrant
+    >>> from calibrant.batch import read_batch
+    >>> rows = read_batch([0.1, 0.4, 0.6, 0.9], [0, 1, 0, 1])
+    >>> seen = in_sample(rows, calibrant.fit("isotonic", [0.1, 0.4, 0.6, 0.9], [0, 1, 0, 1]))
+    >>> seen.n, seen.label_rate, seen.before.counts, round(seen.after.brier, 3)
+    (4, 0.5, (1, 1, 1, 1), 0.125)
+    """
+    before, after = _sides(batch, fitted)
+    rate = mean_over_rows(before.y.astype(np.float64), before.w) if isinstance(before, Event) else None
+    return InSample(
+        len(batch),
+        digest(batch),
+        rate,
+        _label_counts(batch),
+        "confidence" if fitted.of_vector else fitted.reduction,
+        _fit(before),
+        _fit(after),
+    )
+
+
+def seconds(n: int, n_classes: int | None) -> float:
+    """Estimated seconds of ``in_sample``."""
+    return 4e-7 * n + 5e-8 * n * (n_classes or 1)
+
+
+def _sides(batch: Batch, fitted: CalibrationMap) -> tuple[Event, Event] | tuple[Vector, Vector]:
+    p = fitted.apply_checked(batch.predictions)
+    if fitted.of_vector:
+        after = replace(batch, predictions=replace(batch.predictions, given=p, scale="probability"))
+        return whole_vector(batch), whole_vector(after)
+    event = reduce(batch, fitted.reduction)
+    return event, replace(event, p=p, logit=None, whole=None)
+
+
+def _fit(subject: Event | Vector) -> Fit:
+    event = subject if isinstance(subject, Event) else subject.confidence()
+    bins = equal_mass(event.cells, KEPT_BINS)
+    ece, _ = expected_calibration_error(equal_mass(event.cells, _ECE_BINS), 1)
+    rows = tuple(int(count) for count in counts(event, bins))
+    return Fit(mean_score(subject, "log-loss"), mean_score(subject, "brier"), ece, bins, rows)
+
+
+def _label_counts(batch: Batch) -> tuple[int, ...] | None:
+    n_classes = batch.predictions.n_classes
+    if n_classes is None or n_classes > MOST_COUNTED:
+        return None
+    return tuple(np.bincount(batch.labels, minlength=n_classes).tolist())

@@ -1,0 +1,31 @@
+"""Aliases: names that point at one version of a map."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from schemas.base import Document
+
+
+class AliasOptions(Document):
+    """The body of ``PUT /maps/{name}/aliases/{alias}``."""
+
+    version: int = Field(ge=1, le=999_999_999, examples=[3])
+
+
+class AliasRecord(Document):
+    """Where an alias points, and who moved it there."""
+
+    name: str
+    alias: str
+    version: int
+    map: str = Field(description="id of that version's map")
+    revision: int = Field(description="how often it has been pointed somewhere")
+    updated_at: str
+    updated_by: str | None = Field(None, description="name of the API key")
+
+
+class Aliases(Document):
+    """The answer of ``GET /maps/{name}/aliases``."""
+
+    aliases: list[AliasRecord]

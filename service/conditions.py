@@ -1,0 +1,120 @@
+"""Conditional requests (RFC 9110, section 13): entity tags, and what may be done where they match."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from fastapi import Response
+from starlette.datastructures import Headers
+
+from schemas.base import Document
+from schemas.maps import MapRecord
+from service.errors import PreconditionFailed, RequestError
+
+#: A stored answer must be asked for again before it is used: tags, descriptions and what a name means change.
+_REVALIDATE = "private, no-cache"
+_TAG = re.compile(r'(W/)?"([\x21\x23-\x7e\x80-\xff]*)"')
+_BETWEEN = re.compile(r"[ \t]*,[ \t,]*")
+_SPACE = " \t,"
+
+
+class EntityTag(NamedTuple):
+    """One entity tag of a header."""
+
+    weak: bool
+    opaque: str
+
+
+#: The tags of a header, ``"*"`` for any, None where the header is missing.
+Tags = tuple[EntityTag, ...] | str | None
+
+
+def read_tags(lines: Sequence[str], header: str) -> Tags:
+    """Read the lines of ``If-Match`` or ``If-None-Match``: ``*``, or a list that may have empty members.
+
+    Raises ``RequestError`` for anything else.
+    """
+    if not lines:
+        return None
+    text = ",".join(lines).strip(_SPACE)
+    if text == "*":
+        return "*"
+    found, at = [], 0
+    while tag := _TAG.match(text, at):
+        found.append(EntityTag(tag[1] is not None, tag[2]))
+        if tag.end() == len(text):
+            return tuple(found)
+        comma = _BETWEEN.match(text, tag.end())
+        if comma is None:
+            break
+        at = comma.end()
+    raise RequestError(f"the header {header} must be * or a list of entity tags in double quotes")
+
+
+def entity_tag(body: bytes) -> str:
+    """The strong tag of a representation: other bytes have another one."""
+    return f'"{hashlib.sha256(body).hexdigest()[:32]}"'
+
+
+def entity_tag_of(document: Document | None) -> str | None:
+    """The tag of a document as it is answered; None of nothing."""
+    return None if document is None else entity_tag(to_bytes(document))
+
+
+def to_bytes(document: Document) -> bytes:
+    """A document as it is answered."""
+    return document.model_dump_json().encode()
+
+
+@dataclass(frozen=True)
+class Conditions:
+    """What a request makes its conditions: tags that must match, and tags that must not."""
+
+    match: Tags = None
+    none_match: Tags = None
+
+    @classmethod
+    def of(cls, headers: Headers) -> Conditions:
+        """Read the conditions of a request; raises ``RequestError``."""
+        wanted, unwanted = (read_tags(headers.getlist(name), name) for name in ("If-Match", "If-None-Match"))
+        return cls(wanted, unwanted)
+
+    def require(self, current: Document | None) -> None:
+        """Let a change of ``current``, None where nothing is yet, go on; or raise ``PreconditionFailed``."""
+        tag = entity_tag_of(current)
+        if self.match is not None and not _matches(self.match, tag, weakly=False):
+            raise PreconditionFailed("If-Match does not name the present state")
+        if self.none_match is not None and _matches(self.none_match, tag, weakly=True):
+            raise PreconditionFailed("If-None-Match names the present state")
+
+    def answer(self, body: bytes, headers: dict[str, str] | None = None) -> Response:
+        """``body`` as JSON with its tag, or a 304 where the caller has it; raises ``PreconditionFailed``."""
+        tag = entity_tag(body)
+        if self.match is not None and not _matches(self.match, tag, weakly=False):
+            raise PreconditionFailed("If-Match does not name the present state")
+        told = {"ETag": tag, "Cache-Control": _REVALIDATE}
+        if self.none_match is not None and _matches(self.none_match, tag, weakly=True):
+            return Response(status_code=304, headers=told)
+        return Response(body, headers=told | (headers or {}), media_type="application/json")
+
+
+def _matches(tags: tuple[EntityTag, ...] | str, current: str | None, *, weakly: bool) -> bool:
+    """Whether one of the tags is the present one (section 8.8.3.2); the strong comparison passes weak tags over."""
+    if current is None:
+        return False
+    return tags == "*" or any(f'"{tag.opaque}"' == current and (weakly or not tag.weak) for tag in _members(tags))
+
+
+def _members(tags: tuple[EntityTag, ...] | str) -> tuple[EntityTag, ...]:
+    return () if isinstance(tags, str) else tags
+
+
+def created(record: MapRecord) -> Response:
+    """The 201 of a new map."""
+    body = to_bytes(record)
+    headers = {"Location": f"/maps/{record.id}", "ETag": entity_tag(body)}
+    return Response(body, 201, headers, "application/json")

@@ -1,0 +1,119 @@
+"""Aliases: names of one version each, which can be moved at once and watched."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import cast
+
+from redis import Redis
+from redis.client import Pipeline
+
+from schemas.aliases import AliasRecord
+from storage.changes import Change, announce
+from storage.clock import stamp
+from storage.errors import UnknownAlias
+from storage.keyspace import Keyspace
+from storage.maps import unknown_map
+from storage.references import is_name
+from storage.summaries import facet
+from storage.transactions import transact
+
+#: Given the alias as it stands, or None; what it raises ends a change.
+Check = Callable[[AliasRecord | None], None]
+
+
+class AliasStore:
+    """The aliases of one tenant's maps."""
+
+    def __init__(self, redis: Redis, keys: Keyspace) -> None:
+        self._redis = redis
+        self._keys = keys
+
+    def all(self, name: str) -> list[AliasRecord]:
+        """The aliases of a name, in their order; raises ``UnknownMap`` for a name without versions."""
+        if not is_name(name):
+            raise unknown_map()
+        with self._redis.pipeline() as pipe:
+            pipe.exists(self._keys.versions(name))
+            pipe.hgetall(self._keys.aliases(name))
+            known, found = pipe.execute()
+        if not known:
+            raise unknown_map()
+        return sorted(map(_read, found.values()), key=lambda record: record.alias)
+
+    def get(self, name: str, alias: str) -> AliasRecord:
+        """Where an alias points; raises ``UnknownAlias``."""
+        found = is_name(name) and is_name(alias) and self._redis.hget(self._keys.aliases(name), alias)
+        if not found:
+            raise _unknown()
+        return _read(found)
+
+    def point(self, name: str, alias: str, version: int, *, who: str | None, check: Check) -> AliasRecord:
+        """Point an alias at a version of its name; one that points there already stays as it is.
+
+        Raises ``UnknownMap`` where there is no such version, and what ``check`` raises.
+        """
+        keys = self._keys
+        if not is_name(name):
+            raise unknown_map()
+
+        def write(pipe: Pipeline) -> AliasRecord:
+            map_id = pipe.hget(keys.versions(name), str(version))
+            if map_id is None:
+                raise unknown_map()
+            before = _read_if_any(pipe.hget(keys.aliases(name), alias))
+            check(before)
+            after = _moved(before, name, alias, version, cast(bytes, map_id).decode(), who)
+            created = pipe.zscore(keys.maps(), after.map)
+            pipe.multi()
+            if after is not before:
+                pipe.hset(keys.aliases(name), alias, after.model_dump_json())
+                if before is not None:
+                    pipe.zrem(keys.index(facet("alias", alias)), before.map)
+                pipe.zadd(keys.index(facet("alias", alias)), {after.map: created or 0.0})
+                announce(pipe, Change("map", keys.tenant, name=name))
+            return after
+
+        # Whoever deletes a version touches the hash of versions, and looks at the aliases.
+        return transact(self._redis, write, keys.versions(name), keys.aliases(name))
+
+    def delete(self, name: str, alias: str, *, check: Check) -> None:
+        """Forget an alias; raises ``UnknownAlias``, and what ``check`` raises."""
+        keys = self._keys
+        if not (is_name(name) and is_name(alias)):
+            raise _unknown()
+
+        def write(pipe: Pipeline) -> None:
+            before = _read_if_any(pipe.hget(keys.aliases(name), alias))
+            if before is None:
+                raise _unknown()
+            check(before)
+            pipe.multi()
+            pipe.hdel(keys.aliases(name), alias)
+            pipe.zrem(keys.index(facet("alias", alias)), before.map)
+            announce(pipe, Change("map", keys.tenant, name=name))
+
+        transact(self._redis, write, keys.aliases(name))
+
+
+def _moved(
+    before: AliasRecord | None, name: str, alias: str, version: int, map_id: str, who: str | None
+) -> AliasRecord:
+    if before is not None and before.version == version:
+        return before
+    revision = 1 if before is None else before.revision + 1
+    return AliasRecord(
+        name=name, alias=alias, version=version, map=map_id, revision=revision, updated_at=stamp(), updated_by=who
+    )
+
+
+def _read(data: object) -> AliasRecord:
+    return AliasRecord.model_validate_json(cast(bytes, data))
+
+
+def _read_if_any(data: object) -> AliasRecord | None:
+    return None if data is None else _read(data)
+
+
+def _unknown() -> UnknownAlias:
+    return UnknownAlias("there is no such alias")

@@ -1,0 +1,739 @@
+"""The registry over HTTP: versions, aliases, tags, lists, deletion, export and import; alone and all at once."""
+
+from __future__ import annotations
+
+import json
+import re
+import secrets
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from threading import Barrier
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+
+import calibrant
+from calibrant.batch import read_batch
+from calibrant.digest import digest
+from calibrant_client import Calibrant, ProblemResponse
+from cli.stack import Stack
+from schemas.maps import MapRecord
+
+RANDOM = np.random.default_rng(3)
+TRUE = RANDOM.random(400)
+P, Y = TRUE**1.5, (RANDOM.random(400) < TRUE).astype(int)
+ROWS: dict[str, Any] = {"predictions": P.tolist(), "labels": Y.tolist(), "method": "platt"}
+PROBS = RANDOM.dirichlet([0.5] * 3, 300)
+LABELS = np.array([RANDOM.choice(3, p=row) for row in PROBS])
+
+
+@pytest.fixture
+def name() -> str:
+    """A name that no other test uses: the service is one for the session."""
+    return f"m-{secrets.token_hex(4)}"
+
+
+def _post(http: httpx.Client, name: str | None = None, **fields: Any) -> dict[str, Any]:
+    response = http.post("/maps", json=ROWS | fields | ({} if name is None else {"name": name}))
+    assert response.status_code == 201, response.text
+    made: dict[str, Any] = response.json()
+    return made
+
+
+def _problem(response: httpx.Response) -> tuple[int, str, str]:
+    assert response.headers["content-type"] == "application/problem+json"
+    body = response.json()
+    pointer = body["errors"][0]["pointer"] if body["errors"] else ""
+    return response.status_code, body["type"].removeprefix("/problems/"), pointer
+
+
+def _ids(http: httpx.Client, **query: Any) -> list[str]:
+    return [listed["id"] for page in _pages(http, **query) for listed in page["items"]]
+
+
+def _pages(http: httpx.Client, **query: Any) -> Iterator[dict[str, Any]]:
+    response = http.get("/maps", params=query)
+    while True:
+        assert response.status_code == 200, response.text
+        yield response.json()
+        link = re.fullmatch(r'<(.+)>; rel="next"', response.headers.get("link", ""))
+        assert (link is None) == (response.json()["next"] is None)
+        if link is None:
+            return
+        response = http.get(link[1])
+
+
+def _at_once(work: list[Callable[[], httpx.Response]]) -> list[httpx.Response]:
+    """Do all of it at the same moment, each in a thread of its own."""
+    start = Barrier(len(work))
+
+    def run(one: Callable[[], httpx.Response]) -> httpx.Response:
+        start.wait(timeout=30)
+        return one()
+
+    with ThreadPoolExecutor(len(work)) as threads:
+        return list(threads.map(run, work))
+
+
+# What is kept of a fit
+
+
+def test_a_record_tells_of_what_data_it_was_made_and_what_it_gained_in_sample(http: httpx.Client, name: str) -> None:
+    weights = RANDOM.integers(0, 3, len(P))
+    made = _post(http, name, weights=weights.tolist(), tags={"stage": "shadow"}, description="of the night run")
+    report = calibrant.evaluate(P, Y, weights=weights, map=calibrant.load(made["document"]), measures=["brier", "ece"])
+    assert report.after is not None
+    assert made["n"] == len(P)
+    assert made["digest"] == digest(read_batch(P, Y))
+    assert made["label_rate"] == pytest.approx(np.average(Y, weights=weights))
+    assert made["in_sample"]["before"]["ece"] == pytest.approx(report.measures["ece"].value)
+    assert made["in_sample"]["after"]["brier"] == pytest.approx(report.after["brier"].value)
+    assert (made["tags"], made["description"]) == ({"stage": "shadow"}, "of the night run")
+    assert (made["imported"], made["created_by"], made["updated_at"]) == (False, None, None)
+    assert made == http.get(f"/maps/{made['id']}").json()
+
+
+def test_its_bins_draw_its_diagram_when_the_batch_is_gone(http: httpx.Client, client: Calibrant) -> None:
+    batch = client.upload(P, Y)
+    made = client.fit("isotonic", batch.id)
+    http.delete(f"/batches/{batch.id}")
+    bins = client.map(made.id).bins
+    assert bins is not None
+    asked = {"name": "reliability", "n_bins": 100, "binning": "equal-mass"}
+    drawn = calibrant.evaluate(P, Y, diagrams=[asked]).diagrams["reliability"]["data"]
+    assert (bins.of, len(bins.before.count), sum(bins.after.count)) == ("binary", 100, len(P))
+    for field in ("count", "share", "mean_prediction", "label_share"):
+        np.testing.assert_allclose(getattr(bins.before, field), drawn[field], atol=1e-12)
+
+
+def test_a_job_keeps_the_same_record_as_a_fit_at_once(http: httpx.Client, client: Calibrant, name: str) -> None:
+    told: dict[str, Any] = {"tags": {"by": "job"}, "description": "long"}
+    fit = {"predictions": PROBS.tolist(), "labels": LABELS.tolist(), "reduction": "class:1", "name": name} | told
+    queued = http.post("/maps", json=fit | {"method": "pl", "options": {"candidates": [1, 2], "folds": 3}})
+    assert queued.status_code == 202
+    job = client.wait(queued.json()["id"], timeout=60)
+    by_job = client.map(str((job.result or {})["map"])).model_dump()
+    at_once = http.post("/maps", json=fit | {"method": "platt"}).json()
+    assert set(by_job) == set(at_once)
+    assert by_job["label_counts"] == at_once["label_counts"] == np.bincount(LABELS).tolist()
+    for field in ("n", "digest", "label_rate", "tags", "description", "reduction", "scale", "n_classes", "seed"):
+        assert by_job[field] == at_once[field], field
+    assert by_job["bins"]["before"] == at_once["bins"]["before"]
+    assert by_job["in_sample"]["before"] == at_once["in_sample"]["before"]
+    assert set(by_job["document"]["diagnostics"]["held_out_losses"]) == {"1", "2"}
+
+
+def test_binary_bodies_carry_tags_in_the_query(http: httpx.Client, tmp_path: Path) -> None:
+    np.savez(tmp_path / "rows.npz", predictions=P, labels=Y)
+    response = http.post(
+        "/maps",
+        content=(tmp_path / "rows.npz").read_bytes(),
+        headers={"Content-Type": "application/x-npz"},
+        params={"method": "platt", "tags": '{"team": "risk"}', "description": "by npz"},
+    )
+    assert response.status_code == 201
+    assert (response.json()["tags"], response.json()["description"]) == ({"team": "risk"}, "by npz")
+
+
+# Versions and references
+
+
+def test_eight_at_once_get_the_versions_one_to_eight(http: httpx.Client, name: str) -> None:
+    made = _at_once([lambda: http.post("/maps", json=ROWS | {"name": name})] * 8)
+    assert sorted(response.json()["version"] for response in made) == list(range(1, 9))
+    for response in made:
+        assert http.get(f"/maps/{name}:{response.json()['version']}").json() == response.json()
+
+
+def test_a_deleted_version_number_is_never_given_again(http: httpx.Client, name: str) -> None:
+    first, second, third = (_post(http, name) for _ in range(3))
+    assert http.delete(f"/maps/{name}:3").status_code == 204
+    assert http.get(f"/maps/{name}").json()["version"] == 2
+    assert http.delete(f"/maps/{first['id']}").status_code == 204
+    for gone in (first["id"], third["id"], f"{name}:1", f"{name}:3"):
+        assert _problem(http.get(f"/maps/{gone}"))[:2] == (404, "unknown-map")
+        assert _problem(http.delete(f"/maps/{gone}"))[:2] == (404, "unknown-map")
+    assert http.delete(f"/maps/{second['id']}").status_code == 204
+    assert _problem(http.get(f"/maps/{name}"))[:2] == (404, "unknown-map")
+    assert _ids(http, name=name) == []
+    assert _post(http, name)["version"] == 4
+
+
+def test_an_alias_is_a_reference_wherever_a_map_is_named(http: httpx.Client, client: Calibrant, name: str) -> None:
+    ids = [_post(http, name)["id"], _post(http, name, method="isotonic")["id"]]
+    for version in (1, 2, 1):
+        assert client.alias(name, "champion", version).map == ids[version - 1]
+        ref = f"{name}@champion"
+        assert client.map(ref).id == ids[version - 1]
+        np.testing.assert_array_equal(client.calibrate(ref, P), client.calibrate(f"{name}:{version}", P))
+        body = {"predictions": P.tolist(), "labels": Y.tolist(), "measures": ["ks"], "map": ref}
+        assert http.post("/evaluate", json=body).json()["map"] == ids[version - 1]
+        assert client.export_map(ref) == client.export_map(f"{name}:{version}")
+
+
+# Aliases
+
+
+def test_an_alias_tells_where_it_points_and_moves(http: httpx.Client, client: Calibrant, name: str) -> None:
+    for _ in range(2):
+        _post(http, name)
+    assert client.aliases(name) == []
+    first = client.alias(name, "champion", 1)
+    again = client.alias(name, "champion", 1)
+    assert first == again
+    moved = client.alias(name, "champion", 2)
+    assert (first.revision, moved.revision, moved.version) == (1, 2, 2)
+    other = client.alias(name, "challenger", 1)
+    assert client.aliases(name) == [other, moved]
+    assert http.get(f"/maps/{name}/aliases/champion").json() == moved.model_dump()
+    client.delete_alias(name, "champion")
+    assert client.aliases(name) == [other]
+    assert _problem(http.get(f"/maps/{name}/aliases/champion"))[:2] == (404, "unknown-alias")
+    assert _problem(http.delete(f"/maps/{name}/aliases/champion"))[:2] == (404, "unknown-alias")
+    assert _problem(http.get(f"/maps/{name}@champion"))[:2] == (404, "unknown-map")
+
+
+def test_an_alias_is_moved_only_from_the_state_that_the_caller_knows(http: httpx.Client, name: str) -> None:
+    for _ in range(3):
+        _post(http, name)
+    url = f"/maps/{name}/aliases/champion"
+    assert _problem(http.put(url, json={"version": 1}, headers={"If-Match": "*"}))[:2] == (412, "precondition-failed")
+    new = http.put(url, json={"version": 1}, headers={"If-None-Match": "*"})
+    assert new.status_code == 200
+    again = http.put(url, json={"version": 2}, headers={"If-None-Match": "*"})
+    assert _problem(again)[:2] == (412, "precondition-failed")
+    read = http.get(url)
+    assert read.headers["etag"] == new.headers["etag"]
+    moved = http.put(url, json={"version": 2}, headers={"If-Match": f'"x", {read.headers["etag"]}'})
+    assert moved.json()["version"] == 2
+    stale = {"If-Match": read.headers["etag"]}
+    assert _problem(http.put(url, json={"version": 3}, headers=stale))[:2] == (412, "precondition-failed")
+    assert _problem(http.delete(url, headers=stale))[:2] == (412, "precondition-failed")
+    weak = {"If-Match": f"W/{moved.headers['etag']}"}
+    assert _problem(http.delete(url, headers=weak))[:2] == (412, "precondition-failed")
+    assert http.get(url, headers={"If-None-Match": f"W/{moved.headers['etag']}"}).status_code == 304
+    assert http.delete(url, headers={"If-Match": moved.headers["etag"]}).status_code == 204
+    assert _problem(http.put(url, json={"version": 1}, headers={"If-Match": "champion"}))[:2] == (400, "bad-request")
+
+
+def test_one_of_eight_who_move_an_alias_from_one_state_succeeds(http: httpx.Client, name: str) -> None:
+    for _ in range(9):
+        _post(http, name)
+    url = f"/maps/{name}/aliases/champion"
+    known = {"If-Match": http.put(url, json={"version": 9}).headers["etag"]}
+
+    def move(version: int) -> Callable[[], httpx.Response]:
+        return lambda: http.put(url, json={"version": version}, headers=known)
+
+    moved = _at_once([move(version) for version in range(1, 9)])
+    assert sorted(response.status_code for response in moved) == [200] + [412] * 7
+    winner = next(response for response in moved if response.status_code == 200)
+    assert http.get(url).json() == winner.json()
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ({"version": 2}, (404, "unknown-map")),
+        ({"version": 0}, (422, "invalid-field")),
+        ({"version": "1"}, (422, "invalid-field")),
+        ({"version": 1.5}, (422, "invalid-field")),
+        ({"version": True}, (422, "invalid-field")),
+        ({"version": 10**30}, (422, "invalid-field")),
+        ({}, (422, "invalid-field")),
+        ({"version": 1, "x": 1}, (422, "invalid-field")),
+        ({"version": 1, "predictions": [0.1]}, (422, "invalid-field")),
+        ([], (422, "invalid-field")),
+    ],
+)
+def test_an_alias_points_at_a_version_that_exists(
+    http: httpx.Client, name: str, body: Any, expected: tuple[int, str]
+) -> None:
+    _post(http, name)
+    assert _problem(http.put(f"/maps/{name}/aliases/champion", json=body))[:2] == expected
+    assert http.get(f"/maps/{name}/aliases").json() == {"aliases": []}
+
+
+def test_a_version_at_which_an_alias_points_cannot_be_deleted(http: httpx.Client, name: str) -> None:
+    made = _post(http, name)
+    for alias in ("champion", "b"):
+        http.put(f"/maps/{name}/aliases/{alias}", json={"version": 1})
+    refused = http.delete(f"/maps/{made['id']}")
+    assert _problem(refused)[:2] == (409, "map-in-use")
+    assert "b, champion" in refused.json()["detail"]
+    for alias in ("champion", "b"):
+        http.delete(f"/maps/{name}/aliases/{alias}")
+    assert http.delete(f"/maps/{name}:1").status_code == 204
+
+
+def test_an_alias_and_a_deletion_at_once_never_leave_an_alias_on_nothing(http: httpx.Client, name: str) -> None:
+    for version in range(1, 25):
+        _post(http, name)
+        url = f"/maps/{name}/aliases/champion"
+
+        def put(url: str = url, version: int = version) -> httpx.Response:
+            return http.put(url, json={"version": version})
+
+        def delete(version: int = version) -> httpx.Response:
+            return http.delete(f"/maps/{name}:{version}")
+
+        pointed, deleted = _at_once([put, delete])
+        assert (pointed.status_code, deleted.status_code) in ((200, 409), (404, 204))
+        there = http.get(f"/maps/{name}@champion")
+        if pointed.status_code == 200:
+            assert there.json()["version"] == version
+        elif there.status_code == 200:  # it points where an earlier round left it
+            assert there.json()["version"] < version
+
+
+def test_a_reader_of_an_alias_never_misses_while_it_is_moved_and_the_old_version_deleted(
+    service: Stack, http: httpx.Client, name: str
+) -> None:
+    _post(http, name)
+    http.put(f"/maps/{name}/aliases/champion", json={"version": 1})
+    done = Barrier(2)
+
+    def promote() -> None:
+        with httpx.Client(base_url=service.url, timeout=60) as mine:
+            for version in range(2, 20):
+                _post(mine, name)
+                assert mine.put(f"/maps/{name}/aliases/champion", json={"version": version}).status_code == 200
+                assert mine.delete(f"/maps/{name}:{version - 1}").status_code == 204
+        done.wait(timeout=60)
+
+    with ThreadPoolExecutor(1) as threads:
+        promoted = threads.submit(promote)
+        seen = []
+        while done.n_waiting == 0 and not promoted.done():
+            response = http.get(f"/maps/{name}@champion")
+            assert response.status_code == 200
+            seen.append(response.json()["version"])
+        done.wait(timeout=60)
+        promoted.result(timeout=60)
+    assert seen == sorted(seen)
+
+
+# Deletion
+
+
+@pytest.mark.parametrize("suffix", ["", "@champion"])
+def test_a_deletion_names_one_version_exactly(http: httpx.Client, name: str, suffix: str) -> None:
+    _post(http, name)
+    http.put(f"/maps/{name}/aliases/champion", json={"version": 1})
+    assert _problem(http.delete(f"/maps/{name}{suffix}")) == (422, "invalid-field", "/ref")
+    assert http.get(f"/maps/{name}").status_code == 200
+
+
+def test_a_deletion_heeds_the_state_that_the_caller_knows(http: httpx.Client) -> None:
+    url = f"/maps/{_post(http)['id']}"
+    known = http.get(url).headers["etag"]
+    http.patch(url, json={"description": "new"})
+    assert _problem(http.delete(url, headers={"If-Match": known}))[:2] == (412, "precondition-failed")
+    assert http.delete(url, headers={"If-Match": http.get(url).headers["etag"]}).status_code == 204
+
+
+# Tags and description
+
+
+def test_tags_and_description_are_merged_and_nothing_else_changes(http: httpx.Client, name: str) -> None:
+    made = _post(http, name, tags={"a": "1", "b": "2"}, description="old")
+    url = f"/maps/{name}"
+    tagged = http.patch(url, json={"tags": {"b": None, "c": "3", "nothing": None}}).json()
+    assert (tagged["tags"], tagged["description"]) == ({"a": "1", "c": "3"}, "old")
+    assert tagged["updated_at"] is not None
+    told = http.patch(url, json={"description": None}).json()
+    assert (told["tags"], told["description"]) == ({"a": "1", "c": "3"}, None)
+    cleared = http.patch(url, json={"tags": None})
+    assert cleared.json()["tags"] == {}
+    changing = {"tags", "description", "updated_at"}
+    assert {k: v for k, v in cleared.json().items() if k not in changing} == {
+        k: v for k, v in made.items() if k not in changing
+    }
+    same = http.patch(url, json={})
+    assert same.json() == cleared.json() == http.get(url).json()
+    assert same.headers["etag"] == cleared.headers["etag"] == http.get(url).headers["etag"]
+
+
+MANY = {f"t{i}": "" for i in range(32)}
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"tags": {"x" * 65: ""}},
+        {"tags": {"": ""}},
+        {"tags": {"a=b": ""}},
+        {"tags": {"a\n": ""}},
+        {"tags": {"\u00e9": ""}},
+        {"tags": {"a": "x" * 257}},
+        {"tags": {"a": 1}},
+        {"tags": ["a"]},
+        {"tags": "a"},
+        {"description": "x" * 2001},
+        {"description": 1},
+        {"name": "other"},
+        {"document": {}},
+        {"version": 1},
+        {"tags": {"one-more": ""}},
+    ],
+)
+def test_tags_and_descriptions_are_short_and_few(http: httpx.Client, body: Any) -> None:
+    made = _post(http, tags=MANY)
+    refused = _problem(http.patch(f"/maps/{made['id']}", json=body))
+    assert refused[:2] == (422, "invalid-field")
+    assert refused[2].startswith("/" + next(iter(body)))
+    assert http.get(f"/maps/{made['id']}").json() == made
+    if "tags" in body and body["tags"] != {"one-more": ""}:
+        assert _problem(http.post("/maps", json=ROWS | body))[:2] == (422, "invalid-field")
+
+
+def test_changes_made_at_once_are_all_kept(http: httpx.Client) -> None:
+    url = f"/maps/{_post(http)['id']}"
+
+    def tag(i: int) -> Callable[[], httpx.Response]:
+        return lambda: http.patch(url, json={"tags": {f"t{i}": str(i)}})
+
+    assert {response.status_code for response in _at_once([tag(i) for i in range(8)])} == {200}
+    assert http.get(url).json()["tags"] == {f"t{i}": str(i) for i in range(8)}
+
+
+def test_a_change_heeds_the_state_that_the_caller_knows(http: httpx.Client) -> None:
+    url = f"/maps/{_post(http)['id']}"
+    known = {"If-Match": http.get(url).headers["etag"]}
+    assert http.patch(url, json={"description": "a"}, headers=known).status_code == 200
+    assert _problem(http.patch(url, json={"description": "b"}, headers=known))[:2] == (412, "precondition-failed")
+    assert http.get(url).json()["description"] == "a"
+
+
+# Entity tags
+
+
+def test_a_map_that_the_caller_has_is_not_sent_again(http: httpx.Client, name: str) -> None:
+    made = http.post("/maps", json=ROWS | {"name": name})
+    for url in (f"/maps/{name}", f"/maps/{name}:1", f"/maps/{made.json()['id']}", f"/maps/{name}/document"):
+        read = http.get(url)
+        assert re.fullmatch(r'"[0-9a-f]{32}"', read.headers["etag"])
+        if not url.endswith("document"):
+            assert read.headers["etag"] == made.headers["etag"]
+        for sent in (read.headers["etag"], f"W/{read.headers['etag']}", f'"x" , {read.headers["etag"]}', "*"):
+            again = http.get(url, headers={"If-None-Match": sent})
+            assert (again.status_code, again.content) == (304, b"")
+            assert again.headers["etag"] == read.headers["etag"]
+        assert http.get(url, headers={"If-None-Match": '"x"'}).status_code == 200
+        assert _problem(http.get(url, headers={"If-None-Match": "x"}))[:2] == (400, "bad-request")
+    document = http.get(f"/maps/{name}/document").headers["etag"]
+    http.patch(f"/maps/{name}", json={"description": "new"})
+    assert http.get(f"/maps/{name}", headers={"If-None-Match": made.headers["etag"]}).status_code == 200
+    assert http.get(f"/maps/{name}/document", headers={"If-None-Match": document}).status_code == 304
+
+
+# Lists
+
+
+def test_a_list_is_newest_first_and_its_pages_make_the_whole(http: httpx.Client, name: str) -> None:
+    made = [_post(http, name)["id"] for _ in range(7)]
+    for limit in (1, 2, 3, 7, 100):
+        pages = list(_pages(http, name=name, limit=limit))
+        assert [listed["id"] for page in pages for listed in page["items"]] == made[::-1]
+        assert all(len(page["items"]) == limit for page in pages[:-1])
+    everything = _ids(http, limit=100)
+    assert len(set(everything)) == len(everything)
+    assert [i for i in everything if i in made] == made[::-1]
+
+
+def test_a_listed_map_is_its_record_without_what_is_long_and_with_its_aliases(http: httpx.Client, name: str) -> None:
+    made = _post(http, name, tags={"a": "1"})
+    for alias in ("champion", "best"):
+        http.put(f"/maps/{name}/aliases/{alias}", json={"version": 1})
+    listed = http.get("/maps", params={"name": name}).json()["items"][0]
+    assert listed.pop("aliases") == ["best", "champion"]
+    assert listed == {k: v for k, v in made.items() if k not in ("document", "bins", "label_counts")}
+    described = http.patch(f"/maps/{name}", json={"description": "new"}).json()
+    assert http.get("/maps", params={"name": name}).json()["items"][0]["description"] == described["description"]
+
+
+def test_filters_hold_all_together(http: httpx.Client, client: Calibrant, name: str) -> None:
+    other = f"{name}-other"
+    mine = secrets.token_hex(4)
+    two = [_post(http, name, tags={mine: "x", "t": "1"})["id"], _post(http, name, tags={mine: "y"})["id"]]
+    vector = {"predictions": PROBS.tolist(), "labels": LABELS.tolist(), "method": "temperature"}
+    three = _post(http, other, **vector, tags={mine: "x"}, scale="probability")["id"]
+    logits = _post(http, None, predictions=[-2.0, 1.0, -1.0, 3.0], labels=[0, 1, 1, 0], scale="logit", tags={mine: "x"})
+    client.alias(name, "champion", 2)
+    client.alias(other, "champion", 1)
+    tables: list[tuple[dict[str, Any], list[str]]] = [
+        ({"name": name}, two),
+        ({"name": name, "tag": "t"}, two[:1]),
+        ({"tag": mine}, [*two, three, logits["id"]]),
+        ({"tag": f"{mine}=x"}, [two[0], three, logits["id"]]),
+        ({"tag": [f"{mine}=x", "t=1"]}, two[:1]),
+        ({"tag": [f"{mine}=x", f"{mine}=y"]}, []),
+        ({"tag": f"{mine}="}, []),
+        ({"tag": mine, "method": "temperature"}, [three]),
+        ({"tag": mine, "reduction": "canonical"}, [three]),
+        ({"tag": mine, "n_classes": 3}, [three]),
+        ({"tag": mine, "scale": "logit"}, [logits["id"]]),
+        ({"tag": mine, "alias": "champion"}, [two[1], three]),
+        ({"name": name, "alias": "champion"}, two[1:]),
+        ({"name": name, "alias": "challenger"}, []),
+        ({"name": name, "created_by": "nobody"}, []),
+        ({"method": "no such"}, []),
+    ]
+    for query, expected in tables:
+        assert _ids(http, **query) == expected[::-1], query
+        assert _ids(http, **query, limit=1) == expected[::-1], query
+    assert [listed.id for listed in client.maps(tags=[mine], alias="champion")] == [three, two[1]]
+    http.patch(f"/maps/{two[1]}", json={"tags": {mine: "z"}})
+    assert _ids(http, tag=f"{mine}=y") == []
+    assert _ids(http, tag=f"{mine}=z") == two[1:]
+    client.delete_map(logits["id"])
+    assert _ids(http, tag=f"{mine}=x") == [three, two[0]]
+    client.alias(name, "champion", 1)
+    assert _ids(http, name=name, alias="champion") == two[:1]
+    client.delete_alias(name, "champion")
+    assert _ids(http, name=name, alias="champion") == []
+
+
+def test_maps_that_come_and_go_between_pages_disturb_no_other(http: httpx.Client, name: str) -> None:
+    made = [_post(http, name)["id"] for _ in range(8)]
+    pages = _pages(http, name=name, limit=2)
+    seen = [listed["id"] for listed in next(pages)["items"]]
+    assert seen == [made[7], made[6]]
+    new = _post(http, name)["id"]
+    http.delete(f"/maps/{made[6]}")  # the one at which the page ended
+    http.delete(f"/maps/{made[4]}")  # one to come
+    rest = [listed["id"] for page in pages for listed in page["items"]]
+    assert rest == [made[5], *made[3::-1]]
+    assert _ids(http, name=name)[0] == new
+
+
+def test_a_list_read_while_others_write_has_each_map_once(service: Stack, http: httpx.Client, name: str) -> None:
+    staying = [_post(http, name)["id"] for _ in range(12)]
+
+    def churn() -> None:
+        with httpx.Client(base_url=service.url, timeout=60) as mine:
+            for _ in range(30):
+                mine.delete(f"/maps/{_post(mine, name)['id']}")
+
+    with ThreadPoolExecutor(2) as threads:
+        churns = [threads.submit(churn) for _ in range(2)]
+        rounds = 0
+        while rounds < 3 or not all(one.done() for one in churns):
+            ids = _ids(http, name=name, limit=2)
+            assert len(set(ids)) == len(ids)
+            assert [i for i in ids if i in staying] == staying[::-1]
+            rounds += 1
+        for one in churns:
+            one.result()
+    assert _ids(http, name=name) == staying[::-1]
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ({"cursor": "x"}, (422, "invalid-cursor", "/cursor")),
+        ({"cursor": ""}, (422, "invalid-cursor", "/cursor")),
+        ({"cursor": "A" * 401}, (422, "invalid-field", "/cursor")),
+        ({"limit": "0"}, (422, "invalid-field", "/limit")),
+        ({"limit": "101"}, (422, "invalid-field", "/limit")),
+        ({"limit": "x"}, (422, "invalid-field", "/limit")),
+        ({"n_classes": "1"}, (422, "invalid-field", "/n_classes")),
+        ({"scale": "percent"}, (422, "invalid-field", "/scale")),
+        ({"name": ""}, (422, "invalid-field", "/name")),
+        ({"bogus": "1"}, (422, "invalid-field", "/bogus")),
+        ({"tag": ["a"] * 9}, (422, "invalid-field", "/tag")),
+    ],
+)
+def test_a_wrong_query_is_refused(http: httpx.Client, query: dict[str, Any], expected: tuple[int, str, str]) -> None:
+    assert _problem(http.get("/maps", params=query)) == expected
+
+
+# Export and import
+
+
+def _exported(http: httpx.Client, method: str, **fields: Any) -> tuple[str, dict[str, Any]]:
+    made = _post(http, method=method, **fields)
+    response = http.get(f"/maps/{made['id']}/document")
+    assert response.headers["content-disposition"] == f'attachment; filename="{made["id"]}.json"'
+    document: dict[str, Any] = response.json()
+    assert document == made["document"]
+    return made["id"], document
+
+
+@pytest.mark.parametrize("method", ["platt", "isotonic", "beta", "kde", "spline", "venn-abers", "bbq", "histogram"])
+def test_an_imported_map_applies_bit_for_bit(http: httpx.Client, client: Calibrant, method: str, name: str) -> None:
+    original, document = _exported(http, method)
+    made = client.import_map(document, name=name, tags={"from": "elsewhere"}, description="moved")
+    assert (made.imported, made.method, made.version, made.n, made.seed) == (True, method, 1, None, None)
+    assert (made.digest, made.in_sample, made.bins) == (None, None, None)
+    assert (made.tags, made.description) == ({"from": "elsewhere"}, "moved")
+    assert made.document == document
+    np.testing.assert_array_equal(client.calibrate(made.id, P), client.calibrate(original, P))
+    assert client.export_map(name) == document
+    assert http.get(f"/maps/{name}/document").headers["content-disposition"] == f'attachment; filename="{name}-v1.json"'
+    assert _ids(http, name=name) == [made.id]
+
+
+def test_an_imported_map_of_the_vector_applies_bit_for_bit(http: httpx.Client, client: Calibrant) -> None:
+    rows = {"predictions": PROBS.tolist(), "labels": LABELS.tolist()}
+    for method, reduction in (("dirichlet-l2", None), ("temperature", None), ("isotonic", "classwise")):
+        original, document = _exported(http, method, **rows, reduction=reduction)
+        made = client.import_map(document)
+        np.testing.assert_array_equal(client.calibrate(made.id, PROBS), client.calibrate(original, PROBS))
+
+
+GOOD: dict[str, Any] = {
+    "format": 1, "method": "platt", "family": "platt", "reduction": "binary", "scale": "probability",
+    "n_classes": None, "parameters": {"slope": 1.0, "intercept": 0.0},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("changes", "pointer"),
+    [
+        ({"format": 2}, "/document/format"),
+        ({"format": "1"}, "/document/format"),
+        ({"family": "pickle"}, "/document/family"),
+        ({"family": ["platt"]}, "/document/family"),
+        ({"family": "temperature"}, "/document/family"),
+        ({"method": ""}, "/document/method"),
+        ({"method": None}, "/document/method"),
+        ({"method": "x" * 65}, "/document/method"),
+        ({"scale": "percent"}, "/document/scale"),
+        ({"scale": []}, "/document/scale"),
+        ({"n_classes": 1}, "/document/n_classes"),
+        ({"n_classes": 1e9}, "/document/n_classes"),
+        ({"n_classes": 10**9, "reduction": "canonical", "family": "temperature", "parameters": {"temperature": 1}},
+         "/document/n_classes"),
+        ({"reduction": "all"}, "/document/reduction"),
+        ({"reduction": None}, "/document/reduction"),
+        ({"parameters": None}, "/document/parameters"),
+        ({"parameters": []}, "/document/parameters"),
+        ({"parameters": {}}, "/document/parameters/slope"),
+        ({"parameters": {"slope": "1", "intercept": 0}}, "/document/parameters/slope"),
+        ({"parameters": {"slope": True, "intercept": 0}}, "/document/parameters/slope"),
+        ({"parameters": {"slope": 1, "intercept": [0]}}, "/document/parameters/intercept"),
+        ({"diagnostics": 3}, "/document/diagnostics"),
+        ({"family": "isotonic", "parameters": {"thresholds": [0.1] * 3, "heights": [0.1] * 3}},
+         "/document/parameters/thresholds"),
+        ({"family": "isotonic", "parameters": {"thresholds": [i / 1e5 for i in range(100_000)], "heights": [0.1]}},
+         "/document/parameters/heights"),
+        ({"family": "vector", "reduction": "canonical", "n_classes": 2, "scale": "logit",
+          "parameters": {"weights": [1e308, 1e308], "intercepts": [0, 0]}}, "/document/parameters"),
+    ],
+)  # fmt: skip
+def test_a_damaged_document_is_refused_where_it_is_damaged(
+    http: httpx.Client, changes: dict[str, Any], pointer: str
+) -> None:
+    assert http.post("/maps/import", json={"document": GOOD}).status_code == 201
+    refused = http.post("/maps/import", json={"document": GOOD | changes})
+    assert _problem(refused) == (422, "invalid-document", pointer)
+
+
+def test_an_import_is_json_and_its_numbers_are_finite(http: httpx.Client) -> None:
+    nan = json.dumps({"document": GOOD | {"parameters": {"slope": float("nan"), "intercept": 0}}}).encode()
+    sent = {"Content-Type": "application/json"}
+    assert _problem(http.post("/maps/import", content=nan, headers=sent))[:2] == (400, "malformed-json")
+    deep = b'{"document": ' + b'{"a":' * 100_000
+    assert _problem(http.post("/maps/import", content=deep, headers=sent))[:2] == (413, "too-large")
+    wrong: list[dict[str, Any]] = [{}, {"document": []}, {"document": "x"}, {"document": GOOD, "x": 1}]
+    for body in [*wrong, {"document": GOOD, "labels": [1]}]:
+        assert _problem(http.post("/maps/import", json=body))[:2] == (422, "invalid-field")
+    npz = {"Content-Type": "application/x-npz"}
+    assert _problem(http.post("/maps/import", content=b"PK", headers=npz))[:2] == (415, "unsupported-media-type")
+
+
+def test_a_document_changed_anywhere_is_refused_or_still_gives_probabilities(
+    http: httpx.Client, client: Calibrant
+) -> None:
+    random = np.random.default_rng(11)
+    documents = [_exported(http, method)[1] for method in ("platt", "isotonic", "venn-abers", "histogram")]
+    hostile: list[Any] = [None, True, -1, 0, 1e308, "x", [], {}, [[1]], 10**9, [0.5] * 1000]
+    taken = 0
+    for _ in range(150):
+        document = json.loads(json.dumps(documents[random.integers(len(documents))]))
+        within = document if random.random() < 0.4 else document["parameters"]
+        place = list(within)[random.integers(len(within))]
+        if random.random() < 0.2:
+            del within[place]
+        elif isinstance(within[place], list) and random.random() < 0.5:
+            within[place][random.integers(len(within[place]))] = hostile[random.integers(len(hostile))]
+        else:
+            within[place] = hostile[random.integers(len(hostile))]
+        response = http.post("/maps/import", json={"document": document})
+        if response.status_code == 201:
+            taken += 1
+            found = client.calibrate(response.json()["id"], P)
+            assert np.all((found >= 0.0) & (found <= 1.0))
+        else:
+            assert _problem(response)[:2] == (422, "invalid-document")
+            assert _problem(response)[2].startswith("/document")
+    assert 0 < taken < 150
+
+
+# Names
+
+
+TRICKS = [
+    "..", "%2e%2e", "%2F", "a%2Fb", "..%2F..%2Fetc%2Fpasswd", "%00", "a%00", "a%0A", "%E2%80%AEa", "%C3%A9", "%FF",
+    "a%20b", "a:b:c", "a@b@c", "a:1@b", "@", ":", "@a", ":1", "a@", "a:", "a:0", "a:01", "a:-1", "a:%2B1",
+    "map_", "map_%2F",
+    "map_a:1", "map_a@b", "*", "a*", "a%3F", "%7B%7D", "x" * 65, "x" * 5000, "a%0D%0ASet-Cookie:%20x=1",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("trick", TRICKS)
+def test_tricks_in_names_find_nothing(http: httpx.Client, trick: str) -> None:
+    calls: list[tuple[str, str, Any]] = [
+        ("GET", f"/maps/{trick}", None),
+        ("GET", f"/maps/{trick}/document", None),
+        ("PATCH", f"/maps/{trick}", {"tags": {"a": "b"}}),
+        ("DELETE", f"/maps/{trick}", None),
+        ("GET", f"/maps/{trick}/aliases", None),
+        ("GET", f"/maps/{trick}/aliases/champion", None),
+        ("PUT", f"/maps/{trick}/aliases/champion", {"version": 1}),
+        ("DELETE", f"/maps/{trick}/aliases/champion", None),
+    ]
+    for method, path, body in calls:
+        response = http.request(method, path, json=body)
+        if response.request.url.path == "/":  # the client resolved the dots itself
+            continue
+        assert response.status_code in (404, 405), (method, path)
+        assert "set-cookie" not in response.headers
+        _problem(response)
+    for body in ({"map": trick, "predictions": [0.1]}, {"map": httpx.URL(f"http://x/{trick}").path[1:] or "x"}):
+        refused = _problem(http.post("/calibrate", json={"predictions": [0.1]} | body))
+        assert refused[:2] in ((404, "unknown-map"), (422, "invalid-field"))
+
+
+@pytest.mark.parametrize("trick", [t for t in TRICKS if not t.endswith(("..", "%2e%2e")) and "%2F" not in t])
+def test_tricks_in_aliases_are_refused(http: httpx.Client, name: str, trick: str) -> None:
+    _post(http, name)
+    put = http.put(f"/maps/{name}/aliases/{trick}", json={"version": 1})
+    assert _problem(put) == (422, "invalid-field", "/alias")
+    for method in ("GET", "DELETE"):
+        assert _problem(http.request(method, f"/maps/{name}/aliases/{trick}"))[:2] == (404, "unknown-alias")
+    assert http.get(f"/maps/{name}/aliases").json() == {"aliases": []}
+
+
+def test_the_client_tells_what_the_server_refuses(client: Calibrant, name: str) -> None:
+    made = client.fit("platt", client.upload(P, Y).id, name=name, tags={"a": "1"}, description="x")
+    assert isinstance(made, MapRecord)
+    assert client.describe(name, tags={"a": None, "b": "2"}, description="y").tags == {"b": "2"}
+    client.alias(name, "champion", 1, new=True)
+    refusals: list[tuple[Callable[[], object], str]] = [
+        (lambda: client.alias(name, "champion", 1, new=True), "precondition-failed"),
+        (lambda: client.delete_map(made.id), "map-in-use"),
+        (lambda: client.delete_map(name), "invalid-field"),
+        (lambda: client.export_map("nowhere"), "unknown-map"),
+        (lambda: client.import_map({}), "invalid-document"),
+        (lambda: client.delete_alias(name, "other"), "unknown-alias"),
+        (lambda: list(client.maps(scale="percent")), "invalid-field"),
+    ]
+    for call, code in refusals:
+        with pytest.raises(ProblemResponse) as caught:
+            call()
+        assert caught.value.problem.type == f"/problems/{code}"

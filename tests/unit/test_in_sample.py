@@ -1,0 +1,107 @@
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import calibrant
+from calibrant.batch import Batch, read_batch
+from calibrant.digest import digest
+from calibrant.errors import ScaleMismatch
+from calibrant.in_sample import KEPT_BINS, MOST_COUNTED, in_sample
+
+RANDOM = np.random.default_rng(7)
+TRUE = RANDOM.random(1500)
+P, Y = TRUE**2, (RANDOM.random(1500) < TRUE).astype(int)
+PROBS = RANDOM.dirichlet([0.5] * 4, 900)
+LABELS = np.array([RANDOM.choice(4, p=row**0.5 / (row**0.5).sum()) for row in PROBS])
+WEIGHTS = RANDOM.integers(0, 4, 1500)
+
+
+@pytest.mark.parametrize("weights", [None, WEIGHTS])
+def test_scores_before_and_after_are_those_of_an_evaluation_with_the_map(weights: Any) -> None:
+    fitted = calibrant.fit("isotonic", P, Y, weights=weights)
+    seen = in_sample(read_batch(P, Y, weights), fitted)
+    report = calibrant.evaluate(P, Y, weights=weights, map=fitted, measures=["log-loss", "brier", "ece"])
+    assert report.after is not None
+    for side, measures in ((seen.before, report.measures), (seen.after, report.after)):
+        assert side.log_loss == pytest.approx(measures["log-loss"].value, abs=1e-12)
+        assert side.brier == pytest.approx(measures["brier"].value, abs=1e-12)
+        assert side.ece == pytest.approx(measures["ece"].value, abs=1e-12)
+    assert seen.label_rate == pytest.approx(float(np.average(Y, weights=weights)))
+    assert seen.label_counts is None
+    assert (seen.n, seen.digest, seen.binned) == (1500, digest(read_batch(P, Y)), "binary")
+
+
+def test_scores_of_a_map_of_the_vector_are_the_vectors_and_its_bins_those_of_the_confidence() -> None:
+    fitted = calibrant.fit("temperature", PROBS, LABELS)
+    seen = in_sample(read_batch(PROBS, LABELS), fitted)
+    scores = calibrant.evaluate(PROBS, LABELS, map=fitted, measures=["log-loss", "brier"], reduction="canonical")
+    errors = calibrant.evaluate(PROBS, LABELS, map=fitted, measures=["ece"], reduction="confidence")
+    assert scores.after is not None
+    assert errors.after is not None
+    assert seen.after.log_loss == pytest.approx(scores.after["log-loss"].value, abs=1e-12)
+    assert seen.before.brier == pytest.approx(scores.measures["brier"].value, abs=1e-12)
+    assert seen.after.ece == pytest.approx(errors.after["ece"].value, abs=1e-12)
+    assert (seen.binned, seen.label_rate) == ("confidence", None)
+    assert seen.label_counts == tuple(np.bincount(LABELS, minlength=4).tolist())
+
+
+def test_bins_hold_every_row_and_at_most_a_hundred_are_kept() -> None:
+    seen = in_sample(read_batch(P, Y), calibrant.fit("platt", P, Y))
+    for side, p in ((seen.before, P), (seen.after, calibrant.fit("platt", P, Y).apply(P))):
+        assert len(side.bins) == KEPT_BINS
+        assert side.counts == (15,) * KEPT_BINS
+        assert side.bins.mean_p @ side.bins.mass == pytest.approx(p.sum())
+        assert side.bins.mean_y @ side.bins.mass == pytest.approx(Y.sum())
+    steps = in_sample(read_batch(P, Y), calibrant.fit("histogram", P, Y, n_bins=3))
+    assert len(steps.after.bins) == 3
+    assert sum(steps.after.counts) == 1500
+
+
+def test_the_label_rate_of_a_map_of_one_event_is_the_events() -> None:
+    fitted = calibrant.fit("platt", PROBS, LABELS, reduction="class:2")
+    seen = in_sample(read_batch(PROBS, LABELS), fitted)
+    assert seen.label_rate == pytest.approx(float((LABELS == 2).mean()))
+    assert seen.label_counts is not None
+    assert seen.binned == "class:2"
+
+
+def test_labels_of_very_many_classes_are_not_counted() -> None:
+    K = MOST_COUNTED + 1
+    batch = read_batch(np.full((3, K), 1.0 / K), [0, 1, 2])
+    identity = calibrant.fit("identity", np.full((3, K), 1.0 / K), [0, 1, 2])
+    assert in_sample(batch, identity).label_counts is None
+
+
+def test_rows_that_the_map_does_not_take_are_refused() -> None:
+    logits: Batch = read_batch([-1.0, 1.0], [0, 1], scale="logit")
+    with pytest.raises(ScaleMismatch):
+        in_sample(logits, calibrant.fit("platt", P, Y))
+
+
+@pytest.mark.parametrize(
+    ("method", "options", "chosen"),
+    [
+        ("es-cv", {}, "bins"),
+        ("ew-cv", {}, "bins"),
+        ("spline", {"knots": None}, "knots"),
+        ("pl", {"candidates": (1, 2, 3), "folds": 3}, "pieces"),
+        ("pl3", {"candidates": (1, 2, 3), "folds": 3}, "pieces"),
+    ],
+)
+def test_a_fit_that_chooses_tells_every_candidates_held_out_loss(method: str, options: Any, chosen: str) -> None:
+    told = calibrant.fit(method, P, Y, **options).diagnostics
+    losses = told["held_out_losses"]
+    assert len(losses) >= 3
+    assert losses[str(told[chosen])] <= 1.001 * min(losses.values())
+
+
+def test_the_average_tells_every_candidates_mean_log_loss() -> None:
+    told = calibrant.fit("averaged", P, Y, candidates=(1, 2), folds=3).diagnostics
+    losses = told["held_out_losses"]
+    assert set(told["weights"]) < set(losses)
+    assert {"identity", "platt", "beta", "isotonic", "pl:1", "pl3:2", "process"} <= set(losses)
+    as_is = calibrant.evaluate(P, Y, measures=["log-loss"]).measures["log-loss"].value
+    assert losses["identity"] == pytest.approx(as_is, abs=1e-3)
