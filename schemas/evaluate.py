@@ -111,7 +111,10 @@ class ReportAnswer(Document):
     measures: Measures
     map: str | None = None
     after: After | None = None
-    improvement: Measures | None = Field(None, description="brier and log-loss before less after the map")
+    in_sample: bool | None = Field(None, description="whether the map was fitted to these rows; null: not known")
+    improvement: Measures | None = Field(
+        None, description="brier and log-loss before less after the map; in sample, of out-of-fold predictions"
+    )
     groups: dict[str, GroupAnswer] | None = None
     gaps: dict[str, GapAnswer] | None = None
     diagrams: dict[str, DiagramAnswer] | None = None

@@ -21,7 +21,7 @@ def report_document(report: Report, map_id: str | None) -> dict[str, Any]:
         "measures": _measures(report.measures),
     }
     if report.after is not None:
-        body |= {"map": map_id, "after": {"measures": _measures(report.after)}}
+        body |= {"map": map_id, "in_sample": report.in_sample, "after": {"measures": _measures(report.after)}}
     if report.improvement is not None:
         body["improvement"] = _measures(report.improvement)
     if report.gaps is not None:

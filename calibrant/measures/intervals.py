@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -122,8 +123,7 @@ def distance_interval(
     if triangle:
         reach = float(np.quantile(distance.size(draws), high_tail - low_tail))
         return seen - reach, seen + reach
-    spread = np.sqrt(np.mean(draws**2, axis=0))
-    direction = np.where(distance.gap < 0.0, -1.0, 1.0) * (np.abs(distance.gap) + spread)
+    direction = _direction(distance, draws)
 
     def shown(size: float, tail: float) -> float:
         return float(np.quantile(distance.size(draws + size * direction), tail))
@@ -137,6 +137,16 @@ def influence_interval(
     value: float, influence: Floats, subject: Subject, resampling: Resampling
 ) -> tuple[float, float]:
     """Interval of what each row moves by its ``influence (n,)``, of weighted mean 0. O(n + resamples x groups)."""
+    low, high = np.quantile(influence_draws(influence, subject, resampling), resampling.tails)
+    return value + float(low), value + float(high)
+
+
+def influence_draws(influence: Floats, subject: Subject, resampling: Resampling) -> Floats:
+    """By how much resamples move what each row moves by its ``influence (n,)``: ``(resamples,)``.
+
+    The multipliers come from the seed and the number of rows alone: of subjects with their rows in one order, the
+    draws are paired. Raises ``TooFewRows``.
+    """
     group, groups, (w, kind) = _deal(subject, resampling)
     mass = float(len(group)) if w is None else float(w.sum())
     sums = np.bincount(group, row_scale(w, kind) * influence, groups)[:, None] / mass
@@ -144,9 +154,31 @@ def influence_interval(
     effective = mass if w is None or kind == "frequency" else mass * mass / float(w @ w)
     if effective <= 1.0 + 1e-9:
         raise TooFewRows("an interval needs more than one row")
-    moved = _multiplied(sums, resampling)[:, 0] * np.sqrt(effective / (effective - 1.0))
-    low, high = np.quantile(moved, resampling.tails)
-    return value + float(low), value + float(high)
+    moved: Floats = _multiplied(sums, resampling)[:, 0] * np.sqrt(effective / (effective - 1.0))
+    return moved
+
+
+def distance_draws(distance: Distance, subject: Subject, resampling: Resampling) -> tuple[float, Floats]:
+    """The size without the noise in it, and by how much resamples move the size: ``(resamples,)``, of mean 0.
+
+    Resampled sizes are biased upward from one that is so already, and by about as much each: their mean is taken off.
+    The size without noise is that of gaps, along the direction of those seen, which with noise have the mean size seen:
+    0 where noise alone has more. Paired as ``influence_draws`` are. O(n + resamples (groups + d)).
+    """
+    group, groups, _ = _deal(subject, resampling)
+    draws = _multiplied(distance.noise(group, groups), resampling)
+    direction = _direction(distance, draws)
+    seen = float(distance.size(distance.gap))
+    size = _solve(lambda size: float(distance.size(draws + size * direction).mean()), seen)
+    moved = distance.size(distance.gap + draws)
+    return float(distance.size(size * direction)), moved - moved.mean()
+
+
+def _direction(distance: Distance, draws: Floats) -> Floats:
+    """The gaps seen, each as far from 0 as noise may have hidden."""
+    spread = np.sqrt(np.mean(draws**2, axis=0))
+    direction: Floats = np.where(distance.gap < 0.0, -1.0, 1.0) * (np.abs(distance.gap) + spread)
+    return direction
 
 
 def resampled_interval(
@@ -156,14 +188,19 @@ def resampled_interval(
 
     Rows are drawn with replacement and ``again`` computes the measure of them. O(resamples x the measure).
     """
-    random = resampling.generator()
-    n = len(subject) // (subject.per_row if isinstance(subject, Event) else 1)
-    found = np.array([again(subject.rows(random.integers(0, n, n))) for _ in range(resampling.resamples)])
+    found = resampled_values(again, subject, resampling)
     found = found[np.isfinite(found)]
     if len(found) < (1.0 - _LOST) * resampling.resamples:
         raise TooFewRows("too many resamples have no value")
     low, high = np.quantile(found, resampling.tails)
     return 2.0 * value - float(high), 2.0 * value - float(low)
+
+
+def resampled_values(again: Callable[[Subject], float], subject: Subject, resampling: Resampling) -> Floats:
+    """What ``again`` computes of rows drawn with replacement: ``(resamples,)``, NaN where it has no value."""
+    random = resampling.generator()
+    n = len(subject) // (subject.per_row if isinstance(subject, Event) else 1)
+    return np.array([again(subject.rows(random.integers(0, n, n))) for _ in range(resampling.resamples)])
 
 
 def _deal(subject: Subject, resampling: Resampling) -> tuple[Integers, int, tuple[Floats | None, WeightsKind]]:
@@ -182,9 +219,16 @@ def _multiplied(sums: Floats, resampling: Resampling) -> Floats:
     """Normal multiples of the groups' sums ``(groups, d)``: ``(resamples, d)``."""
     if resampling.resamples * max(sums.shape) > _MAX_DRAWS:
         raise InvalidOption.at("/resamples", f"times bins would pass {_MAX_DRAWS}; ask for fewer of either")
-    multipliers = resampling.generator().standard_normal((resampling.resamples, len(sums)))
-    draws: Floats = multipliers @ sums
+    draws: Floats = _multipliers(resampling.seed, resampling.resamples, len(sums)) @ sums
     return draws
+
+
+@lru_cache(maxsize=1)
+def _multipliers(seed: int, resamples: int, groups: int) -> Floats:
+    """Normal multipliers ``(resamples, groups)``, those of the last call kept: all measures of a batch share them."""
+    drawn = np.random.default_rng(seed).standard_normal((resamples, groups))
+    drawn.flags.writeable = False
+    return drawn
 
 
 def _solve(increasing: Callable[[float], float], target: float) -> float:
