@@ -15,7 +15,7 @@ import orjson
 
 from calibrant_client.errors import JobFailed, ProblemResponse
 from schemas.batches import BatchRecord
-from schemas.evaluate import ReportAnswer
+from schemas.evaluate import BatchesAnswer, ReportAnswer
 from schemas.jobs import FINAL, JobAnswer
 from schemas.maps import MapRecord
 from schemas.problems import Problem
@@ -82,10 +82,43 @@ class Calibrant:
         """
         asked = {"measures": measures, "diagrams": diagrams, "reduction": reduction}
         options = asked | {"batch": batch, "map": map, "interval": interval}
-        body = self._json("POST", "/evaluate", options)
-        if "measures" not in body:
-            body = (self.wait(JobAnswer.model_validate(body).id, timeout=timeout).result or {})["report"]
+        return ReportAnswer.model_validate(self._report(options, timeout))
+
+    def compare(
+        self,
+        batch: str,
+        maps: Sequence[str],
+        *,
+        measures: Sequence[str | Mapping[str, Any]] | None = None,
+        reduction: str | None = None,
+        correction: str = "max-t",
+        interval: float = 0.95,
+        timeout: float | None = None,
+    ) -> ReportAnswer:
+        """Compare stored maps on a stored batch, with each other and with its predictions as they are: ``comparison``.
+
+        Raises ``JobFailed`` for a job that ended without a report, ``TimeoutError`` after ``timeout`` seconds.
+        """
+        asked = {"batch": batch, "maps": list(maps), "measures": measures, "reduction": reduction}
+        body = self._report(asked | {"correction": correction, "interval": interval}, timeout)
         return ReportAnswer.model_validate(body)
+
+    def power_law(
+        self,
+        batches: Sequence[str],
+        *,
+        maps: Sequence[str] | None = None,
+        measures: Sequence[str | Mapping[str, Any]] | None = None,
+        reduction: str | None = None,
+        interval: float = 0.95,
+        timeout: float | None = None,
+    ) -> BatchesAnswer:
+        """Measure several stored batches, and the power law between calibration and classification error over them.
+
+        Raises as ``compare``.
+        """
+        asked = {"batches": list(batches), "measures": measures, "reduction": reduction, "interval": interval}
+        return BatchesAnswer.model_validate(self._report(asked | {"maps": maps and list(maps)}, timeout))
 
     def fit(
         self,
@@ -146,6 +179,13 @@ class Calibrant:
         with np.load(io.BytesIO(response.content), allow_pickle=False) as archive:
             calibrated: npt.NDArray[np.float64] = archive["predictions"]
         return calibrated
+
+    def _report(self, options: Mapping[str, Any], timeout: float | None) -> Any:
+        """The body of an evaluation, waited for where it is a job."""
+        body = self._json("POST", "/evaluate", options)
+        if "measures" in body or "batches" in body:
+            return body
+        return (self.wait(JobAnswer.model_validate(body).id, timeout=timeout).result or {})["report"]
 
     def _npz(self, path: str, arrays: Mapping[str, npt.ArrayLike], query: Mapping[str, str]) -> Any:
         response = self._http.post(path, params=dict(query), content=_pack(arrays), headers={"Content-Type": NPZ})

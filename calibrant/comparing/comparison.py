@@ -8,7 +8,7 @@ from typing import Any, Literal, get_args
 
 from calibrant.batch import Batch
 from calibrant.comparing.front import pareto_front
-from calibrant.comparing.lineup import Contestant, Entrant, Lineup, errors_of, line_up, reduction_of
+from calibrant.comparing.lineup import Contestant, Entrant, Lineup, apart, errors_of, line_up, reduction_of
 from calibrant.comparing.pairs import Correction, Pair, Standing, compare_pairs
 from calibrant.errors import CalibrationError, InvalidOption
 from calibrant.evaluation import Evaluation, Report
@@ -145,7 +145,7 @@ class Comparison:
     ) -> MeasureComparison:
         of, known = ranked_values([report.measures[request.key] for report in reports])
         values = {report.name: value for report, value in zip(reports, known, strict=True) if value is not None}
-        pairs, problem = self._pairs(request, lineup, reports, values)
+        pairs, problem = self._pairs(request, lineup, reports, values, of)
         seen = {report.name for report in reports if report.in_sample}
         ranking, near = None, None
         if request.measure.better != "neither" and values:
@@ -159,20 +159,28 @@ class Comparison:
         lineup: Lineup,
         reports: Sequence[ContestantReport],
         values: Mapping[str, float],
+        of: Of,
     ) -> tuple[tuple[Pair, ...], str | None]:
         """Every pair of contestants with values; those fitted to these rows without intervals and p-values."""
         plain = {report.name: report.measures[request.key].value for report in reports}
         seen = {report.name for report in reports if report.in_sample}
+        out, resampling = [name for name in values if name not in seen], self.evaluation.resampling
         tested: tuple[Pair, ...] = ()
         problem = None
         try:
-            standings = [
-                standing(request, name, value, plain[name] or 0.0, lineup, self.evaluation)
-                for name, value in values.items()
-                if name not in seen
-            ]
-            if len(standings) > 1:
-                tested = compare_pairs(standings, level=self._level, correction=self.correction)
+            if len(out) > 1:
+                rows = {name: lineup.ordered(name) for name in out}
+                moved = {
+                    name: deviations(request, plain[name] or 0.0, rows[name], resampling, debiased=of == "debiased")
+                    for name in out
+                }
+                standings = [Standing(name, values[name], moved[name].draws, moved[name].bias) for name in out]
+                tested = compare_pairs(
+                    standings,
+                    level=self._level,
+                    correction=self.correction,
+                    apart=lambda one, two: apart(rows[one], rows[two], mean=moved[one].mean and moved[two].mean),
+                )
         except CalibrationError as error:
             problem = f"no intervals and no p-values: {error.detail}"
         done = {pair.between: pair for pair in tested}
@@ -191,14 +199,6 @@ def ranked_values(results: Sequence[MeasureResult]) -> tuple[Of, list[float | No
     debiased = all(r.debiased is not None for r in results if r.value is not None)
     of: Of = "debiased" if debiased and any(r.value is not None for r in results) else "value"
     return of, [getattr(result, of) for result in results]
-
-
-def standing(
-    request: MeasureRequest, name: str, value: float, plain: float, lineup: Lineup, evaluation: Evaluation
-) -> Standing:
-    """What a contestant reaches, with its paired deviations."""
-    found = deviations(request, plain, lineup.ordered(name), evaluation.resampling)
-    return Standing(name, value, found.estimate, found.draws)
 
 
 def indistinguishable(ranking: Sequence[str], pairs: Sequence[Pair], level: float) -> tuple[str, ...] | None:

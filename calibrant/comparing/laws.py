@@ -58,10 +58,11 @@ class PowerLaws:
         for name, entrant in lineup.entrants.items():
             rows = lineup.ordered(name)
             error = errors_of(entrant.subject)[0]
-            moved = None if error is None else _draws(_ACCURACY, 1.0 - error, rows, resampling)
+            moved = None if error is None else _draws(_ACCURACY, 1.0 - error, rows, resampling, False)
             for request in filter(_obeys, evaluation.measures):
                 found = answers([request], entrant.subject, plain)[request.key]
-                draws = None if found.value is None else _draws(request, found.value, rows, resampling)
+                mended = found.debiased is not None
+                draws = None if found.value is None else _draws(request, found.value, rows, resampling, mended)
                 # The accuracy's deviations, the other way round, are the error's.
                 point = None if error is None else Point(error, 0.0, None if moved is None else -moved, draws)
                 seen = _Seen(point, found.value, found.debiased)
@@ -90,9 +91,11 @@ def _obeys(request: MeasureRequest) -> bool:
     return request.measure.better == "smaller" and request.measure.family != "Proper scores"
 
 
-def _draws(request: MeasureRequest, value: float, rows: Subject, resampling: Resampling) -> Floats | None:
+def _draws(
+    request: MeasureRequest, value: float, rows: Subject, resampling: Resampling, debiased: bool
+) -> Floats | None:
     try:
-        return deviations(request, value, rows, resampling).draws
+        return deviations(request, value, rows, resampling, debiased=debiased).draws
     except CalibrationError:
         return None
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from calibrant.batch import Batch, Integers
+from calibrant.cells import Floats
 from calibrant.errors import CalibrationError, InvalidOption, Offence
 from calibrant.evaluation import Evaluation, calibrated
 from calibrant.maps.calibration_map import CalibrationMap
@@ -15,7 +16,8 @@ from calibrant.measures.catalogue import read_requests
 from calibrant.measures.cross_fitting import UNKNOWN, Training
 from calibrant.measures.intervals import PLAIN
 from calibrant.measures.measure import answers
-from calibrant.reductions import Event, Subject, Vector, resolve, subject, whole_vector
+from calibrant.measures.scores import mean_over_rows
+from calibrant.reductions import Classes, Event, Subject, Vector, resolve, subject, whole_vector
 
 #: The name of the predictions as they came.
 RAW = "uncalibrated"
@@ -116,3 +118,20 @@ def errors_of(asked: Subject) -> tuple[float | None, float | None]:
     found = answers([_ACCURACY, _BRIER], asked, PLAIN)
     accuracy = found["accuracy"].value
     return None if accuracy is None else 1.0 - accuracy, found["brier"].value
+
+
+def apart(one: Subject, two: Subject, *, mean: bool) -> float:
+    """How far the predictions of two entrants on the same rows are apart: on the mean, or at most.
+
+    No gap between mean label and mean prediction differs by more, nor by much more does what noise adds to their size:
+    contestants that nearly agree share their bias. O(n K).
+    """
+    p, q, w = _predicted(one), _predicted(two), (one.vector if isinstance(one, Classes) else one).w
+    off = np.abs(p - q).reshape(len(p), -1)
+    if not mean:
+        return float(off.max(initial=0.0))
+    return mean_over_rows(off.mean(axis=1), w)
+
+
+def _predicted(asked: Subject) -> Floats:
+    return asked.vector.p if isinstance(asked, Classes) else asked.p

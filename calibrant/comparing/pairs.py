@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Literal
@@ -12,20 +12,20 @@ import numpy as np
 from calibrant.cells import Floats
 
 Correction = Literal["max-t", "holm"]
-#: Deviations below this share of the largest are rounding: two contestants that always agree.
+#: Differences up to this, and deviations up to this share of the largest, are rounding.
 _ROUNDING = 1e-12
 
 
 @dataclass(frozen=True)
 class Standing:
-    """What one contestant is known to reach: the ``value`` that ranks it, an ``estimate`` with its bias taken off, and
-    ``draws (resamples,)``, by how much resamples move it, paired with those of the others.
+    """What one contestant is known to reach: the ``value`` that ranks it, by how much resamples move it, ``draws
+    (resamples,)``, paired with those of the others, and the ends of what its ``bias`` may be.
     """
 
     name: str
     value: float
-    estimate: float
     draws: Floats
+    bias: tuple[float, float] = (0.0, 0.0)
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,13 @@ class Pair:
     problem: str | None = None
 
 
-def compare_pairs(standings: Sequence[Standing], *, level: float, correction: Correction = "max-t") -> tuple[Pair, ...]:
+def compare_pairs(
+    standings: Sequence[Standing],
+    *,
+    level: float,
+    correction: Correction = "max-t",
+    apart: Callable[[str, str], float] | None = None,
+) -> tuple[Pair, ...]:
     """Compare every contestant with every other on the same rows.
 
     Parameters
@@ -54,6 +60,7 @@ def compare_pairs(standings: Sequence[Standing], *, level: float, correction: Co
     correction : ``max-t``, one threshold for the largest |deviation| / standard error over all pairs (Westfall & Young
         1993, section 2.3, single step); or ``holm``, the pairs' own p-values stepped down (Holm 1979), with intervals
         each at level 1 - (1 - level) / pairs (Bonferroni)
+    apart : of two names, by how much their biases may differ at most; by default by anything within their ends
 
     Returns
     -------
@@ -62,30 +69,29 @@ def compare_pairs(standings: Sequence[Standing], *, level: float, correction: Co
 
     Notes
     -----
-    The interval of a pair is everything within a threshold times the standard error of two estimates of the
-    difference: that of the values, and that of the estimates without bias. They agree where gaps are large beside their
-    noise. Near perfect calibration the bias left in a debiased value depends on how large the truth is, the second
-    estimate is noisier than its draws tell, and between them lies what either may have missed; of two contestants
-    that nearly agree the biases cancel, and so does this. p-values measure how far that stretch is from 0, and are
-    (1 + #) / (B + 1) over B resamples. Contestants that agree in every resample differ by exactly 0 with p 1.
-    O(pairs x resamples).
+    The true difference is that of the values less that of their biases, which is known only to lie between ends: a
+    debiased calibration error is too high by up to half the noise of its bins where predictions are nearly calibrated,
+    and by nothing where gaps are large. The interval takes all of that stretch and a threshold times the standard
+    error on both sides; p-values measure how far the stretch is from 0, and are (1 + #) / (B + 1) over B resamples.
+    Contestants that agree in every resample and on every row differ by exactly 0, with p 1. O(pairs x resamples).
 
     Examples
     --------
     >>> draws = np.linspace(-0.01, 0.01, 101)
-    >>> one, two = Standing("one", 0.05, 0.05, draws), Standing("two", 0.02, 0.02, -draws)
-    >>> pair = compare_pairs([one, two], level=0.95)[0]
+    >>> pair = compare_pairs([Standing("one", 0.05, draws), Standing("two", 0.02, -draws)], level=0.95)[0]
     >>> round(pair.difference, 3), round(pair.p_value, 3)
     (0.03, 0.01)
     """
     chosen = list(combinations(standings, 2))
     drawn = np.stack([one.draws - two.draws for one, two in chosen])
     values = np.array([one.value - two.value for one, two in chosen])
-    estimates = np.array([one.estimate - two.estimate for one, two in chosen])
-    ends = np.sort(np.stack([values, estimates]), axis=0)
-    scale = max(1e-300, float(np.abs(np.stack([s.draws for s in standings])).max()))
+    biases = np.array([(one.bias[0] - two.bias[1], one.bias[1] - two.bias[0]) for one, two in chosen])
+    if apart is not None:
+        most = np.array([apart(one.name, two.name) for one, two in chosen])
+        biases = np.clip(biases, -most[:, None], most[:, None])
+    ends = values - biases[:, 1], values - biases[:, 0]
     error = drawn.std(axis=1)
-    error[error <= _ROUNDING * scale] = 0.0
+    error[error <= _ROUNDING * float(np.abs(drawn).max(initial=0.0))] = 0.0
     away = np.maximum(np.maximum(ends[0], -ends[1]), 0.0)
     seen = np.divide(away, error, out=np.where(away > _ROUNDING, np.inf, 0.0), where=error > 0.0)
     moved = np.abs(np.divide(drawn, error[:, None], out=np.zeros_like(drawn), where=error[:, None] > 0.0))

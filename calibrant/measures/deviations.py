@@ -19,19 +19,26 @@ MAX_SECONDS = 600.0
 #: Resamples without a value count as no deviation, up to this share.
 _LOST = 0.1
 #: Seconds of one resample of a distance on a few hundred blocks, its bias solved for.
-_RESAMPLE = 2.5e-4
+_RESAMPLE = 6e-5
 
 
 @dataclass(frozen=True)
 class Deviations:
-    """An estimate of the measure without the bias that chance gives it, and ``draws (resamples,)`` of mean 0."""
+    """By how much resamples move a value, ``draws (resamples,)`` of mean 0, and the ends of what its ``bias`` may be.
 
-    estimate: float
+    ``mean`` says that of two subjects on the same rows the biases differ by no more than the predictions do on the mean
+    of the rows; else by no more than they do on any row.
+    """
+
     draws: Floats
+    bias: tuple[float, float] = (0.0, 0.0)
+    mean: bool = True
 
 
-def deviations(request: MeasureRequest, value: float, subject: Subject, resampling: Resampling) -> Deviations:
-    """The deviations of a measure whose ``value`` on the subject is known.
+def deviations(
+    request: MeasureRequest, value: float, subject: Subject, resampling: Resampling, *, debiased: bool = False
+) -> Deviations:
+    """The deviations of a measure whose plain ``value`` on the subject is known, or of its debiased value.
 
     Subjects with the same rows in the same order have paired draws: a resample counts each row as often in all of them.
 
@@ -41,13 +48,14 @@ def deviations(request: MeasureRequest, value: float, subject: Subject, resampli
     value : its plain value on the subject
     subject : the rows, in an order that does not depend on the one they came in; none of weight 0
     resampling : how many resamples, and their seed; the level is not used
+    debiased : whether the debiased value is meant
 
     Returns
     -------
     Deviations
         of a distance, such as ``ece`` and ``ks``, by ``distance_draws``, since a resampled distance is biased; of what
         each row moves, such as ``brier``, by ``influence_draws``; of any other measure by computing it again on
-        resampled rows, estimate 2 value less their mean
+        resampled rows, its bias between 0 and their mean less the value
 
     Raises
     ------
@@ -60,9 +68,11 @@ def deviations(request: MeasureRequest, value: float, subject: Subject, resampli
     """
     entry = request.measure
     if entry.distance is not None:
-        return Deviations(*distance_draws(request.distance_of(subject, resampling), subject, resampling))
+        distance = request.distance_of(subject, resampling)
+        draws, bias = distance_draws(distance, subject, resampling, debiased=debiased)
+        return Deviations(draws, (0.0, bias), distance.debiased is not None or entry.triangle)
     if entry.influence is not None:
-        return Deviations(value, influence_draws(request.influence_of(subject, resampling), subject, resampling))
+        return Deviations(influence_draws(request.influence_of(subject, resampling), subject, resampling))
     if entry.own_interval or not entry.resampled:
         raise CalibrationError("the measure is not computed again on resampled rows")
     if again_seconds(request, extent(subject), resampling) > MAX_SECONDS:
@@ -91,4 +101,5 @@ def _computed_again(request: MeasureRequest, value: float, subject: Subject, res
     if known.sum() < (1.0 - _LOST) * len(found):
         raise TooFewRows("too many resamples have no value")
     mean = float(found[known].mean())
-    return Deviations(2.0 * value - mean, np.where(known, found - mean, 0.0))
+    ends = (min(mean - value, 0.0), max(mean - value, 0.0))
+    return Deviations(np.where(known, found - mean, 0.0), ends, mean=False)

@@ -24,6 +24,8 @@ from calibrant.reductions import Classes, Event, Subject
 GROUPS = 2048
 #: At most so many numbers are drawn for one interval.
 _MAX_DRAWS = 16_000_000
+#: Truths that reach what is seen less often than this have too small gaps.
+_HIGH = 0.975
 #: Resamples whose value does not exist are left out, up to this share.
 _LOST = 0.1
 
@@ -72,12 +74,14 @@ class Distance:
 
     ``gap (d,)``. ``noise(group (n,), groups)`` adds up, by group of its rows, what each row's chance deviation adds to
     the gaps: ``(groups, d)``, rows in the order of the event's. ``size`` takes ``(..., d)`` to ``(...)``; it must be
-    absolutely homogeneous, of any degree.
+    absolutely homogeneous, of any degree. ``debiased``, of the same shapes, is the size less what the noise adds to it,
+    where that changes with the gaps and has a closed form.
     """
 
     gap: Floats
     noise: Callable[[Integers, int], Floats]
     size: Callable[[Floats], Floats]
+    debiased: Callable[[Floats], Floats] | None = None
 
 
 def row_scale(w: Floats | None, kind: WeightsKind) -> Floats | float:
@@ -91,14 +95,20 @@ def joined(parts: Sequence[Distance], combine: Callable[[Floats], Floats]) -> Di
     """One distance of several on the same rows, whose sizes ``combine`` takes from ``(..., parts)`` to ``(...)``."""
     ends = np.cumsum([len(part.gap) for part in parts])[:-1]
 
-    def size(u: Floats) -> Floats:
-        sizes = [part.size(piece) for part, piece in zip(parts, np.split(u, ends, axis=-1), strict=True)]
-        return combine(np.stack(sizes, axis=-1))
+    def together(each: Sequence[Callable[[Floats], Floats]]) -> Callable[[Floats], Floats]:
+        def found(u: Floats) -> Floats:
+            sizes = [of_part(piece) for of_part, piece in zip(each, np.split(u, ends, axis=-1), strict=True)]
+            return combine(np.stack(sizes, axis=-1))
+
+        return found
+
+    known = [part.debiased for part in parts if part.debiased is not None]
 
     return Distance(
         np.concatenate([part.gap for part in parts]),
         lambda group, groups: np.concatenate([part.noise(group, groups) for part in parts], axis=1),
-        size,
+        together([part.size for part in parts]),
+        together(known) if len(known) == len(parts) else None,
     )
 
 
@@ -158,20 +168,23 @@ def influence_draws(influence: Floats, subject: Subject, resampling: Resampling)
     return moved
 
 
-def distance_draws(distance: Distance, subject: Subject, resampling: Resampling) -> tuple[float, Floats]:
-    """The size without the noise in it, and by how much resamples move the size: ``(resamples,)``, of mean 0.
+def distance_draws(
+    distance: Distance, subject: Subject, resampling: Resampling, *, debiased: bool
+) -> tuple[Floats, float]:
+    """By how much resamples move a distance, ``(resamples,)`` of mean 0, and at most how far it exceeds the truth.
 
-    Resampled sizes are biased upward from one that is so already, and by about as much each: their mean is taken off.
-    The size without noise is that of gaps, along the direction of those seen, which with noise have the mean size seen:
-    0 where noise alone has more. Paired as ``influence_draws`` are. O(n + resamples (groups + d)).
+    Of the debiased value where that is asked for and the distance has one, else of the size. A resampled size is biased
+    upward from one that is so already: the mean of the resamples is taken off. What bias the value itself has falls as
+    the true gaps grow: at most it is that under the smallest gaps, along the direction of those seen, which reach what
+    is seen in 2.5 % of samples. Paired as ``influence_draws`` are. O(n + resamples (groups + d)).
     """
     group, groups, _ = _deal(subject, resampling)
     draws = _multiplied(distance.noise(group, groups), resampling)
-    direction = _direction(distance, draws)
-    seen = float(distance.size(distance.gap))
-    size = _solve(lambda size: float(distance.size(draws + size * direction).mean()), seen)
-    moved = distance.size(distance.gap + draws)
-    return float(distance.size(size * direction)), moved - moved.mean()
+    told = distance.debiased if debiased and distance.debiased is not None else distance.size
+    direction, seen = _direction(distance, draws), float(distance.size(distance.gap))
+    least = _solve(lambda size: float(np.quantile(distance.size(draws + size * direction), _HIGH)), seen) * direction
+    moved = told(distance.gap + draws)
+    return moved - moved.mean(), max(0.0, float(told(draws + least).mean()) - float(distance.size(least)))
 
 
 def _direction(distance: Distance, draws: Floats) -> Floats:

@@ -17,9 +17,9 @@ from service.formats.payload import Payload
 Options = TypeVar("Options", bound=Document)
 
 #: Options that a query carries as JSON text.
-_STRUCTURED = ("measures", "diagrams", "options", "classes")
+_STRUCTURED = ("measures", "diagrams", "options", "classes", "maps", "batches")
 #: Those that may also be names separated by commas.
-_NAMED = ("measures", "diagrams")
+_NAMED = ("measures", "diagrams", "maps", "batches")
 
 
 def read_options(payload: Payload, model: type[Options]) -> Options:
@@ -44,7 +44,7 @@ def _said(error: Mapping[str, Any]) -> str:
 
 
 def _structured(name: str, text: str) -> Any:
-    """JSON text, or for ``measures`` and ``diagrams`` names separated by commas."""
+    """JSON text, or for some names separated by commas."""
     if name in _NAMED and not text.lstrip().startswith("["):
         return [part.strip() for part in text.split(",")]
     try:
