@@ -6,7 +6,7 @@ STAMP := $(VENV)/installed
 PEERS := .venv-peers
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo serve test check bench peers map-speed optima coverage calibration-test tables pseudo-real real compare docs agreement format clean
+.PHONY: help install demo serve test check bench peers map-speed optima coverage calibration-test tables pseudo-real real compare comparing docs agreement format clean
 
 help: ## list the tasks
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -67,6 +67,9 @@ real: $(STAMP) ## held-out log loss on real predictions: make real DATA=folder; 
 
 compare: $(STAMP) ## every calibrator on real predictions: make compare [DATA=folder]; writes docs/comparison.md
 	$(BIN)/python -m benchmarks.compare $(DATA)
+
+comparing: $(STAMP) ## how often comparisons of maps are wrong; writes docs/comparing.md
+	$(BIN)/python -m benchmarks.comparison_error
 
 docs: $(STAMP) ## the pages made from the code: measures, diagrams, methods, settings
 	$(BIN)/python -m benchmarks.pages

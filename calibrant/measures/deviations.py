@@ -69,7 +69,8 @@ def deviations(
     entry = request.measure
     if entry.distance is not None:
         distance = request.distance_of(subject, resampling)
-        draws, bias = distance_draws(distance, subject, resampling, debiased=debiased)
+        how = {"debiased": debiased, "triangle": entry.triangle}
+        draws, bias = distance_draws(distance, subject, resampling, **how)
         return Deviations(draws, (0.0, bias), distance.debiased is not None or entry.triangle)
     if entry.influence is not None:
         return Deviations(influence_draws(request.influence_of(subject, resampling), subject, resampling))

@@ -24,6 +24,8 @@ from calibrant.reductions import Classes, Event, Subject
 GROUPS = 2048
 #: At most so many numbers are drawn for one interval.
 _MAX_DRAWS = 16_000_000
+#: Gaps of so many times those seen are large beside the noise.
+_LARGE = 1e4
 #: Truths that reach what is seen less often than this have too small gaps.
 _HIGH = 0.975
 #: Resamples whose value does not exist are left out, up to this share.
@@ -169,14 +171,17 @@ def influence_draws(influence: Floats, subject: Subject, resampling: Resampling)
 
 
 def distance_draws(
-    distance: Distance, subject: Subject, resampling: Resampling, *, debiased: bool
+    distance: Distance, subject: Subject, resampling: Resampling, *, debiased: bool, triangle: bool = False
 ) -> tuple[Floats, float]:
     """By how much resamples move a distance, ``(resamples,)`` of mean 0, and at most how far it exceeds the truth.
 
     Of the debiased value where that is asked for and the distance has one, else of the size. A resampled size is biased
     upward from one that is so already: the mean of the resamples is taken off. What bias the value itself has falls as
     the true gaps grow: at most it is that under the smallest gaps, along the direction of those seen, which reach what
-    is seen in 2.5 % of samples. Paired as ``influence_draws`` are. O(n + resamples (groups + d)).
+    is seen in 2.5 % of samples. With ``triangle``, of a supremum, the moves are
+    stretched to have at least the spread that they have about large gaps: a supremum near the noise, or of a path that
+    is rough twice over, moves too little. Paired as ``influence_draws`` are.
+    O(n + resamples (groups + d)).
     """
     group, groups, _ = _deal(subject, resampling)
     draws = _multiplied(distance.noise(group, groups), resampling)
@@ -184,7 +189,11 @@ def distance_draws(
     direction, seen = _direction(distance, draws), float(distance.size(distance.gap))
     least = _solve(lambda size: float(np.quantile(distance.size(draws + size * direction), _HIGH)), seen) * direction
     moved = told(distance.gap + draws)
-    return moved - moved.mean(), max(0.0, float(told(draws + least).mean()) - float(distance.size(least)))
+    moved -= moved.mean()
+    if triangle:
+        about = np.std(distance.size(draws + _LARGE * direction))
+        moved *= max(1.0, float(about) / max(float(moved.std()), 1e-300))
+    return moved, max(0.0, float(told(draws + least).mean()) - float(distance.size(least)))
 
 
 def _direction(distance: Distance, draws: Floats) -> Floats:
