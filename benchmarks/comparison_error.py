@@ -31,9 +31,9 @@ Array = npt.NDArray[np.float64]
 HEAD = """# Comparing maps: how often it is wrong
 
 `make comparing` writes this page. {runs} simulated batches of each kind, {resamples} resamples, level {level}: the
-share with any false difference (a pair whose true values are equal with an adjusted p-value of at most {error:.2f}), and the
-share in which all intervals hold the true differences at once. One batch in {runs} is {one:.1%}; two standard errors
-about 5 % are {two:.1%}.
+share with any false difference (a pair whose true values are equal, with an adjusted p-value of at most {error:.2f}),
+and the share in which all intervals hold the true differences at once. One batch in {runs} is {one:.1%}; two standard
+errors about 5 % are {two:.1%}.
 
 - `coarse`: the true probabilities, and their means over 25, 40 and 60 classes of equal width: all calibrated, and so
   all differences of calibration errors are 0 (those of the Brier score are not).
