@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from calibrant.batch import Batch
+from calibrant.batch import Batch, read_classes, restrict
 from calibrant.cells import Floats
 from calibrant.comparing.comparison import Comparison, Of
 from calibrant.comparing.lineup import Contestant, errors_of, line_up, reduction_of
@@ -53,6 +53,9 @@ class PowerLaws:
         evaluation, contestants = _parts(self.asked)
         resampling = replace(evaluation.resampling, seed=(evaluation.resampling.seed + self._batches) % (2**32 - 1))
         self._batches += 1
+        if evaluation.classes is not None:
+            batch, _ = restrict(batch, read_classes(evaluation.classes, batch.predictions.n_classes))
+            evaluation = replace(evaluation, classes=None)
         lineup = line_up(batch, reduction_of(evaluation, contestants, batch), contestants)
         plain = replace(resampling, level=None)
         for name, entrant in lineup.entrants.items():

@@ -26,8 +26,7 @@ MEASURES = ["ece", "ks", "brier", "auroc", "ks-end"]
 def _compare(order: Any = slice(None), **options: Any) -> ComparisonReport:
     maps = {name: calibrant.fit(name, P[FIT], Y[FIT]) for name in ("platt", "isotonic")}
     maps |= {"again": maps["platt"]}
-    options = {"measures": MEASURES, "resamples": 200} | options
-    return calibrant.compare(P[UNSEEN][order], Y[UNSEEN][order], maps, **options)
+    return calibrant.compare(P[UNSEEN][order], Y[UNSEEN][order], maps, measures=MEASURES, resamples=200, **options)
 
 
 def _training(method: str = "platt") -> Training:
