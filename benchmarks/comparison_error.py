@@ -23,7 +23,7 @@ RUNS, RESAMPLES, LEVEL = 200, 200, 0.95
 SIZES = (1_000, 10_000)
 MEASURES = ("ece", "ks", "brier")
 CORRECTIONS: tuple[Correction, ...] = ("max-t", "holm")
-#: Rows on which the true values are computed, and true differences below this that count as none.
+#: Rows on which the true values are computed, and true differences of calibration errors below this count as none.
 TRUTH_ROWS, NONE = 200_000, 2e-4
 
 Array = npt.NDArray[np.float64]
@@ -47,13 +47,18 @@ errors about 5 % are {two:.1%}.
 FOOT = """
 Where no pair of a world is equal the share of false differences is empty. Calibration errors are compared by ways that
 hold back where their noise is as large as they are: below 5 % false differences there, and more than 95 % coverage.
-Intervals of `ks` hold less often than they say where a true error is of the size of its noise.
+Intervals of `ece` and `ks` hold less often than they say where true gaps are about as large as their noise.
 """
 
 
 def coarse(c: Array, classes: int, means: Array) -> Array:
     """The mean true probability of each one's class of equal width."""
     return means[np.minimum((c * classes).astype(np.int64), classes - 1)]
+
+
+def equal(difference: float, measure: str) -> bool:
+    """Whether a true difference is none; those of the Brier score are small, and exact."""
+    return abs(difference) < (1e-9 if measure == "brier" else NONE)
 
 
 def draw(n: int, random: np.random.Generator) -> Array:
@@ -115,25 +120,25 @@ def compared(world: str, request: MeasureRequest, n: int, seed: int) -> dict[Cor
     return {how: compare_pairs(standings, level=LEVEL, correction=how, apart=nearest) for how in CORRECTIONS}
 
 
-def wrong(pairs: Sequence[Pair], true: Array) -> tuple[bool, bool]:
+def wrong(pairs: Sequence[Pair], true: Array, measure: str) -> tuple[bool, bool]:
     """Whether an equal pair is called different, and whether all intervals hold the truth."""
     differences = [float(true[int(pair.between[0])] - true[int(pair.between[1])]) for pair in pairs]
-    equal = [abs(difference) < NONE for difference in differences]
+    same = [equal(difference, measure) for difference in differences]
     told = [pair.p_value is not None and pair.p_value <= 1.0 - LEVEL for pair in pairs]
     held = [
         pair.interval is not None and pair.interval[0] - NONE <= difference <= pair.interval[1] + NONE
         for pair, difference in zip(pairs, differences, strict=True)
     ]
-    return any(e and t for e, t in zip(equal, told, strict=True)), all(held)
+    return any(e and t for e, t in zip(same, told, strict=True)), all(held)
 
 
 def line(world: str, n: int, request: MeasureRequest) -> str:
     """A line of the table."""
     true = truths(world, request)
     ranked = np.sort(true)
-    some = any(later - earlier < NONE for earlier, later in pairwise(ranked.tolist()))
+    some = any(equal(later - earlier, request.key) for earlier, later in pairwise(ranked.tolist()))
     found = [compared(world, request, n, seed) for seed in range(RUNS)]
-    shares = {how: np.mean([wrong(run[how], true) for run in found], axis=0) for how in CORRECTIONS}
+    shares = {how: np.mean([wrong(run[how], true, request.key) for run in found], axis=0) for how in CORRECTIONS}
     false = [f"{shares[how][0]:.1%}" if some else "" for how in CORRECTIONS]
     held = [f"{shares[how][1]:.1%}" for how in CORRECTIONS]
     return f"| {world} | {n:,} | `{request.key}` | {' | '.join([*false, *held])} |\n"
