@@ -71,7 +71,7 @@ def deviations(
         distance = request.distance_of(subject, resampling)
         how = {"debiased": debiased, "triangle": entry.triangle}
         draws, bias = distance_draws(distance, subject, resampling, **how)
-        return Deviations(draws, (0.0, bias), distance.debiased is not None or entry.triangle)
+        return Deviations(draws, bias, distance.debiased is not None or entry.triangle)
     if entry.influence is not None:
         return Deviations(influence_draws(request.influence_of(subject, resampling), subject, resampling))
     if entry.own_interval or not entry.resampled:

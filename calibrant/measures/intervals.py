@@ -26,6 +26,12 @@ GROUPS = 2048
 _MAX_DRAWS = 16_000_000
 #: Gaps of so many times those seen are large beside the noise.
 _LARGE = 1e4
+#: Truths that show as much as is seen, or as little, in a smaller share of samples than this are left aside.
+_FEW = 0.025
+#: So many of the others are tried.
+_TRUTHS = 9
+#: Gaps of so many times those seen are large beside the noise.
+_LARGE = 1e4
 #: Truths that reach what is seen less often than this have too small gaps.
 _HIGH = 0.975
 #: Resamples whose value does not exist are left out, up to this share.
@@ -172,28 +178,35 @@ def influence_draws(influence: Floats, subject: Subject, resampling: Resampling)
 
 def distance_draws(
     distance: Distance, subject: Subject, resampling: Resampling, *, debiased: bool, triangle: bool = False
-) -> tuple[Floats, float]:
-    """By how much resamples move a distance, ``(resamples,)`` of mean 0, and at most how far it exceeds the truth.
+) -> tuple[Floats, tuple[float, float]]:
+    """By how much resamples move a distance, ``(resamples,)`` of mean 0, and the ends of what its bias may be.
 
     Of the debiased value where that is asked for and the distance has one, else of the size. A resampled size is biased
-    upward from one that is so already: the mean of the resamples is taken off. What bias the value itself has falls as
-    the true gaps grow: at most it is that under the smallest gaps, along the direction of those seen, which reach what
-    is seen in 2.5 % of samples. With ``triangle``, of a supremum, the moves are
-    stretched to have at least the spread that they have about large gaps: a supremum near the noise, or of a path that
-    is rough twice over, moves too little. Paired as ``influence_draws`` are.
+    upward from one that is so already: the mean of the resamples is taken off. What bias the value itself has depends
+    on how large the true gaps are: the ends are those under gaps, along the direction of those seen, of every size
+    between the two that show at least, and at most, what is seen in 2.5 % of samples. With ``triangle``, of a supremum,
+    the moves are stretched to have at least the spread that they have about large gaps: a supremum near the noise, or
+    of a path that is rough twice over, moves too little. Paired as ``influence_draws`` are.
     O(n + resamples (groups + d)).
     """
     group, groups, _ = _deal(subject, resampling)
     draws = _multiplied(distance.noise(group, groups), resampling)
     told = distance.debiased if debiased and distance.debiased is not None else distance.size
     direction, seen = _direction(distance, draws), float(distance.size(distance.gap))
-    least = _solve(lambda size: float(np.quantile(distance.size(draws + size * direction), _HIGH)), seen) * direction
+
+    def reaching(tail: float) -> float:
+        return _solve(lambda size: float(np.quantile(distance.size(draws + size * direction), tail)), seen)
+
+    def bias(size: float) -> float:
+        return float(told(draws + size * direction).mean()) - float(distance.size(size * direction))
+
+    biases = [bias(size) for size in np.linspace(reaching(1.0 - _FEW), reaching(_FEW), _TRUTHS).tolist()]
     moved = told(distance.gap + draws)
     moved -= moved.mean()
     if triangle:
         about = np.std(distance.size(draws + _LARGE * direction))
         moved *= max(1.0, float(about) / max(float(moved.std()), 1e-300))
-    return moved, max(0.0, float(told(draws + least).mean()) - float(distance.size(least)))
+    return moved, (min(0.0, *biases), max(0.0, *biases))
 
 
 def _direction(distance: Distance, draws: Floats) -> Floats:
