@@ -28,6 +28,8 @@ _MAX_DRAWS = 16_000_000
 _LARGE = 1e4
 #: Truths that show as much as is seen, or as little, in a smaller share of samples than this are left aside.
 _FEW = 0.025
+#: So many resamples are enough to find them.
+_SOME = 256
 #: So many of the others are tried.
 _TRUTHS = 9
 #: Gaps of so many times those seen are large beside the noise.
@@ -194,11 +196,13 @@ def distance_draws(
     told = distance.debiased if debiased and distance.debiased is not None else distance.size
     direction, seen = _direction(distance, draws), float(distance.size(distance.gap))
 
+    some = draws[:_SOME]
+
     def reaching(tail: float) -> float:
-        return _solve(lambda size: float(np.quantile(distance.size(draws + size * direction), tail)), seen)
+        return _solve(lambda size: float(np.quantile(distance.size(some + size * direction), tail)), seen)
 
     def bias(size: float) -> float:
-        return float(told(draws + size * direction).mean()) - float(distance.size(size * direction))
+        return float(told(some + size * direction).mean()) - float(distance.size(size * direction))
 
     biases = [bias(size) for size in np.linspace(reaching(1.0 - _FEW), reaching(_FEW), _TRUTHS).tolist()]
     moved = told(distance.gap + draws)
