@@ -45,9 +45,10 @@ errors about 5 % are {two:.1%}.
 """
 
 FOOT = """
-Where no pair of a world is equal the share of false differences is empty. Calibration errors are compared by ways that
-hold back where their noise is as large as they are: below 5 % false differences there, and more than 95 % coverage.
-Intervals of `ece` and `ks` hold less often than they say where true gaps are about as large as their noise.
+Where no pair of a world is equal the share of false differences is empty. Calibration errors are compared in a way that
+holds back where noise is as large as they are: there fewer false differences than 5 %, and more coverage than 95 %.
+Intervals of `ece` and `ks` may hold a little less often than they say where true gaps are about as large as their
+noise.
 """
 
 
