@@ -77,6 +77,9 @@ compare: $(STAMP) ## every calibrator on real predictions: make compare [DATA=fo
 examples: $(STAMP) ## the answers of the OpenAPI document's examples, from a service started for them
 	$(BIN)/python -m benchmarks.examples
 
+comparing: $(STAMP) ## how often comparisons of maps are wrong; writes docs/comparing.md
+	$(BIN)/python -m benchmarks.comparison_error
+
 docs: $(STAMP) ## the pages made from the code: measures, diagrams, methods, settings, problems, calls
 	$(BIN)/python -m benchmarks.pages
 

@@ -1,6 +1,7 @@
 """Calibrant: are a classifier's probabilities to be trusted, and how are they repaired.
 
-``evaluate`` measures, ``fit`` makes a calibration map, ``load`` reads one from its document,
+``evaluate`` measures, ``compare`` sets several maps side by side, ``fit`` makes a calibration map, ``load`` reads one
+from its document,
 ``measure_by_size`` tells how measures depend on the number of rows, ``cost_plane`` which of two models' decisions cost
 less, and ``logistic_normal`` draws a world whose truth is known.
 ``CalibrantClassifier`` puts a map behind any classifier of scikit-learn.
@@ -10,6 +11,7 @@ Importing this package loads neither torch nor scikit-learn.
 from typing import TYPE_CHECKING, Any
 
 from calibrant.by_size import MeasuresBySize, SizeCurve, measure_by_size
+from calibrant.comparing import ComparisonReport, Training, compare
 from calibrant.costs import cost_plane
 from calibrant.diagrams.catalogue import DIAGRAMS
 from calibrant.errors import CalibrationError, Offence
@@ -34,6 +36,7 @@ __all__ = [
     "CalibrantClassifier",
     "CalibrationError",
     "CalibrationMap",
+    "ComparisonReport",
     "CostPlane",
     "Gap",
     "GroupReport",
@@ -42,7 +45,9 @@ __all__ = [
     "Offence",
     "Report",
     "SizeCurve",
+    "Training",
     "__version__",
+    "compare",
     "cost_plane",
     "evaluate",
     "fit",

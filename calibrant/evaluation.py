@@ -16,11 +16,13 @@ from calibrant.diagrams.diagram import DiagramRequest, diagrams_of
 from calibrant.errors import InvalidOption, LengthMismatch, UnknownReduction, WrongShape
 from calibrant.maps.calibration_map import CalibrationMap
 from calibrant.measures.catalogue import read_requests
+from calibrant.measures.cross_fitting import UNKNOWN, Training, improvements_again, unproven
 from calibrant.measures.extent import extent_of
 from calibrant.measures.gaps import Gap, largest_gap
 from calibrant.measures.improvement import improvements
 from calibrant.measures.intervals import PLAIN, Resampling
 from calibrant.measures.measure import MeasureRequest, MeasureResult, answers
+from calibrant.methods.method import Progress
 from calibrant.reductions import Event, Subject, Vector, reduce, resolve, resolve_event, subject, whole_vector
 
 #: The rows of each group, by name.
@@ -38,9 +40,10 @@ class Report:
 
     ``n`` rows, after ``left_out`` of other classes than those chosen; ``clipped`` and ``renormalised`` of all were
     mended within the tolerance; ``measures`` by key; ``after`` the same after the map, if one was given, with its
-    ``improvement``: ``brier`` and ``log-loss`` before less after; ``groups`` by name, and by key the ``gaps`` between
-    them, before and after; by key the ``diagrams``, before and after, each plain JSON with ``data``, ``definition`` and
-    ``problem``.
+    ``improvement``: ``brier`` and ``log-loss`` before less after; ``in_sample`` whether the map was fitted to these
+    rows, None where that is not known: if so nothing after it has a p-value, and the improvement is that of maps fitted
+    without each fold (``cross_fitted``); ``groups`` by name, and by key the ``gaps`` between them, before and after; by
+    key the ``diagrams``, before and after, each plain JSON with ``data``, ``definition`` and ``problem``.
     """
 
     n: int
@@ -56,6 +59,7 @@ class Report:
     diagrams: Mapping[str, dict[str, Any]] = field(default_factory=dict)
     after_diagrams: Mapping[str, dict[str, Any]] | None = None
     improvement: Mapping[str, MeasureResult] | None = None
+    in_sample: bool | None = None
 
 
 @dataclass(frozen=True)
@@ -77,6 +81,7 @@ class Evaluation:
     resampling: Resampling = PLAIN
     classes: Sequence[int] | None = None
     diagrams: tuple[DiagramRequest, ...] = ()
+    training: Training = UNKNOWN
 
     @property
     def inline(self) -> bool:
@@ -109,32 +114,45 @@ class Evaluation:
                 raise WrongShape.at("/reduction", f"must be the map's, {self.map.reduction}")
         return name, None if groups is None else _members(groups, len(batch))
 
-    def run(self, batch: Batch, groups: Sequence[str] | None = None) -> Report:
-        """Answer for a checked batch; ``groups (n,)`` are names."""
+    def run(
+        self,
+        batch: Batch,
+        groups: Sequence[str] | None = None,
+        *,
+        device: str = "cpu",
+        progress: Progress | None = None,
+    ) -> Report:
+        """Answer for a checked batch; ``groups (n,)`` are names; ``device`` and ``progress`` are of a fit repeated."""
         name, members = self.check(batch, groups)
         given = len(batch)
         if self.classes is not None:
             batch, kept = restrict(batch, read_classes(self.classes, batch.predictions.n_classes))
             members = None if groups is None else _members([groups[i] for i in kept.tolist()], len(batch))
         asked = subject(batch, name)
-        calibrated: Subject | None = None
-        improved = None
+        applied: Subject | None = None
+        improved, in_sample = None, None
         if self.map is not None:
-            calibrated, before, after = _calibrated(asked, batch, name, self.map)
-            improved = improvements(before, after, self.resampling)
+            in_sample = self.training.saw(batch)
+            applied, before, after = calibrated(asked, batch, name, self.map)
+            if in_sample:
+                fit = {"device": device, "progress": progress}
+                improved = improvements_again(before, batch, self.training, self.resampling, **fit)
+            else:
+                improved = improvements(before, after, self.resampling)
         report = Report(
             len(batch),
             name,
             batch.predictions.clipped,
             batch.predictions.renormalised,
             self._answers(asked),
-            None if calibrated is None else self._answers(calibrated),
+            None if applied is None else self._answers(applied, in_sample),
             left_out=given - len(batch),
             diagrams=diagrams_of(self.diagrams, asked, self.resampling),
-            after_diagrams=None if calibrated is None else diagrams_of(self.diagrams, calibrated, self.resampling),
+            after_diagrams=None if applied is None else diagrams_of(self.diagrams, applied, self.resampling),
             improvement=improved,
+            in_sample=in_sample,
         )
-        return report if members is None else self._with_groups(report, asked, calibrated, members)
+        return report if members is None else self._with_groups(report, asked, applied, members)
 
     def seconds(self, batch: Batch, groups: Sequence[str] | None = None) -> float:
         """Estimated seconds of ``run``."""
@@ -144,20 +162,25 @@ class Evaluation:
         resamples = 0 if self.resampling.level is None else self.resampling.resamples
         repeats = 1 if groups is None else 2 + 2 * resamples
         drawn = sum(request.seconds(extent, self.resampling) for request in self.diagrams)
-        return (once * repeats + drawn) * (1 if self.map is None else 2)
+        again = self.training.seconds(batch) if self.training.saw(batch) else 0.0
+        return (once * repeats + drawn) * (1 if self.map is None else 2) + again
 
-    def _answers(self, asked: Subject) -> dict[str, MeasureResult]:
-        return answers(self.measures, asked, self.resampling)
+    def _answers(self, asked: Subject, in_sample: bool | None = None) -> dict[str, MeasureResult]:
+        found = answers(self.measures, asked, self.resampling)
+        return unproven(found) if in_sample else found
 
-    def _with_groups(self, report: Report, asked: Subject, calibrated: Subject | None, members: Members) -> Report:
+    def _with_groups(self, report: Report, asked: Subject, applied: Subject | None, members: Members) -> Report:
         before = {name: self._answers(asked.rows(chosen)) for name, chosen in members.items()}
         gaps = self._gaps(asked, members, before)
-        if calibrated is None:
+        if applied is None:
             groups = {name: GroupReport(len(members[name]), found) for name, found in before.items()}
             return replace(report, groups=groups, gaps=gaps)
-        after = {name: self._answers(calibrated.rows(chosen)) for name, chosen in members.items()}
+        after = {name: self._answers(applied.rows(chosen), report.in_sample) for name, chosen in members.items()}
         groups = {name: GroupReport(len(members[name]), before[name], after[name]) for name in members}
-        return replace(report, groups=groups, gaps=gaps, gaps_after=self._gaps(calibrated, members, after))
+        gaps_after = self._gaps(applied, members, after)
+        if report.in_sample:
+            gaps_after = {key: replace(gap, p_value=None) for key, gap in gaps_after.items()}
+        return replace(report, groups=groups, gaps=gaps, gaps_after=gaps_after)
 
     def _gaps(
         self, asked: Subject, members: Members, by_group: Mapping[str, Mapping[str, MeasureResult]]
@@ -170,7 +193,7 @@ class Evaluation:
         }
 
 
-def _calibrated(
+def calibrated(
     asked: Subject, batch: Batch, name: str, fitted: CalibrationMap
 ) -> tuple[Subject, Event | Vector, Event | Vector]:
     """What is asked of the calibrated predictions; and what scores compare: an event, or the whole vector."""
@@ -179,8 +202,8 @@ def _calibrated(
         after = replace(batch, predictions=replace(batch.predictions, given=p, scale="probability"))
         return subject(after, name), whole_vector(batch), whole_vector(after)
     event = asked if isinstance(asked, Event) else reduce(batch, name)
-    calibrated = replace(event, p=p, logit=None, whole=None)
-    return calibrated, event, calibrated
+    made = replace(event, p=p, logit=None, whole=None)
+    return made, event, made
 
 
 def _members(groups: Sequence[str], n: int) -> Members:

@@ -18,7 +18,7 @@ from calibrant_client.events import Event, Refused, follow
 from calibrant_client.registry import Registry
 from calibrant_client.sending import post
 from schemas.batches import BatchRecord
-from schemas.evaluate import ReportAnswer
+from schemas.evaluate import BatchesAnswer, ReportAnswer
 from schemas.jobs import FINAL, JobAnswer, JobsAnswer, JobSummary
 from schemas.maps import MapRecord
 from schemas.problems import Problem
@@ -103,10 +103,43 @@ class Calibrant(Registry):
         """
         asked = {"measures": measures, "diagrams": diagrams, "reduction": reduction}
         options = asked | {"batch": batch, "map": map, "interval": interval}
-        body = self._json("POST", "/evaluate", options)
-        if "measures" not in body:
-            body = (self.wait(JobAnswer.model_validate(body).id, timeout=timeout).result or {})["report"]
+        return ReportAnswer.model_validate(self._report(options, timeout))
+
+    def compare(
+        self,
+        batch: str,
+        maps: Sequence[str],
+        *,
+        measures: Sequence[str | Mapping[str, Any]] | None = None,
+        reduction: str | None = None,
+        correction: str = "max-t",
+        interval: float = 0.95,
+        timeout: float | None = None,
+    ) -> ReportAnswer:
+        """Compare stored maps on a stored batch, with each other and with its predictions as they are: ``comparison``.
+
+        Raises ``JobFailed`` for a job that ended without a report, ``TimeoutError`` after ``timeout`` seconds.
+        """
+        asked = {"batch": batch, "maps": list(maps), "measures": measures, "reduction": reduction}
+        body = self._report(asked | {"correction": correction, "interval": interval}, timeout)
         return ReportAnswer.model_validate(body)
+
+    def power_law(
+        self,
+        batches: Sequence[str],
+        *,
+        maps: Sequence[str] | None = None,
+        measures: Sequence[str | Mapping[str, Any]] | None = None,
+        reduction: str | None = None,
+        interval: float = 0.95,
+        timeout: float | None = None,
+    ) -> BatchesAnswer:
+        """Measure several stored batches, and the power law between calibration and classification error over them.
+
+        Raises as ``compare``.
+        """
+        asked = {"batches": list(batches), "measures": measures, "reduction": reduction, "interval": interval}
+        return BatchesAnswer.model_validate(self._report(asked | {"maps": maps and list(maps)}, timeout))
 
     def fit(
         self,
@@ -197,6 +230,13 @@ class Calibrant(Registry):
         with np.load(io.BytesIO(response.content), allow_pickle=False) as archive:
             calibrated: npt.NDArray[np.float64] = archive["predictions"]
         return calibrated
+
+    def _report(self, options: Mapping[str, Any], timeout: float | None) -> Any:
+        """The body of an evaluation, waited for where it is a job."""
+        body = self._json("POST", "/evaluate", options)
+        if "measures" in body or "batches" in body:
+            return body
+        return (self.wait(JobAnswer.model_validate(body).id, timeout=timeout).result or {})["report"]
 
     def _npz(
         self, path: str, arrays: Mapping[str, npt.ArrayLike | None], query: Mapping[str, str], key: str | None = None

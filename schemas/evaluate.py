@@ -9,11 +9,20 @@ from pydantic import Field
 from schemas.base import Document, Reference, Seed
 from schemas.batches import Arrays, Scale, WeightsKind
 
+Correction = Literal["max-t", "holm"]
+Of = Literal["value", "debiased"]
+
 
 class EvaluateOptions(Document):
-    """Everything of an evaluation but its arrays. ``batch`` stands in their place."""
+    """Everything of an evaluation but its arrays. ``batch`` or ``batches`` stand in their place."""
 
     batch: str | None = Field(None, description="id of a stored batch, instead of the arrays")
+    batches: list[str] | None = Field(
+        None,
+        min_length=2,
+        max_length=100,
+        description="ids of stored batches, instead of the arrays: a report of each, and of five or more the power law",
+    )
     scale: Scale | None = Field(None, description="default: probability, or the batch's own")
     weights_kind: WeightsKind | None = None
     measures: list[str | dict[str, Any]] | None = Field(
@@ -25,16 +34,40 @@ class EvaluateOptions(Document):
     reduction: str | None = Field(None, examples=["confidence"])
     classes: list[int] | None = Field(None, description="of (n, K), the classes to which predictions are restricted")
     map: Reference | None = Field(None, description="id, name or name:version of a map to apply first")
-    interval: float | None = Field(None, gt=0, lt=1, examples=[0.95])
+    maps: list[Reference] | None = Field(
+        None,
+        min_length=1,
+        max_length=20,
+        description="maps to compare with each other and with the predictions as they came, uncalibrated",
+        examples=[["spam:1", "spam:2"]],
+    )
+    correction: Correction = Field("max-t", description="of a comparison, over all pairs of a measure")
+    interval: float | None = Field(
+        None, gt=0, lt=1, description="default: none; 0.95 of maps and batches", examples=[0.95]
+    )
     resamples: int = Field(1000, ge=100, le=100_000)
     seed: Seed = 0
 
 
-class EvaluateSpec(Document):
-    """An evaluation as a job keeps it: ids and options, never arrays; ``map`` is an id."""
+class ContestantSpec(Document):
+    """A map to compare: the name that the caller gave it, and its id."""
 
-    batch: str
+    name: str
+    map: str
+
+
+class EvaluateSpec(Document):
+    """An evaluation as a job keeps it: ids and options, never arrays; ``map`` is an id.
+
+    ``batch`` is None where ``batches`` are evaluated.
+    """
+
+    batch: str | None
     parts: int | None = Field(None, description="the first parts of the batch alone; None: all")
+    batches: list[str] | None = None
+    parts_of: list[int] | None = Field(None, description="of ``batches``, the first parts of each alone; None: all")
+    maps: list[ContestantSpec] | None = None
+    correction: Correction = "max-t"
     measures: list[str | dict[str, Any]] | None
     diagrams: list[str | dict[str, Any]] | None = None
     reduction: str | None
@@ -101,6 +134,53 @@ class GroupAnswer(Document):
     after: After | None = None
 
 
+class ContestantAnswer(Document):
+    """One contestant; the first is ``uncalibrated``, the predictions as they came, without a map."""
+
+    name: str = Field(description="the reference that was given, or uncalibrated")
+    map: str | None
+    in_sample: bool | None = Field(None, description="whether the map was fitted to these rows; null: not known")
+    measures: Measures
+    classification_error: float | None
+    brier: float | None
+    improvement: Measures | None = None
+
+
+class PairAnswer(Document):
+    """The difference of two contestants, first less second; null where ``problem`` says why."""
+
+    between: tuple[str, str]
+    difference: float
+    interval: tuple[float, float] | None = Field(None, description="all pairs of the measure hold at once")
+    p_value: float | None = Field(None, description="adjusted over all pairs of the measure")
+    unadjusted: float | None = Field(None, description="the p-value of this pair alone")
+    problem: str | None = None
+
+
+class MeasureComparisonAnswer(Document):
+    """All contestants by one measure."""
+
+    of: Of = Field(description="which values rank: debiased ones where every contestant has one")
+    ranking: list[str] | None = Field(description="from the best; null where neither direction is better")
+    indistinguishable: list[str] | None = Field(
+        description="the best out of sample, and those whose difference from it chance explains"
+    )
+    pairs: list[PairAnswer]
+    fronts: dict[Literal["classification-error", "brier"], list[str]] = Field(
+        description="of a calibration error against each error, those that none beats in both"
+    )
+    problem: str | None = None
+
+
+class ComparisonAnswer(Document):
+    """Several maps side by side on the same rows."""
+
+    correction: Correction
+    level: float
+    contestants: list[ContestantAnswer]
+    measures: dict[str, MeasureComparisonAnswer]
+
+
 class ReportAnswer(Document):
     """The answer of ``POST /evaluate``."""
 
@@ -112,7 +192,37 @@ class ReportAnswer(Document):
     measures: Measures
     map: str | None = None
     after: After | None = None
-    improvement: Measures | None = Field(None, description="brier and log-loss before less after the map")
+    in_sample: bool | None = Field(None, description="whether the map was fitted to these rows; null: not known")
+    improvement: Measures | None = Field(
+        None, description="brier and log-loss before less after the map; in sample, of out-of-fold predictions"
+    )
     groups: dict[str, GroupAnswer] | None = None
     gaps: dict[str, GapAnswer] | None = None
     diagrams: dict[str, DiagramAnswer] | None = None
+    comparison: ComparisonAnswer | None = Field(None, description="where maps were asked for")
+
+
+class BatchReport(Document):
+    """The report of one of several batches."""
+
+    batch: str
+    report: ReportAnswer
+
+
+class PowerLawAnswer(Document):
+    """calibration error = factor x classification error ^ exponent, over batches."""
+
+    exponent: float | None
+    factor: float | None
+    interval: tuple[float, float] | None = Field(description="of the exponent")
+    used: list[int] = Field(description="places of the batches whose errors are both above 0")
+    of: Of = Field(description="debiased values where every batch has one above 0")
+    problem: str | None = None
+
+
+class BatchesAnswer(Document):
+    """The answer of ``POST /evaluate`` with ``batches``; power laws by contestant and measure, null below five."""
+
+    batches: list[BatchReport]
+    power_law: dict[str, dict[str, PowerLawAnswer]] | None
+    problem: str | None = None

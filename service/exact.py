@@ -32,7 +32,8 @@ def exact_body(operation: dict[str, Any]) -> None:
 
 def exact_result(job: dict[str, Any]) -> None:
     """Say what the result of a job is: a fit's map, or an evaluation's report."""
-    each = {"map": {"type": "string"}, "report": {"$ref": "#/components/schemas/ReportAnswer"}}
+    reports = [{"$ref": f"#/components/schemas/{name}"} for name in ("ReportAnswer", "BatchesAnswer")]
+    each = {"map": {"type": "string"}, "report": {"anyOf": reports}}
     job["properties"]["result"]["anyOf"] = [
         *(
             {"type": "object", "properties": {name: of}, "required": [name], "additionalProperties": False}
@@ -56,7 +57,7 @@ def _name_choices(fields: dict[str, Any]) -> None:
 
 
 def _name_sources(schema: dict[str, Any]) -> None:
-    """Say that rows are either sent or those of a stored batch, where both are fields."""
+    """Say that rows are either sent or those of one stored batch, or of several, where these are fields."""
     fields = schema["properties"]
     if not {"batch", "predictions"} <= set(fields):
         return
@@ -64,7 +65,12 @@ def _name_sources(schema: dict[str, Any]) -> None:
     arrays = [name for name in ARRAYS if name in fields]
     one = {"batch": _NULL, **{name: {"type": "array"} for name in sent}}
     other = {"batch": {"type": "string"}, **dict.fromkeys(arrays, _NULL)}
+    several = {"batches": {"type": "array"}, "batch": _NULL, **dict.fromkeys(arrays, _NULL)}
+    if "batches" in fields:
+        one["batches"] = other["batches"] = _NULL
     schema["oneOf"] = [{"required": sent, "properties": one}, {"required": ["batch"], "properties": other}]
+    if "batches" in fields:
+        schema["oneOf"].append({"required": ["batches"], "properties": several})
 
 
 def _parameter(name: str, field: dict[str, Any]) -> dict[str, Any]:

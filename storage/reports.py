@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
+from calibrant.comparing import CalibrationLaw, ComparisonReport, ContestantReport, MeasureComparison
 from calibrant.evaluation import Report
 from calibrant.measures.measure import MeasureResult
 
@@ -21,7 +22,7 @@ def report_document(report: Report, map_id: str | None) -> dict[str, Any]:
         "measures": _measures(report.measures),
     }
     if report.after is not None:
-        body |= {"map": map_id, "after": {"measures": _measures(report.after)}}
+        body |= {"map": map_id, "in_sample": report.in_sample, "after": {"measures": _measures(report.after)}}
     if report.improvement is not None:
         body["improvement"] = _measures(report.improvement)
     if report.gaps is not None:
@@ -39,6 +40,48 @@ def report_document(report: Report, map_id: str | None) -> dict[str, Any]:
             for name, group in report.groups.items()
         }
     return body
+
+
+def comparison_document(found: ComparisonReport, ids: Mapping[str, str]) -> dict[str, Any]:
+    """The report of the predictions as they came, with the ``comparison``; ``ids`` are those of the maps by name."""
+    comparison = {
+        "correction": found.correction,
+        "level": found.level,
+        "contestants": [_contestant(each, ids.get(each.name)) for each in found.contestants],
+        "measures": {key: _compared(each) for key, each in found.measures.items()},
+    }
+    return report_document(found.report, None) | {"comparison": comparison}
+
+
+def law_document(laws: Mapping[str, Mapping[str, CalibrationLaw]]) -> dict[str, Any]:
+    """The power laws by contestant and measure; ``used`` are the places of the batches that have both errors."""
+    return {
+        name: {key: dataclasses.asdict(found.law) | {"of": found.of} for key, found in by_key.items()}
+        for name, by_key in laws.items()
+    }
+
+
+def _contestant(found: ContestantReport, map_id: str | None) -> dict[str, Any]:
+    return {
+        "name": found.name,
+        "map": map_id,
+        "in_sample": found.in_sample,
+        "measures": _measures(found.measures),
+        "classification_error": found.classification_error,
+        "brier": found.brier,
+        "improvement": None if found.improvement is None else _measures(found.improvement),
+    }
+
+
+def _compared(found: MeasureComparison) -> dict[str, Any]:
+    return {
+        "of": found.of,
+        "ranking": found.ranking,
+        "indistinguishable": found.indistinguishable,
+        "pairs": [dataclasses.asdict(pair) for pair in found.pairs],
+        "fronts": dict(found.fronts),
+        "problem": found.problem,
+    }
 
 
 def _measures(results: Mapping[str, MeasureResult]) -> dict[str, Any]:

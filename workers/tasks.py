@@ -5,24 +5,20 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from rq import get_current_job
 
-from calibrant.diagrams.catalogue import read_diagrams
 from calibrant.errors import CalibrationError
-from calibrant.evaluation import Evaluation
-from calibrant.maps.calibration_map import load
-from calibrant.measures.catalogue import read_requests
-from calibrant.measures.intervals import Resampling
 from calibrant.methods import FitContext, Fitting
 from schemas.evaluate import EvaluateSpec
 from schemas.jobs import FINAL, JobRecord
 from schemas.maps import FitSpec
 from storage.errors import StorageError, UnknownJob
+from storage.evaluations import read_asked, several_document
 from storage.jobs import JobStore
 from storage.problems import problem_of
-from storage.reports import report_document
 from storage.rows import read_stored_batch
 from storage.store import Store, map_record
 from telemetry.observed import span
@@ -81,14 +77,16 @@ def _fit(store: Store, job: JobRecord) -> None:
 
 def _evaluate(store: Store, job: JobRecord) -> None:
     spec = EvaluateSpec.model_validate(job.spec)
-    batch, groups = read_stored_batch(store.batches, spec.batch, spec.parts)
-    fitted = None if spec.map is None else load(store.maps.get(spec.map).document)
-    resampling = Resampling.read(spec.interval, spec.resamples, spec.seed)
-    measures, diagrams = read_requests(spec.measures), read_diagrams(spec.diagrams)
-    evaluation = Evaluation(measures, spec.reduction, fitted, resampling, spec.classes, diagrams)
+    asked = read_asked(spec, store.maps)
+    fit: dict[str, Any] = {"device": _device(), "progress": Throttled(store.jobs, job.id)}
     with span("compute"):
-        report = evaluation.run(batch, groups)
-    store.jobs.succeed(job.id, {"report": report_document(report, spec.map)})
+        if spec.batches is not None:
+            parts: Sequence[int | None] = spec.parts_of or [None] * len(spec.batches)
+            batches = ((i, *read_stored_batch(store.batches, i, n)) for i, n in zip(spec.batches, parts, strict=True))
+            report = several_document(asked, batches, **fit)
+        else:
+            report = asked.document(*read_stored_batch(store.batches, spec.batch or "", spec.parts), **fit)
+    store.jobs.succeed(job.id, {"report": report})
 
 
 def _refuse(jobs: JobStore, job_id: str, error: CalibrationError | StorageError) -> None:

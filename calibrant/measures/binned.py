@@ -108,4 +108,11 @@ def binned_distance(event: Event, bins: Bins, order: float, *, root: bool) -> Di
         power: Floats = np.abs(u) @ share if order == 1 else np.abs(u) ** order @ share
         return power ** (1.0 / order) if root else power
 
-    return Distance(gap, noise, size)
+    deviation = np.sqrt(bins.mean_y * (1.0 - bins.mean_y) / np.maximum(bins.rows, 1.0))
+
+    def debiased(u: Floats) -> Floats:
+        mended: Floats = 2.0 * size(u) - folded_normal_mean(u, np.broadcast_to(deviation, u.shape)) @ share
+        return mended
+
+    # Of norm 2 the correction is a constant, and moves nothing.
+    return Distance(gap, noise, size, debiased if order == 1 and not root else None)

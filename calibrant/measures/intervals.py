@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +24,18 @@ from calibrant.reductions import Classes, Event, Subject
 GROUPS = 2048
 #: At most so many numbers are drawn for one interval.
 _MAX_DRAWS = 16_000_000
+#: Gaps of so many times those seen are large beside the noise.
+_LARGE = 1e4
+#: Truths that show as much as is seen, or as little, in a smaller share of samples than this are left aside.
+_FEW = 0.025
+#: So many resamples are enough to find them.
+_SOME = 256
+#: So many of the others are tried.
+_TRUTHS = 9
+#: Gaps of so many times those seen are large beside the noise.
+_LARGE = 1e4
+#: Truths that reach what is seen less often than this have too small gaps.
+_HIGH = 0.975
 #: Resamples whose value does not exist are left out, up to this share.
 _LOST = 0.1
 
@@ -71,12 +84,14 @@ class Distance:
 
     ``gap (d,)``. ``noise(group (n,), groups)`` adds up, by group of its rows, what each row's chance deviation adds to
     the gaps: ``(groups, d)``, rows in the order of the event's. ``size`` takes ``(..., d)`` to ``(...)``; it must be
-    absolutely homogeneous, of any degree.
+    absolutely homogeneous, of any degree. ``debiased``, of the same shapes, is the size less what the noise adds to it,
+    where that changes with the gaps and has a closed form.
     """
 
     gap: Floats
     noise: Callable[[Integers, int], Floats]
     size: Callable[[Floats], Floats]
+    debiased: Callable[[Floats], Floats] | None = None
 
 
 def row_scale(w: Floats | None, kind: WeightsKind) -> Floats | float:
@@ -90,14 +105,20 @@ def joined(parts: Sequence[Distance], combine: Callable[[Floats], Floats]) -> Di
     """One distance of several on the same rows, whose sizes ``combine`` takes from ``(..., parts)`` to ``(...)``."""
     ends = np.cumsum([len(part.gap) for part in parts])[:-1]
 
-    def size(u: Floats) -> Floats:
-        sizes = [part.size(piece) for part, piece in zip(parts, np.split(u, ends, axis=-1), strict=True)]
-        return combine(np.stack(sizes, axis=-1))
+    def together(each: Sequence[Callable[[Floats], Floats]]) -> Callable[[Floats], Floats]:
+        def found(u: Floats) -> Floats:
+            sizes = [of_part(piece) for of_part, piece in zip(each, np.split(u, ends, axis=-1), strict=True)]
+            return combine(np.stack(sizes, axis=-1))
+
+        return found
+
+    known = [part.debiased for part in parts if part.debiased is not None]
 
     return Distance(
         np.concatenate([part.gap for part in parts]),
         lambda group, groups: np.concatenate([part.noise(group, groups) for part in parts], axis=1),
-        size,
+        together([part.size for part in parts]),
+        together(known) if len(known) == len(parts) else None,
     )
 
 
@@ -122,8 +143,7 @@ def distance_interval(
     if triangle:
         reach = float(np.quantile(distance.size(draws), high_tail - low_tail))
         return seen - reach, seen + reach
-    spread = np.sqrt(np.mean(draws**2, axis=0))
-    direction = np.where(distance.gap < 0.0, -1.0, 1.0) * (np.abs(distance.gap) + spread)
+    direction = _direction(distance, draws)
 
     def shown(size: float, tail: float) -> float:
         return float(np.quantile(distance.size(draws + size * direction), tail))
@@ -137,6 +157,16 @@ def influence_interval(
     value: float, influence: Floats, subject: Subject, resampling: Resampling
 ) -> tuple[float, float]:
     """Interval of what each row moves by its ``influence (n,)``, of weighted mean 0. O(n + resamples x groups)."""
+    low, high = np.quantile(influence_draws(influence, subject, resampling), resampling.tails)
+    return value + float(low), value + float(high)
+
+
+def influence_draws(influence: Floats, subject: Subject, resampling: Resampling) -> Floats:
+    """By how much resamples move what each row moves by its ``influence (n,)``: ``(resamples,)``.
+
+    The multipliers come from the seed and the number of rows alone: of subjects with their rows in one order, the
+    draws are paired. Raises ``TooFewRows``.
+    """
     group, groups, (w, kind) = _deal(subject, resampling)
     mass = float(len(group)) if w is None else float(w.sum())
     sums = np.bincount(group, row_scale(w, kind) * influence, groups)[:, None] / mass
@@ -144,9 +174,50 @@ def influence_interval(
     effective = mass if w is None or kind == "frequency" else mass * mass / float(w @ w)
     if effective <= 1.0 + 1e-9:
         raise TooFewRows("an interval needs more than one row")
-    moved = _multiplied(sums, resampling)[:, 0] * np.sqrt(effective / (effective - 1.0))
-    low, high = np.quantile(moved, resampling.tails)
-    return value + float(low), value + float(high)
+    moved: Floats = _multiplied(sums, resampling)[:, 0] * np.sqrt(effective / (effective - 1.0))
+    return moved
+
+
+def distance_draws(
+    distance: Distance, subject: Subject, resampling: Resampling, *, debiased: bool, triangle: bool = False
+) -> tuple[Floats, tuple[float, float]]:
+    """By how much resamples move a distance, ``(resamples,)`` of mean 0, and the ends of what its bias may be.
+
+    Of the debiased value where that is asked for and the distance has one, else of the size. A resampled size is biased
+    upward from one that is so already: the mean of the resamples is taken off. What bias the value itself has depends
+    on how large the true gaps are: the ends are those under gaps, along the direction of those seen, of every size
+    between the two that show at least, and at most, what is seen in 2.5 % of samples. With ``triangle``, of a supremum,
+    the moves are stretched to have at least the spread that they have about large gaps: a supremum near the noise, or
+    of a path that is rough twice over, moves too little. Paired as ``influence_draws`` are.
+    O(n + resamples (groups + d)).
+    """
+    group, groups, _ = _deal(subject, resampling)
+    draws = _multiplied(distance.noise(group, groups), resampling)
+    told = distance.debiased if debiased and distance.debiased is not None else distance.size
+    direction, seen = _direction(distance, draws), float(distance.size(distance.gap))
+
+    some = draws[:_SOME]
+
+    def reaching(tail: float) -> float:
+        return _solve(lambda size: float(np.quantile(distance.size(some + size * direction), tail)), seen)
+
+    def bias(size: float) -> float:
+        return float(told(some + size * direction).mean()) - float(distance.size(size * direction))
+
+    biases = [bias(size) for size in np.linspace(reaching(1.0 - _FEW), reaching(_FEW), _TRUTHS).tolist()]
+    moved = told(distance.gap + draws)
+    moved -= moved.mean()
+    if triangle:
+        about = np.std(distance.size(draws + _LARGE * direction))
+        moved *= max(1.0, float(about) / max(float(moved.std()), 1e-300))
+    return moved, (min(0.0, *biases), max(0.0, *biases))
+
+
+def _direction(distance: Distance, draws: Floats) -> Floats:
+    """The gaps seen, each as far from 0 as noise may have hidden."""
+    spread = np.sqrt(np.mean(draws**2, axis=0))
+    direction: Floats = np.where(distance.gap < 0.0, -1.0, 1.0) * (np.abs(distance.gap) + spread)
+    return direction
 
 
 def resampled_interval(
@@ -156,14 +227,19 @@ def resampled_interval(
 
     Rows are drawn with replacement and ``again`` computes the measure of them. O(resamples x the measure).
     """
-    random = resampling.generator()
-    n = len(subject) // (subject.per_row if isinstance(subject, Event) else 1)
-    found = np.array([again(subject.rows(random.integers(0, n, n))) for _ in range(resampling.resamples)])
+    found = resampled_values(again, subject, resampling)
     found = found[np.isfinite(found)]
     if len(found) < (1.0 - _LOST) * resampling.resamples:
         raise TooFewRows("too many resamples have no value")
     low, high = np.quantile(found, resampling.tails)
     return 2.0 * value - float(high), 2.0 * value - float(low)
+
+
+def resampled_values(again: Callable[[Subject], float], subject: Subject, resampling: Resampling) -> Floats:
+    """What ``again`` computes of rows drawn with replacement: ``(resamples,)``, NaN where it has no value."""
+    random = resampling.generator()
+    n = len(subject) // (subject.per_row if isinstance(subject, Event) else 1)
+    return np.array([again(subject.rows(random.integers(0, n, n))) for _ in range(resampling.resamples)])
 
 
 def _deal(subject: Subject, resampling: Resampling) -> tuple[Integers, int, tuple[Floats | None, WeightsKind]]:
@@ -182,9 +258,16 @@ def _multiplied(sums: Floats, resampling: Resampling) -> Floats:
     """Normal multiples of the groups' sums ``(groups, d)``: ``(resamples, d)``."""
     if resampling.resamples * max(sums.shape) > _MAX_DRAWS:
         raise InvalidOption.at("/resamples", f"times bins would pass {_MAX_DRAWS}; ask for fewer of either")
-    multipliers = resampling.generator().standard_normal((resampling.resamples, len(sums)))
-    draws: Floats = multipliers @ sums
+    draws: Floats = _multipliers(resampling.seed, resampling.resamples, len(sums)) @ sums
     return draws
+
+
+@lru_cache(maxsize=1)
+def _multipliers(seed: int, resamples: int, groups: int) -> Floats:
+    """Normal multipliers ``(resamples, groups)``, those of the last call kept: all measures of a batch share them."""
+    drawn = np.random.default_rng(seed).standard_normal((resamples, groups))
+    drawn.flags.writeable = False
+    return drawn
 
 
 def _solve(increasing: Callable[[float], float], target: float) -> float:

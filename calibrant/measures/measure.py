@@ -168,10 +168,10 @@ class MeasureRequest:
         try:
             if entry.distance is not None:
                 found = distance_interval(
-                    self._distance(subject, resampling), subject, resampling, triangle=entry.triangle
+                    self.distance_of(subject, resampling), subject, resampling, triangle=entry.triangle
                 )
             elif entry.influence is not None:
-                found = influence_interval(value, self._influence(subject, resampling), subject, resampling)
+                found = influence_interval(value, self.influence_of(subject, resampling), subject, resampling)
             elif entry.resampled:
                 found = resampled_interval(value, lambda rows: self._value(rows, resampling), subject, resampling)
             else:
@@ -187,7 +187,8 @@ class MeasureRequest:
             low, high = min(low, entry.highest), min(high, entry.highest)
         return (low, high), None
 
-    def _distance(self, subject: Subject, resampling: Resampling) -> Distance:
+    def distance_of(self, subject: Subject, resampling: Resampling) -> Distance:
+        """The gaps that the measure is the size of; raises ``CalibrationError`` where these options have none."""
         distance = self.measure.distance
         if distance is None:
             raise TypeError(f"{self.measure.name} is no distance")
@@ -196,7 +197,8 @@ class MeasureRequest:
         parts = [distance(event, resampling, **self.options) for event in subject.events()]
         return joined(parts, lambda sizes: self.measure.over_classes(sizes, self.options))
 
-    def _influence(self, subject: Subject, resampling: Resampling) -> Floats:
+    def influence_of(self, subject: Subject, resampling: Resampling) -> Floats:
+        """By how much each row moves the measure: ``(n,)``, of weighted mean 0."""
         influence = self.measure.influence
         if influence is None:
             raise TypeError(f"{self.measure.name} has no influence function")

@@ -115,6 +115,12 @@ CALLS: tuple[Example, ...] = (
     ),
     Example(
         "POST /evaluate",
+        "side-by-side",
+        "A map beside the predictions as they came",
+        {"batch": BATCH, "maps": ["fraud-detector"], "measures": ["brier"], "resamples": 100},
+    ),
+    Example(
+        "POST /evaluate",
         "by-a-job",
         "A measure that is a long fit: 202 and a job",
         {"batch": BATCH, "measures": [{"name": "ece-pl", "folds": 3}]},

@@ -7,16 +7,13 @@ from typing import Any
 from fastapi import APIRouter, Request, Response
 from starlette.concurrency import run_in_threadpool
 
-from calibrant.diagrams.catalogue import read_diagrams
-from calibrant.evaluation import Evaluation
-from calibrant.maps.calibration_map import CalibrationMap, load
-from calibrant.measures.catalogue import read_requests
-from calibrant.measures.intervals import Resampling
+from calibrant.comparing import RAW, Comparison
+from calibrant.maps.calibration_map import CalibrationMap
 from schemas.batches import BatchOptions
-from schemas.evaluate import EvaluateBody, EvaluateOptions, EvaluateSpec, ReportAnswer
+from schemas.evaluate import BatchesAnswer, EvaluateBody, EvaluateOptions, EvaluateSpec, ReportAnswer
 from schemas.jobs import JobRecord
-from schemas.maps import MapRecord
 from service.context import INLINE_SECONDS, Context, Here, answer, body_of, queue
+from service.errors import InvalidField
 from service.formats.body import read_payload
 from service.formats.options import read_options
 from service.formats.payload import Payload
@@ -24,7 +21,9 @@ from service.idempotency import Idempotent
 from service.openapi import OF_ROWS, queues, raises
 from service.rows import find_arrays, labelled, store_arrays
 from service.waiting import settle
-from storage.reports import report_document
+from storage.errors import UnknownMap
+from storage.evaluations import Asked, read_asked, several_document
+from storage.rows import read_stored_batch
 from telemetry.observed import traced
 
 router = APIRouter(tags=["evaluate"], route_class=Idempotent)
@@ -32,7 +31,7 @@ router = APIRouter(tags=["evaluate"], route_class=Idempotent)
 
 @router.post(
     "/evaluate",
-    response_model=ReportAnswer,
+    response_model=ReportAnswer | BatchesAnswer,
     responses={
         **queues("A job, where a measure or diagram is a long fit or all are estimated to take more than 2 s"),
         **raises(
@@ -48,8 +47,9 @@ router = APIRouter(tags=["evaluate"], route_class=Idempotent)
     openapi_extra=body_of(EvaluateBody),
 )
 async def evaluate(request: Request, here: Here) -> Response:
-    """Measure the calibration of a batch; with ``map``, before and after it.
+    """Measure the calibration of a batch; with ``map``, before and after it; with ``maps``, side by side.
 
+    With ``batches`` each of them, and of five or more the power law between calibration and classification error.
     With a map the answer also tells what the Brier score and the log loss gain (``improvement``). ``diagrams`` are
     drawn as data. By a job where something is a long fit, or all together are estimated to take more than 2 s.
     """
@@ -62,33 +62,72 @@ async def evaluate(request: Request, here: Here) -> Response:
 @traced("work")
 def run_or_queue(here: Context, payload: Payload, options: EvaluateOptions) -> dict[str, Any] | JobRecord:
     """Check the whole request, then evaluate here or queue it."""
-    requests, diagrams = read_requests(options.measures), read_diagrams(options.diagrams)
-    resampling = Resampling.read(options.interval, options.resamples, options.seed)
-    record = None if options.map is None else here.store.maps.get(options.map)
-    fitted: CalibrationMap | None = None if record is None else load(record.document)
+    spec = _spec(here, options)
+    asked = read_asked(spec, here.store.maps)
+    if spec.batches is not None:
+        return _several(here, payload, options, spec, asked)
     arrays, scale, kind = find_arrays(here.store, payload, options)
+    fitted = _map_of(asked)
     if options.batch is None and options.scale is None and fitted is not None:
         scale = fitted.scale
     batch, groups = labelled(arrays, scale, kind)
-    evaluation = Evaluation(requests, options.reduction, fitted, resampling, options.classes, diagrams)
-    if evaluation.inline and not here.prefer.respond_async and evaluation.seconds(batch, groups) <= INLINE_SECONDS:
-        return report_document(evaluation.run(batch, groups), None if record is None else record.id)
-    evaluation.check(batch, groups)
+    quick = asked.task.inline and asked.task.seconds(batch, groups) <= INLINE_SECONDS
+    if quick and not here.prefer.respond_async:
+        return asked.document(batch, groups)
+    asked.task.check(batch, groups)
     batch_id = options.batch
     if batch_id is None:
         batch_id = store_arrays(here, arrays, BatchOptions(scale=scale, weights_kind=kind)).id
-    return queue(here, "evaluate", batch_id, _spec(options, batch_id, record).model_dump())
+    return queue(here, "evaluate", batch_id, spec.model_copy(update={"batch": batch_id}).model_dump())
 
 
-def _spec(options: EvaluateOptions, batch_id: str, record: MapRecord | None) -> EvaluateSpec:
-    return EvaluateSpec(
-        batch=batch_id,
-        measures=options.measures,
-        diagrams=options.diagrams,
-        reduction=options.reduction,
-        classes=options.classes,
-        map=None if record is None else record.id,
-        interval=options.interval,
-        resamples=options.resamples,
-        seed=options.seed,
-    )
+def _several(
+    here: Context, payload: Payload, options: EvaluateOptions, spec: EvaluateSpec, asked: Asked
+) -> dict[str, Any] | JobRecord:
+    """``run_or_queue`` of stored batches, of which one is held at a time."""
+    ids = spec.batches or []
+    if payload.arrays or options.batch is not None:
+        raise InvalidField.at("/batches", "stand in the place of the arrays and of batch; send one of the three")
+    if len(set(ids)) < len(ids):
+        raise InvalidField.at("/batches", "must differ from one another")
+    seconds = 0.0
+    parts = [here.store.batches.record(batch_id).parts for batch_id in ids]
+    for batch_id in ids:
+        batch, groups = labelled(*find_arrays(here.store, payload, options.model_copy(update={"batch": batch_id})))
+        asked.task.check(batch, groups)
+        seconds += 2.0 * asked.task.seconds(batch, groups)  # once for the report, once for the law
+    if asked.task.inline and seconds <= INLINE_SECONDS and not here.prefer.respond_async:
+        return several_document(asked, ((i, *read_stored_batch(here.store.batches, i)) for i in ids))
+    for batch_id in ids:
+        here.store.batches.keep(batch_id, here.settings.batch_ttl)
+    return queue(here, "evaluate", ids[0], spec.model_copy(update={"parts_of": parts}).model_dump())
+
+
+def _map_of(asked: Asked) -> CalibrationMap | None:
+    """The map whose scale arrays have where they do not say: all maps of a comparison have one."""
+    if isinstance(asked.task, Comparison):
+        return asked.task.contestants[0].map
+    return asked.task.map
+
+
+def _spec(here: Context, options: EvaluateOptions) -> EvaluateSpec:
+    """What is asked, with every map by its id."""
+    if options.map is not None and options.maps is not None:
+        raise InvalidField.at("/maps", "are compared; map is told before and after: send one of the two")
+    given = options.model_dump(exclude={"scale", "weights_kind"})
+    if options.map is not None:
+        given["map"] = here.store.maps.get(options.map).id
+    if options.maps is not None:
+        given["maps"] = [_contestant(here, options.maps, i) for i in range(len(options.maps))]
+    return EvaluateSpec.model_validate(given)
+
+
+def _contestant(here: Context, refs: list[str], i: int) -> dict[str, str]:
+    if refs[i] == RAW:
+        raise InvalidField.at(f"/maps/{i}", f"{RAW} names the predictions as they came; give the map's id")
+    if refs[i] in refs[:i]:
+        raise InvalidField.at(f"/maps/{i}", "stands there already")
+    try:
+        return {"name": refs[i], "map": here.store.maps.get(refs[i]).id}
+    except UnknownMap as error:
+        raise UnknownMap(error.detail, f"/maps/{i}") from error

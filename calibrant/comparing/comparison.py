@@ -1,0 +1,227 @@
+"""Several maps side by side on one batch: measured, ranked, compared in pairs, and the front between two aims."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, get_args
+
+from calibrant.batch import Batch
+from calibrant.comparing.front import pareto_front
+from calibrant.comparing.lineup import Contestant, Entrant, Lineup, apart, errors_of, line_up, reduction_of
+from calibrant.comparing.pairs import Correction, Pair, Standing, compare_pairs
+from calibrant.errors import CalibrationError, InvalidOption
+from calibrant.evaluation import Evaluation, Report
+from calibrant.measures.cross_fitting import improvements_again, unproven
+from calibrant.measures.deviations import again_seconds, deviations
+from calibrant.measures.extent import extent_of
+from calibrant.measures.improvement import improvements
+from calibrant.measures.measure import MeasureRequest, MeasureResult, answers
+from calibrant.methods.method import Progress
+
+Of = Literal["value", "debiased"]
+_SEEN = "no interval and no p-value: a map was fitted to these rows"
+#: Seconds that a row costs a map that is applied.
+_APPLIED_ROW = 1e-7
+
+
+@dataclass(frozen=True)
+class ContestantReport:
+    """One contestant: its ``measures`` by key, its ``classification_error`` and ``brier`` score, what it gains.
+
+    ``in_sample`` says whether the map was fitted to these rows (None: not known), and then there are no p-values and
+    ``improvement`` is cross-fitted; of the raw predictions both are None.
+    """
+
+    name: str
+    measures: Mapping[str, MeasureResult]
+    classification_error: float | None
+    brier: float | None
+    in_sample: bool | None = None
+    improvement: Mapping[str, MeasureResult] | None = None
+
+
+@dataclass(frozen=True)
+class MeasureComparison:
+    """All contestants by one measure.
+
+    ``ranking`` from the best on, ``of`` debiased values where every contestant has one; None where neither direction
+    is better. ``indistinguishable`` holds the best that was not fitted to these rows and those whose difference from it
+    chance explains. ``fronts`` holds, against each error, the contestants than which none is better in one and as
+    good in the other, by rising error.
+    """
+
+    of: Of
+    ranking: tuple[str, ...] | None
+    indistinguishable: tuple[str, ...] | None
+    pairs: tuple[Pair, ...]
+    fronts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    problem: str | None = None
+
+
+@dataclass(frozen=True)
+class ComparisonReport:
+    """What ``compare`` answers: the ``report`` of the predictions as they came, the ``contestants``, that one among
+    them, and for each measure how they compare; ``correction`` and ``level`` are of the pairs.
+    """
+
+    report: Report
+    contestants: tuple[ContestantReport, ...]
+    measures: Mapping[str, MeasureComparison]
+    correction: Correction
+    level: float
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A comparison asked for: everything but the rows, checked. ``evaluation`` has no map, and a level."""
+
+    evaluation: Evaluation
+    contestants: tuple[Contestant, ...]
+    correction: Correction = "max-t"
+
+    def __post_init__(self) -> None:
+        if self.correction not in get_args(Correction):
+            raise InvalidOption.at("/correction", f"must be one of: {', '.join(get_args(Correction))}")
+
+    @property
+    def inline(self) -> bool:
+        """Whether nothing asked for is a long fit."""
+        return self.evaluation.inline
+
+    def check(self, batch: Batch, groups: Sequence[str] | None = None) -> str:
+        """The full name of the reduction; raises what ``run`` would, without measuring."""
+        name = reduction_of(self.evaluation, self.contestants, batch)
+        replace(self.evaluation, reduction=name).check(batch, groups)
+        return name
+
+    def seconds(self, batch: Batch, groups: Sequence[str] | None = None) -> float:
+        """Estimated seconds of ``run``; without end where a fit that only a worker may do has to be repeated."""
+        name = self.check(batch, groups)
+        alone = replace(self.evaluation, reduction=name)
+        size, resampling = extent_of(batch, name), self.evaluation.resampling
+        each = sum(r.seconds(size, resampling) + again_seconds(r, size, resampling) for r in self.evaluation.measures)
+        each += _APPLIED_ROW * len(batch) * (batch.predictions.n_classes or 1)
+        fits = sum(c.training.seconds(batch) for c in self.contestants if c.training.saw(batch))
+        return alone.seconds(batch, groups) + each * (1 + len(self.contestants)) + fits
+
+    def run(
+        self,
+        batch: Batch,
+        groups: Sequence[str] | None = None,
+        *,
+        device: str = "cpu",
+        progress: Progress | None = None,
+    ) -> ComparisonReport:
+        """Answer for a checked batch; ``device`` and ``progress`` are of fits that are repeated."""
+        name = self.check(batch, groups)
+        report = replace(self.evaluation, reduction=name).run(batch, groups)
+        lineup = line_up(batch, name, self.contestants)
+        found = [self._contestant(entrant, report, batch, device, progress) for entrant in lineup.entrants.values()]
+        compared = {request.key: self._compared(request, lineup, found) for request in self.evaluation.measures}
+        return ComparisonReport(report, tuple(found), compared, self.correction, self._level)
+
+    @property
+    def _level(self) -> float:
+        return self.evaluation.resampling.level or 0.95
+
+    def _contestant(
+        self, entrant: Entrant, report: Report, batch: Batch, device: str, progress: Progress | None
+    ) -> ContestantReport:
+        error, brier = errors_of(entrant.subject)
+        if entrant.contestant is None or entrant.before is None or entrant.after is None:
+            return ContestantReport(entrant.name, report.measures, error, brier)
+        resampling = self.evaluation.resampling
+        measures = answers(self.evaluation.measures, entrant.subject, resampling)
+        if entrant.in_sample:
+            training, fit = entrant.contestant.training, {"device": device, "progress": progress}
+            gained = improvements_again(entrant.before, batch, training, resampling, **fit)
+            return ContestantReport(entrant.name, unproven(measures), error, brier, True, gained)
+        gained = improvements(entrant.before, entrant.after, resampling)
+        return ContestantReport(entrant.name, measures, error, brier, entrant.in_sample, gained)
+
+    def _compared(
+        self, request: MeasureRequest, lineup: Lineup, reports: Sequence[ContestantReport]
+    ) -> MeasureComparison:
+        of, known = ranked_values([report.measures[request.key] for report in reports])
+        values = {report.name: value for report, value in zip(reports, known, strict=True) if value is not None}
+        pairs, problem = self._pairs(request, lineup, reports, values, of)
+        seen = {report.name for report in reports if report.in_sample}
+        ranking, near = None, None
+        if request.measure.better != "neither" and values:
+            ranking = tuple(sorted(values, key=values.__getitem__, reverse=request.measure.better == "larger"))
+            near = indistinguishable([name for name in ranking if name not in seen], pairs, self._level)
+        return MeasureComparison(of, ranking, near, pairs, _fronts(request, values, reports), problem)
+
+    def _pairs(
+        self,
+        request: MeasureRequest,
+        lineup: Lineup,
+        reports: Sequence[ContestantReport],
+        values: Mapping[str, float],
+        of: Of,
+    ) -> tuple[tuple[Pair, ...], str | None]:
+        """Every pair of contestants with values; those fitted to these rows without intervals and p-values."""
+        plain = {report.name: report.measures[request.key].value for report in reports}
+        seen = {report.name for report in reports if report.in_sample}
+        out, resampling = [name for name in values if name not in seen], self.evaluation.resampling
+        tested: tuple[Pair, ...] = ()
+        problem = None
+        try:
+            if len(out) > 1:
+                rows = {name: lineup.ordered(name) for name in out}
+                moved = {
+                    name: deviations(request, plain[name] or 0.0, rows[name], resampling, debiased=of == "debiased")
+                    for name in out
+                }
+                standings = [Standing(name, values[name], moved[name].draws, moved[name].bias) for name in out]
+                tested = compare_pairs(
+                    standings,
+                    level=self._level,
+                    correction=self.correction,
+                    apart=lambda one, two: apart(rows[one], rows[two], mean=moved[one].mean and moved[two].mean),
+                )
+        except CalibrationError as error:
+            problem = f"no intervals and no p-values: {error.detail}"
+        done = {pair.between: pair for pair in tested}
+        names = list(values)
+        both = [(one, two) for i, one in enumerate(names) for two in names[i + 1 :]]
+        pairs = tuple(
+            done.get(pair)
+            or Pair(pair, values[pair[0]] - values[pair[1]], problem=_SEEN if seen.intersection(pair) else problem)
+            for pair in both
+        )
+        return pairs, problem
+
+
+def ranked_values(results: Sequence[MeasureResult]) -> tuple[Of, list[float | None]]:
+    """The values that rank, and which they are: debiased ones where every contestant with a value has one."""
+    debiased = all(r.debiased is not None for r in results if r.value is not None)
+    of: Of = "debiased" if debiased and any(r.value is not None for r in results) else "value"
+    return of, [getattr(result, of) for result in results]
+
+
+def indistinguishable(ranking: Sequence[str], pairs: Sequence[Pair], level: float) -> tuple[str, ...] | None:
+    """The first of the ranking and those whose difference from it chance explains; None where that is not known."""
+    if not ranking:
+        return None
+    best = ranking[0]
+    p_values = {frozenset(pair.between): pair.p_value for pair in pairs}
+    against = {name: p_values[frozenset((best, name))] for name in ranking[1:]}
+    if any(p is None for p in against.values()):
+        return None
+    return (best, *(name for name, p in against.items() if p is not None and p > 1.0 - level))
+
+
+def _fronts(
+    request: MeasureRequest, values: Mapping[str, float], reports: Sequence[ContestantReport]
+) -> dict[str, tuple[str, ...]]:
+    """Against each error, those on the front; of measures of which smaller is better and that are no error already."""
+    if request.measure.better != "smaller" or request.measure.family == "Proper scores":
+        return {}
+    errors: dict[str, dict[str, Any]] = {
+        "classification-error": {report.name: report.classification_error for report in reports},
+        "brier": {report.name: report.brier for report in reports},
+    }
+    known = {against: {n: e for n, e in found.items() if e is not None} for against, found in errors.items()}
+    return {against: pareto_front(found, values) for against, found in known.items()}

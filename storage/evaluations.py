@@ -1,0 +1,88 @@
+"""Evaluations as the service and its workers both run them: from options and stored maps to the answer's JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from calibrant.batch import Batch
+from calibrant.comparing import LEAST_BATCHES, Comparison, PowerLaws, read_contestants
+from calibrant.diagrams.catalogue import read_diagrams
+from calibrant.errors import CalibrationError
+from calibrant.evaluation import Evaluation
+from calibrant.maps.calibration_map import load
+from calibrant.measures.catalogue import read_requests
+from calibrant.measures.cross_fitting import Training
+from calibrant.measures.intervals import Resampling
+from calibrant.methods import Fitting
+from calibrant.methods.method import Progress
+from schemas.evaluate import EvaluateSpec
+from schemas.maps import MapRecord
+from storage.maps import MapStore
+from storage.reports import comparison_document, law_document, report_document
+
+#: The level of the intervals of a comparison and of power laws where none is asked for.
+LEVEL = 0.95
+
+
+@dataclass(frozen=True)
+class Asked:
+    """An evaluation or comparison, checked, and the ids of its maps by name."""
+
+    task: Evaluation | Comparison
+    map_id: str | None
+    ids: dict[str, str]
+
+    def document(
+        self, batch: Batch, groups: Sequence[str] | None, *, device: str = "cpu", progress: Progress | None = None
+    ) -> dict[str, Any]:
+        """The report of one batch as plain JSON."""
+        if isinstance(self.task, Comparison):
+            return comparison_document(self.task.run(batch, groups, device=device, progress=progress), self.ids)
+        return report_document(self.task.run(batch, groups, device=device, progress=progress), self.map_id)
+
+
+def read_asked(spec: EvaluateSpec, maps: MapStore) -> Asked:
+    """Check what an evaluation asks for and load its maps; raises ``UnknownMap`` and ``CalibrationError``."""
+    level = LEVEL if spec.interval is None and (spec.maps or spec.batches) else spec.interval
+    resampling = Resampling.read(level, spec.resamples, spec.seed)
+    measures, diagrams = read_requests(spec.measures), read_diagrams(spec.diagrams)
+    record = None if spec.map is None else maps.get(spec.map)
+    fitted, training = (None, Training()) if record is None else (load(record.document), training_of(record))
+    evaluation = Evaluation(measures, spec.reduction, fitted, resampling, spec.classes, diagrams, training)
+    if spec.maps is None:
+        return Asked(evaluation, None if record is None else record.id, {})
+    records = {contestant.name: maps.get(contestant.map) for contestant in spec.maps}
+    loaded = {name: load(found.document) for name, found in records.items()}
+    contestants = read_contestants(loaded, {name: training_of(found) for name, found in records.items()})
+    comparison = Comparison(evaluation, contestants, spec.correction)
+    return Asked(comparison, None, {name: found.id for name, found in records.items()})
+
+
+def training_of(record: MapRecord) -> Training:
+    """How a stored map was fitted, as far as its record tells; an imported one cannot be fitted again."""
+    if record.seed is None:
+        return Training(record.digest, None)
+    try:
+        return Training(record.digest, Fitting.read(record.method, record.options, record.reduction), record.seed)
+    except CalibrationError:
+        return Training(record.digest, None, record.seed)
+
+
+def several_document(
+    asked: Asked,
+    batches: Iterable[tuple[str, Batch, Sequence[str] | None]],
+    *,
+    device: str = "cpu",
+    progress: Progress | None = None,
+) -> dict[str, Any]:
+    """The reports of several batches and, of five or more, the power laws over them. One batch is held at a time."""
+    laws, reports = PowerLaws(asked.task), []
+    for batch_id, batch, groups in batches:
+        reports.append({"batch": batch_id, "report": asked.document(batch, groups, device=device, progress=progress)})
+        laws.add(batch)
+    if len(reports) >= LEAST_BATCHES:
+        return {"batches": reports, "power_law": law_document(laws.laws()), "problem": None}
+    problem = f"no power law: it takes {LEAST_BATCHES} batches"
+    return {"batches": reports, "power_law": None, "problem": problem}
