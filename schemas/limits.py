@@ -18,3 +18,4 @@ class LimitsAnswer(Document):
     """The limits by the names of their settings."""
 
     limits: dict[str, Limit]
+    used: dict[str, int] = Field(description="what the caller's tenant has taken of its quotas")

@@ -84,7 +84,7 @@ async def context_of(request: Request) -> Context:
     if "prefer" in request.headers:
         prefer = read_prefer(request.headers.getlist("prefer"))
     seed: str | None = getattr(request.state, "seed", None)
-    return Context(process, caller, Store.of(process.redis, caller.tenant), prefer, seed)
+    return Context(process, caller, Store.of(process.redis, caller.tenant, process.quotas), prefer, seed)
 
 
 Here = Annotated[Context, Depends(context_of)]
@@ -96,7 +96,8 @@ def answer(content: Any, status: int = 200, headers: dict[str, str] | None = Non
 
 
 def queue(here: Context, kind: Kind, batch_id: str, spec: dict[str, Any]) -> JobRecord:
-    """Queue a job on a stored batch as it is now; the batch is kept as long as one may be."""
+    """Queue a job on a stored batch as it is now; the batch is kept as long as one may be. ``QuotaExceeded``."""
+    here.store.charges.check_jobs()
     here.store.batches.keep(batch_id, here.settings.batch_ttl)
     spec = spec | {"parts": here.store.batches.record(batch_id).parts}
     record = JobRecord(

@@ -29,6 +29,7 @@ RETRY_AFTER = "2"
 _HEADERS: Mapping[str, Mapping[str, str]] = {
     "idempotency-in-progress": {"Retry-After": "1"},
     "too-many-streams": {"Retry-After": "5"},
+    "quota-exceeded": {"Retry-After": "60"},
 }
 
 

@@ -40,6 +40,7 @@ class Process:
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
+        self.quotas = settings.quotas
         self.tracer = open_tracer("calibrant-api", settings.otlp_endpoint, os.environ)
         self.redis = connect(settings.redis_url, traced=self.tracer is not None)
         self._counting = connect(settings.redis_url, timeout=_CENSUS_SECONDS)

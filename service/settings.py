@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from types import UnionType
 from typing import Any, NamedTuple, get_type_hints
 
+from storage.quotas import Quotas
+
 MIB = 1024 * 1024
 HOUR = 3600
 
@@ -58,6 +60,11 @@ class Settings:
         low=0,
         limit=True,
     )
+    quota_bytes: int = _setting(
+        64 * 1024 * MIB, "bytes of batches that a tenant may keep; 0: no quota", low=0, limit=True
+    )
+    quota_maps: int = _setting(100_000, "maps that a tenant may keep; 0: no quota", low=0, limit=True)
+    quota_jobs: int = _setting(10_000, "jobs of a tenant that may wait or run; 0: no quota", low=0, limit=True)
     held_maps: int = _setting(256, "maps that a process keeps in memory", low=1)
     cors_origins: str = _setting(
         "", "origins whose pages may call the service from a browser, separated by commas, or *; none by default"
@@ -70,6 +77,11 @@ class Settings:
     otlp_endpoint: str | None = _setting(
         None, "OpenTelemetry collector to send traces to, such as http://localhost:4318; needs the extra telemetry"
     )
+
+    @property
+    def quotas(self) -> Quotas:
+        """What a tenant may keep."""
+        return Quotas(self.quota_bytes, self.quota_maps, self.quota_jobs)
 
     @property
     def origins(self) -> list[str]:

@@ -21,6 +21,7 @@ from storage.clock import at, now, seconds
 from storage.errors import BatchFull, UnknownBatch
 from storage.keyspace import Keyspace
 from storage.pages import Asked, Page, read_page
+from storage.quotas import NO_QUOTAS, Charges, Quotas
 from storage.transactions import transact
 
 Array = npt.NDArray[Any]
@@ -37,21 +38,25 @@ MOST_PARTS = 10_000
 class BatchStore:
     """The batches of one tenant."""
 
-    def __init__(self, redis: Redis, keys: Keyspace, *, chunk_bytes: int = CHUNK_BYTES) -> None:
+    def __init__(
+        self, redis: Redis, keys: Keyspace, quotas: Quotas = NO_QUOTAS, *, chunk_bytes: int = CHUNK_BYTES
+    ) -> None:
         self._redis = redis
         self._keys = keys
+        self._charges = Charges(redis, keys, quotas)
         self._chunk_bytes = chunk_bytes
 
     def put(self, record: BatchRecord, arrays: Mapping[str, Array], *, ttl: int) -> BatchRecord:
         """Store the arrays whole or not at all; they expire after ``ttl`` seconds.
 
-        A batch that is there already stays as it is.
+        A batch that is there already stays as it is. Raises ``QuotaExceeded``.
         """
         key = self._keys.batch(record.id)
         chunks = self._chunks(arrays)
         ends = round((now().timestamp() + ttl) * 1000)
         known = {"format": FORMAT, "bytes": _size(chunks), "expires_at": at(ends / 1000)}
         drafted = record.model_copy(update=known)
+        self._charges.check_bytes(_size(chunks))
 
         def write(pipe: Pipeline) -> BatchRecord:
             stored = pipe.hget(key, "record")
@@ -59,6 +64,7 @@ class BatchStore:
             if stored is not None:
                 return _read(stored)
             _write(pipe, key, drafted, chunks)
+            self._charges.charge(pipe, record.id, _size(chunks))
             pipe.pexpireat(key, ends)
             pipe.zadd(self._keys.batches(), {record.id: seconds(record.created_at)})
             return drafted
@@ -71,11 +77,12 @@ class BatchStore:
         """Append a part and count its rows, whole or not at all, and once however often it is asked for.
 
         ``rows`` is the record of the part alone, whose arrays, scale and classes are the batch's. The time to live
-        stays. Raises ``UnknownBatch`` or, where the batch would have too many rows or parts, ``BatchFull``.
+        stays. Raises ``UnknownBatch``, ``QuotaExceeded`` or, where it would have too many rows or parts, ``BatchFull``.
         """
         key, appended = self._keys.batch(batch_id), f"appended-{part_id}"
         # Earlier parts are neither read nor written again: only the record is.
         data = self._chunks(arrays)
+        self._charges.check_bytes(_size(data))
 
         def write(pipe: Pipeline) -> BatchRecord:
             record = _read(pipe.hget(key, "record"))
@@ -87,6 +94,7 @@ class BatchStore:
             grown = _grown(record, rows, _size(data))
             _write(pipe, key, grown, {f"{field}:{record.parts}": chunk for field, chunk in data.items()})
             pipe.hset(key, appended, "")
+            self._charges.charge(pipe, batch_id, _size(data))
             return grown
 
         transact(self._redis, write, key)
@@ -125,7 +133,8 @@ class BatchStore:
         with self._redis.pipeline() as pipe:
             pipe.delete(self._keys.batch(batch_id))
             pipe.zrem(self._keys.batches(), batch_id)
-            deleted, _ = pipe.execute()
+            self._charges.release(pipe, batch_id)
+            deleted, *_ = pipe.execute()
         if not deleted:
             raise _unknown()
 

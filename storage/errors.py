@@ -88,6 +88,12 @@ class IdempotencyInProgress(StorageError):
     code = "idempotency-in-progress"
 
 
+class QuotaExceeded(StorageError):
+    """More than a tenant may keep."""
+
+    code = "quota-exceeded"
+
+
 class UnsuitableStore(StorageError):
     """A Redis whose settings could lose what is stored."""
 

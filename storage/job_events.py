@@ -42,6 +42,7 @@ def write_job(pipe: Pipeline, keys: Keyspace, record: JobRecord, name: EventName
     pipe.xadd(events, {"name": name, "job": record.summary().model_dump_json()}, maxlen=MOST_KEPT, approximate=True)
     if ttl is not None:
         pipe.expire(events, ttl)
+        pipe.srem(keys.unended_jobs(), record.id)
         count(pipe, record)
     pipe.publish(Shared.job_changes(), key)
 

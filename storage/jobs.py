@@ -81,6 +81,7 @@ class JobStore:
                 pipeline=pipe,
             )
             pipe.sadd(Shared.tenants(), self._keys.tenant)
+            pipe.sadd(self._keys.unended_jobs(), record.id)
             pipe.zadd(self._keys.jobs(), {record.id: seconds(record.created_at)})
             write_job(pipe, self._keys, record)
             return record

@@ -65,6 +65,14 @@ class Keyspace:
         """String: the record of a job, JSON."""
         return self._key("job", job_id)
 
+    def batch_bytes(self) -> str:
+        """Hash: batch id -> the bytes that it takes; those that expired leave it when the sum is near the quota."""
+        return self._key("batch-bytes")
+
+    def unended_jobs(self) -> str:
+        """Set: ids of the jobs that have not ended."""
+        return self._key("unended-jobs")
+
     def jobs(self) -> str:
         """Sorted set: ids of jobs by time of creation; those that expired leave it when they are met."""
         return self._key("jobs")

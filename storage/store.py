@@ -18,6 +18,7 @@ from storage.jobs import JobStore
 from storage.keyspace import DEFAULT_TENANT, Keyspace
 from storage.listing import Listing
 from storage.maps import MapStore
+from storage.quotas import NO_QUOTAS, Charges, Quotas
 
 
 @dataclass(frozen=True)
@@ -31,19 +32,21 @@ class Store:
     listing: Listing
     jobs: JobStore
     idempotency: IdempotencyStore
+    charges: Charges
 
     @classmethod
-    def of(cls, redis: Redis, tenant: str = DEFAULT_TENANT) -> Store:
+    def of(cls, redis: Redis, tenant: str = DEFAULT_TENANT, quotas: Quotas = NO_QUOTAS) -> Store:
         """Build the view of ``tenant``."""
         keys = Keyspace(tenant)
         return cls(
             redis,
-            BatchStore(redis, keys),
+            BatchStore(redis, keys, quotas),
             MapStore(redis, keys),
             AliasStore(redis, keys),
             Listing(redis, keys),
             JobStore(redis, keys),
             IdempotencyStore(redis, keys),
+            Charges(redis, keys, quotas),
         )
 
 

@@ -81,6 +81,8 @@ def _shown(answer: httpx.Response) -> Any:
         for name, value in (("expires_at", _LATER), ("next", _CURSOR)):
             if name in part:
                 part[name] = value
+    if isinstance(document, dict) and "used" in document:
+        document["used"] = dict.fromkeys(document["used"], 0)  # what others have taken is chance
     if isinstance(document, dict) and document.get("status") == "cancelled":
         document |= _UNBEGUN  # how far it came is chance
     return document[:_SHOWN] if isinstance(document, list) else document

@@ -65,6 +65,12 @@ OF_THE_SERVICE = {
         "With these rows the batch would have more rows or parts than one may have.",
         "Begin another batch; append more rows at once.",
     ),
+    "quota-exceeded": Row(
+        429,
+        "The tenant's quota is used up",
+        "The tenant keeps as many bytes of batches, as many maps or as many unended jobs as it may.",
+        "Delete what is no longer needed, wait until batches expire or jobs end, or have the quota raised.",
+    ),
     "storage-error": Row(
         500,
         "The store failed",

@@ -29,7 +29,7 @@ router = APIRouter(prefix="/batches", tags=["batches"], route_class=Idempotent)
     "",
     status_code=201,
     response_model=BatchRecord,
-    responses={201: {"headers": located("batch")}, **raises(*OF_ROWS, "batch-full")},
+    responses={201: {"headers": located("batch")}, **raises(*OF_ROWS, "batch-full", "quota-exceeded")},
     openapi_extra=body_of(BatchBody),
 )
 async def post_batch(request: Request, here: Here) -> Response:
@@ -58,7 +58,7 @@ async def get_batches(request: Request, here: Here) -> Response:
 @router.post(
     "/{batch_id}/rows",
     response_model=BatchRecord,
-    responses=raises(*OF_ROWS, "unknown-batch", "batch-full"),
+    responses=raises(*OF_ROWS, "unknown-batch", "batch-full", "quota-exceeded"),
     openapi_extra=body_of(RowsBody),
 )
 async def post_rows(batch_id: str, request: Request, here: Here) -> Response:

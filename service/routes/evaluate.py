@@ -37,6 +37,7 @@ router = APIRouter(tags=["evaluate"], route_class=Idempotent)
         **raises(
             *OF_ROWS,
             "unknown-batch",
+            "quota-exceeded",
             "unknown-map",
             "unknown-measure",
             "unknown-diagram",

@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 from fastapi import APIRouter, Response
+from starlette.concurrency import run_in_threadpool
 
 from schemas.limits import LimitsAnswer
 from service.context import Here, answer
 from service.settings import all_settings
+from storage.quotas import Charges
 
 router = APIRouter(tags=["limits"])
 
 
 @router.get("/limits", response_model=LimitsAnswer)
 async def limits(here: Here) -> Response:
-    """What a request, a key and a tenant may take: each limit's value and its meaning."""
+    """What a request, a key and a tenant may take, each with its meaning, and what the tenant has taken."""
     told = {s.name: {"value": getattr(here.settings, s.name), "meaning": s.meaning} for s in all_settings() if s.limit}
-    return answer({"limits": told})
+    return answer({"limits": told, "used": await run_in_threadpool(_used, here.store.charges)})
+
+
+def _used(charges: Charges) -> dict[str, int]:
+    return {
+        "quota_bytes": charges.stored_bytes(),
+        "quota_maps": charges.maps(),
+        "quota_jobs": charges.queued_jobs(),
+    }

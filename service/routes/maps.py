@@ -35,6 +35,7 @@ router = APIRouter(prefix="/maps", tags=["maps"], route_class=Idempotent)
         **raises(
             *OF_ROWS,
             "unknown-batch",
+            "quota-exceeded",
             "unknown-method",
             "unknown-reduction",
             "one-class",
@@ -67,6 +68,7 @@ def fit_or_queue(here: Context, payload: Payload, options: FitOptions) -> MapRec
     arrays, scale, kind = find_arrays(here.store, payload, options)
     batch, _ = labelled(arrays, scale, kind)
     asked.check(batch)
+    here.store.charges.check_maps()
     took = asked.seconds(batch) + seconds_of_summary(len(batch), batch.predictions.n_classes)
     quick = asked.method.runs == "inline" and took <= INLINE_SECONDS
     if quick and not here.prefer.respond_async:

@@ -59,7 +59,7 @@ async def get_maps(request: Request, here: Here) -> Response:
     "/import",
     status_code=201,
     response_model=MapRecord,
-    responses={201: {"headers": located("map")}, **raises("invalid-document")},
+    responses={201: {"headers": located("map")}, **raises("invalid-document", "quota-exceeded")},
     openapi_extra=fields_of(ImportOptions),
 )
 async def post_import(request: Request, here: Here) -> Response:
@@ -108,6 +108,7 @@ async def delete_map(ref: str, request: Request, here: Here) -> Response:
 
 def import_map(here: Context, asked: ImportOptions) -> MapRecord:
     """Check a document and store its map; raises ``InvalidDocument`` with the place that is wrong."""
+    here.store.charges.check_maps()
     try:
         fitted = _read(asked.document)
     except InvalidDocument as error:

@@ -171,3 +171,46 @@ def test_without_the_link_nothing_from_memory_is_served(folder: Path) -> None:
         end = time.monotonic() + 5
         while _call(api, key, "GET", "/limits").status_code != 200:
             assert time.monotonic() < end
+
+
+def test_a_tenants_quotas_are_its_own_and_hold(folder: Path) -> None:
+    limits = {"CALIBRANT_QUOTA_BYTES": "2000", "CALIBRANT_QUOTA_MAPS": "1", "CALIBRANT_QUOTA_JOBS": "1"}
+    with (folder / "quotas.log").open("ab") as log, contextlib.ExitStack() as started:
+        own_store, _ = started.enter_context(embedded_server(folder / "quotas", log=log))
+        with contextlib.closing(connect(own_store)) as redis:
+            made = ApiKeyStore(redis)
+            one, other = (made.create(name, tenant=name, scope="write") for name in ("one", "other"))
+        environment = dict(os.environ) | limits
+        running = started.enter_context(
+            stack(host="127.0.0.1", port=0, data=folder, log=log, redis_url=own_store, inherited=environment)
+        )
+        url = running.url
+        # A worker that is stopped leaves what is queued as it is.
+        os.kill(running.worker.pid, signal.SIGSTOP)
+        started.callback(os.kill, running.worker.pid, signal.SIGCONT)
+        rows = {"predictions": [0.1] * 50 + [0.9] * 50, "labels": [0, 1] * 50}
+        first = _call(url, one, "POST", "/batches", rows)
+        assert first.status_code == 201
+        refused = _call(url, one, "POST", "/batches", rows)
+        assert (refused.status_code, refused.json()["type"]) == (429, "/problems/quota-exceeded")
+        assert refused.headers["retry-after"]
+        more = _call(url, one, "POST", f"/batches/{first.json()['id']}/rows", rows)
+        assert more.status_code == 429
+        assert _call(url, other, "POST", "/batches", rows).status_code == 201
+        assert _call(url, one, "DELETE", f"/batches/{first.json()['id']}").status_code == 204
+        again = _call(url, one, "POST", "/batches", rows)
+        assert again.status_code == 201
+        fit = {"batch": again.json()["id"], "method": "pl", "options": {"folds": 2, "candidates": [1]}}
+        job = _call(url, one, "POST", "/maps", fit)
+        assert job.status_code == 202
+        assert _call(url, one, "POST", "/maps", fit).status_code == 429
+        used = _call(url, one, "GET", "/limits").json()["used"]
+        assert used == {"quota_bytes": again.json()["bytes"], "quota_maps": 0, "quota_jobs": 1}
+        assert _call(url, one, "DELETE", f"/jobs/{job.json()['id']}").status_code == 200
+        assert _call(url, one, "GET", "/limits").json()["used"]["quota_jobs"] == 0
+        quick = GOOD | {"method": "identity"}
+        kept = _call(url, one, "POST", "/maps", quick)
+        assert kept.status_code == 201
+        assert _call(url, one, "POST", "/maps", quick).status_code == 429
+        assert _call(url, one, "DELETE", f"/maps/{kept.json()['id']}").status_code == 204
+        assert _call(url, one, "POST", "/maps", quick).status_code == 201

@@ -1,0 +1,96 @@
+"""What a tenant may keep: bytes of batches, maps, and jobs that have not ended.
+
+A quota is looked at before something is written, and the charge is made with the write. So it may be passed by
+what is written at the same moment, never by what comes after.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import cast
+
+from redis import Redis
+from redis.client import Pipeline
+
+from storage.errors import QuotaExceeded
+from storage.keyspace import Keyspace
+
+
+@dataclass(frozen=True)
+class Quotas:
+    """The quotas of every tenant; 0 is none."""
+
+    stored_bytes: int = 0
+    maps: int = 0
+    queued_jobs: int = 0
+
+
+#: Of a store that keeps what it is given.
+NO_QUOTAS = Quotas()
+
+
+class Charges:
+    """What one tenant has taken of its quotas."""
+
+    def __init__(self, redis: Redis, keys: Keyspace, quotas: Quotas) -> None:
+        self._redis = redis
+        self._keys = keys
+        self._quotas = quotas
+
+    def stored_bytes(self) -> int:
+        """Bytes of the batches that have not expired. O(batches)."""
+        sizes = cast(dict[bytes, bytes], self._redis.hgetall(self._keys.batch_bytes()))
+        with self._redis.pipeline(transaction=False) as pipe:
+            for batch_id in sizes:
+                pipe.exists(self._keys.batch(batch_id.decode()))
+            there = dict(zip(sizes, pipe.execute(), strict=True))
+        gone = [batch_id for batch_id, exists in there.items() if not exists]
+        if gone:
+            self._redis.hdel(self._keys.batch_bytes(), *cast(list[str], gone))
+        return sum(int(size) for batch_id, size in sizes.items() if there[batch_id])
+
+    def maps(self) -> int:
+        """Maps. O(1)."""
+        return self._redis.zcard(self._keys.maps())
+
+    def queued_jobs(self) -> int:
+        """Jobs that are queued or running. O(jobs that have not ended)."""
+        ids = cast(set[bytes], self._redis.smembers(self._keys.unended_jobs()))
+        with self._redis.pipeline(transaction=False) as pipe:
+            for job_id in ids:
+                pipe.exists(self._keys.job(job_id.decode()))
+            there = pipe.execute()
+        return sum(there)
+
+    def check_bytes(self, more: int) -> None:
+        """Raise ``QuotaExceeded`` where so many bytes more would be too many."""
+        quota = self._quotas.stored_bytes
+        if not quota:
+            return
+        if more > quota:
+            raise QuotaExceeded(f"batches of this tenant may take {quota} bytes in all")
+        # What has expired is counted until the sum is near the quota, which is seldom.
+        counted = sum(map(int, self._redis.hvals(self._keys.batch_bytes())))
+        if counted + more > quota and self.stored_bytes() + more > quota:
+            raise QuotaExceeded(
+                f"batches of this tenant may take {quota} bytes in all; delete some, or let them expire"
+            )
+
+    def check_maps(self) -> None:
+        """Raise ``QuotaExceeded`` where there are as many maps as there may be."""
+        if self._quotas.maps and self.maps() >= self._quotas.maps:
+            raise QuotaExceeded(f"this tenant may have {self._quotas.maps} maps; delete some")
+
+    def check_jobs(self) -> None:
+        """Raise ``QuotaExceeded`` where as many jobs wait or run as may."""
+        quota = self._quotas.queued_jobs
+        if quota and self._redis.scard(self._keys.unended_jobs()) >= quota and self.queued_jobs() >= quota:
+            raise QuotaExceeded(f"this tenant may have {quota} jobs that have not ended")
+
+    def charge(self, pipe: Pipeline, batch_id: str, size: int) -> None:
+        """Charge a batch's bytes, in the transaction that stores them."""
+        pipe.hincrby(self._keys.batch_bytes(), batch_id, size)
+
+    def release(self, pipe: Pipeline, batch_id: str) -> None:
+        """Give a batch's bytes back, in the transaction that forgets it."""
+        pipe.hdel(self._keys.batch_bytes(), batch_id)
