@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Collection
+from functools import lru_cache
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
@@ -28,6 +29,7 @@ _ADMIN_PATHS = frozenset({METRICS_PATH})
 _PATIENCE = 0.5
 
 
+@lru_cache(maxsize=1024)
 def is_loopback(host: str) -> bool:
     """Whether ``host`` is this machine alone."""
     if host == "localhost":
@@ -145,6 +147,7 @@ def _telling(allowance: Allowance, send: Send) -> Send:
     return tell
 
 
+@lru_cache(maxsize=1024)
 def _host_of(url: str) -> str | None:
     try:
         return urlsplit(url).hostname

@@ -10,7 +10,7 @@ import contextlib
 import hashlib
 import re
 from collections.abc import Callable, Coroutine, Sequence
-from typing import Any
+from typing import Any, cast
 
 from fastapi import Request, Response
 from fastapi.routing import APIRoute
@@ -61,15 +61,27 @@ class Idempotent(APIRoute):
             options["openapi_extra"] = {**extra, "parameters": parameters}
         super().__init__(path, endpoint, **options)
 
+    def own_handler(self) -> Handler:
+        """What answers a request, keys aside."""
+        return super().get_route_handler()
+
     def get_route_handler(self) -> Handler:
         """The handler, which for a key is called once."""
-        handle = super().get_route_handler()
+        handle = self.own_handler()
 
         async def once(request: Request) -> Response:
             keys = request.headers.getlist("idempotency-key")
             return await _once(handle, request, _read(keys)) if keys else await handle(request)
 
         return once if "POST" in (self.methods or ()) else handle
+
+
+class Direct(Idempotent):
+    """A route whose endpoint takes the request alone, and is called without FastAPI's solving of dependencies."""
+
+    def own_handler(self) -> Handler:
+        """The endpoint itself."""
+        return cast(Handler, self.endpoint)
 
 
 def _read(values: Sequence[str]) -> str:

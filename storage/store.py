@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 from redis import Redis
 
@@ -23,31 +24,54 @@ from storage.quotas import NO_QUOTAS, Charges, Quotas
 
 @dataclass(frozen=True)
 class Store:
-    """Batches, maps, their aliases, jobs and idempotency keys of one tenant, on one connection pool."""
+    """Batches, maps, their aliases, jobs and idempotency keys of one tenant, on one connection pool.
+
+    Each part is made when it is first asked for: a view is built for every request, and most need one part or none.
+    """
 
     redis: Redis
-    batches: BatchStore
-    maps: MapStore
-    aliases: AliasStore
-    listing: Listing
-    jobs: JobStore
-    idempotency: IdempotencyStore
-    charges: Charges
+    keys: Keyspace
+    quotas: Quotas
 
     @classmethod
     def of(cls, redis: Redis, tenant: str = DEFAULT_TENANT, quotas: Quotas = NO_QUOTAS) -> Store:
         """Build the view of ``tenant``."""
-        keys = Keyspace(tenant)
-        return cls(
-            redis,
-            BatchStore(redis, keys, quotas),
-            MapStore(redis, keys),
-            AliasStore(redis, keys),
-            Listing(redis, keys),
-            JobStore(redis, keys),
-            IdempotencyStore(redis, keys),
-            Charges(redis, keys, quotas),
-        )
+        return cls(redis, Keyspace(tenant), quotas)
+
+    @cached_property
+    def batches(self) -> BatchStore:
+        """The batches."""
+        return BatchStore(self.redis, self.keys, self.quotas)
+
+    @cached_property
+    def maps(self) -> MapStore:
+        """The maps, one by one."""
+        return MapStore(self.redis, self.keys)
+
+    @cached_property
+    def aliases(self) -> AliasStore:
+        """The aliases of maps."""
+        return AliasStore(self.redis, self.keys)
+
+    @cached_property
+    def listing(self) -> Listing:
+        """The maps as a list."""
+        return Listing(self.redis, self.keys)
+
+    @cached_property
+    def jobs(self) -> JobStore:
+        """The jobs."""
+        return JobStore(self.redis, self.keys)
+
+    @cached_property
+    def idempotency(self) -> IdempotencyStore:
+        """The idempotency keys."""
+        return IdempotencyStore(self.redis, self.keys)
+
+    @cached_property
+    def charges(self) -> Charges:
+        """What has been taken of the quotas."""
+        return Charges(self.redis, self.keys, self.quotas)
 
 
 def map_record(map_id: str, spec: FitSpec, fitted: CalibrationMap, batch: Batch) -> MapRecord:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 
+import numpy as np
+import orjson
 from fastapi import Request, Response
 from fastapi.responses import StreamingResponse
 from starlette.concurrency import run_in_threadpool
@@ -37,6 +39,9 @@ async def respond(kind: str, fields: Mapping[str, str], arrays: Mapping[str, Flo
     pieces = WRITERS[kind](fields, arrays)
     headers = {"Vary": "Accept"}
     if sum(array.nbytes for array in arrays.values()) <= _SMALL_BYTES:
-        content = b"".join(pieces) if kind == JSON else await run_in_threadpool(b"".join, pieces)
+        if kind == JSON:
+            rows = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+            return Response(orjson.dumps({**fields, **rows}, option=orjson.OPT_SERIALIZE_NUMPY), 200, headers, kind)
+        content = await run_in_threadpool(b"".join, pieces)
         return Response(content, headers=headers, media_type=kind)
     return StreamingResponse(pieces, headers=headers, media_type=kind)

@@ -10,19 +10,19 @@ from starlette.concurrency import run_in_threadpool
 from calibrant.batch import read_predictions
 from calibrant.cells import Floats
 from schemas.maps import CalibrateAnswer, CalibrateBody, CalibrateOptions
-from service.context import Context, Here, body_of
+from service.context import Context, body_of, context_of
 from service.errors import InvalidField
 from service.formats.answers import choose_type, respond
 from service.formats.body import read_payload
 from service.formats.media import ARROW, NPZ
 from service.formats.options import read_options
 from service.formats.payload import Payload
-from service.idempotency import Idempotent
+from service.idempotency import Direct
 from service.openapi import OF_ROWS, raises
 from service.rows import find_arrays
 from telemetry.observed import traced
 
-router = APIRouter(tags=["calibrate"], route_class=Idempotent)
+router = APIRouter(tags=["calibrate"], route_class=Direct)
 
 
 #: So many numbers go through a map on the event loop.
@@ -45,8 +45,9 @@ class Calibrated(NamedTuple):
     },
     openapi_extra=body_of(CalibrateBody),
 )
-async def calibrate(request: Request, here: Here) -> Response:
+async def calibrate(request: Request) -> Response:
     """Apply a map: calibrated probabilities of its event, as JSON, NPZ or Arrow, whichever is accepted."""
+    here = await context_of(request)
     kind = choose_type(request)
     payload = await read_payload(request, here.settings)
     options = read_options(payload, CalibrateOptions)
