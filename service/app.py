@@ -12,6 +12,7 @@ import calibrant
 from service import openapi, problems
 from service.access import Access
 from service.assets import Assets
+from service.direct import Shortcut
 from service.guard import Guard
 from service.head import HeadAsGet
 from service.observe import Observe
@@ -62,6 +63,7 @@ def create_app(settings: Settings) -> FastAPI:
     )
     app.state.process = process
     # The last added is the first to see a request.
+    app.add_middleware(Shortcut, routes=calibrate.router.routes)
     app.add_middleware(HeadAsGet)
     app.add_middleware(Guard, seconds=settings.request_timeout, places=process.places)
     app.add_middleware(

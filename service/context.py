@@ -79,12 +79,11 @@ class Context:
 async def context_of(request: Request) -> Context:
     """What the route of a request needs. A coroutine: a plain function would be run in a thread."""
     process: Process = request.app.state.process
-    caller: Caller = request.state.caller
-    prefer = NO_PREFERENCES
-    if "prefer" in request.headers:
-        prefer = read_prefer(request.headers.getlist("prefer"))
-    seed: str | None = getattr(request.state, "seed", None)
-    return Context(process, caller, Store.of(process.redis, caller.tenant, process.quotas), prefer, seed)
+    state = request.scope["state"]
+    caller: Caller = state["caller"]
+    headers = request.headers
+    prefer = read_prefer(headers.getlist("prefer")) if "prefer" in headers else NO_PREFERENCES
+    return Context(process, caller, Store.of(process.redis, caller.tenant, process.quotas), prefer, state.get("seed"))
 
 
 Here = Annotated[Context, Depends(context_of)]

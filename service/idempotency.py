@@ -10,7 +10,7 @@ import contextlib
 import hashlib
 import re
 from collections.abc import Callable, Coroutine, Sequence
-from typing import Any, cast
+from typing import Any
 
 from fastapi import Request, Response
 from fastapi.routing import APIRoute
@@ -74,14 +74,6 @@ class Idempotent(APIRoute):
             return await _once(handle, request, _read(keys)) if keys else await handle(request)
 
         return once if "POST" in (self.methods or ()) else handle
-
-
-class Direct(Idempotent):
-    """A route whose endpoint takes the request alone, and is called without FastAPI's solving of dependencies."""
-
-    def own_handler(self) -> Handler:
-        """The endpoint itself."""
-        return cast(Handler, self.endpoint)
 
 
 def _read(values: Sequence[str]) -> str:

@@ -58,18 +58,28 @@ def internal_error() -> Response:
     return respond(problem("internal-error", "an error of the service, not of the request; it has been logged"))
 
 
+def refused(error: CalibrationError | StorageError) -> Response:
+    """Build the response to a refusal."""
+    return respond(problem_of(error), getattr(error, "headers", None) or _HEADERS.get(error.code))
+
+
+def away(error: Exception) -> Response:
+    """Build the response to a request that met no store."""
+    log.warning("store away: %s", type(error).__name__)
+    detail = "Redis cannot be reached; nothing was changed that was not acknowledged"
+    return respond(problem("store-unavailable", detail), {"Retry-After": RETRY_AFTER})
+
+
 def install(app: FastAPI) -> None:
     """Turn every error into a problem document."""
 
     async def known(_: Request, error: Exception) -> Response:
         if not isinstance(error, CalibrationError | StorageError):
             raise error
-        return respond(problem_of(error), getattr(error, "headers", None) or _HEADERS.get(error.code))
+        return refused(error)
 
     async def unavailable(_: Request, error: Exception) -> Response:
-        log.warning("store away: %s", type(error).__name__)
-        detail = "Redis cannot be reached; nothing was changed that was not acknowledged"
-        return respond(problem("store-unavailable", detail), {"Retry-After": RETRY_AFTER})
+        return away(error)
 
     async def parameters(_: Request, error: Exception) -> Response:
         if not isinstance(error, RequestValidationError):

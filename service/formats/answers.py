@@ -29,9 +29,12 @@ _SMALL_BYTES = 64 * 1024
 
 def choose_type(request: Request) -> str:
     """The type to answer in; raises ``NotAcceptable``. Called before the work is done."""
+    accepted = request.headers.getlist("accept")
+    if not accepted:
+        return JSON
     offered = [kind for kind in WRITERS if kind != ARROW or has_pyarrow()]
     # Several headers are one, as RFC 9110 has it.
-    return choose(",".join(request.headers.getlist("accept")), offered)
+    return choose(",".join(accepted), offered)
 
 
 async def respond(kind: str, fields: Mapping[str, str], arrays: Mapping[str, Floats]) -> Response:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from types import MappingProxyType
 
 from fastapi import Request
@@ -39,7 +40,7 @@ async def read_payload(request: Request, settings: Settings) -> Payload:
     """Read a body of at most the limit, in a format that its content type names exactly."""
     kind = _content_type(request.headers.get("content-type", ""))
     encoding = read_encoding(request.headers.get("content-encoding", ""))
-    query = _options(request.query_params, kind)
+    query = _options(request.query_params, kind) if request.scope["query_string"] else {}
     body = await bounded(request, settings.max_body_bytes)
     if encoding is not None:  # what it unpacks to is anything up to its limit
         Places.take_for(request.scope)
@@ -59,6 +60,7 @@ def read_body(body: Body, kind: str, encoding: str | None, query: Mapping[str, s
     return Payload(BINARY[kind](plain, limits), query, from_query=True)
 
 
+@lru_cache(maxsize=64)
 def _content_type(header: str) -> str:
     """The content type without its parameters, of which only a charset of another text matters."""
     kind, _, parameters = header.lower().partition(";")

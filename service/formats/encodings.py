@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 from typing import Protocol
 
 import zstandard
@@ -32,6 +33,7 @@ class _Member(Protocol):
     def unused_data(self) -> bytes: ...
 
 
+@lru_cache(maxsize=64)
 def read_encoding(header: str) -> str | None:
     """The encoding that a Content-Encoding header names; None for none.
 

@@ -11,13 +11,13 @@ from calibrant.batch import read_predictions
 from calibrant.cells import Floats
 from schemas.maps import CalibrateAnswer, CalibrateBody, CalibrateOptions
 from service.context import Context, body_of, context_of
+from service.direct import Direct
 from service.errors import InvalidField
 from service.formats.answers import choose_type, respond
 from service.formats.body import read_payload
 from service.formats.media import ARROW, NPZ
 from service.formats.options import read_options
 from service.formats.payload import Payload
-from service.idempotency import Direct
 from service.openapi import OF_ROWS, raises
 from service.rows import find_arrays
 from telemetry.observed import traced
