@@ -1,0 +1,175 @@
+"""Two tenants on one store: every route, asked by one for what is the other's, answers as if it did not exist."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from redis import Redis
+
+from cli.stack import stack
+from storage.api_keys import ApiKeyStore
+from storage.connection import connect
+from storage.embedded import embedded_server
+
+ROWS = {"predictions": [0.1] * 20 + [0.9] * 20, "labels": [0, 0, 0, 1] * 5 + [1, 1, 1, 0] * 5}
+FIT = {"method": "pl", "options": {"folds": 2, "candidates": [1]}}
+#: Calls that tell what exists for everyone, and nothing of a tenant.
+CATALOGUE = {"/measures", "/diagrams", "/methods"}
+#: What a call needs of its body to be well formed but for the tenant of what it names.
+BODIES: dict[tuple[str, str], Any] = {
+    ("post", "/batches/{batch_id}/rows"): ROWS,
+    ("patch", "/maps/{ref}"): {"description": "mine"},
+    ("put", "/maps/{name}/aliases/{alias}"): {"version": 1},
+    ("post", "/v2/models/{name}/infer"): {
+        "inputs": [{"name": "predictions", "shape": [1], "datatype": "FP64", "data": [0.5]}]
+    },
+    ("post", "/v2/models/{name}/versions/{version}/infer"): {
+        "inputs": [{"name": "predictions", "shape": [1], "datatype": "FP64", "data": [0.5]}]
+    },
+}
+#: Calls whose bodies name what is stored: each field with what stands beside it.
+NAMING: list[tuple[str, Callable[[dict[str, str]], dict[str, Any]]]] = [
+    ("/evaluate", lambda own: {"batch": own["batch_id"]}),
+    ("/evaluate", lambda own: {"batches": [own["batch_id"], own["other_batch"]]}),
+    ("/evaluate", lambda own: ROWS | {"map": own["ref"]}),
+    ("/evaluate", lambda own: ROWS | {"map": own["name"]}),
+    ("/evaluate", lambda own: ROWS | {"maps": [own["ref"]]}),
+    ("/maps", lambda own: FIT | {"batch": own["batch_id"]}),
+    ("/calibrate", lambda own: {"map": own["ref"], "predictions": [0.5]}),
+    ("/calibrate", lambda own: {"map": f"{own['name']}@{own['alias']}", "predictions": [0.5]}),
+    ("/calibrate", lambda own: {"map": f"{own['name']}:1", "predictions": [0.5]}),
+]
+
+
+@dataclass
+class Two:
+    """The owner of what is stored, a neighbour who has nothing, and what the owner's things are called."""
+
+    owner: httpx.Client
+    neighbour: httpx.Client
+    redis: Redis
+    own: dict[str, str]
+    unknown: dict[str, str]
+
+
+def _client(url: str, key: str) -> httpx.Client:
+    return httpx.Client(base_url=url, headers={"Authorization": f"Bearer {key}"}, timeout=60)
+
+
+@pytest.fixture(scope="module")
+def two(folder: Path) -> Iterator[Two]:
+    with (folder / "tenants.log").open("ab") as log, contextlib.ExitStack() as opened:
+        url, _ = opened.enter_context(embedded_server(folder / "tenants", log=log))
+        redis = opened.enter_context(contextlib.closing(connect(url)))
+        keys = [ApiKeyStore(redis).create(tenant, tenant=tenant, scope="write").text for tenant in ("owner", "next")]
+        api = opened.enter_context(stack(host="127.0.0.1", port=0, data=folder, log=log, redis_url=url)).url
+        owner, neighbour = (opened.enter_context(_client(api, key)) for key in keys)
+        own = _stored(owner)
+        unknown = {name: re.sub("[0-9a-f]{30}", "0" * 30, value) for name, value in own.items()}
+        yield Two(owner, neighbour, redis, own, unknown | {"name": "nobody", "other_batch": "batch_" + "1" * 30})
+
+
+def _stored(owner: httpx.Client) -> dict[str, str]:
+    batches = [owner.post("/batches", json=ROWS).json()["id"] for _ in range(2)]
+    made = owner.post("/maps", json=ROWS | {"method": "platt", "name": "secret-model"}).json()
+    assert owner.put("/maps/secret-model/aliases/champion", json={"version": 1}).status_code == 200
+    job = owner.post("/maps", json=FIT | {"batch": batches[0]}, headers={"Prefer": "respond-async"}).json()["id"]
+    assert owner.get(f"/jobs/{job}", headers={"Prefer": "wait=30"}).json()["status"] == "succeeded"
+    return {
+        "batch_id": batches[0],
+        "other_batch": batches[1],
+        "job_id": job,
+        "ref": made["id"],
+        "name": "secret-model",
+        "alias": "champion",
+        "version": "1",
+    }
+
+
+def _calls(two: Two) -> list[tuple[str, str]]:
+    paths: dict[str, dict[str, Any]] = two.owner.get("/openapi.json").json()["paths"]
+    return [(method, path) for path, methods in paths.items() for method in methods]
+
+
+def _told(answer: httpx.Response) -> tuple[int, Any, list[str]]:
+    """What an answer tells, but for the request's id."""
+    return answer.status_code, answer.json(), sorted(answer.headers)
+
+
+def test_every_route_answers_for_anothers_thing_as_for_one_that_does_not_exist(two: Two) -> None:
+    looked = 0
+    for method, path in _calls(two):
+        names = set(re.findall(r"{(\w+)}", path))
+        if not names or names == {"code"}:
+            continue
+        assert names <= set(two.own), f"{path} has a parameter that this test does not know"
+        body = BODIES.get((method, path))
+        assert body is not None or method in ("get", "delete"), f"{method} {path} needs a body in this test"
+        anothers = two.neighbour.request(method, path.format(**two.own), json=body)
+        unknown = two.neighbour.request(method, path.format(**two.unknown), json=body)
+        assert anothers.status_code == 404, f"{method} {path}"
+        assert _told(anothers) == _told(unknown), f"{method} {path}"
+        assert two.own["name"] not in anothers.text
+        looked += 1
+    assert looked >= 20
+
+
+def test_what_a_body_names_is_the_callers_own(two: Two) -> None:
+    for path, body in NAMING:
+        anothers = two.neighbour.post(path, json=body(two.own))
+        unknown = two.neighbour.post(path, json=body(two.unknown))
+        assert anothers.status_code == 404, path
+        assert _told(anothers) == _told(unknown), path
+        assert two.owner.post(path, json=body(two.own)).status_code in (200, 202), path
+
+
+def test_lists_counts_and_quotas_are_the_callers_own(two: Two) -> None:
+    lists = [path for method, path in _calls(two) if method == "get" and "{" not in path]
+    for path in lists:
+        answer = two.neighbour.get(path)
+        if path == "/metrics":
+            assert answer.status_code == 403
+        elif answer.headers["content-type"] == "application/json" and path not in CATALOGUE:
+            assert not [value for value in two.own.values() if len(value) > 10 and value in answer.text], path
+            assert answer.json().get("items", []) == []
+    assert set(two.neighbour.get("/limits").json()["used"].values()) == {0}
+    assert two.owner.get("/limits").json()["used"]["quota_maps"] >= 1
+
+
+def test_anothers_thing_costs_the_store_what_an_unknown_one_costs(two: Two) -> None:
+    """Not by the clock: by the commands that are run for it."""
+
+    def commands(path: str) -> dict[str, int]:
+        def counted() -> dict[str, int]:
+            stats = two.redis.info("commandstats")
+            # What the worker does meanwhile are other commands.
+            return {name: stat["calls"] for name, stat in stats.items() if "get" in name}
+
+        before = counted()
+        assert two.neighbour.get(path).status_code == 404
+        return {name: calls - before.get(name, 0) for name, calls in counted().items() if calls != before.get(name, 0)}
+
+    for path in ("/batches/{batch_id}", "/maps/{ref}", "/maps/{name}", "/jobs/{job_id}"):
+        assert commands(path.format(**two.own)) == commands(path.format(**two.unknown)), path
+
+
+def test_an_idempotency_key_is_its_tenants_own(two: Two) -> None:
+    sent = {"Idempotency-Key": "the-same"}
+    mine = two.owner.post("/batches", json=ROWS, headers=sent)
+    other = two.neighbour.post("/batches", json=ROWS | {"labels": [0, 1] * 20}, headers=sent)
+    assert mine.status_code == other.status_code == 201
+    assert mine.json()["id"] != other.json()["id"]
+    assert two.neighbour.delete(f"/batches/{other.json()['id']}").status_code == 204
+
+
+def test_the_owners_things_are_as_they_were(two: Two) -> None:
+    for path in ("/batches/{batch_id}", "/maps/{ref}", "/maps/{name}@{alias}", "/jobs/{job_id}"):
+        assert two.owner.get(path.format(**two.own)).status_code == 200
+    assert two.owner.get(f"/maps/{two.own['ref']}").json()["description"] is None
