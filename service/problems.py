@@ -111,7 +111,11 @@ def install(app: FastAPI) -> None:
 
 def _allowed(request: Request) -> str:
     """The methods of a path, of all of its routes; each route alone knows of its own."""
-    methods = ("GET", "POST", "PUT", "PATCH", "DELETE")
-    routes = request.app.router.routes
-    found = [m for m in methods if any(r.matches({**request.scope, "method": m})[0] is Match.FULL for r in routes)]
+    named = request.app.openapi()["paths"].get(request.url.path)
+    if named is not None:  # a path without parameters is itself alone, though a parameter could stand for its end
+        found = [method.upper() for method in named]
+    else:
+        methods = ("GET", "POST", "PUT", "PATCH", "DELETE")
+        routes = request.app.router.routes
+        found = [m for m in methods if any(r.matches({**request.scope, "method": m})[0] is Match.FULL for r in routes)]
     return ", ".join(["HEAD", *found] if "GET" in found else found)

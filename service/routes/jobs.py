@@ -13,6 +13,10 @@ from service.paging import asked, page_answer, query_of, read_query
 from service.waiting import applied, until_final
 from storage.pages import Page
 
+_TEXT = {"type": "string"}
+#: One event of the stream.
+_EVENT = {"type": "object", "properties": {"id": _TEXT, "event": {"enum": ["status", "progress"]}, "data": _TEXT}}
+
 router = APIRouter(prefix="/jobs", tags=["jobs"])
 
 
@@ -47,7 +51,7 @@ async def delete_job(job_id: str, here: Here) -> Response:
     "/{job_id}/events",
     response_class=Response,
     responses={
-        200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}, "description": "Changes until its end"},
+        200: {"content": {"text/event-stream": {"schema": _EVENT}}, "description": "Changes until its end"},
         204: {"description": "It has ended, and Last-Event-ID names its last change"},
         **raises("unknown-job", "invalid-field", "too-many-streams"),
     },
