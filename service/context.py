@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import orjson
 from fastapi import Depends, Request, Response
+from starlette.types import Scope
 
 from schemas.jobs import JobRecord, Kind
 from service.callers import Caller
@@ -25,6 +26,8 @@ from storage.watch import Watcher
 
 #: What is estimated to take longer is a job.
 INLINE_SECONDS = 2.0
+#: What is estimated to take longer holds one of few places.
+HEAVY_SECONDS = 0.1
 #: Seconds after which a caller may look for the result of a job.
 RETRY_AFTER = "1"
 
@@ -40,8 +43,14 @@ class Context:
     process: Process
     caller: Caller
     store: Store
+    scope: Scope
     prefer: Preferences = NO_PREFERENCES
     seed: str | None = None
+
+    def take_place(self, seconds: float) -> None:
+        """Take one of the few places for heavy work where the request is estimated to be that; raises ``Busy``."""
+        if seconds > HEAVY_SECONDS:
+            self.process.places.take(self.scope)
 
     @property
     def settings(self) -> Settings:
@@ -83,7 +92,8 @@ async def context_of(request: Request) -> Context:
     caller: Caller = state["caller"]
     headers = request.headers
     prefer = read_prefer(headers.getlist("prefer")) if "prefer" in headers else NO_PREFERENCES
-    return Context(process, caller, Store.of(process.redis, caller.tenant, process.quotas), prefer, state.get("seed"))
+    store = Store.of(process.redis, caller.tenant, process.quotas)
+    return Context(process, caller, store, request.scope, prefer, state.get("seed"))
 
 
 Here = Annotated[Context, Depends(context_of)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from threading import Lock
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -19,17 +20,19 @@ class Places:
 
     def __init__(self, count: int) -> None:
         self._free = count
+        self._counting = Lock()
 
     def take(self, scope: Scope) -> None:
         """Take a place for a request that has none yet; raises ``Busy`` where none is free."""
         state = scope["state"]
         if state.get("holds_place"):
             return
-        if not self._free:
-            raise Busy("as many heavy requests are under way as this service takes").with_headers(
-                {"Retry-After": _RETRY_AFTER}
-            )
-        self._free -= 1
+        with self._counting:
+            if not self._free:
+                raise Busy("as many heavy requests are under way as this service takes").with_headers(
+                    {"Retry-After": _RETRY_AFTER}
+                )
+            self._free -= 1
         state["holds_place"] = True
 
     @staticmethod
@@ -41,7 +44,8 @@ class Places:
     def give_back(self, scope: Scope) -> None:
         """Give back the place that a request holds, if it does."""
         if scope["state"].pop("holds_place", False):
-            self._free += 1
+            with self._counting:
+                self._free += 1
 
 
 class Guard:

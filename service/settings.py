@@ -52,7 +52,7 @@ class Settings:
         60.0, "seconds in which an answer must begin; what takes longer is asked for as a job", low=0.1, limit=True
     )
     max_heavy_requests: int = _setting(
-        8, "requests with a large body or a large stored batch that are worked on at once; more get 503", low=1
+        8, "requests with a body over 1 MiB or an estimate over 0.1 s that are worked on at once; more get 503", low=1
     )
     rate_limit: int = _setting(
         0,

@@ -72,8 +72,9 @@ def run_or_queue(here: Context, payload: Payload, options: EvaluateOptions) -> d
     if options.batch is None and options.scale is None and fitted is not None:
         scale = fitted.scale
     batch, groups = labelled(arrays, scale, kind)
-    quick = asked.task.inline and asked.task.seconds(batch, groups) <= INLINE_SECONDS
-    if quick and not here.prefer.respond_async:
+    seconds = asked.task.seconds(batch, groups)
+    if asked.task.inline and seconds <= INLINE_SECONDS and not here.prefer.respond_async:
+        here.take_place(seconds)
         return asked.document(batch, groups)
     asked.task.check(batch, groups)
     batch_id = options.batch
@@ -98,6 +99,7 @@ def _several(
         asked.task.check(batch, groups)
         seconds += 2.0 * asked.task.seconds(batch, groups)  # once for the report, once for the law
     if asked.task.inline and seconds <= INLINE_SECONDS and not here.prefer.respond_async:
+        here.take_place(seconds)
         return several_document(asked, ((i, *read_stored_batch(here.store.batches, i)) for i in ids))
     for batch_id in ids:
         here.store.batches.keep(batch_id, here.settings.batch_ttl)

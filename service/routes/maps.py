@@ -72,6 +72,7 @@ def fit_or_queue(here: Context, payload: Payload, options: FitOptions) -> MapRec
     took = asked.seconds(batch) + seconds_of_summary(len(batch), batch.predictions.n_classes)
     quick = asked.method.runs == "inline" and took <= INLINE_SECONDS
     if quick and not here.prefer.respond_async:
+        here.take_place(took)
         fitted = asked.run(batch, FitContext(options.seed, "cpu", None))
         spec = _spec(options, batch_id="", who=here.who)
         return here.store.maps.put(map_record(here.new_id("map"), spec, fitted, batch))

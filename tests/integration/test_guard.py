@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import socket
 from collections.abc import Iterator
 from pathlib import Path
@@ -76,3 +77,50 @@ def test_heavy_requests_beyond_the_places_get_503_and_light_ones_are_served(stri
         assert b"408" in _answer(connection)[:20]
     # The first request's place is free again.
     assert httpx.post(f"{strict}/evaluate", json=rows, timeout=60).status_code == 200
+
+
+def test_pages_of_an_allowed_origin_may_call_and_no_other(folder: Path) -> None:
+    allowed = {"CALIBRANT_CORS_ORIGINS": "https://app.example, https://other.example"}
+    with (
+        (folder / "origins.log").open("ab") as log,
+        stack(
+            host="127.0.0.1", port=0, data=folder / "origins", log=log, inherited=dict(os.environ) | allowed
+        ) as running,
+    ):
+        for origin, status in (("https://app.example", 200), ("https://evil.example", 403)):
+            answer = httpx.get(f"{running.url}/measures", headers={"Origin": origin})
+            assert answer.status_code == status
+            assert answer.headers.get("access-control-allow-origin") == (origin if status == 200 else None)
+        asked = {"Origin": "https://app.example", "Access-Control-Request-Method": "POST"}
+        preflight = httpx.options(f"{running.url}/evaluate", headers=asked)
+        assert preflight.status_code == 200
+        assert "POST" in preflight.headers["access-control-allow-methods"]
+
+
+def test_a_forwarded_address_is_believed_of_a_trusted_proxy_alone(folder: Path) -> None:
+    forwarded = {"X-Forwarded-For": "203.0.113.7"}
+    for number, (proxies, status) in enumerate((("", 200), ("127.0.0.1", 403))):
+        environment = dict(os.environ) | {"CALIBRANT_TRUSTED_PROXIES": proxies}
+        name = f"proxies-{number}"
+        with (
+            (folder / f"{name}.log").open("ab") as log,
+            stack(host="127.0.0.1", port=0, data=folder / name, log=log, inherited=environment) as running,
+        ):
+            # Without keys this machine alone is served, and a proxy says that another asks.
+            assert httpx.get(f"{running.url}/measures", headers=forwarded, timeout=30).status_code == status
+
+
+def test_a_request_under_way_is_answered_after_sigterm(folder: Path) -> None:
+    body = b'{"predictions": [0.1, 0.9], "labels": [0, 1]}'
+    with (
+        (folder / "drain.log").open("ab") as log,
+        stack(host="127.0.0.1", port=0, data=folder / "drain", log=log) as running,
+        contextlib.closing(_begun(running.url, len(body), body[:10])) as connection,
+    ):
+        # The first part has been read once a later request is answered.
+        assert httpx.get(f"{running.url}/health/ready", timeout=30).status_code == 200
+        running.api.terminate()
+        connection.sendall(body[10:])
+        assert _answer(connection).startswith(b"HTTP/1.1 200 ")
+        # uvicorn ends by the signal itself, once everything is answered.
+        assert running.api.wait(20) == -signal.SIGTERM
