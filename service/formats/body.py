@@ -9,6 +9,7 @@ from types import MappingProxyType
 from fastapi import Request
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import QueryParams
+from starlette.requests import ClientDisconnect
 
 from service.errors import InvalidField, TooLarge, UnsupportedMediaType
 from service.formats.arrow_body import read_arrow
@@ -95,7 +96,12 @@ async def bounded(request: Request, limit: int) -> bytearray:
     if stated.isdigit() and int(stated) > limit:
         raise TooLarge(f"the body may have at most {limit} bytes")
     body = bytearray()
-    async for chunk in request.stream():
+    more = True
+    while more:  # request.stream() does the same, by way of a generator
+        message = await request.receive()
+        if message["type"] == "http.disconnect":
+            raise ClientDisconnect
+        chunk, more = message.get("body", b""), message.get("more_body", False)
         if len(body) + len(chunk) > limit:
             raise TooLarge(f"the body may have at most {limit} bytes")
         body += chunk
