@@ -2,46 +2,21 @@
 
 from __future__ import annotations
 
-import base64
-import math
 from collections.abc import Iterator
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 import orjson
 from redis import Redis
 
 from schemas.listing import ListedMap, MapPage, MapQuery
-from storage.errors import InvalidCursor
 from storage.keyspace import Keyspace
+from storage.pages import Place, read_cursor, write_cursor
 from storage.summaries import FACETS, add_missing, facet
 
 #: Summaries that are read at once where there are several filters.
 _CHUNK = 500
 #: Summaries that one page looks through. A page may so be shorter than was asked for though others follow.
 MAX_SCANNED = 1_000
-
-
-class Position(NamedTuple):
-    """A place in the list: the moment of a map's creation, and its id, which parts those of one moment."""
-
-    created: float
-    map_id: str
-
-
-def write_cursor(position: Position) -> str:
-    """A position as an opaque word for URLs."""
-    return base64.urlsafe_b64encode(orjson.dumps(list(position))).decode().rstrip("=")
-
-
-def read_cursor(cursor: str) -> Position:
-    """The position of a cursor; raises ``InvalidCursor``."""
-    try:
-        created, map_id = orjson.loads(base64.b64decode(cursor + "=" * (-len(cursor) % 4), b"-_", validate=True))
-    except (ValueError, TypeError) as error:
-        raise _invalid() from error
-    if type(created) is not float or not math.isfinite(created) or not isinstance(map_id, str):
-        raise _invalid()
-    return Position(created, map_id)
 
 
 class Listing:
@@ -61,7 +36,7 @@ class Listing:
         One filter costs O(log maps + limit). Of several the rarest is followed, and at most ``MAX_SCANNED`` of its maps
         are looked at.
         """
-        position = None if query.cursor is None else read_cursor(query.cursor)
+        position = read_cursor(query.cursor)
         indexes = _indexes(query)
         key = self._shortest(indexes)
         size = query.limit + 1 if len(indexes) < 2 else _CHUNK
@@ -69,7 +44,7 @@ class Listing:
         for scanned, (place, summary) in enumerate(self._from(key, position, size)):
             if len(found) == query.limit or scanned == MAX_SCANNED:
                 # There is at least this one more.
-                return MapPage(items=self._with_aliases(found), next=write_cursor(cast(Position, position)))
+                return MapPage(items=self._with_aliases(found), next=write_cursor(cast(Place, position)))
             position = place
             if summary is not None and _passes(orjson.loads(summary), query):
                 found.append(summary)
@@ -90,26 +65,26 @@ class Listing:
             return keys[1]
         return min(zip(lengths, keys, strict=True))[1]
 
-    def _from(self, key: str, position: Position | None, size: int) -> Iterator[tuple[Position, bytes | None]]:
-        """Positions of a list behind ``position`` with their summaries, newest first; None for a map now deleted."""
+    def _from(self, key: str, position: Place | None, size: int) -> Iterator[tuple[Place, bytes | None]]:
+        """Places of a list behind ``position`` with their summaries, newest first; None for a map now deleted."""
         while places := self._behind(key, position, size):
-            ids = [place.map_id for place in places]
+            ids = [place.member.decode() for place in places]
             summaries = cast(list[bytes | None], self._redis.hmget(self._keys.summaries(), ids))
             yield from zip(places, summaries, strict=True)
             position = places[-1]
 
-    def _behind(self, key: str, position: Position | None, size: int) -> list[Position]:
+    def _behind(self, key: str, position: Place | None, size: int) -> list[Place]:
         """The next ``size`` positions of a list, or some more where several have one moment."""
-        highest = "+inf" if position is None else f"({position.created!r}"
+        highest = "+inf" if position is None else f"({position.score!r}"
         with self._redis.pipeline() as pipe:
             if position is not None:
-                pipe.zrange(key, position.created, position.created, byscore=True)
+                pipe.zrange(key, position.score, position.score, byscore=True)
             pipe.zrange(key, highest, "-inf", byscore=True, desc=True, offset=0, num=size, withscores=True)
             *same, older = pipe.execute()
-        places = [Position(float(created), map_id.decode()) for map_id, created in older]
+        places = [Place(float(created), map_id) for map_id, created in older]
         if position is None:
             return places
-        ties = (Position(position.created, map_id.decode()) for map_id in same[0])
+        ties = (Place(position.score, map_id) for map_id in same[0])
         return sorted((tie for tie in ties if tie < position), reverse=True) + places
 
     def _with_aliases(self, summaries: list[bytes]) -> list[ListedMap]:
@@ -143,7 +118,3 @@ def _passes(summary: dict[str, Any], query: MapQuery) -> bool:
         if tag not in tags or (given and tags[tag] != value):
             return False
     return True
-
-
-def _invalid() -> InvalidCursor:
-    return InvalidCursor("the cursor is none that a page gave", "/cursor")

@@ -25,7 +25,7 @@ CHUNK = 100
 MOST_LOOKED = 1000
 
 
-class _Place(NamedTuple):
+class Place(NamedTuple):
     """Where an id stands: by its score, and among equal scores by its bytes, as Redis orders them."""
 
     score: float
@@ -62,9 +62,9 @@ def read_page(
     ``read`` gives the items of ids, None for one that is gone, which then leaves the index. Raises
     ``InvalidCursor``. Cost: O(log n + ``MOST_LOOKED``).
     """
-    found: list[tuple[_Place, Item]] = []
+    found: list[tuple[Place, Item]] = []
     gone: list[bytes] = []
-    at, looked, ended = _read_cursor(asked.cursor), 0, False
+    at, looked, ended = read_cursor(asked.cursor), 0, False
     while not ended and len(found) <= asked.limit and looked < MOST_LOOKED:
         places = _following(redis, index, asked, at)
         items = read([place.member.decode() for place in places]) if places else []
@@ -80,17 +80,17 @@ def read_page(
         redis.zrem(index, *gone)
     if len(found) > asked.limit:
         at, ended = found[asked.limit - 1][0], False
-    return Page(tuple(item for _, item in found[: asked.limit]), None if ended or at is None else _cursor(at))
+    return Page(tuple(item for _, item in found[: asked.limit]), None if ended or at is None else write_cursor(at))
 
 
-def _following(redis: Redis, index: str, asked: Asked, at: _Place | None) -> list[_Place]:
+def _following(redis: Redis, index: str, asked: Asked, at: Place | None) -> list[Place]:
     """The next ``CHUNK`` places after ``at``, fewer at the end."""
     high = math.nextafter(asked.high, -math.inf) if at is None else min(at.score, asked.high)
-    places: list[_Place] = []
+    places: list[Place] = []
     offset = 0
     while len(places) < CHUNK:
         read = redis.zrevrangebyscore(index, high, asked.low, start=offset, num=CHUNK, withscores=True)
-        chunk = [_Place(score, member) for member, score in cast(list[tuple[bytes, float]], read)]
+        chunk = [Place(score, member) for member, score in cast(list[tuple[bytes, float]], read)]
         # Of the score where the last page ended, what stood on it comes again.
         places += [place for place in chunk if at is None or place < at]
         offset += CHUNK
@@ -99,18 +99,25 @@ def _following(redis: Redis, index: str, asked: Asked, at: _Place | None) -> lis
     return places[:CHUNK]
 
 
-def _cursor(at: _Place) -> str:
+def write_cursor(at: Place) -> str:
+    """A place as an opaque word for URLs."""
     return base64.urlsafe_b64encode(f"{at.score!r} ".encode() + at.member).decode().rstrip("=")
 
 
-def _read_cursor(cursor: str | None) -> _Place | None:
+def read_cursor(cursor: str | None) -> Place | None:
+    """The place of a cursor, None for none; raises ``InvalidCursor``."""
     if cursor is None:
         return None
     try:
-        score, _, member = base64.b64decode(cursor + "=" * (-len(cursor) % 4), b"-_", validate=True).partition(b" ")
-        at = _Place(float(score), member)
+        text = base64.b64decode(cursor + "=" * (-len(cursor) % 4), b"-_", validate=True)
+        score, _, member = text.partition(b" ")
+        at = Place(float(score), member)
     except (binascii.Error, ValueError) as error:
-        raise InvalidCursor("the cursor is none that a page gave", "/cursor") from error
-    if not math.isfinite(at.score):
-        raise InvalidCursor("the cursor is none that a page gave", "/cursor")
+        raise _invalid() from error
+    if not math.isfinite(at.score) or not member:
+        raise _invalid()
     return at
+
+
+def _invalid() -> InvalidCursor:
+    return InvalidCursor("the cursor is none that a page gave", "/cursor")

@@ -5,14 +5,14 @@ import base64
 import pytest
 
 from storage.errors import InvalidCursor
-from storage.listing import Position, read_cursor, write_cursor
+from storage.pages import Place, read_cursor, write_cursor
 
 
 @pytest.mark.parametrize("created", [0.0, 1763742.0, 1795107147.392, 1e-3, -1.5])
 @pytest.mark.parametrize("map_id", ["map_0", "map_" + "f" * 30, "map_a-b_c.d"])
 def test_a_cursor_gives_its_position_back_exactly(created: float, map_id: str) -> None:
-    cursor = write_cursor(Position(created, map_id))
-    assert read_cursor(cursor) == (created, map_id)
+    cursor = write_cursor(Place(created, map_id.encode()))
+    assert read_cursor(cursor) == Place(created, map_id.encode())
     assert set(cursor) <= set("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_")
 
 
@@ -24,9 +24,11 @@ def _encoded(text: str) -> str:
     "cursor",
     [
         "", "x", "AAAA", "====", "a b", "\u00e9", "\0", "W10", "../..", "W1sw",
-        write_cursor(Position(1.0, "map_0")) + "!",
+        write_cursor(Place(1.0, b"map_0")) + "!",
         *map(_encoded, [
-            "1", "null", "[]", "[1.0]", '[1, "map_0"]', '["1.0", "map_0"]', "[1.0, 2]", '[1.0, "map_0", 3]', "{}",
+            "1", "1.0 ", " map_0", "nan map_0", "inf map_0",
+            "1e999 map_0", "x map_0", "null", "[]", "[1.0]", '[1, "map_0"]', '["1.0", "map_0"]', "[1.0, 2]",
+            '[1.0, "map_0", 3]', "{}",
             '{"a": 1, "b": 2}', '[NaN, "map_0"]', '[1e999, "map_0"]', '[1.0, "map_0"', "[" * 2000, '[true, "map_0"]',
         ]),
     ],
