@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+#: What the scope of a HEAD holds: an answer without an end need not begin.
+HEAD_ONLY = "calibrant.head"
+
 
 class HeadAsGet:
     """ASGI middleware that has a HEAD answered as a GET, and keeps the body back."""
@@ -23,7 +26,7 @@ class HeadAsGet:
             await send(message)
 
         # The server measures the answer by the method of its own scope.
-        inner = {**scope, "method": "GET"}
+        inner = {**scope, "method": "GET", HEAD_ONLY: True}
         try:
             await self._app(inner, receive, without_body)
         finally:

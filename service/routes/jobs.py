@@ -8,6 +8,7 @@ from starlette.concurrency import run_in_threadpool
 from schemas.jobs import FINAL, JobAnswer, JobRecord, JobsAnswer, JobsQuery
 from service.context import RETRY_AFTER, Context, Here, answer
 from service.event_stream import EventStream, changes, read_last_id
+from service.head import HEAD_ONLY
 from service.openapi import raises
 from service.paging import asked, page_answer, query_of, read_query
 from service.waiting import applied, until_final
@@ -61,6 +62,8 @@ async def get_events(job_id: str, request: Request, here: Here) -> Response:
     last = read_last_id(request.headers.get("last-event-id"))
     if await run_in_threadpool(is_told, here, job_id, last):
         return Response(status_code=204)
+    if HEAD_ONLY in request.scope:
+        return Response(media_type=EventStream.media_type)
     return EventStream(changes(here, job_id, last), here.streams)
 
 

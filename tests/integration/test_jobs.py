@@ -303,3 +303,9 @@ def test_jobs_cancelled_while_they_begin_run_or_end_leave_no_map(http: httpx.Cli
         assert (answer.status_code, final) in ((200, "cancelled"), (409, "succeeded"))
         stored = http.get(f"/maps/{job.replace('job_', 'map_')}").status_code
         assert stored == (404 if final == "cancelled" else 200)
+
+
+def test_a_head_of_a_stream_ends_at_once(api: httpx.Client, store: Store) -> None:
+    answer = api.head(f"/jobs/{_submitted(store).id}/events", timeout=5)
+    assert answer.status_code == 200
+    assert answer.headers["content-type"].startswith("text/event-stream")
