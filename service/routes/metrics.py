@@ -8,7 +8,7 @@ from starlette.concurrency import run_in_threadpool
 
 from service.metrics import METRICS_PATH, Metrics
 
-router = APIRouter(tags=["health"])
+router = APIRouter(tags=["metrics"])
 
 
 @router.get(
