@@ -124,13 +124,15 @@ class Access:
 
     def _local(self, scope: Scope) -> Caller:
         """A page in a browser can send requests here, but not with a local name as their host and origin."""
-        headers = Headers(scope=scope)
+        host = origin = None
+        for name, value in scope["headers"]:  # once, for both
+            if name == b"host":
+                host = value.decode("latin-1")
+            elif name == b"origin":
+                origin = value.decode("latin-1")
         peer = scope.get("client")
-        if _host_of(f"//{headers.get('host', '')}") not in LOCAL_HOSTS or (
-            peer is not None and not is_loopback(peer[0])
-        ):
+        if _host_of(f"//{host or ''}") not in LOCAL_HOSTS or (peer is not None and not is_loopback(peer[0])):
             raise ForeignOrigin("without API keys only 127.0.0.1, localhost and [::1] are served")
-        origin = headers.get("origin")
         if origin is not None and origin not in self._origins and _host_of(origin) not in LOCAL_HOSTS:
             raise ForeignOrigin("without API keys requests of other origins are refused")
         return LOCAL

@@ -27,6 +27,7 @@ CHECKS = (
     "problem_code_conformance",
 )
 _ROOT = Path(__file__).parents[2]
+_SETTINGS = Path(__file__).with_name("schemathesis.toml")
 _HOOKS = Path(__file__).with_name("hooks.py")
 
 
@@ -38,7 +39,8 @@ def fuzz(
     The document is the service's own, unless another is given.
     """
     command = [
-        str(Path(sys.executable).with_name("st")), "run", str(document or f"{url}/openapi.json"), "--url", url,
+        str(Path(sys.executable).with_name("st")), "--config-file", str(_SETTINGS),
+        "run", str(document or f"{url}/openapi.json"), "--url", url,
         "--phases", phases, "--checks", ",".join(CHECKS), "--max-examples", str(examples), "--seed", str(seed),
         "--request-timeout", "60", "--generation-database", "none", "--suppress-health-check", "all",
         "--warnings", "off", "--no-color", "--continue-on-failure",
