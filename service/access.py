@@ -126,9 +126,9 @@ class Access:
         """A page in a browser can send requests here, but not with a local name as their host and origin."""
         host = origin = None
         for name, value in scope["headers"]:  # once, for both
-            if name == b"host":
+            if name == b"host" and host is None:
                 host = value.decode("latin-1")
-            elif name == b"origin":
+            elif name == b"origin" and origin is None:
                 origin = value.decode("latin-1")
         peer = scope.get("client")
         if _host_of(f"//{host or ''}") not in LOCAL_HOSTS or (peer is not None and not is_loopback(peer[0])):
