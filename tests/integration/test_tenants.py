@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import re
+import signal
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -69,9 +71,12 @@ def two(folder: Path) -> Iterator[Two]:
         url, _ = opened.enter_context(embedded_server(folder / "tenants", log=log))
         redis = opened.enter_context(contextlib.closing(connect(url)))
         keys = [ApiKeyStore(redis).create(tenant, tenant=tenant, scope="write").text for tenant in ("owner", "next")]
-        api = opened.enter_context(stack(host="127.0.0.1", port=0, data=folder, log=log, redis_url=url)).url
-        owner, neighbour = (opened.enter_context(_client(api, key)) for key in keys)
+        running = opened.enter_context(stack(host="127.0.0.1", port=0, data=folder, log=log, redis_url=url))
+        owner, neighbour = (opened.enter_context(_client(running.url, key)) for key in keys)
         own = _stored(owner)
+        # From here on nothing but these requests reads from the store.
+        os.kill(running.worker.pid, signal.SIGSTOP)
+        opened.callback(os.kill, running.worker.pid, signal.SIGCONT)
         unknown = {name: re.sub("[0-9a-f]{30}", "0" * 30, value) for name, value in own.items()}
         yield Two(owner, neighbour, redis, own, unknown | {"name": "nobody", "other_batch": "batch_" + "1" * 30})
 
@@ -149,7 +154,6 @@ def test_anothers_thing_costs_the_store_what_an_unknown_one_costs(two: Two) -> N
     def commands(path: str) -> dict[str, int]:
         def counted() -> dict[str, int]:
             stats = two.redis.info("commandstats")
-            # What the worker does meanwhile are other commands.
             return {name: stat["calls"] for name, stat in stats.items() if "get" in name}
 
         before = counted()
