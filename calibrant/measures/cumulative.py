@@ -14,6 +14,8 @@ from calibrant.measures.chance import Kind, size_of
 from calibrant.measures.intervals import Distance, Integers, joined, row_scale
 from calibrant.reductions import Event, Vector
 
+#: A mean error below this is the rounding of its sum; that of one row among a billion is larger.
+_ROUNDING = 1e-12
 #: Terms of the series below; for x from 0.02 to 1.5 the rest is below 1e-16.
 _TERMS = np.arange(64)
 #: Blocks on which the cumulative difference is resampled.
@@ -73,8 +75,8 @@ def kuiper_p_value(cells: Cells, error: float) -> float:
 
 def tail(error: float, spread: float, law: Callable[[float], float]) -> float:
     """Probability of at least this error by a law of error / spread; without any spread, any error refutes."""
-    if spread == 0.0:  # every prediction is 0 or 1: any gap at all refutes it
-        return 1.0 if error == 0.0 else 0.0
+    if spread == 0.0:  # every prediction is 0 or 1: any gap at all refutes it, but that of a sum's rounding
+        return 1.0 if error <= _ROUNDING else 0.0
     return float(law(error / spread))
 
 

@@ -20,6 +20,7 @@ from calibrant.measures.cumulative import (
     range_tail,
     sum_of_suprema_tail,
     supremum_tail,
+    tail,
 )
 from calibrant.measures.intervals import Resampling
 from calibrant.reductions import Classes, Event, Vector
@@ -225,3 +226,11 @@ def test_certain_predictions_of_a_class_are_refuted_when_wrong() -> None:
     assert ks_by_predicted_class_p_value(Vector(p, np.array([1, 1, 1]))) == 0.0
     assert 0.0 < ks_by_predicted_class_p_value(Vector(p, np.array([0, 1, 1]))) <= 1.0
     assert ks_by_predicted_class_p_value(Vector(np.eye(2), np.array([0, 1]))) == 1.0
+
+
+def test_an_error_that_is_rounding_refutes_nothing_where_there_is_no_spread() -> None:
+    def law(_: float) -> float:
+        raise AssertionError("there is no spread to divide by")
+
+    assert tail(0.0, 0.0, law) == tail(3e-17, 0.0, law) == 1.0
+    assert tail(1e-9, 0.0, law) == 0.0
