@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import AwareDatetime, Field
+from pydantic import Field
 
 from schemas.base import Document
+from schemas.pages import PageQuery
 
 Scale = Literal["probability", "logit"]
 WeightsKind = Literal["frequency", "importance"]
@@ -65,13 +66,8 @@ class BatchRecord(Document):
     expires_at: str
 
 
-class BatchesQuery(Document):
+class BatchesQuery(PageQuery):
     """Which batches ``GET /batches`` is asked for."""
-
-    created_after: AwareDatetime | None = Field(None, description="created at this time or later")
-    created_before: AwareDatetime | None = Field(None, description="created before this time")
-    limit: int = Field(20, ge=1, le=100)
-    cursor: str | None = Field(None, max_length=200, description="the `next` of the page before")
 
 
 class BatchesAnswer(Document):

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from pydantic import AwareDatetime, Field
+from pydantic import Field
 
 from schemas.base import Document
+from schemas.pages import PageQuery
 from schemas.problems import Problem
 
 Kind = Literal["fit", "evaluate"]
@@ -42,16 +43,12 @@ class JobAnswer(JobSummary):
     result: dict[str, Any] | None = None
 
 
-class JobsQuery(Document):
+class JobsQuery(PageQuery):
     """Which jobs ``GET /jobs`` is asked for."""
 
     status: Status | None = None
     kind: Kind | None = None
     batch: str | None = Field(None, description="of this batch")
-    created_after: AwareDatetime | None = Field(None, description="created at this time or later")
-    created_before: AwareDatetime | None = Field(None, description="created before this time")
-    limit: int = Field(20, ge=1, le=100)
-    cursor: str | None = Field(None, max_length=200, description="the `next` of the page before")
 
 
 class JobsAnswer(Document):

@@ -3,30 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
-from typing import Any, Protocol
+from typing import Any
 from urllib.parse import urlencode
 
 from fastapi import Request, Response
 
 from schemas.base import Document
+from schemas.pages import PageQuery
 from service.context import answer
 from service.formats.options import Options, read_options
 from service.formats.payload import Payload
 from storage.pages import Asked
-
-
-class PageQuery(Protocol):
-    """What every list is asked for."""
-
-    @property
-    def created_after(self) -> datetime | None: ...  # noqa: D102
-    @property
-    def created_before(self) -> datetime | None: ...  # noqa: D102
-    @property
-    def limit(self) -> int: ...  # noqa: D102
-    @property
-    def cursor(self) -> str | None: ...  # noqa: D102
 
 
 def read_query(request: Request, model: type[Options]) -> Options:
