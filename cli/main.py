@@ -50,6 +50,15 @@ Queues = Annotated[
     ),
 ]
 Processes = Annotated[int, typer.Option("--processes", envvar="CALIBRANT_PROCESSES", min=1, help="Worker processes.")]
+Warm = Annotated[
+    bool,
+    typer.Option(
+        "--warm",
+        envvar="CALIBRANT_WARM",
+        help="Do jobs in the worker processes themselves, as with CUDA, rather than in forks: quicker where they are "
+        "small, and one that does not stop when told ends its worker.",
+    ),
+]
 DrainSeconds = Annotated[
     float,
     typer.Option(
@@ -125,6 +134,7 @@ def worker(
     queues: Queues = None,
     device: Device = "cpu",
     processes: Processes = 1,
+    warm: Warm = False,
     drain_seconds: DrainSeconds = 10.0,
     log_level: LogLevel = "info",
     log_format: LogFormat = "auto",
@@ -139,7 +149,7 @@ def worker(
     if device not in ("cpu", "cuda", "auto"):
         raise typer.BadParameter("must be cpu, cuda or auto", param_hint="--device")
     asked = None if queues is None else _queues(queues)
-    plan = Plan(_needed(redis_url), asked, device, processes, drain_seconds, otlp_endpoint)
+    plan = Plan(_needed(redis_url), asked, device, processes, warm, drain_seconds, otlp_endpoint)
     try:
         supervise(plan)
     except MissingTelemetry as error:

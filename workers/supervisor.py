@@ -47,13 +47,15 @@ _SIDE_SECONDS = 1.0
 class Plan:
     """What a supervisor is told at its start. ``device`` is cpu, cuda or auto; ``queues`` None for those that suit it.
 
-    ``drain_seconds`` is how long jobs under way have to end after SIGTERM.
+    ``warm`` workers do their jobs themselves rather than in forks, as CUDA's do. ``drain_seconds`` is how long jobs
+    under way have to end after SIGTERM.
     """
 
     redis_url: str
     queues: tuple[str, ...] | None = None
     device: str = "cpu"
     processes: int = 1
+    warm: bool = False
     drain_seconds: float = 10.0
     otlp_endpoint: str | None = None
 
@@ -234,7 +236,7 @@ def work(plan: Plan, queues: tuple[str, ...], name: str, *, cuda: bool) -> int:
     # A blocking pop must outlive the socket's time limit, so RQ sets its own.
     redis = connect(plan.redis_url, traced=traced)
     side = connect(plan.redis_url, timeout=_SIDE_SECONDS)
-    kind = WarmWorker if cuda else LeasedWorker
+    kind = WarmWorker if cuda or plan.warm else LeasedWorker
     try:
         if cuda:
             warm_up()

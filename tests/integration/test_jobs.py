@@ -27,8 +27,13 @@ RANDOM = np.random.default_rng(0)
 P = RANDOM.random(400)
 Y = (RANDOM.random(400) < P).astype(int)
 ROWS = {"predictions": P.tolist(), "labels": Y.tolist()}
-#: Would take a worker hours.
-ENDLESS = ROWS | {"measures": ["ece-averaged"], "interval": 0.9, "resamples": 100_000}
+MANY = RANDOM.random(10_000)
+#: Would take a worker minutes.
+ENDLESS = {
+    "predictions": MANY.tolist(),
+    "labels": (RANDOM.random(10_000) < MANY).astype(int).tolist(),
+    "method": "pl-de",
+}
 
 
 def _job(**changes: Any) -> JobRecord:
@@ -288,7 +293,7 @@ def test_a_finished_job_cannot_be_cancelled(api: httpx.Client, store: Store) -> 
 
 
 def test_a_running_job_is_stopped_and_its_worker_goes_on(http: httpx.Client, client: Calibrant) -> None:
-    endless = http.post("/evaluate", json=ENDLESS).json()["id"]
+    endless = http.post("/maps", json=ENDLESS).json()["id"]
     with http.stream("GET", f"/jobs/{endless}/events") as stream:
         for event in _events(stream.iter_lines()):
             if event["status"] == "running":
