@@ -27,7 +27,7 @@ from calibrant.methods.parts import (
     curves_of,
     curves_under,
 )
-from calibrant.progress import Progress
+from calibrant.progress import Progress, Rising
 from calibrant.reductions import Vector, reduce, resolve_event, whole_vector
 
 _KEEP = {"keep_order": OFF}
@@ -99,15 +99,19 @@ class Fitting:
         name = self.resolve(batch.predictions.n_classes)
         if name in OF_CURVES:
             fits = self._curves(batch)
-            return self._joined(fits, fits.fitted(range(len(fits)), context))
+            told = Rising(context.progress, len(fits) + 1)
+            return self._joined(fits, fits.fitted(range(len(fits)), context, told), told)
         if name == "canonical":
             if self.method.vector is None:
                 raise TypeError(f"{self.method.name} fits no vector")
             vector = whole_vector(batch)
-            transform, told = self.method.vector(vector, context, **self.options)
+            transform, found = self.method.vector(vector, context, **self.options)
+            told = Rising(context.progress, 1000)  # the fit was all but the last thousandth
+            told.begin(999)
             if self.method.traits.keeps_top_label != "yes":
-                told |= _accuracies(vector, transform)
-            return self._made(transform, told, batch)
+                found |= _accuracies(vector, transform, told)
+            told(1, 1, "done")
+            return self._made(transform, found, batch)
         return self._made(*self.method.curve(reduce(batch, name), context, self.options), batch)
 
     def parts(self, batch: Batch, *, most: int = MOST_PARTS, least: float = LEAST_SECONDS) -> int:
@@ -128,16 +132,19 @@ class Fitting:
         Its progress is its own, from nothing to all. Raises what ``run`` would raise of these classes or ranks.
         """
         fits = self._curves(batch)
-        return {"curves": curves_document(fits.fitted(curves_of(part, parts, len(fits)), context))}
+        chosen = curves_of(part, parts, len(fits))
+        return {"curves": curves_document(fits.fitted(chosen, context, Rising(context.progress, len(chosen))))}
 
-    def join(self, batch: Batch, documents: Sequence[Mapping[str, Any]]) -> CalibrationMap:
+    def join(
+        self, batch: Batch, documents: Sequence[Mapping[str, Any]], progress: Progress | None = None
+    ) -> CalibrationMap:
         """The map that ``run`` would give, bit for bit, of what ``part`` gave for every part, in order.
 
         Raises ``InvalidDocument`` where curves are damaged, or missing. O(n K) times a curve's cost.
         """
         fits = self._curves(batch)
         given = [curve for i, part in enumerate(documents) for curve in read_array(part, "curves", where=f"/{i}")]
-        return self._joined(fits, read_curves({"curves": given}, len(fits), len(fits)))
+        return self._joined(fits, read_curves({"curves": given}, len(fits), len(fits)), Rising(progress))
 
     def _curves(self, batch: Batch) -> CurveFits:
         name = self.resolve(batch.predictions.n_classes)
@@ -145,9 +152,11 @@ class Fitting:
             raise TypeError(f"a map under {name} is fitted in one piece")
         return CurveFits(self.method, self.options, name, self.wrapping, batch)
 
-    def _joined(self, fits: CurveFits, curves: tuple[Curve, ...]) -> CalibrationMap:
+    def _joined(self, fits: CurveFits, curves: tuple[Curve, ...], told: Rising) -> CalibrationMap:
         transform = fits.together(curves)
-        return self._made(transform, _accuracies(fits.vector, transform), fits.batch)
+        found = _accuracies(fits.vector, transform, told)
+        told(1, 1, "done")
+        return self._made(transform, found, fits.batch)
 
     def _made(self, function: Curve | Transform, told: dict[str, Any], batch: Batch) -> CalibrationMap:
         given = batch.predictions
@@ -155,9 +164,10 @@ class Fitting:
         return CalibrationMap(self.method.name, function, name, given.scale, given.n_classes, told)
 
 
-def _accuracies(vector: Vector, function: Any) -> dict[str, Any]:
+def _accuracies(vector: Vector, function: Any, told: Rising) -> dict[str, Any]:
     """How often the likeliest class is right on the rows of the fit, before and after."""
-    after = transformed(function, vector).argmax(axis=1)
+    told(0, 1, "accuracy")
+    after = transformed(function, vector, told).argmax(axis=1)
     return {
         "accuracy_before": _share(vector.predicted == vector.labels, vector.w),
         "accuracy_after": _share(after == vector.labels, vector.w),

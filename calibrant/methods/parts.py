@@ -78,9 +78,9 @@ class CurveFits:
         """The batch as whole vectors."""
         return whole_vector(self.batch)
 
-    def fitted(self, chosen: range, context: FitContext) -> tuple[Curve, ...]:
-        """The curves of a run of classes or ranks. What a curve's fit raises names its class or rank."""
-        told, curves = Rising(context.progress, len(chosen)), []
+    def fitted(self, chosen: range, context: FitContext, told: Rising) -> tuple[Curve, ...]:
+        """The curves of a run of classes or ranks, each a part of what is told. What a fit raises names its own."""
+        curves = []
         for part, (name, event) in enumerate(self._events(chosen)):
             told.begin(part)
             told(0, 1, name)
@@ -88,7 +88,8 @@ class CurveFits:
                 curves.append(self._curve(event, _below(name, told, context)))
             except CalibrationError as error:
                 raise type(error)(f"{name}: {error.detail}", error.offences) from error
-        told(1, 1, "curves")
+        told.begin(len(chosen))
+        told(0, 1, "curves")
         return tuple(curves)
 
     def together(self, curves: tuple[Curve, ...]) -> Transform:
