@@ -21,8 +21,9 @@ from service.slots import Slots
 from storage.clock import stamp
 from storage.keyspace import Kind as IdKind
 from storage.keyspace import derived_id, new_id
-from storage.queues import QUEUE_OF
+from storage.queues import GPU_FITS, QUEUE_OF
 from storage.store import Store
+from storage.supervisors import serves
 from storage.watch import Watcher
 from telemetry.observed import carried
 
@@ -106,8 +107,13 @@ def answer(content: Any, status: int = 200, headers: dict[str, str] | None = Non
     return Response(orjson.dumps(content, option=orjson.OPT_SERIALIZE_NUMPY), status, headers, "application/json")
 
 
-def queue(here: Context, kind: Kind, batch_id: str, spec: dict[str, Any]) -> JobRecord:
-    """Queue a job on a stored batch as it is now; the batch is kept as long as one may be. ``QuotaExceeded``."""
+def queue(
+    here: Context, kind: Kind, batch_id: str, spec: dict[str, Any], *, pieces: int = 1, gpu: bool = False
+) -> JobRecord:
+    """Queue a job on a stored batch as it is now; the batch is kept as long as one may be. ``QuotaExceeded``.
+
+    It goes to the workers in so many ``pieces``, and to one with a GPU where it is worth one and one is alive.
+    """
     here.store.charges.check_jobs()
     here.store.batches.keep(batch_id, here.settings.batch_ttl)
     spec = spec | {"parts": here.store.batches.record(batch_id).parts}
@@ -118,9 +124,11 @@ def queue(here: Context, kind: Kind, batch_id: str, spec: dict[str, Any]) -> Job
         created_at=stamp(),
         ttl=here.settings.job_ttl,
         spec=spec,
-        queue=QUEUE_OF[kind],
+        queue=GPU_FITS if gpu and serves(here.store.redis, GPU_FITS) else QUEUE_OF[kind],
         timeout=here.settings.fit_timeout,
         carried=carried(),
+        parts=pieces,
+        left=pieces,
     )
     return here.store.jobs.submit(record)
 

@@ -48,6 +48,9 @@ class Settings:
         60, "seconds after which a request that died may be sent again with its idempotency key", low=1
     )
     fit_timeout: int = _setting(HOUR, "seconds that one run of a fit may take", low=1, limit=True)
+    gpu_seconds: float = _setting(
+        10.0, "fits estimated to take so many seconds on a CPU go to a worker with a GPU, where one is alive", low=0
+    )
     request_timeout: float = _setting(
         60.0, "seconds in which an answer must begin; what takes longer is asked for as a job", low=0.1, limit=True
     )

@@ -43,9 +43,11 @@ def write_job(pipe: Pipeline, keys: Keyspace, record: JobRecord, name: EventName
     ttl = record.ttl if record.status in FINAL else None
     key, events = keys.job(record.id), keys.job_events(record.id)
     pipe.set(key, record.model_dump_json(), ex=ttl)
-    pipe.xadd(events, {"name": name, "job": record.summary().model_dump_json()}, maxlen=MOST_KEPT, approximate=True)
     if record.status != "running":
         end_lease(pipe, keys.tenant, record.id)
+    if record.parent is not None:  # a part: callers are told of the whole
+        return
+    pipe.xadd(events, {"name": name, "job": record.summary().model_dump_json()}, maxlen=MOST_KEPT, approximate=True)
     if ttl is not None:
         pipe.expire(events, ttl)
         pipe.srem(keys.unended_jobs(), record.id)

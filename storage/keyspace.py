@@ -81,6 +81,18 @@ class Keyspace:
         """Stream: the changes of a job."""
         return self._key("job-events", job_id)
 
+    def part_results(self, job_id: str) -> str:
+        """Hash: part -> what it came to, JSON, of a job in parts that has not ended."""
+        return self._key("part-results", job_id)
+
+    def part_progress(self, job_id: str) -> str:
+        """Hash: part -> the share of it that is done, of a job in parts that has not ended."""
+        return self._key("part-progress", job_id)
+
+    def part_gate(self, job_id: str) -> str:
+        """String: there for as long as the progress of a job in parts is not told again."""
+        return self._key("part-gate", job_id)
+
     def line(self, queue: str) -> str:
         """List: messages of this tenant's jobs that wait for a place in a queue."""
         return self._key("line", queue)

@@ -79,7 +79,9 @@ def fit_or_queue(here: Context, payload: Payload, options: FitOptions) -> MapRec
     batch_id = options.batch
     if batch_id is None:
         batch_id = store_arrays(here, arrays, BatchOptions(scale=scale, weights_kind=kind)).id
-    return queue(here, "fit", batch_id, _spec(options, batch_id=batch_id, who=here.who).model_dump())
+    spec = _spec(options, batch_id=batch_id, who=here.who)
+    gpu = asked.method.on_device and took >= here.settings.gpu_seconds
+    return queue(here, "fit", batch_id, spec.model_dump(), pieces=asked.parts(batch), gpu=gpu)
 
 
 def _spec(options: FitOptions, *, batch_id: str, who: str | None) -> FitSpec:
