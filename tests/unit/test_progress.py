@@ -54,7 +54,7 @@ def test_shares_add_up_and_never_fall() -> None:
 def test_an_evaluation_tells_its_steps_and_numbers_do_not_depend_on_it() -> None:
     batch = _batch()
     fitted = calibrant.fit("platt", batch.predictions.given, batch.labels)
-    requests = read_requests(["ece-sweep", "ks", "ece-pl3", "ece-venn-abers", "mmce"])
+    requests = read_requests(["l2-bias", "ks", "ece-pl3", "ece-venn-abers", "mmce"])
     asked = Evaluation(requests, map=fitted, resampling=Resampling(0.9, 100), diagrams=read_diagrams(["reliability"]))
     groups = ["a", "b"] * (len(batch) // 2)
     heard, progress = _heard()
@@ -62,12 +62,12 @@ def test_an_evaluation_tells_its_steps_and_numbers_do_not_depend_on_it() -> None
     assert _rises(heard)
     stages = {stage for _, _, stage in heard}
     assert {"map", "improvement", "measures", "diagrams after the map", "groups", "gaps after the map"} <= stages
-    assert "measures: ece-sweep: resamples" in stages
+    assert "measures: l2-bias: resamples" in stages
     assert len(heard) > 1000
 
 
 def test_what_progress_raises_ends_an_evaluation_between_two_resamples() -> None:
-    asked = Evaluation(read_requests(["ece-sweep"]), resampling=Resampling(0.9, 1000))
+    asked = Evaluation(read_requests(["l2-bias"]), resampling=Resampling(0.9, 1000))
     calls = 0
 
     def cancel(_done: int, _total: int, stage: str) -> None:
@@ -84,12 +84,12 @@ def test_a_comparison_tells_its_maps_and_pairs() -> None:
     batch = _batch()
     maps = {name: calibrant.fit(name, batch.predictions.given, batch.labels) for name in ("platt", "isotonic")}
     asked = Comparison(
-        Evaluation(read_requests(["ece", "ece-sweep"]), resampling=Resampling(0.9, 100)), read_contestants(maps, {})
+        Evaluation(read_requests(["ece", "l2-bias"]), resampling=Resampling(0.9, 100)), read_contestants(maps, {})
     )
     heard, progress = _heard()
     assert asked.run(batch, progress=progress) == asked.run(batch)
     assert _rises(heard)
-    assert {"uncalibrated: measures", "maps: platt", "isotonic: measures", "pairs by ece-sweep: platt: resamples"} <= {
+    assert {"uncalibrated: measures", "maps: platt", "isotonic: measures", "pairs by l2-bias: platt: resamples"} <= {
         stage for _, _, stage in heard
     }
 
@@ -113,5 +113,5 @@ def test_fits_of_events_tell_between_their_steps(method: str, options: dict[str,
     batch = _batch()
     heard, progress = _heard()
     calibrant.fit(method, batch.predictions.given, batch.labels, progress=progress, **options)
-    assert len({done for done, _, _ in heard}) > 2
+    assert len({done for done, _, _ in heard}) >= 2
     assert [done for done, _, _ in heard] == sorted(done for done, _, _ in heard)
