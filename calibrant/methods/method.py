@@ -99,6 +99,6 @@ class Method:
         return {f.name: {"default": f.default, "allowed": None} for f in dataclasses.fields(self.options)}
 
 
-def fit_curve(method: Method, event: Event) -> FittedCurve:
+def fit_curve(method: Method, event: Event, progress: Progress | None = None) -> FittedCurve:
     """Fit to an event with the method's own defaults."""
-    return method.curve(event, FitContext(0, "cpu", None), method.read_options({}))
+    return method.curve(event, FitContext(0, "cpu", progress), method.read_options({}))
