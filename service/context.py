@@ -28,6 +28,8 @@ from storage.watch import Watcher
 INLINE_SECONDS = 2.0
 #: What is estimated to take longer holds one of few places.
 HEAVY_SECONDS = 0.1
+#: Seconds that a batch is kept at least when a job on it is asked for: then the job holds it.
+QUEUEING = 10
 #: Seconds after which a caller may look for the result of a job.
 RETRY_AFTER = "1"
 
@@ -105,9 +107,9 @@ def answer(content: Any, status: int = 200, headers: dict[str, str] | None = Non
 
 
 def queue(here: Context, kind: Kind, batch_id: str, spec: dict[str, Any]) -> JobRecord:
-    """Queue a job on a stored batch as it is now; the batch is kept as long as one may be. ``QuotaExceeded``."""
+    """Queue a job on a stored batch as it is now. ``QuotaExceeded``."""
     here.store.charges.check_jobs()
-    here.store.batches.keep(batch_id, here.settings.batch_ttl)
+    here.store.batches.keep(batch_id, QUEUEING)
     spec = spec | {"parts": here.store.batches.record(batch_id).parts}
     record = JobRecord(
         id=here.new_id("job"), kind=kind, status="queued", created_at=stamp(), ttl=here.settings.job_ttl, spec=spec

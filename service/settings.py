@@ -36,7 +36,7 @@ class Settings:
     max_batch_rows: int = _setting(50_000_000, "rows of a batch, appended ones and all", low=1, limit=True)
     batch_ttl: int = _setting(
         24 * HOUR,
-        "seconds that a batch is kept, and the most that one may ask for; a job that needs it begins them anew",
+        "seconds that a batch is kept, and the most that one may ask for; one that a job needs is kept until it ends",
         low=1,
         limit=True,
     )

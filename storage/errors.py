@@ -22,6 +22,12 @@ class UnknownBatch(StorageError):
     code = "unknown-batch"
 
 
+class BatchInUse(StorageError):
+    """A batch that a job needs cannot be deleted before the job has ended."""
+
+    code = "batch-in-use"
+
+
 class UnknownMap(StorageError):
     """No such map."""
 

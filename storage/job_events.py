@@ -9,6 +9,7 @@ from redis import Redis
 from redis.client import Pipeline
 
 from schemas.jobs import FINAL, JobRecord, JobSummary
+from storage.holds import batches_of, release
 from storage.keyspace import Keyspace, Shared
 from storage.tally import count
 
@@ -44,6 +45,7 @@ def write_job(pipe: Pipeline, keys: Keyspace, record: JobRecord, name: EventName
         pipe.expire(events, ttl)
         pipe.srem(keys.unended_jobs(), record.id)
         count(pipe, record)
+        release(pipe, keys, record.id, batches_of(record.spec))
     pipe.publish(Shared.job_changes(), key)
 
 

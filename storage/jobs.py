@@ -18,6 +18,7 @@ from schemas.problem_table import problem
 from schemas.problems import Problem
 from storage.clock import seconds, stamp
 from storage.errors import JobFinal, UnknownJob
+from storage.holds import batches_of, hold
 from storage.job_events import EventName, JobEvent, read_events, write_job
 from storage.keyspace import Keyspace, Shared
 from storage.pages import Asked, Page, read_page
@@ -83,6 +84,7 @@ class JobStore:
             pipe.sadd(Shared.tenants(), self._keys.tenant)
             pipe.sadd(self._keys.unended_jobs(), record.id)
             pipe.zadd(self._keys.jobs(), {record.id: seconds(record.created_at)})
+            hold(pipe, self._keys, record.id, batches_of(record.spec))
             write_job(pipe, self._keys, record)
             return record
 

@@ -33,6 +33,10 @@ class Keyspace:
         """Sorted set: ids of batches by time of creation; those that expired leave it when they are met."""
         return self._key("batches")
 
+    def batch_holds(self, batch_id: str) -> str:
+        """Set: ids of the jobs that have not ended and need a batch."""
+        return self._key("batch-holds", batch_id)
+
     def map(self, map_id: str) -> str:
         """String: the record of a map, JSON."""
         return self._key("map", map_id)

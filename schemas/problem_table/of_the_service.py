@@ -35,6 +35,12 @@ OF_THE_SERVICE = {
         "A version at which aliases point cannot be deleted.",
         "Point the aliases that the detail names at another version, or delete them, and try again.",
     ),
+    "batch-in-use": Row(
+        409,
+        "A job needs the batch",
+        "A batch that queued or running jobs need cannot be deleted.",
+        "Wait until these jobs have ended, or cancel them, and try again; `GET /jobs` lists them.",
+    ),
     "unknown-key": Row(
         404,
         "Unknown API key",

@@ -12,7 +12,7 @@ from calibrant.maps.calibration_map import CalibrationMap
 from schemas.batches import BatchOptions
 from schemas.evaluate import BatchesAnswer, EvaluateBody, EvaluateOptions, EvaluateSpec, ReportAnswer
 from schemas.jobs import JobRecord
-from service.context import INLINE_SECONDS, Context, Here, answer, body_of, queue
+from service.context import INLINE_SECONDS, QUEUEING, Context, Here, answer, body_of, queue
 from service.errors import InvalidField
 from service.formats.body import read_payload
 from service.formats.options import read_options
@@ -102,7 +102,7 @@ def _several(
         here.take_place(seconds)
         return several_document(asked, ((i, *read_stored_batch(here.store.batches, i)) for i in ids))
     for batch_id in ids:
-        here.store.batches.keep(batch_id, here.settings.batch_ttl)
+        here.store.batches.keep(batch_id, QUEUEING)
     return queue(here, "evaluate", ids[0], spec.model_copy(update={"parts_of": parts}).model_dump())
 
 
