@@ -23,6 +23,7 @@ from storage.job_events import EventName, JobEvent, read_events, write_job
 from storage.keyspace import Keyspace, Shared
 from storage.pages import Asked, Page, read_page
 from storage.transactions import transact
+from storage.unended import begin
 from telemetry.observed import carried
 
 #: The queue of fits.
@@ -82,7 +83,7 @@ class JobStore:
                 pipeline=pipe,
             )
             pipe.sadd(Shared.tenants(), self._keys.tenant)
-            pipe.sadd(self._keys.unended_jobs(), record.id)
+            begin(pipe, self._keys, record)
             pipe.zadd(self._keys.jobs(), {record.id: seconds(record.created_at)})
             hold(pipe, self._keys, record.id, batches_of(record.spec))
             write_job(pipe, self._keys, record)

@@ -77,6 +77,10 @@ class Keyspace:
         """Set: ids of the jobs that have not ended."""
         return self._key("unended-jobs")
 
+    def taken_places(self) -> str:
+        """Sorted set: ids of jobs that are about to be queued, by the time when their places were taken."""
+        return self._key("taken-places")
+
     def jobs(self) -> str:
         """Sorted set: ids of jobs by time of creation; those that expired leave it when they are met."""
         return self._key("jobs")
@@ -106,6 +110,31 @@ class Shared:
     def job_counts() -> str:
         """Hash: kind, outcome and what is counted -> the jobs that ended so, and their seconds."""
         return "calibrant::job-counts"
+
+    @staticmethod
+    def unended() -> str:
+        """Set: ``tenant:job`` of the jobs that have not ended."""
+        return "calibrant::unended"
+
+    @staticmethod
+    def taken_places() -> str:
+        """Sorted set: ``tenant:job`` of jobs that are about to be queued, by the time when their places were taken."""
+        return "calibrant::taken-places"
+
+    @staticmethod
+    def unended_of(kind: str) -> str:
+        """Hash: tenant -> how many jobs of this kind it has that have not ended, where it has any."""
+        return f"calibrant::unended:{kind}"
+
+    @staticmethod
+    def busy_since() -> str:
+        """String: since when there has always been a job that has not ended, if there is one; seconds since 1970."""
+        return "calibrant::busy-since"
+
+    @staticmethod
+    def ends(queue: str) -> str:
+        """List: the last ends of a queue's jobs, newest first: when it ended and when it was queued."""
+        return f"calibrant::ends:{queue}"
 
     @staticmethod
     def api_keys() -> str:
