@@ -40,23 +40,22 @@ class End(NamedTuple):
 
 
 class Pace(NamedTuple):
-    """So many jobs ended in so many seconds in which there was work, the last of them at a moment before now."""
+    """So many jobs ended in so many seconds in which there was work, the last of them at a moment."""
 
     ends: int
     busy: float
     last: float
-    now: float
 
     def per_second(self) -> float:
         """Jobs that end in a second while there is work; 0 where none has ended yet."""
         return self.ends / self.busy if self.ends else 0.0
 
-    def seconds(self, jobs: float, since: float) -> float | None:
+    def seconds(self, jobs: float, *, since: float, now: float) -> float | None:
         """Seconds until so many more have ended, where there has been work ``since`` a moment; None if unknown.
 
         The time since the last end counts too: workers that have come to a stop are told as slow.
         """
-        silent = max(0.0, self.now - max(self.last, since))
+        silent = max(0.0, now - max(self.last, since))
         return jobs * (self.busy + silent) / self.ends if self.ends else None
 
 
@@ -76,7 +75,7 @@ def read_ends(stored: Iterable[bytes]) -> list[End]:
     return [End(*map(float, entry.split())) for entry in stored]
 
 
-def pace_of(ends: Sequence[End], now: float) -> Pace:
+def pace_of(ends: Sequence[End]) -> Pace:
     """The pace of the last of these ends, of one queue or of several, in any order."""
     last = sorted(ends)[-KEPT:]
     # Of the first of many it is not known what was before: it is where the measurement begins.
@@ -86,4 +85,4 @@ def pace_of(ends: Sequence[End], now: float) -> Pace:
     for end in counted:
         busy += max(_LEAST, end.moment - max(before, end.queued))
         before = end.moment
-    return Pace(len(counted), busy, before, now)
+    return Pace(len(counted), busy, before)

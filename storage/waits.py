@@ -37,7 +37,7 @@ def wait_for_place(redis: Redis, over: int, *, own: bool) -> int:
     now = _moment(time)
     ends = [end for stored in rest[len(kinds) :] for end in read_ends(stored)]
     turns = max(1, *rest[: len(kinds)]) if own else 1
-    expected = pace_of(ends, now).seconds(over * turns, now if since is None else float(since))
+    expected = pace_of(ends).seconds(over * turns, since=now if since is None else float(since), now=now)
     return _told(expected, FOR_PLACE, MOST_FOR_PLACE)
 
 
@@ -55,7 +55,8 @@ def wait_for_job(redis: Redis, keys: Keyspace, record: JobRecord) -> int:
     # The tenant's later jobs come after this one; few of them have ended before it.
     place = 1 if record.status == "running" else max(1, int(own or 1) - newer)
     jobs = min(place * max(1, tenants), max(place, every))
-    return _told(pace_of(read_ends(stored), _moment(time)).seconds(jobs, since), FOR_JOB, MOST_FOR_JOB)
+    expected = pace_of(read_ends(stored)).seconds(jobs, since=since, now=_moment(time))
+    return _told(expected, FOR_JOB, MOST_FOR_JOB)
 
 
 def _ask_ends(pipe: Pipeline, queue: str) -> None:

@@ -6,7 +6,7 @@ import contextlib
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, cast
 
 import httpx
 import pytest
@@ -101,7 +101,7 @@ def test_the_bound_of_all_jobs_holds_over_tenants_and_processes(redis: Redis, re
         assert sum(unended.values()) == redis.scard(Shared.unended()) == 7
         # What has ended makes room for any tenant.
         store = next(store for store in stores if unended[store.keys.tenant])
-        store.jobs.cancel(redis.srandmember(store.keys.unended_jobs()).decode())
+        store.jobs.cancel(cast(bytes, redis.srandmember(store.keys.unended_jobs())).decode())
         assert post(0).status_code == 202
         assert post(2).status_code == 503
     assert redis.zcard(Shared.taken_places()) == 0
@@ -151,7 +151,7 @@ def test_a_place_that_its_process_left_behind_is_free_again_after_a_while(redis:
     with pytest.raises(TooManyJobs):
         store.places.take("job_new")
     for key in (store.keys.taken_places(), Shared.taken_places()):
-        for member in redis.zrange(key, 0, -1):
+        for member in cast(list[bytes], redis.zrange(key, 0, -1)):
             redis.zincrby(key, -PATIENCE - 1, member)
     store.places.take("job_new")
     assert redis.zrange(Shared.taken_places(), 0, -1) == [b"default:job_new"]
@@ -181,7 +181,7 @@ def test_the_last_ends_of_jobs_that_ran_are_kept(redis: Redis, store: Store) -> 
     for _ in range(KEPT + 3):
         store.jobs.succeed(store.jobs.start(_job(store).id).id, {})
     store.jobs.cancel(_job(store).id)
-    ends = read_ends(redis.lrange(Shared.ends("fits"), 0, -1))
+    ends = read_ends(cast(list[bytes], redis.lrange(Shared.ends("fits"), 0, -1)))
     assert len(ends) == KEPT
     assert all(before - 1 < end.queued <= end.moment < now().timestamp() + 1 for end in ends)
     assert [end.moment for end in ends] == sorted((end.moment for end in ends), reverse=True)

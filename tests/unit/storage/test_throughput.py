@@ -27,26 +27,26 @@ from storage.throughput import KEPT, End, pace_of, read_ends
     ],
 )
 def test_the_pace_is_that_of_the_time_in_which_there_was_work(ends: Sequence[End], per_second: float) -> None:
-    assert pace_of(ends, 1000.0).per_second() == pytest.approx(per_second)
-    assert pace_of(ends[::-1], 1000.0) == pace_of(ends, 1000.0)
+    assert pace_of(ends).per_second() == pytest.approx(per_second)
+    assert pace_of(ends[::-1]) == pace_of(ends)
 
 
 def test_of_many_ends_the_last_count_and_the_first_of_these_is_where_time_begins() -> None:
     slow = [End(100.0 + 10 * i, 0.0) for i in range(50)]
     quick = [End(1000.0 + i, 0.0) for i in range(KEPT)]
-    pace = pace_of(slow + quick, 2000.0)
+    pace = pace_of(slow + quick)
     assert pace.ends == KEPT - 1
     assert pace.per_second() == pytest.approx(1.0)
 
 
 def test_what_is_to_be_waited_for_grows_with_the_jobs_and_with_the_silence_while_there_is_work() -> None:
-    pace = pace_of([End(101.0 + i, 100.0) for i in range(10)], 130.0)
-    assert pace.seconds(1, since=130.0) == pytest.approx(1.0)
-    assert pace.seconds(25, since=130.0) == pytest.approx(25.0)
+    pace = pace_of([End(101.0 + i, 100.0) for i in range(10)])
+    assert pace.seconds(1, since=130.0, now=130.0) == pytest.approx(1.0)
+    assert pace.seconds(25, since=130.0, now=130.0) == pytest.approx(25.0)
     # The last end was at 110: silent for 20 s of work, or for 10 where the work came at 120.
-    assert pace.seconds(1, since=100.0) == pytest.approx(3.0)
-    assert pace.seconds(1, since=120.0) == pytest.approx(2.0)
-    assert pace_of([], 130.0).seconds(1, since=100.0) is None
+    assert pace.seconds(1, since=100.0, now=130.0) == pytest.approx(3.0)
+    assert pace.seconds(1, since=120.0, now=130.0) == pytest.approx(2.0)
+    assert pace_of([]).seconds(1, since=100.0, now=130.0) is None
 
 
 def test_ends_are_read_as_the_store_keeps_them() -> None:
