@@ -2,7 +2,8 @@
 
 A job's place is taken before anything of its request is stored, by one script that counts and takes it in one step:
 so a bound holds exactly, however many ask at once. The transaction that submits the job fills the place; one that comes
-to no job is given back, or lost to its process's death, after ``PATIENCE``. Every count is O(1).
+to no job is given back, and where its process died it is free after ``PATIENCE``. Far from the bounds the script counts
+alone, and writes nothing. Every count is O(1).
 
 Jobs that were queued before there were these counts are counted for their tenant alone.
 """
@@ -22,13 +23,16 @@ from storage.waits import wait_for_place
 
 #: Seconds that a place is held for a job that is not submitted.
 PATIENCE = 120
+#: Places are taken where fewer than these are left: more requests than that are never between count and submission.
+NEAR = 1000
 
-# KEYS: the job, the tenant's unended ones and taken places, those of all. ARGV: tenant:job, job, bounds, patience.
+# KEYS: the job, the tenant's unended ones and taken places, those of all.
+# ARGV: tenant:job, job, the bounds of the tenant and of all, patience, near.
 # Answers the places that would be too many, of the tenant and of all.
 _TAKE = """
 if redis.call('EXISTS', KEYS[1]) == 1 then return {0, 0} end
 local now = tonumber(redis.call('TIME')[1])
-local over = {0, 0}
+local over, near = {0, 0}, false
 for i = 1, 2 do
     local unended, taken = KEYS[2 * i], KEYS[2 * i + 1]
     redis.call('ZREMRANGEBYSCORE', taken, '-inf', now - ARGV[5])
@@ -36,8 +40,9 @@ for i = 1, 2 do
     local bound = tonumber(ARGV[2 + i])
     local more = redis.call('SCARD', unended) + redis.call('ZCARD', taken) + 1
     if bound > 0 and more > bound then over[i] = more - bound end
+    near = near or (bound > 0 and more + ARGV[6] > bound)
 end
-if over[1] == 0 and over[2] == 0 then
+if near and over[1] == 0 and over[2] == 0 then
     redis.call('ZADD', KEYS[3], now, ARGV[2])
     redis.call('ZADD', KEYS[5], now, ARGV[1])
 end
@@ -87,7 +92,7 @@ class Places:
         keys, quotas = self._keys, self._quotas
         places = (keys.unended_jobs(), keys.taken_places(), Shared.unended(), Shared.taken_places())
         named, bounds = f"{keys.tenant}:{job_id}", (quotas.queued_jobs, quotas.all_jobs)
-        answered = self._redis.eval(_TAKE, 5, keys.job(job_id), *places, named, job_id, *bounds, PATIENCE)
+        answered = self._redis.eval(_TAKE, 5, keys.job(job_id), *places, named, job_id, *bounds, PATIENCE, NEAR)
         of_tenant, of_all = cast(list[int], answered)
         if of_tenant:
             told = f"this tenant may have {quotas.queued_jobs} jobs that have not ended"

@@ -53,8 +53,8 @@ def wait_for_job(redis: Redis, keys: Keyspace, record: JobRecord) -> int:
         pipe.zcount(keys.jobs(), f"({since!r}", "+inf")
         time, stored, every, own, tenants, newer = pipe.execute()
     # The tenant's later jobs come after this one; few of them have ended before it.
-    place = 1 if record.status == "running" else max(1, int(own or 1) - newer)
-    jobs = min(place * max(1, tenants), max(place, every))
+    place = max(1, int(own or 1) - newer)
+    jobs = 1 if record.status == "running" else min(place * max(1, tenants), max(place, every))
     expected = pace_of(read_ends(stored)).seconds(jobs, since=since, now=_moment(time))
     return _told(expected, FOR_JOB, MOST_FOR_JOB)
 

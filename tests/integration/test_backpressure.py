@@ -22,7 +22,7 @@ from storage.keyspace import Keyspace, Shared, new_id
 from storage.quotas import Quotas
 from storage.store import Store
 from storage.throughput import KEPT, read_ends
-from storage.unended import PATIENCE
+from storage.unended import NEAR, PATIENCE
 from storage.waits import FOR_JOB, FOR_PLACE, MOST_FOR_JOB, MOST_FOR_PLACE, wait_for_job
 from tests.integration.conftest import serving
 
@@ -157,6 +157,14 @@ def test_a_place_that_its_process_left_behind_is_free_again_after_a_while(redis:
     assert redis.zrange(Shared.taken_places(), 0, -1) == [b"default:job_new"]
     store.places.give_back("job_new")
     assert redis.keys("*taken-places*") == []
+
+
+def test_far_from_the_bounds_no_place_is_written(redis: Redis) -> None:
+    for quotas in (Quotas(), Quotas(queued_jobs=NEAR + 1, all_jobs=NEAR + 1)):
+        Store.of(redis, quotas=quotas).places.take(new_id("job"))
+        assert redis.keys("*taken-places*") == []
+    Store.of(redis, quotas=Quotas(queued_jobs=NEAR + 1, all_jobs=NEAR)).places.take(new_id("job"))
+    assert redis.zcard(Shared.taken_places()) == redis.zcard(Keyspace().taken_places()) == 1
 
 
 def test_counts_come_back_to_nothing_whatever_ends_how_often(redis: Redis, store: Store) -> None:
