@@ -60,6 +60,8 @@ def internal_error() -> Response:
 
 def refused(error: CalibrationError | StorageError) -> Response:
     """Build the response to a refusal."""
+    if isinstance(error, StorageError) and error.retry_after is not None:
+        return respond(problem_of(error), {"Retry-After": str(error.retry_after)})
     return respond(problem_of(error), getattr(error, "headers", None) or _HEADERS.get(error.code))
 
 

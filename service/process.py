@@ -44,7 +44,7 @@ class Process:
         self.tracer = open_tracer("calibrant-api", settings.otlp_endpoint, os.environ)
         self.redis = connect(settings.redis_url, traced=self.tracer is not None)
         self._counting = connect(settings.redis_url, timeout=_CENSUS_SECONDS)
-        self.metrics = Metrics(lambda: take_census(self._counting))
+        self.metrics = Metrics(lambda: take_census(self._counting), settings.max_queued_jobs)
         self.keyring = Keyring()
         self.maps = HeldMaps(settings.held_maps)
         self.places = Places(settings.max_heavy_requests)

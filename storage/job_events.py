@@ -9,9 +9,12 @@ from redis import Redis
 from redis.client import Pipeline
 
 from schemas.jobs import FINAL, JobRecord, JobSummary
+from storage.holds import batches_of, release
 from storage.keyspace import Keyspace, Shared
 from storage.leases import end_lease
 from storage.tally import count
+from storage.throughput import ended
+from storage.unended import end
 
 #: About so many changes of a job are kept: a progress that is left out is told by the next.
 MOST_KEPT = 1000
@@ -50,8 +53,10 @@ def write_job(pipe: Pipeline, keys: Keyspace, record: JobRecord, name: EventName
     pipe.xadd(events, {"name": name, "job": record.summary().model_dump_json()}, maxlen=MOST_KEPT, approximate=True)
     if ttl is not None:
         pipe.expire(events, ttl)
-        pipe.srem(keys.unended_jobs(), record.id)
         count(pipe, record)
+        release(pipe, keys, record.id, batches_of(record.spec))
+        ended(pipe, record)
+        end(pipe, keys, record)
     pipe.publish(Shared.job_changes(), key)
 
 

@@ -12,6 +12,7 @@ from rq.command import send_command
 from schemas.jobs import FINAL, JobRecord
 from storage.clock import seconds, stamp
 from storage.errors import JobFinal, UnknownJob
+from storage.holds import batches_of, hold
 from storage.job_events import JobEvent, read_events, write_job
 from storage.keyspace import Keyspace, Shared, job_field
 from storage.leases import read_leases
@@ -20,6 +21,7 @@ from storage.pages import Asked, Page, read_page
 from storage.parts import end_whole, find, parts_of, read_job
 from storage.queues import Message
 from storage.transactions import transact
+from storage.unended import begin
 
 
 class JobStore:
@@ -47,8 +49,9 @@ class JobStore:
             for piece in parts or [record]:
                 Line(self._redis, self._keys, record.queue).enter(pipe, piece)
             pipe.sadd(Shared.tenants(), self._keys.tenant)
-            pipe.sadd(self._keys.unended_jobs(), record.id)
+            begin(pipe, self._keys, record)
             pipe.zadd(self._keys.jobs(), {record.id: seconds(record.created_at)})
+            hold(pipe, self._keys, record.id, batches_of(record.spec))
             write_job(pipe, self._keys, record)
             return record
 
