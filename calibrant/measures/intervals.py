@@ -146,7 +146,11 @@ def distance_interval(
     where the size obeys it.
     """
     group, groups, _ = _deal(subject, resampling)
-    draws = _multiplied(distance.noise(group, groups), resampling)
+    resampling.told.again()
+    sums = distance.noise(group, groups)
+    resampling.told.again()
+    draws = _multiplied(sums, resampling)
+    resampling.told.again()
     low_tail, high_tail = resampling.tails
     seen = float(distance.size(distance.gap))
     if triangle:
@@ -178,6 +182,7 @@ def influence_draws(influence: Floats, subject: Subject, resampling: Resampling)
     draws are paired. Raises ``TooFewRows``.
     """
     group, groups, (w, kind) = _deal(subject, resampling)
+    resampling.told.again()
     mass = float(len(group)) if w is None else float(w.sum())
     sums = np.bincount(group, row_scale(w, kind) * influence, groups)[:, None] / mass
     # The mean of n rows varies by s^2 / n with s^2 over n - 1.
@@ -202,7 +207,11 @@ def distance_draws(
     O(n + resamples (groups + d)).
     """
     group, groups, _ = _deal(subject, resampling)
-    draws = _multiplied(distance.noise(group, groups), resampling)
+    resampling.told.again()
+    sums = distance.noise(group, groups)
+    resampling.told.again()
+    draws = _multiplied(sums, resampling)
+    resampling.told.again()
     told = distance.debiased if debiased and distance.debiased is not None else distance.size
     direction, seen = _direction(distance, draws), float(distance.size(distance.gap))
 

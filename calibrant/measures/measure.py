@@ -164,7 +164,9 @@ class MeasureRequest:
     def _interval(
         self, value: float, subject: Subject, resampling: Resampling
     ) -> tuple[tuple[float, float] | None, str | None]:
+        resampling.told.again()
         entry, subject = self.measure, subject.in_order()
+        resampling.told.again()
         try:
             if entry.distance is not None:
                 found = distance_interval(
