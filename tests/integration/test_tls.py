@@ -17,6 +17,7 @@ from tests.integration.conftest import serving
 from tests.integration.redis_server import assert_away, ready, redis_server
 
 BATCH = {"predictions": [0.1, 0.9], "labels": [0, 1]}
+FILES = {"ca_certs": "ca.pem", "certfile": "client.pem", "keyfile": "client.key"}
 
 
 class TlsProxy:
@@ -98,7 +99,7 @@ def port(certificates: Path, tmp_path: Path) -> Iterator[int]:
 
 
 def test_the_service_works_over_tls_with_certificates_of_both_sides(port: int, certificates: Path) -> None:
-    options = f"ssl_ca_certs={certificates}/ca.pem&ssl_certfile={certificates}/client.pem&ssl_keyfile={certificates}/client.key"
+    options = "&".join(f"ssl_{name}={certificates}/{file}" for name, file in FILES.items())
     for host in ("127.0.0.1", "localhost"):
         away = serving(Settings(f"rediss://{host}:{port}/0?{options}"))
         with away as url, httpx.Client(base_url=url, timeout=30) as api:
