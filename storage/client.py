@@ -40,6 +40,13 @@ class StoreRedis(Redis):
         """A pipeline with the same gate."""
         return self._gated(StorePipeline(self.connection_pool, self.response_callbacks, transaction, shard_hint))
 
+    def close(self) -> None:
+        """Close the connections, those to sentinels too."""
+        super().close()
+        sentinels = getattr(self.connection_pool, "sentinel_manager", None)
+        if sentinels is not None:
+            sentinels.close()
+
     def _gated(self, pipeline: StorePipeline) -> StorePipeline:
         pipeline.gate = self.gate
         return pipeline
@@ -92,6 +99,13 @@ class AsyncStoreRedis(AsyncRedis):
     def pubsub(self, **options: Any) -> AsyncPubSub:
         """A subscription."""
         return _AsyncStorePubSub(self.connection_pool, **options)
+
+    async def aclose(self, close_connection_pool: bool | None = None) -> None:
+        """Close the connections, those to sentinels too."""
+        await super().aclose(close_connection_pool)
+        sentinels = getattr(self.connection_pool, "sentinel_manager", None)
+        if sentinels is not None:
+            await sentinels.aclose()
 
 
 class _AsyncStorePipeline(AsyncPipeline):
