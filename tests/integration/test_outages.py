@@ -101,7 +101,8 @@ def _timed(api: httpx.Client, path: str) -> tuple[httpx.Response, float]:
     return api.get(path), time.monotonic() - began
 
 
-REFUSALS = {
+Commands = list[tuple[str, ...]]
+REFUSALS: dict[str, tuple[Commands, Commands]] = {
     "OOM": ([("CONFIG", "SET", "maxmemory", "1")], [("CONFIG", "SET", "maxmemory", "0")]),
     "READONLY": ([("REPLICAOF", "127.0.0.1", "1")], [("REPLICAOF", "NO", "ONE")]),
     "MASTERDOWN": (

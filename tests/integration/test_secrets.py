@@ -57,8 +57,8 @@ def test_a_password_is_nowhere_to_be_read_while_the_store_is_there_and_while_it_
             told += [api.get(path).content for path in ("/metrics", "/limits", "/docs", "/openapi.json", "/maps")]
             with server.admin(password=PASSWORD) as redis:
                 redis.config_set("requirepass", "another-one")
-                redis.execute_command("CLIENT", "KILL", "TYPE", "pubsub")  # type: ignore[no-untyped-call]
-                redis.execute_command("CLIENT", "KILL", "TYPE", "normal")  # type: ignore[no-untyped-call]
+                redis.execute_command("CLIENT", "KILL", "TYPE", "pubsub")
+                redis.execute_command("CLIENT", "KILL", "TYPE", "normal")
             until(lambda: api.get("/health/ready").status_code == 503)
             told += [api.get(path).content for path in ("/health/ready", "/maps", "/limits", "/metrics")]
             told.append(_command_lines())
@@ -71,10 +71,16 @@ def test_a_password_is_nowhere_to_be_read_while_the_store_is_there_and_while_it_
 @pytest.mark.parametrize("end", ["", "/0", "/x", "?y=1", "#z", ":port"])
 def test_no_message_of_a_command_repeats_it(end: str) -> None:
     url = f"redis://:{PASSWORD}@127.0.0.1:1{end}"
-    for command in (("api", "--help"), ("keys", "list"), ("serve", "--help"), ("worker", "--help")):
-        told = _run(*command, CALIBRANT_REDIS_URL=url)
-        assert PASSWORD not in told.stdout + told.stderr
-        assert "Traceback" not in told.stderr
+    told = _run("keys", "list", CALIBRANT_REDIS_URL=url)
+    assert told.returncode in (1, 2)
+    assert PASSWORD not in told.stdout + told.stderr
+    assert "Traceback" not in told.stderr
+
+
+@pytest.mark.parametrize("command", ["api", "worker", "serve"])
+def test_no_help_repeats_it(command: str) -> None:
+    told = _run(command, "--help", CALIBRANT_REDIS_URL=f"redis://:{PASSWORD}@127.0.0.1:1")
+    assert PASSWORD not in told.stdout + told.stderr
 
 
 def test_a_password_in_a_flag_is_refused_with_the_way_to_give_it() -> None:

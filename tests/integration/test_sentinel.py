@@ -31,7 +31,7 @@ def servers(tmp_path: Path) -> Iterator[tuple[RedisServer, RedisServer, str]]:
         follows = ("--replicaof", f"127.0.0.1 {master.port}", "--repl-diskless-sync-delay", "0")
         replica = started.enter_context(redis_server(tmp_path / "two", *login, *follows))
         with contextlib.closing(replica.admin(password=PASSWORD)) as redis:
-            until(lambda: cast(dict[str, Any], redis.info("replication"))["master_link_status"] == "up", 60)
+            until(lambda: redis.info("replication")["master_link_status"] == "up", 60)
         port = free_port()
         sentinel = tmp_path / "sentinel.conf"
         sentinel.write_text(
