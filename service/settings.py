@@ -55,6 +55,7 @@ class Settings:
     request_timeout: float = _setting(
         60.0, "seconds in which an answer must begin; what takes longer is asked for as a job", low=0.1, limit=True
     )
+    store_timeout: float = _setting(3.0, "seconds that Redis may be silent before what waits for it gets 503", low=0.1)
     max_heavy_requests: int = _setting(
         8, "requests with a body over 1 MiB or an estimate over 0.1 s that are worked on at once; more get 503", low=1
     )

@@ -12,7 +12,7 @@ from prometheus_client.registry import Collector
 
 import calibrant
 from storage.census import Census
-from storage.connection import UNAVAILABLE
+from storage.connection import UNAVAILABLE, kind_of
 
 log = logging.getLogger(__name__)
 
@@ -37,7 +37,7 @@ class StoreMetrics(Collector):
         try:
             census = self._census()
         except UNAVAILABLE as error:
-            log.warning("metrics: store away: %s", type(error).__name__)
+            log.warning("metrics: store away: %s", kind_of(error))
             yield _up(0)
         else:
             yield from _of(census)
