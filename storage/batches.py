@@ -19,6 +19,7 @@ from redis.client import Pipeline
 from schemas.batches import BatchRecord
 from storage.clock import at, now, seconds
 from storage.errors import BatchFull, UnknownBatch
+from storage.formats import read_stored
 from storage.keyspace import Keyspace
 from storage.pages import Asked, Page, read_page
 from storage.quotas import NO_QUOTAS, Charges, Quotas
@@ -27,8 +28,6 @@ from storage.transactions import transact
 Array = npt.NDArray[Any]
 Chunks = dict[str, bytes]
 
-#: The format of the batches that are written.
-FORMAT = 2
 #: No value in Redis is larger than this.
 CHUNK_BYTES = 64 * 1024 * 1024
 #: A batch of more parts takes longer to put together than its rows are worth.
@@ -54,7 +53,7 @@ class BatchStore:
         key = self._keys.batch(record.id)
         chunks = self._chunks(arrays)
         ends = round((now().timestamp() + ttl) * 1000)
-        known = {"format": FORMAT, "bytes": _size(chunks), "expires_at": at(ends / 1000)}
+        known = {"bytes": _size(chunks), "expires_at": at(ends / 1000)}
         drafted = record.model_copy(update=known)
         self._charges.check_bytes(_size(chunks))
 
@@ -179,7 +178,6 @@ def _grown(record: BatchRecord, rows: BatchRecord, size: int) -> BatchRecord:
         counts = [a + b for a, b in zip(record.label_counts, rows.label_counts, strict=True)]
     n = record.n + rows.n
     changed = {
-        "format": FORMAT,
         "n": n,
         "parts": record.parts + 1,
         "label_counts": counts,
@@ -198,7 +196,7 @@ def _unknown() -> UnknownBatch:
 def _read(data: object) -> BatchRecord:
     if data is None:
         raise _unknown()
-    return BatchRecord.model_validate_json(cast(bytes, data))
+    return read_stored(BatchRecord, data)
 
 
 def _size(chunks: Chunks) -> int:

@@ -16,6 +16,12 @@ class StorageError(Exception):
         self.pointer = pointer
 
 
+class LaterFormat(StorageError):
+    """A stored document of a later format than this version knows."""
+
+    code = "later-format"
+
+
 class UnknownBatch(StorageError):
     """No such batch, or it has expired."""
 

@@ -19,6 +19,7 @@ from redis.client import Pipeline
 
 from schemas.idempotency import IdempotencyRecord, StoredAnswer
 from storage.errors import IdempotencyConflict, IdempotencyInProgress
+from storage.formats import read_stored
 from storage.keyspace import Keyspace
 from storage.transactions import transact
 
@@ -128,4 +129,4 @@ def unpack(answer: StoredAnswer) -> bytes:
 
 
 def _read(data: object) -> IdempotencyRecord | None:
-    return None if data is None else IdempotencyRecord.model_validate_json(cast(bytes, data))
+    return None if data is None else read_stored(IdempotencyRecord, data)

@@ -9,11 +9,14 @@ from redis import Redis
 from redis.client import Pipeline
 
 from schemas.jobs import FINAL, JobRecord, JobSummary
+from storage.formats import check_format
 from storage.keyspace import Keyspace, Shared
 from storage.tally import count
 
 #: About so many changes of a job are kept: a progress that is left out is told by the next.
 MOST_KEPT = 1000
+#: The format of the changes that are written; one that names none is of format 1.
+FORMAT = 1
 #: Changes that are read at once.
 _CHUNK = 200
 
@@ -39,7 +42,8 @@ def write_job(pipe: Pipeline, keys: Keyspace, record: JobRecord, name: EventName
     ttl = record.ttl if record.status in FINAL else None
     key, events = keys.job(record.id), keys.job_events(record.id)
     pipe.set(key, record.model_dump_json(), ex=ttl)
-    pipe.xadd(events, {"name": name, "job": record.summary().model_dump_json()}, maxlen=MOST_KEPT, approximate=True)
+    summary = record.summary().model_dump_json()
+    pipe.xadd(events, {"format": FORMAT, "name": name, "job": summary}, maxlen=MOST_KEPT, approximate=True)
     if ttl is not None:
         pipe.expire(events, ttl)
         pipe.srem(keys.unended_jobs(), record.id)
@@ -51,11 +55,10 @@ def read_events(redis: Redis, keys: Keyspace, job_id: str, after: str | None) ->
     """The first changes that are kept after the one of that id, or of all."""
     low = "-" if after is None else f"({after}"
     found = redis.xrange(keys.job_events(job_id), min=low, count=_CHUNK)
-    return [
-        JobEvent(
-            event_id.decode(),
-            cast(EventName, fields[b"name"].decode()),
-            JobSummary.model_validate_json(fields[b"job"]),
-        )
-        for event_id, fields in cast(list[tuple[bytes, dict[bytes, bytes]]], found)
-    ]
+    return [_event(event_id, fields) for event_id, fields in cast(list[tuple[bytes, dict[bytes, bytes]]], found)]
+
+
+def _event(event_id: bytes, fields: dict[bytes, bytes]) -> JobEvent:
+    check_format(int(fields.get(b"format", b"1")), FORMAT)
+    job = JobSummary.model_validate_json(fields[b"job"])
+    return JobEvent(event_id.decode(), cast(EventName, fields[b"name"].decode()), job)

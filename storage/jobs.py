@@ -18,6 +18,7 @@ from schemas.problem_table import problem
 from schemas.problems import Problem
 from storage.clock import seconds, stamp
 from storage.errors import JobFinal, UnknownJob
+from storage.formats import read_stored
 from storage.job_events import EventName, JobEvent, read_events, write_job
 from storage.keyspace import Keyspace, Shared
 from storage.pages import Asked, Page, read_page
@@ -198,7 +199,7 @@ class JobStore:
     def _read(data: object) -> JobRecord:
         if data is None:
             raise UnknownJob("there is no such job, or it has expired")
-        return JobRecord.model_validate_json(cast(bytes, data))
+        return read_stored(JobRecord, data)
 
 
 #: What is told of a job that ended without a word of its worker.

@@ -8,12 +8,13 @@ from typing import cast
 from redis import Redis
 from redis.client import Pipeline
 
-from schemas.aliases import AliasRecord
+from schemas.aliases import StoredAlias
 from schemas.jobs import FINAL, JobRecord
 from schemas.maps import MapRecord
 from storage.changes import Change, announce
 from storage.clock import seconds
 from storage.errors import JobFinal, MapInUse, UnknownMap
+from storage.formats import read_stored
 from storage.job_events import write_job
 from storage.keyspace import Keyspace, Shared
 from storage.references import read_reference
@@ -46,7 +47,7 @@ class MapStore:
                 version = None if draft.name is None else _number(pipe.hget(keys.newest_versions(), draft.name)) + 1
                 record = draft.model_copy(update={"version": version})
             else:
-                record = MapRecord.model_validate_json(cast(bytes, stored))
+                record = read_stored(MapRecord, stored)
             pipe.multi()
             if stored is None:
                 pipe.set(key, record.model_dump_json())
@@ -141,7 +142,7 @@ class MapStore:
 
     def _aliased(self, name: str, alias: str) -> str | None:
         data = self._redis.hget(self._keys.aliases(name), alias)
-        return None if data is None else AliasRecord.model_validate_json(cast(bytes, data)).map
+        return None if data is None else read_stored(StoredAlias, data).map
 
     def _versioned(self, name: str, version: str | None) -> str | None:
         versions = self._keys.versions(name)
@@ -164,20 +165,18 @@ def unknown_map() -> UnknownMap:
 def _record(data: object) -> MapRecord:
     if data is None:
         raise unknown_map()
-    return MapRecord.model_validate_json(cast(bytes, data))
+    return read_stored(MapRecord, data)
 
 
 def _refuse_aliased(map_id: str, aliases: dict[bytes, bytes]) -> None:
-    here = sorted(
-        name.decode() for name, data in aliases.items() if AliasRecord.model_validate_json(data).map == map_id
-    )
+    here = sorted(name.decode() for name, data in aliases.items() if read_stored(StoredAlias, data).map == map_id)
     if here:
         raise MapInUse(f"aliases point at this version, move or delete them first: {', '.join(here)}")
 
 
 def _is_final(job: object) -> bool:
     """Whether a stored job has ended; one that is forgotten has."""
-    return job is None or JobRecord.model_validate_json(cast(bytes, job)).status in FINAL
+    return job is None or read_stored(JobRecord, job).status in FINAL
 
 
 def _number(value: object) -> int:

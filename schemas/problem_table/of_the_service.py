@@ -77,6 +77,13 @@ OF_THE_SERVICE = {
         "The store answered with something that the service cannot use.",
         "Tell the operator, whose log has the cause; the same request will hardly fare better.",
     ),
+    "later-format": Row(
+        503,
+        "A later version wrote what is stored",
+        "The store holds a document of a later format than this version knows, as while processes are upgraded, or "
+        "after a newer version was replaced by an older one.",
+        "Send the request again after the seconds of `Retry-After`; if it stays so, the operator runs a newer version.",
+    ),
     "embedded-store-failed": Row(
         500,
         "The store did not start",
