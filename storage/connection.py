@@ -22,6 +22,8 @@ log = logging.getLogger(__name__)
 
 #: What redis-py raises while the server is away.
 UNAVAILABLE = (RedisConnectionError, RedisTimeoutError)
+#: appendfsync -> what of the append-only file may not have reached the disk.
+_UNSYNCED = {"everysec": "about the last second", "no": "whatever the system had not written yet"}
 
 
 def connect(url: str, *, timeout: float = 5.0, traced: bool = False) -> Redis:
@@ -43,10 +45,10 @@ def connect_async(url: str, *, timeout: float = 5.0) -> AsyncRedis:
 
 
 def check_durability(redis: Redis) -> None:
-    """Refuse a Redis that evicts keys, and warn of one that does not persist."""
+    """Refuse a Redis that evicts keys, and warn of one that would lose some of what it has acknowledged."""
+    names = ("maxmemory-policy", "appendonly", "appendfsync")
     try:
-        policy = redis.config_get("maxmemory-policy").get("maxmemory-policy")
-        append_only = redis.config_get("appendonly").get("appendonly")
+        policy, append_only, synced = (redis.config_get(name).get(name) for name in names)
     except ResponseError:  # managed servers hide CONFIG
         log.warning("store: CONFIG is not available; its durability could not be checked")
         return
@@ -55,7 +57,17 @@ def check_durability(redis: Redis) -> None:
             f"Redis evicts keys when its memory is full (maxmemory-policy {policy}); set maxmemory-policy noeviction"
         )
     if append_only != "yes":
-        log.warning("store: appendonly is off, so maps would be lost when Redis stops; set appendonly yes")
+        log.warning(
+            "store: appendonly is off, so what was acknowledged would be lost when Redis stops; "
+            "set appendonly yes and appendfsync always"
+        )
+    elif synced != "always":
+        log.warning(
+            "store: appendfsync is %s, so %s of what was acknowledged would be lost when its machine stops; "
+            "set appendfsync always",
+            synced,
+            _UNSYNCED.get(str(synced), "some"),
+        )
 
 
 def safe_url(url: str) -> str:
