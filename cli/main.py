@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from cli.backup import backup, restore
 from cli.keys import keys
 from cli.settings import with_settings
 from telemetry.logs import FORMATS, LEVELS, configure
@@ -19,6 +20,8 @@ app = typer.Typer(
     add_completion=False,
 )
 app.add_typer(keys, name="keys")
+app.command()(backup)
+app.command()(restore)
 
 
 def _option(flag: str, help_text: str) -> typer.models.OptionInfo:

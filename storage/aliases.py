@@ -78,6 +78,24 @@ class AliasStore:
         # Whoever deletes a version touches the hash of versions, and looks at the aliases.
         return transact(self._redis, write, keys.versions(name), keys.aliases(name))
 
+    def restore(self, record: AliasRecord) -> bool:
+        """Store an alias as it was; False where it points somewhere already, or not at its map under that version."""
+        keys, name = self._keys, record.name
+
+        def write(pipe: Pipeline) -> bool:
+            at = pipe.hget(keys.versions(name), str(record.version))
+            pointing = pipe.hexists(keys.aliases(name), record.alias)
+            created = pipe.zscore(keys.maps(), record.map)
+            pipe.multi()
+            if pointing or at is None or cast(bytes, at).decode() != record.map:
+                return False
+            pipe.hset(keys.aliases(name), record.alias, StoredAlias.of(record).model_dump_json())
+            pipe.zadd(keys.index(facet("alias", record.alias)), {record.map: created or 0.0})
+            announce(pipe, Change("map", keys.tenant, name=name))
+            return True
+
+        return transact(self._redis, write, keys.versions(name), keys.aliases(name))
+
     def delete(self, name: str, alias: str, *, check: Check) -> None:
         """Forget an alias; raises ``UnknownAlias``, and what ``check`` raises."""
         keys = self._keys

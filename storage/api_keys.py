@@ -91,6 +91,18 @@ class ApiKeyStore:
         """Whether a key was ever made: from then on the service asks for one."""
         return bool(self._redis.hlen(Shared.api_keys()))
 
+    def restore(self, record: KeyRecord) -> bool:
+        """Store the record of a key as it was; False where there is one of its id, which stays."""
+
+        def write(pipe: Pipeline) -> bool:
+            known = pipe.hexists(Shared.api_keys(), record.id)
+            pipe.multi()
+            if not known:
+                self._write(pipe, record)
+            return not known
+
+        return transact(self._redis, write, Shared.api_keys())
+
     def _change(self, key_id: str, change: Callable[[KeyRecord], KeyRecord]) -> KeyRecord:
         def write(pipe: Pipeline) -> KeyRecord:
             stored = pipe.hget(Shared.api_keys(), key_id)
@@ -106,6 +118,7 @@ class ApiKeyStore:
     @staticmethod
     def _write(pipe: Pipeline, record: KeyRecord) -> None:
         pipe.hset(Shared.api_keys(), record.id, record.model_dump_json())
+        pipe.sadd(Shared.tenants(), record.tenant)
         announce(pipe, Change("keys"))
 
 

@@ -106,6 +106,18 @@ class UnsuitableStore(StorageError):
     code = "unsuitable-store"
 
 
+class DamagedBackup(StorageError):
+    """A file that is no backup, or not all of one."""
+
+    code = "damaged-backup"
+
+
+class StoreNotEmpty(StorageError):
+    """A store that holds something already, where a backup is to be restored."""
+
+    code = "store-not-empty"
+
+
 class EmbeddedStoreFailed(StorageError):
     """The embedded server did not start."""
 

@@ -7,6 +7,7 @@ format is refused: what this version does not know of it would be lost or misrea
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol, TypeVar, cast
 
@@ -39,6 +40,8 @@ def _with_parts(batch: Json) -> Json:
 STEPS: Mapping[type[BaseModel], Mapping[int, Step]] = {
     BatchRecord: {1: _with_parts},
 }
+#: What is told of a document that cannot be read; never what stands in it.
+_NONE = "a stored document is not what it should be"
 
 
 def read_stored(model: type[Record], data: object, steps: Mapping[int, Step] | None = None) -> Record:
@@ -48,14 +51,27 @@ def read_stored(model: type[Record], data: object, steps: Mapping[int, Step] | N
     once.
     """
     text = cast(bytes, data)
+    with contextlib.suppress(ValidationError):
+        record = model.model_validate_json(text)
+        if "format" in record.model_fields_set and cast(Stored, record).format == newest_format(model):
+            return record
+    try:
+        return read_document(model, orjson.loads(text), steps)
+    except orjson.JSONDecodeError as error:
+        raise StorageError(_NONE) from error
+
+
+def read_document(model: type[Record], document: Json, steps: Mapping[int, Step] | None = None) -> Record:
+    """The record of a document that is parsed already; raises as ``read_stored`` does."""
     newest = newest_format(model)
     try:
-        record = model.model_validate_json(text)
-    except ValidationError:
-        return _migrated(model, text, newest, STEPS.get(model, {}) if steps is None else steps)
-    if "format" in record.model_fields_set and cast(Stored, record).format == newest:
-        return record
-    return _migrated(model, text, newest, STEPS.get(model, {}) if steps is None else steps)
+        written = document.get("format", 1)
+        check_format(written, newest)
+        for number in range(written, newest):
+            document = (STEPS.get(model, {}) if steps is None else steps).get(number, dict)(document)
+        return model.model_validate({**document, "format": newest})
+    except (AttributeError, TypeError, ValidationError) as error:
+        raise StorageError(_NONE) from error
 
 
 def newest_format(model: type[BaseModel]) -> int:
@@ -70,15 +86,3 @@ def check_format(written: int, newest: int) -> None:
             f"a stored document has format {written}, and this version of Calibrant knows up to {newest}; "
             "run a version as new as the one that wrote it"
         )
-
-
-def _migrated(model: type[Record], text: bytes, newest: int, steps: Mapping[int, Step]) -> Record:
-    try:
-        document = cast(Json, orjson.loads(text))
-        written = document.get("format", 1)
-        check_format(written, newest)
-        for number in range(written, newest):
-            document = steps.get(number, dict)(document)
-        return model.model_validate({**document, "format": newest})
-    except (orjson.JSONDecodeError, AttributeError, TypeError, ValidationError) as error:
-        raise StorageError("a stored document is not what it should be") from error

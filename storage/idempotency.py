@@ -86,6 +86,10 @@ class IdempotencyStore:
         """Forget the key of a request that was refused and did nothing; one that was begun twice is only left."""
         self._end(held, lambda record: record if held.again else None, ttl)
 
+    def restore(self, digest: str, record: IdempotencyRecord, *, life: int | None) -> bool:
+        """Store what is known of a key, for ``life`` milliseconds; False where it is known, which stays so."""
+        return bool(self._redis.set(self._keys.idempotency(digest), record.model_dump_json(), px=life, nx=True))
+
     def _end(
         self, held: Reservation, change: Callable[[IdempotencyRecord], IdempotencyRecord | None], ttl: int
     ) -> None:

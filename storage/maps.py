@@ -50,14 +50,7 @@ class MapStore:
                 record = read_stored(MapRecord, stored)
             pipe.multi()
             if stored is None:
-                pipe.set(key, record.model_dump_json())
-                pipe.sadd(Shared.tenants(), keys.tenant)
-                write_summary(pipe, keys, record)
-                pipe.zadd(keys.maps(), {record.id: seconds(record.created_at)}, nx=True)
-                if record.name is not None and record.version is not None:
-                    pipe.hset(keys.newest_versions(), record.name, str(record.version))
-                    pipe.hset(keys.versions(record.name), str(record.version), record.id)
-                    announce(pipe, Change("map", keys.tenant, name=record.name))
+                self._add(pipe, record, newest=record.version)
             if finished is not None and not settled:
                 write_job(pipe, keys, finished)
             return record
@@ -65,6 +58,36 @@ class MapStore:
         # Every writer of a version touches the hash of newest versions, so that two never get one number.
         watched = [key, keys.newest_versions()] + ([] if finished is None else [keys.job(finished.id)])
         return transact(self._redis, write, *watched)
+
+    def restore(self, record: MapRecord) -> bool:
+        """Store a map as it was, under its id and version; False where either is taken, and what is there stays."""
+        keys = self._keys
+
+        def write(pipe: Pipeline) -> bool:
+            taken = bool(pipe.exists(keys.map(record.id)))
+            newest = None
+            if record.name is not None and record.version is not None:
+                taken = taken or bool(pipe.hexists(keys.versions(record.name), str(record.version)))
+                newest = max(record.version, _number(pipe.hget(keys.newest_versions(), record.name)))
+            pipe.multi()
+            if not taken:
+                self._add(pipe, record, newest=newest)
+            return not taken
+
+        return transact(self._redis, write, keys.map(record.id), keys.newest_versions())
+
+    def restore_newest(self, name: str, version: int) -> bool:
+        """Never again give versions of a name up to this one; False where they were not to be given anyway."""
+        hashed = self._keys.newest_versions()
+
+        def write(pipe: Pipeline) -> bool:
+            later = version > _number(pipe.hget(hashed, name))
+            pipe.multi()
+            if later:
+                pipe.hset(hashed, name, str(version))
+            return later
+
+        return transact(self._redis, write, hashed)
 
     def get(self, ref: str) -> MapRecord:
         """The map of an id, a name (its newest version), ``name:version`` or ``name@alias``; raises ``UnknownMap``."""
@@ -139,6 +162,18 @@ class MapStore:
             announce(pipe, Change("map", keys.tenant, name=record.name, id=map_id))
 
         transact(self._redis, write, key)
+
+    def _add(self, pipe: Pipeline, record: MapRecord, *, newest: int | None) -> None:
+        """Queue the writes of a new map, ``newest`` the newest version of its name from now on."""
+        keys = self._keys
+        pipe.set(keys.map(record.id), record.model_dump_json())
+        pipe.sadd(Shared.tenants(), keys.tenant)
+        write_summary(pipe, keys, record)
+        pipe.zadd(keys.maps(), {record.id: seconds(record.created_at)}, nx=True)
+        if record.name is not None and newest is not None:
+            pipe.hset(keys.newest_versions(), record.name, str(newest))
+            pipe.hset(keys.versions(record.name), str(record.version), record.id)
+            announce(pipe, Change("map", keys.tenant, name=record.name))
 
     def _aliased(self, name: str, alias: str) -> str | None:
         data = self._redis.hget(self._keys.aliases(name), alias)

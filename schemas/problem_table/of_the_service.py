@@ -84,6 +84,18 @@ OF_THE_SERVICE = {
         "after a newer version was replaced by an older one.",
         "Send the request again after the seconds of `Retry-After`; if it stays so, the operator runs a newer version.",
     ),
+    "damaged-backup": Row(
+        422,
+        "The backup is damaged",
+        "The file of `calibrant restore` is no backup, or not all of one. Nothing was written.",
+        "Take another copy of the file, or another backup.",
+    ),
+    "store-not-empty": Row(
+        409,
+        "The store is not empty",
+        "The store into which `calibrant restore` is to write holds something already.",
+        "Restore into an empty store; or add what it does not hold with `--merge`, which changes nothing that is there.",
+    ),
     "embedded-store-failed": Row(
         500,
         "The store did not start",
