@@ -25,7 +25,7 @@ from schemas.maps import MapRecord
 from storage.api_keys import ApiKeyStore
 from storage.backup.file import read_lines
 from storage.clock import seconds
-from storage.errors import StoreNotEmpty
+from storage.errors import StorageError, StoreNotEmpty
 from storage.formats import read_document
 from storage.job_events import write_job
 from storage.keyspace import Shared, keys_of_all_tenants
@@ -55,13 +55,24 @@ def restore(redis: Redis, source: BinaryIO, *, merge: bool) -> Restored:
     if not merge and holds_anything(redis):
         raise StoreNotEmpty("the store holds something already; --merge adds to it what it does not hold")
     writer, restored = _Writer(redis), Restored()
-    for line in read_lines(source):
-        writer.plan(line)
+    _check(source, writer)
     for line in read_lines(source):
         written = writer.plan(line)()
         if not isinstance(line, PieceLine):
             (restored.written if written else restored.left)[line.kind] += 1
     return restored
+
+
+def _check(source: BinaryIO, writer: _Writer) -> None:
+    """Read all of a backup. That it is damaged is told rather than what of its documents cannot be read for it."""
+    refused: StorageError | None = None
+    for line in read_lines(source):
+        try:
+            writer.plan(line)
+        except StorageError as error:
+            refused = refused or error
+    if refused is not None:
+        raise refused
 
 
 def holds_anything(redis: Redis) -> bool:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
+import threading
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,8 +15,9 @@ import numpy as np
 import orjson
 import pytest
 from redis import Redis
-from zstandard import ZstdDecompressor
+from zstandard import ZstdCompressor, ZstdDecompressor
 
+from calibrant_client import Calibrant
 from cli.stack import stack
 from schemas.batches import BatchRecord
 from schemas.jobs import JobRecord
@@ -21,10 +25,12 @@ from schemas.maps import FitSpec, MapRecord
 from service.settings import Settings
 from storage.api_keys import ApiKeyStore
 from storage.backup.contents import write_backup
+from storage.backup.file import BackupWriter, Text, new_file, read_lines
 from storage.backup.restoring import Restored, restore, restore_job
 from storage.batches import BatchStore
 from storage.clock import stamp
 from storage.embedded import embedded_server
+from storage.errors import DamagedBackup, LaterFormat, StorageError, StoreNotEmpty
 from storage.idempotency import Reservation, pack
 from storage.keyspace import Shared, new_id
 from storage.store import Store
@@ -215,12 +221,10 @@ def test_a_job_that_ran_is_queued_again_without_what_its_run_had_told(redis: Red
 def test_a_backup_of_the_first_version_is_restored_as_todays(redis: Redis, api: httpx.Client) -> None:
     first = load_first_store(redis)
     _moved(redis)
-    assert {b["id"]: (b["format"], b["parts"]) for b in api.get("/batches").json()["items"]} == dict.fromkeys(
-        first["reports"], (2, 1)
-    )
-    assert {job["id"]: job["status"] for job in api.get("/jobs").json()["items"]} == {
-        job_id: told["status"] for job_id, told in first["jobs"].items()
-    }
+    batches = api.get("/batches").json()["items"]
+    assert {b["id"]: (b["format"], b["parts"]) for b in batches} == dict.fromkeys(first["reports"], (2, 1))
+    told = {job["id"]: job["status"] for job in api.get("/jobs").json()["items"]}
+    assert told == {job_id: job["status"] for job_id, job in first["jobs"].items()}
     for map_id, told in first["maps"].items():
         answer = api.post("/calibrate", json={"map": map_id, "predictions": told["predictions"]}).raise_for_status()
         assert answer.json()["predictions"] == told["calibrated"]
@@ -236,7 +240,231 @@ def test_what_the_first_version_had_queued_is_done_after_a_restore(redis: Redis,
     with (folder / "restored.log").open("ab") as log:
         with embedded_server(data, log=log) as (url, _), Redis.from_url(url) as other:
             restore(other, file, merge=False)
-        with stack(host="127.0.0.1", port=0, data=data, log=log) as running:
-            answer = httpx.get(f"{running.url}/jobs/{queued}", headers={"Prefer": "wait=30"}, timeout=60)
-            assert answer.json()["status"] == "succeeded"
-            assert httpx.get(f"{running.url}/maps/ham").json()["version"] == 2
+        with stack(host="127.0.0.1", port=0, data=data, log=log) as running, Calibrant(running.url) as client:
+            assert client.wait(queued, timeout=60).status == "succeeded"
+            assert client.map("ham").version == 2
+
+
+def test_a_file_that_was_cut_off_anywhere_is_refused_before_anything_is_written(redis: Redis) -> None:
+    _fill(redis, "default")
+    whole = _backup(redis).getvalue()
+    redis.flushall()
+    cuts = [*range(0, len(whole), len(whole) // 50), *range(len(whole) - 20, len(whole))]
+    for cut in cuts:
+        with pytest.raises(DamagedBackup):
+            restore(redis, io.BytesIO(whole[:cut]), merge=False)
+    assert redis.dbsize() == 0
+    assert restore(redis, io.BytesIO(whole), merge=False).written["map"] == 3
+
+
+def test_a_file_with_a_changed_byte_anywhere_is_refused_before_anything_is_written(redis: Redis) -> None:
+    _fill(redis, "default")
+    whole = _backup(redis).getvalue()
+    redis.flushall()
+    for place in range(0, len(whole), len(whole) // 100):
+        damaged = bytearray(whole)
+        damaged[place] ^= 0x10
+        with pytest.raises(DamagedBackup):
+            restore(redis, io.BytesIO(damaged), merge=False)
+    assert redis.dbsize() == 0
+
+
+def _packed(*lines: bytes) -> io.BytesIO:
+    return io.BytesIO(ZstdCompressor().compress(b"".join(line + b"\n" for line in lines)))
+
+
+@pytest.mark.parametrize(
+    "foreign",
+    [
+        io.BytesIO(b""),
+        io.BytesIO(b"REDIS0011\xfa\tredis-ver"),
+        _packed(b"a text"),
+        _packed(b'{"kind": "another"}', b'{"kind": "end"}'),
+        _packed(b'{"kind": "calibrant-backup", "format": 1, "version": "1", "created_at": "now"}', b"x" * 100),
+        _packed(b"x" * 10_000),
+    ],
+)
+def test_a_file_that_is_no_backup_is_refused(redis: Redis, foreign: io.BytesIO) -> None:
+    with pytest.raises(DamagedBackup):
+        restore(redis, foreign, merge=False)
+    assert redis.dbsize() == 0
+
+
+def test_two_backups_in_one_file_are_refused(redis: Redis) -> None:
+    one = _backup(redis).getvalue()
+    with pytest.raises(DamagedBackup, match="not what its last line says"):
+        list(read_lines(io.BytesIO(one + one)))
+
+
+def test_a_backup_of_a_later_format_is_refused(redis: Redis) -> None:
+    later = _packed(b'{"kind": "calibrant-backup", "format": 2, "version": "9", "created_at": "now"}')
+    with pytest.raises(LaterFormat, match="format 2"):
+        restore(redis, later, merge=False)
+
+
+@pytest.mark.parametrize(
+    ("kind", "record", "error"),
+    [
+        ("map", _map(version=1, format=2).model_dump(), LaterFormat),
+        ("map", {"format": 2, "of": "the future"}, LaterFormat),
+        ("map", {"format": 1}, StorageError),
+        ("job", _job(format=9).model_dump(), LaterFormat),
+        ("batch", {"format": 3}, LaterFormat),
+    ],
+)
+def test_a_document_that_cannot_be_read_is_met_before_anything_is_written(
+    redis: Redis, kind: str, record: dict[str, Any], error: type[StorageError]
+) -> None:
+    out = io.BytesIO()
+    writer = BackupWriter(out)
+    life = {"life": None} if kind in ("job", "batch") else {}
+    for told in (_map(version=1).model_dump(), record):
+        line = {"kind": kind if told is record else "map", "tenant": "default", "record": told}
+        writer.add(Text(line["kind"], orjson.dumps(line | (life if told is record else {}))))
+    writer.end()
+    with pytest.raises(error):
+        restore(redis, out, merge=False)
+    assert redis.dbsize() == 0
+
+
+def test_a_stored_document_of_a_later_format_is_told_over_http(redis: Redis, store: Store, api: httpx.Client) -> None:
+    stored = store.maps.put(_map())
+    redis.set(store.keys.map(stored.id), stored.model_copy(update={"format": 2}).model_dump_json())
+    answer = api.get(f"/maps/{stored.id}")
+    assert (answer.status_code, answer.json()["type"]) == (503, "/problems/later-format")
+    assert answer.headers["Retry-After"] == "30"
+
+
+@pytest.mark.parametrize("fill", ["map", "batch", "job", "key", "answer", "version"])
+def test_a_store_that_holds_anything_is_refused(redis: Redis, store: Store, fill: str) -> None:
+    file = _backup(redis)
+    {
+        "map": lambda: store.maps.put(_map()),
+        "batch": lambda: _batch(store),
+        "job": lambda: _submit(store, _job()),
+        "key": lambda: ApiKeyStore(redis).create("ci", tenant="t", scope="read"),
+        "answer": lambda: store.idempotency.reserve("once", "f", ttl=60, lease=60),
+        "version": lambda: store.maps.delete(store.maps.put(_map()).id),
+    }[fill]()
+    with pytest.raises(StoreNotEmpty):
+        restore(redis, file, merge=False)
+
+
+def test_what_is_no_ones_document_makes_a_store_not_full(redis: Redis) -> None:
+    redis.set("another-program:map:1", "1")
+    restore(redis, _backup(redis), merge=False)
+
+
+def test_a_merge_changes_nothing_that_is_there(redis: Redis, store: Store) -> None:
+    _fill(redis, "default")
+    file = _backup(redis)
+    before = _snapshot(redis)
+    again = restore(redis, file, merge=True)
+    assert _snapshot(redis) == before
+    assert (+again.written, again.left["map"], again.left["job"]) == ({}, 3, 2)
+
+    redis.flushall()
+    other = store.maps.put(_map())
+    store.aliases.point("m", "champion", 1, who=None, check=lambda _: None)
+    merged = restore(redis, file, merge=True)
+    assert (merged.written["map"], merged.left["map"], merged.left["alias"]) == (2, 1, 1)
+    assert (store.maps.get("m:1"), store.maps.get("m@champion")) == (other, other)
+    assert store.maps.get("m:2").version == 2
+    assert store.maps.put(_map()).version == 4
+
+
+def test_an_alias_is_left_out_where_its_version_is_another_map(redis: Redis, store: Store) -> None:
+    store.maps.put(_map())
+    store.aliases.point("m", "champion", 1, who=None, check=lambda _: None)
+    file = _backup(redis)
+    redis.flushall()
+    store.maps.put(_map())
+    assert restore(redis, file, merge=True).left == {"map": 1, "alias": 1, "version": 1}
+    assert store.aliases.all("m") == []
+
+
+def test_an_interrupted_restore_is_ended_by_a_merge(redis: Redis, store: Store) -> None:
+    _fill(redis, "default")
+    before, file = _snapshot(redis), _backup(redis)
+    redis.flushall()
+    pieces = [line for line in read_lines(file) if line.kind == "piece"]
+    store.batches.arrive(pieces[0].batch, "left over", b"x", first=True)
+    restore(redis, file, merge=True)
+    leases = {key for key in before if ":idempotency-lease:" in key}
+    assert _without_expiry(_snapshot(redis)) == _without_expiry({k: v for k, v in before.items() if k not in leases})
+
+
+def test_a_backup_under_writes_holds_what_was_there_and_nothing_by_half(redis: Redis, store: Store) -> None:
+    there = [store.maps.put(_map(f"old-{i % 20}")) for i in range(300)]
+    done, told = threading.Event(), threading.Event()
+
+    def write() -> None:
+        """Aliases move on to new versions, and what they left is deleted; jobs come with their batches."""
+        mine = Store.of(redis)
+        version = 0
+        while not done.is_set():
+            version = mine.maps.put(_map("moving")).version or 0
+            mine.aliases.point("moving", "champion", version, who=None, check=lambda _: None)
+            if version > 1:
+                mine.maps.delete(mine.maps.resolve(f"moving:{version - 1}"))
+            batch = _batch(mine)
+            _submit(mine, _job(spec=_job().spec | {"batch": batch.id}))
+            if version == 3:
+                told.set()
+
+    writers = [threading.Thread(target=write)]
+    for writer in writers:
+        writer.start()
+    try:
+        assert told.wait(30)
+        files = [_backup(redis) for _ in range(5)]
+    finally:
+        done.set()
+        for writer in writers:
+            writer.join()
+    for file in files:
+        redis.flushall()
+        restored = restore(redis, file, merge=False)
+        assert {m.id for m in there} <= {m.decode() for m in redis.zrange(store.keys.maps(), 0, -1)}
+        assert restored.left["alias"] == 0
+        champion = store.maps.get("moving@champion")
+        assert store.maps.put(_map("moving")).version > champion.version
+        for job in _jobs(store):
+            assert store.batches.arrays(job.spec["batch"])[1]["predictions"].tolist() == [*ROWS, *ROWS]
+
+
+def test_a_large_store_is_never_in_memory_as_a_whole(redis: Redis, store: Store) -> None:
+    document = DOCUMENT | {"diagnostics": {"text": "0123456789abcdef" * 16_384}}
+    for _ in range(240):
+        store.maps.put(_map(document=document))
+    restore_job(store, _job("succeeded", result={"report": "x" * 3_000_000}, finished_at=stamp()), life=90_000)
+    file = io.BytesIO()
+    tracemalloc.start()
+    try:
+        write_backup(redis, file)
+        _, backing_up = tracemalloc.get_traced_memory()
+        redis.flushall()
+        tracemalloc.reset_peak()
+        assert restore(redis, file, merge=False).written["map"] == 240
+        _, restoring = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert max(backing_up, restoring) < 30e6, (backing_up, restoring)  # the maps alone are 63 MB
+
+
+def test_a_file_is_its_owners_alone_and_appears_when_it_is_whole(tmp_path: Path) -> None:
+    path = tmp_path / "backup"
+    with new_file(path, force=False) as out:
+        out.write(b"first")
+        assert not path.exists()
+    assert (path.read_bytes(), path.stat().st_mode & 0o777) == (b"first", 0o600)
+    with pytest.raises(FileExistsError), new_file(path, force=False):
+        pass
+    with contextlib.suppress(ZeroDivisionError), new_file(path, force=True) as out:
+        out.write(b"second")
+        raise ZeroDivisionError
+    assert path.read_bytes() == b"first"
+    with new_file(path, force=True) as out:
+        out.write(b"third")
+    assert path.read_bytes() == b"third"
+    assert [p.name for p in tmp_path.iterdir()] == ["backup"]
