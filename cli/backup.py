@@ -30,8 +30,15 @@ _DATA = Path(".calibrant")
 _STANDARD = Path("-")
 #: Seconds that the store may take to answer, with 64 MB of a batch at the most.
 _PATIENCE = 60.0
-#: Kind of line -> what it is called where it is counted; none for what is counted with another.
-_NOUNS = {"key": "API keys", "batch": "batches", "map": "maps", "alias": "aliases", "job": "jobs", "answer": "answers"}
+#: Kind of line -> one and several of what it tells; the others go with these.
+_NOUNS = {
+    "key": ("API key", "API keys"),
+    "batch": ("batch", "batches"),
+    "map": ("map", "maps"),
+    "alias": ("alias", "aliases"),
+    "job": ("job", "jobs"),
+    "answer": ("idempotency key", "idempotency keys"),
+}
 
 
 def backup(
@@ -68,7 +75,7 @@ def restore(
 
 def _counted(counts: Mapping[str, int]) -> str:
     """Numbers with their nouns."""
-    told = [f"{counts[kind]:,} {noun}" for kind, noun in _NOUNS.items() if counts.get(kind)]
+    told = [f"{counts[kind]:,} {nouns[counts[kind] != 1]}" for kind, nouns in _NOUNS.items() if counts.get(kind)]
     return ", ".join(told) or "nothing"
 
 

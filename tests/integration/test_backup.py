@@ -395,7 +395,7 @@ def test_an_interrupted_restore_is_ended_by_a_merge(redis: Redis, store: Store) 
 
 
 def test_a_backup_under_writes_holds_what_was_there_and_nothing_by_half(redis: Redis, store: Store) -> None:
-    there = [store.maps.put(_map(f"old-{i % 20}")) for i in range(300)]
+    there = [store.maps.put(_map(f"old-{i % 20}")) for i in range(200)]
     done, told = threading.Event(), threading.Event()
 
     def write() -> None:
@@ -407,21 +407,19 @@ def test_a_backup_under_writes_holds_what_was_there_and_nothing_by_half(redis: R
             mine.aliases.point("moving", "champion", version, who=None, check=lambda _: None)
             if version > 1:
                 mine.maps.delete(mine.maps.resolve(f"moving:{version - 1}"))
-            batch = _batch(mine)
+            batch = _batch(mine, chunk_bytes=10_000)
             _submit(mine, _job(spec=_job().spec | {"batch": batch.id}))
             if version == 3:
                 told.set()
 
-    writers = [threading.Thread(target=write)]
-    for writer in writers:
-        writer.start()
+    writer = threading.Thread(target=write)
+    writer.start()
     try:
         assert told.wait(30)
-        files = [_backup(redis) for _ in range(5)]
+        files = [_backup(redis) for _ in range(3)]
     finally:
         done.set()
-        for writer in writers:
-            writer.join()
+        writer.join()
     for file in files:
         redis.flushall()
         restored = restore(redis, file, merge=False)

@@ -24,8 +24,8 @@ NOT_BY_A_REQUEST = {
     "embedded-store-failed", "worker-lost", "internal-error", "unsuitable-store", "store-unavailable",
     "forbidden", "rate-limited", "request-timeout", "deadline-exceeded", "busy", "unknown-key", "key-conflict",
     "folder-in-use", "malformed-npy", "malformed-arrow", "malformed-parquet", "malformed-csv", "malformed-encoding",
-    "job-final", "job-cancelled", "later-format", "damaged-backup", "store-not-empty", "batch-full", "too-many-streams", "idempotency-conflict",
-    "idempotency-in-progress",
+    "job-final", "job-cancelled", "batch-full", "too-many-streams", "idempotency-conflict",
+    "idempotency-in-progress", "later-format", "damaged-backup", "store-not-empty",
 }  # fmt: skip
 
 Answers = list[tuple[Example, httpx.Response]]
