@@ -20,8 +20,6 @@ app = typer.Typer(
     add_completion=False,
 )
 app.add_typer(keys, name="keys")
-app.command()(backup)
-app.command()(restore)
 
 
 def _option(flag: str, help_text: str) -> typer.models.OptionInfo:
@@ -161,6 +159,10 @@ def demo() -> None:
     from cli.demo import run_demo
 
     run_demo()
+
+
+app.command()(backup)
+app.command()(restore)
 
 
 def _needed(redis_url: str | None) -> str:
