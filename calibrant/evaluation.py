@@ -22,7 +22,7 @@ from calibrant.measures.gaps import Gap, largest_gap
 from calibrant.measures.improvement import improvements
 from calibrant.measures.intervals import PLAIN, Resampling
 from calibrant.measures.measure import MeasureRequest, MeasureResult, answers
-from calibrant.methods.method import Progress
+from calibrant.progress import Progress
 from calibrant.reductions import Event, Subject, Vector, reduce, resolve, resolve_event, subject, whole_vector
 
 #: The rows of each group, by name.

@@ -181,11 +181,12 @@ class Classes:
     def __len__(self) -> int:
         return len(self.vector)
 
-    def events(self) -> Iterator[Event]:
-        """The events in the order of the classes, one at a time. O(n) memory each."""
+    def events(self, chosen: range | None = None) -> Iterator[Event]:
+        """The events in the order of the classes, or of a range of them, one at a time. O(n) memory each."""
         given = self.vector
-        for start in range(0, given.n_classes, _COLUMNS):
-            for k, column in enumerate(_transposed(given.p[:, start : start + _COLUMNS]), start):
+        classes = range(given.n_classes) if chosen is None else chosen
+        for start in range(classes.start, classes.stop, _COLUMNS):
+            for k, column in enumerate(_transposed(given.p[:, start : min(start + _COLUMNS, classes.stop)]), start):
                 yield Event(column.astype(np.float64), (given.labels == k).astype(np.int8), given.w, given.kind)
 
     def in_order(self) -> Classes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -41,7 +42,33 @@ RedisUrl = Annotated[
     ),
 ]
 Device = Annotated[str, _option("--device", "Device of the fits: cpu, cuda, or auto.")]
-Queues = Annotated[str, _option("--queues", "Queues to work on, separated by commas.")]
+Queues = Annotated[
+    str | None,
+    _option(
+        "--queues",
+        "Queues to work on, separated by commas: fits, evaluations, fits-gpu. "
+        "By default fits,evaluations, with CUDA fits-gpu before them.",
+    ),
+]
+Processes = Annotated[int, typer.Option("--processes", envvar="CALIBRANT_PROCESSES", min=1, help="Worker processes.")]
+Warm = Annotated[
+    bool,
+    typer.Option(
+        "--warm",
+        envvar="CALIBRANT_WARM",
+        help="Do jobs in the worker processes themselves, as with CUDA, rather than in forks: quicker where they are "
+        "small, and one that does not stop when told ends its worker.",
+    ),
+]
+DrainSeconds = Annotated[
+    float,
+    typer.Option(
+        "--drain-seconds",
+        envvar="CALIBRANT_DRAIN_SECONDS",
+        min=0,
+        help="Seconds that jobs under way have to end after SIGTERM; one that takes longer goes back to its queue.",
+    ),
+]
 LogLevel = Annotated[str, _option("--log-level", "debug, info, warning or error.")]
 LogFormat = Annotated[str, _option("--log-format", "json, text, or auto for text on a terminal and JSON elsewhere.")]
 OtlpEndpoint = Annotated[
@@ -79,7 +106,7 @@ def _log(level: str, form: str = "auto") -> None:
     configure(level, form)
 
 
-def _any_of(names: tuple[str, ...]) -> str:
+def _any_of(names: Sequence[str]) -> str:
     return f"{', '.join(names[:-1])} or {names[-1]}"
 
 
@@ -105,23 +132,41 @@ def api(
 @app.command()
 def worker(
     redis_url: RedisUrl = None,
-    queues: Queues = "fits",
+    queues: Queues = None,
     device: Device = "cpu",
+    processes: Processes = 1,
+    warm: Warm = False,
+    drain_seconds: DrainSeconds = 10.0,
     log_level: LogLevel = "info",
     log_format: LogFormat = "auto",
     otlp_endpoint: OtlpEndpoint = None,
 ) -> None:
-    """Run one worker, on a Redis that is there already."""
+    """Run workers under one supervisor, on a Redis that is there already."""
     _log(log_level, log_format)
+    from storage.errors import UnsuitableStore
     from telemetry.tracing import MissingTelemetry
-    from workers.worker import run
+    from workers.supervisor import Plan, supervise
 
     if device not in ("cpu", "cuda", "auto"):
         raise typer.BadParameter("must be cpu, cuda or auto", param_hint="--device")
+    asked = None if queues is None else _queues(queues)
+    plan = Plan(_needed(redis_url), asked, device, processes, warm, drain_seconds, otlp_endpoint)
     try:
-        run(_needed(redis_url), queues=tuple(queues.split(",")), device=device, otlp_endpoint=otlp_endpoint)
+        supervise(plan)
     except MissingTelemetry as error:
         raise typer.BadParameter(str(error), param_hint="--otlp-endpoint") from error
+    except UnsuitableStore as error:
+        typer.echo(f"calibrant: {error.detail}", err=True)
+        raise typer.Exit(1) from error
+
+
+def _queues(text: str) -> tuple[str, ...]:
+    from storage.queues import QUEUES
+
+    names = tuple(name.strip() for name in text.split(","))
+    if not set(names) <= set(QUEUES):
+        raise typer.BadParameter(f"must be of {_any_of(QUEUES)}, separated by commas", param_hint="--queues")
+    return names
 
 
 @app.command()

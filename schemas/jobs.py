@@ -59,16 +59,28 @@ class JobsAnswer(Document):
 
 
 class JobRecord(JobAnswer):
-    """A job as it is stored: with what it has to do, and how many seconds it is known once it is finished."""
+    """A job as it is stored: with what it has to do and what became of its runs.
 
-    format: int = 1
+    ``ttl`` is how many seconds it is known once it has ended, ``timeout`` how many one run may take. ``run`` numbers
+    its last run, from 1 on: what a run writes counts while it has that number. ``losses`` are the runs that were lost
+    with their process, ``kills`` those of them that may have ended it. ``carried`` is what its request leaves for its
+    traces.
+    """
+
+    format: int = 2
     ttl: int
     spec: dict[str, Any]
+    queue: str = "fits"
+    timeout: int = 3600
+    run: int = 0
+    losses: int = 0
+    kills: int = 0
+    carried: dict[str, str] = Field(default_factory=dict)
 
     def answer(self) -> JobAnswer:
         """What the caller sees."""
-        return JobAnswer.model_validate(self.model_dump(exclude={"format", "ttl", "spec"}))
+        return JobAnswer.model_validate(self.model_dump(include=set(JobAnswer.model_fields)))
 
     def summary(self) -> JobSummary:
         """What lists and events tell."""
-        return JobSummary.model_validate(self.model_dump(exclude={"format", "ttl", "spec", "result"}))
+        return JobSummary.model_validate(self.model_dump(include=set(JobSummary.model_fields)))

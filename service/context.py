@@ -21,8 +21,10 @@ from service.slots import Slots
 from storage.clock import stamp
 from storage.keyspace import Kind as IdKind
 from storage.keyspace import derived_id, new_id
+from storage.queues import QUEUE_OF
 from storage.store import Store
 from storage.watch import Watcher
+from telemetry.observed import carried
 
 #: What is estimated to take longer is a job.
 INLINE_SECONDS = 2.0
@@ -110,9 +112,17 @@ def queue(here: Context, kind: Kind, batch_id: str, spec: dict[str, Any]) -> Job
     here.store.batches.keep(batch_id, here.settings.batch_ttl)
     spec = spec | {"parts": here.store.batches.record(batch_id).parts}
     record = JobRecord(
-        id=here.new_id("job"), kind=kind, status="queued", created_at=stamp(), ttl=here.settings.job_ttl, spec=spec
+        id=here.new_id("job"),
+        kind=kind,
+        status="queued",
+        created_at=stamp(),
+        ttl=here.settings.job_ttl,
+        spec=spec,
+        queue=QUEUE_OF[kind],
+        timeout=here.settings.fit_timeout,
+        carried=carried(),
     )
-    return here.store.jobs.submit(record, timeout=here.settings.fit_timeout)
+    return here.store.jobs.submit(record)
 
 
 def queued(record: JobRecord) -> Response:

@@ -72,7 +72,9 @@ class Settings:
     trusted_proxies: str = _setting(
         "", "addresses of proxies whose X-Forwarded-For is believed, separated by commas; none by default"
     )
-    drain_seconds: int = _setting(10, "seconds that requests under way have to end after SIGTERM", low=0)
+    drain_seconds: int = _setting(
+        10, "seconds that what is under way, requests or jobs, has to end after SIGTERM", low=0
+    )
 
     otlp_endpoint: str | None = _setting(
         None, "OpenTelemetry collector to send traces to, such as http://localhost:4318; needs the extra telemetry"

@@ -5,15 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from redis import Redis
-from rq import Queue
-from rq.worker_registration import REDIS_WORKER_KEYS
 
-from storage.jobs import FITS
 from storage.keyspace import DEFAULT_TENANT, Keyspace, Shared
+from storage.lines import lines
+from storage.queues import QUEUES, queue_key
+from storage.supervisors import read_supervisors
 from storage.tally import Ended, read_counts
-
-_QUEUES = Queue.redis_queues_keys
-_QUEUE_PREFIX = Queue.redis_queue_namespace_prefix
 
 
 @dataclass(frozen=True)
@@ -27,25 +24,23 @@ class Census:
 
 
 def take_census(redis: Redis) -> Census:
-    """Count by lengths alone, in two round trips.
-
-    RQ's own counts clean its registries up as they go, which is not safe while workers do the same.
-    """
+    """Count by lengths alone, in a few round trips."""
+    workers = sum(record.processes for record in read_supervisors(redis))
+    waiting = lines(redis)
     with redis.pipeline(transaction=False) as pipe:
-        pipe.smembers(_QUEUES)
-        pipe.smembers(REDIS_WORKER_KEYS)
         pipe.smembers(Shared.tenants())
         pipe.hgetall(Shared.job_counts())
-        queues, workers, tenants, counts = pipe.execute()
-        names = sorted({FITS} | {key.decode().removeprefix(_QUEUE_PREFIX) for key in queues})
-        known = {DEFAULT_TENANT} | {tenant.decode() for tenant in tenants}
-        for name in names:
-            pipe.llen(_QUEUE_PREFIX + name)
+        for name in QUEUES:
+            pipe.llen(queue_key(name))
+        for tenant, name in waiting:
+            pipe.llen(Keyspace(tenant).line(name))
+        tenants, counts, *lengths = pipe.execute()
+    queued = dict(zip(QUEUES, lengths, strict=False))
+    for (_, name), length in zip(waiting, lengths[len(QUEUES) :], strict=True):
+        queued[name] = queued.get(name, 0) + length
+    known = {DEFAULT_TENANT} | {tenant.decode() for tenant in tenants}
+    with redis.pipeline(transaction=False) as pipe:
         for tenant in known:
             pipe.zcard(Keyspace(tenant).maps())
-        if workers:
-            # A worker's key ends with its heartbeat; the set keeps it until RQ cleans up.
-            pipe.exists(*workers)
-        lengths = [int(length) for length in pipe.execute()]
-    maps = sum(lengths[len(names) : len(names) + len(known)])
-    return Census(dict(zip(names, lengths, strict=False)), maps, lengths[-1] if workers else 0, read_counts(counts))
+        maps = sum(pipe.execute())
+    return Census(queued, maps, workers, read_counts(counts))

@@ -70,6 +70,18 @@ class JobFinal(StorageError):
     code = "job-final"
 
 
+class RunLost(StorageError):
+    """A run of a job that was cancelled or taken away: what it writes does not count."""
+
+    code = "run-lost"
+
+
+class TimeLimit(StorageError):
+    """A run of a job that took longer than it may."""
+
+    code = "time-limit"
+
+
 class BatchFull(StorageError):
     """More rows or parts than a batch may have."""
 

@@ -16,7 +16,7 @@ from calibrant.measures.catalogue import read_requests
 from calibrant.measures.cross_fitting import Training
 from calibrant.measures.intervals import Resampling
 from calibrant.methods import Fitting
-from calibrant.methods.method import Progress
+from calibrant.progress import Progress
 from schemas.evaluate import EvaluateSpec
 from schemas.maps import MapRecord
 from storage.maps import MapStore

@@ -11,6 +11,7 @@ from redis.client import Pipeline
 from schemas.jobs import FINAL, JobRecord, JobSummary
 from storage.formats import check_format
 from storage.keyspace import Keyspace, Shared
+from storage.leases import end_lease
 from storage.tally import count
 
 #: About so many changes of a job are kept: a progress that is left out is told by the next.
@@ -38,12 +39,17 @@ def is_event_id(text: str) -> bool:
 
 
 def write_job(pipe: Pipeline, keys: Keyspace, record: JobRecord, name: EventName = "status") -> None:
-    """Queue the writes of a changed job: its record, its event, and word of it; one that ends is counted."""
+    """Queue the writes of a changed job: its record, its event, and word of it.
+
+    One that does not run has no lease, and one that ends is counted.
+    """
     ttl = record.ttl if record.status in FINAL else None
     key, events = keys.job(record.id), keys.job_events(record.id)
     pipe.set(key, record.model_dump_json(), ex=ttl)
     summary = record.summary().model_dump_json()
     pipe.xadd(events, {"format": FORMAT, "name": name, "job": summary}, maxlen=MOST_KEPT, approximate=True)
+    if record.status != "running":
+        end_lease(pipe, keys.tenant, record.id)
     if ttl is not None:
         pipe.expire(events, ttl)
         pipe.srem(keys.unended_jobs(), record.id)

@@ -85,6 +85,14 @@ class Keyspace:
         """Stream: the changes of a job."""
         return self._key("job-events", job_id)
 
+    def line(self, queue: str) -> str:
+        """List: messages of this tenant's jobs that wait for a place in a queue."""
+        return self._key("line", queue)
+
+    def placed(self, queue: str) -> str:
+        """Set: messages of this tenant's jobs that have a place in a queue, until they are claimed."""
+        return self._key("placed", queue)
+
     def idempotency(self, digest: str) -> str:
         """String: what a request with an idempotency key was and what it was answered, JSON."""
         return self._key("idempotency", digest)
@@ -101,6 +109,36 @@ class Shared:
     def tenants() -> str:
         """Set: the tenants that have stored anything or have an API key."""
         return "calibrant::tenants"
+
+    @staticmethod
+    def lines() -> str:
+        """Set: ``tenant:queue`` of every line that is not empty."""
+        return "calibrant::lines"
+
+    @staticmethod
+    def leases() -> str:
+        """Hash: ``tenant:job`` of every job that runs -> its run, who runs it, and how often that was renewed."""
+        return "calibrant::leases"
+
+    @staticmethod
+    def delayed() -> str:
+        """Sorted set: ``tenant:job`` of jobs that wait to be run again, by the second since 1970 when they may."""
+        return "calibrant::delayed"
+
+    @staticmethod
+    def supervisors() -> str:
+        """Set: ids of supervisors; those that no longer tell of themselves leave it when they are met."""
+        return "calibrant::supervisors"
+
+    @staticmethod
+    def supervisor(supervisor_id: str) -> str:
+        """String: what one supervisor tells of its workers, JSON; gone seconds after its last word."""
+        return f"calibrant::supervisor:{supervisor_id}"
+
+    @staticmethod
+    def audit() -> str:
+        """String: held by the supervisor that looks over all jobs."""
+        return "calibrant::audit"
 
     @staticmethod
     def job_counts() -> str:
@@ -137,6 +175,17 @@ def read_key(key: bytes) -> tuple[str, str]:
     """The tenant of a key, and what stands behind the name of its kind."""
     _, tenant, _, *name = key.decode().split(":", 3)
     return tenant, "".join(name)
+
+
+def job_field(tenant: str, job_id: str) -> str:
+    """The name of a job among those of all tenants."""
+    return f"{tenant}:{job_id}"
+
+
+def read_job_field(field: bytes) -> tuple[str, str]:
+    """The tenant and the id of a job."""
+    tenant, _, job_id = field.decode().rpartition(":")
+    return tenant, job_id
 
 
 def new_id(kind: Kind) -> str:

@@ -9,15 +9,15 @@ from redis import Redis
 from redis.client import Pipeline
 
 from schemas.aliases import StoredAlias
-from schemas.jobs import FINAL, JobRecord
 from schemas.maps import MapRecord
 from storage.changes import Change, announce
 from storage.clock import seconds
-from storage.errors import JobFinal, MapInUse, UnknownMap
+from storage.errors import MapInUse, RunLost, UnknownMap
 from storage.formats import read_stored
 from storage.job_events import write_job
 from storage.keyspace import Keyspace, Shared
 from storage.references import read_reference
+from storage.runs import Run, done, is_run, read_job
 from storage.summaries import erase_summary, write_summary
 from storage.transactions import transact
 
@@ -29,20 +29,21 @@ class MapStore:
         self._redis = redis
         self._keys = keys
 
-    def put(self, draft: MapRecord, *, finished: JobRecord | None = None) -> MapRecord:
-        """Store a map under its id, with its name's next version; finish its job in the same transaction.
+    def put(self, draft: MapRecord, *, run: Run | None = None) -> MapRecord:
+        """Store a map under its id, with its name's next version; end its job in the same transaction.
 
-        A map that is there already stays as it is: a job that runs twice makes one map. Raises ``JobFinal`` for a
-        job that has ended without it, as by being cancelled: then no map is stored.
+        A map that is there already stays as it is: a job that runs twice makes one map. Raises ``RunLost`` where
+        the ``run`` that made it is the job's no more, as after a cancellation: then no map is stored.
         """
         keys = self._keys
         key = keys.map(draft.id)
 
         def write(pipe: Pipeline) -> MapRecord:
             stored = pipe.get(key)
-            settled = finished is not None and _is_final(pipe.get(keys.job(finished.id)))
-            if settled and stored is None:
-                raise JobFinal("the job ended before its map was made")
+            job = None if run is None else read_job(pipe.get(keys.job(run.job.id)))
+            running = run is not None and is_run(job, run.job.run)
+            if run is not None and not running and stored is None:
+                raise RunLost("the job has been cancelled or taken away before its map was made")
             if stored is None:
                 version = None if draft.name is None else _number(pipe.hget(keys.newest_versions(), draft.name)) + 1
                 record = draft.model_copy(update={"version": version})
@@ -51,12 +52,12 @@ class MapStore:
             pipe.multi()
             if stored is None:
                 self._add(pipe, record, newest=record.version)
-            if finished is not None and not settled:
-                write_job(pipe, keys, finished)
+            if running and job is not None:
+                write_job(pipe, keys, job.model_copy(update=done(job, {"map": record.id})))
             return record
 
         # Every writer of a version touches the hash of newest versions, so that two never get one number.
-        watched = [key, keys.newest_versions()] + ([] if finished is None else [keys.job(finished.id)])
+        watched = [key, keys.newest_versions()] + ([] if run is None else [keys.job(run.job.id)])
         return transact(self._redis, write, *watched)
 
     def restore(self, record: MapRecord) -> bool:
@@ -207,11 +208,6 @@ def _refuse_aliased(map_id: str, aliases: dict[bytes, bytes]) -> None:
     here = sorted(name.decode() for name, data in aliases.items() if read_stored(StoredAlias, data).map == map_id)
     if here:
         raise MapInUse(f"aliases point at this version, move or delete them first: {', '.join(here)}")
-
-
-def _is_final(job: object) -> bool:
-    """Whether a stored job has ended; one that is forgotten has."""
-    return job is None or read_stored(JobRecord, job).status in FINAL
 
 
 def _number(value: object) -> int:

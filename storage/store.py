@@ -20,6 +20,7 @@ from storage.keyspace import DEFAULT_TENANT, Keyspace
 from storage.listing import Listing
 from storage.maps import MapStore
 from storage.quotas import NO_QUOTAS, Charges, Quotas
+from storage.runs import RunStore
 
 
 @dataclass(frozen=True)
@@ -62,6 +63,11 @@ class Store:
     def jobs(self) -> JobStore:
         """The jobs."""
         return JobStore(self.redis, self.keys)
+
+    @cached_property
+    def runs(self) -> RunStore:
+        """The runs of the jobs."""
+        return RunStore(self.redis, self.keys)
 
     @cached_property
     def idempotency(self) -> IdempotencyStore:

@@ -1,4 +1,4 @@
-"""Is a worker of this host alive: the health check of a worker's container. Exits with 0 if so, else with 1."""
+"""Is a supervisor of this host alive: the health check of a worker's container. Exits with 0 if so, else with 1."""
 
 from __future__ import annotations
 
@@ -6,15 +6,14 @@ import os
 import socket
 import sys
 
-from rq import Worker
-
 from storage.connection import UNAVAILABLE, connect
+from storage.supervisors import read_supervisors
 
 
 def alive(redis_url: str, host: str) -> bool:
-    """Whether a worker that runs on ``host`` is registered; one that stops beating is forgotten by Redis."""
+    """Whether a supervisor that runs on ``host`` told of itself in the last seconds."""
     try:
-        return any(worker.hostname == host for worker in Worker.all(connection=connect(redis_url)))
+        return any(record.host == host for record in read_supervisors(connect(redis_url)))
     except UNAVAILABLE:
         return False
 

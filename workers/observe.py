@@ -8,11 +8,10 @@ import os
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import UTC
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from rq.job import Job
-
+from schemas.jobs import JobRecord
 from telemetry.logs import tell
 from telemetry.observed import Observed, enter, leave
 from telemetry.traceparent import trace_id_of
@@ -39,14 +38,12 @@ class Task:
 
 
 @contextlib.contextmanager
-def observe(job: Job, tenant: str) -> Iterator[Task]:
+def observe(job: JobRecord, tenant: str, queued_at: datetime | None) -> Iterator[Task]:
     """Observe a run of a job; what it raises goes through."""
-    # RQ's description of a job is its kind, and its meta what its request left there.
-    task = Task(job.id, tenant, job.description or "")
-    meta: dict[str, str] = job.get_meta(refresh=False)
-    observed = Observed(meta.get("request_id"), trace_id_of(meta.get("traceparent", "")))
+    task = Task(job.id, tenant, job.kind)
+    observed = Observed(job.carried.get("request_id"), trace_id_of(job.carried.get("traceparent", "")))
     began = time.monotonic()
-    with _traced(job, meta, observed) as root:
+    with _traced(job, queued_at, observed) as root:
         token = enter(observed)
         try:
             yield task
@@ -56,16 +53,16 @@ def observe(job: Job, tenant: str) -> Iterator[Task]:
 
 
 @contextlib.contextmanager
-def _traced(job: Job, meta: dict[str, str], observed: Observed) -> Iterator[Root | None]:
+def _traced(job: JobRecord, queued_at: datetime | None, observed: Observed) -> Iterator[Root | None]:
     """Open this process's tracer for one task: the fork that does it ends right after, without any clean-up."""
     tracer = open_tracer(SERVICE, os.environ.get(OTLP_VARIABLE), os.environ)
     if tracer is None:
         yield None
         return
-    with contextlib.closing(tracer), tracer.root("task", meta, serves=False) as root:
+    with contextlib.closing(tracer), tracer.root("task", job.carried, serves=False) as root:
         observed.trace_id, observed.tracer = root.trace_id, tracer
-        if job.enqueued_at is not None:
-            queued = job.enqueued_at.replace(tzinfo=job.enqueued_at.tzinfo or UTC)
+        if queued_at is not None:
+            queued = queued_at.replace(tzinfo=queued_at.tzinfo or UTC)
             tracer.past("queue", int(queued.timestamp() * 1e9), time.time_ns())
         yield root
 

@@ -1,104 +1,121 @@
-"""The tasks: what a job does. Each takes ids, reads its data from the store and writes its result there."""
+"""The tasks: what a job does. Each reads its data from the store by id and writes its result there."""
 
 from __future__ import annotations
 
 import contextlib
 import logging
-import os
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
-from rq import get_current_job
+from redis.exceptions import RedisError
 
 from calibrant.errors import CalibrationError
 from calibrant.methods import FitContext, Fitting
 from schemas.evaluate import EvaluateSpec
-from schemas.jobs import FINAL, JobRecord
 from schemas.maps import FitSpec
-from storage.errors import StorageError, UnknownJob
+from schemas.problem_table import problem
+from schemas.problems import Problem
+from storage.errors import RunLost, StorageError
 from storage.evaluations import read_asked, several_document
-from storage.jobs import JobStore
 from storage.problems import problem_of
 from storage.rows import read_stored_batch
+from storage.runs import Run
 from storage.store import Store, map_record
 from telemetry.observed import span
-from workers.observe import observe
+from workers.observe import Task, observe
+from workers.patience import patiently
 from workers.progress import Throttled
 
 log = logging.getLogger(__name__)
 
-#: The device of this worker's fits: cpu, cuda, or auto for cuda where there is one.
-DEVICE_VARIABLE = "CALIBRANT_DEVICE"
+#: What is told of an error of ours. Its words are in the log.
+_INTERNAL = problem("internal-error", "the task failed by an error of the service; the worker's log tells more")
 
 
-def fit(tenant: str, job_id: str) -> None:
-    """Fit the map that a job asks for; storing it and finishing the job is one transaction.
+@dataclass(frozen=True)
+class Work:
+    """One run of a job, and what it is done with. ``queued_at`` is when its message was written."""
+
+    run: Run
+    store: Store
+    device: str
+    progress: Throttled
+    queued_at: datetime | None
+
+
+def fit(work: Work) -> None:
+    """Fit the map that a job asks for; storing it and ending the job is one transaction.
 
     The map's id comes from the job's, so that two runs make one map.
     """
-    _run(_fit, tenant, job_id)
+    _run(_fit, work)
 
 
-def evaluate(tenant: str, job_id: str) -> None:
+def evaluate(work: Work) -> None:
     """Evaluate what a job asks for; the report is the job's result."""
-    _run(_evaluate, tenant, job_id)
+    _run(_evaluate, work)
 
 
-def _run(task: Callable[[Store, JobRecord], None], tenant: str, job_id: str) -> None:
-    """Do a job that is not final yet.
+def _run(task: Callable[[Work], None], work: Work) -> None:
+    """Do a run, whatever comes of it.
 
-    A wrong request ends the job with its problem. Whatever else is raised goes to RQ, which runs the job again.
+    A wrong request ends the job with its problem, and so does an error of ours, which would only come again. What the
+    machine lacked may be there the next time.
     """
-    current = get_current_job()
-    if current is None:
-        raise RuntimeError("tasks run inside RQ workers")
-    store = Store.of(current.connection, tenant)
-    with observe(current, tenant) as observed:
+    run = work.run
+    with observe(run.job, run.tenant, work.queued_at) as observed:
         try:
-            job = store.jobs.start(job_id)
-            if job.status not in FINAL:
-                task(store, job)
+            task(work)
+            observed.outcome = "succeeded"
+        except RunLost:
+            observed.outcome = patiently(lambda: work.store.jobs.status(run.job.id))
         except (CalibrationError, StorageError) as error:
-            _refuse(store.jobs, job_id, error)
-        observed.outcome = store.jobs.status(job_id)
+            _end(run, observed, problem_of(error))
+        except Exception as error:
+            if _is_of_the_machine(error):
+                log.warning("job %s: %s, it is run again", run.job.id, type(error).__name__)
+                patiently(run.lose)
+            else:
+                log.exception("job %s failed", run.job.id)
+                _end(run, observed, _INTERNAL)
 
 
-def _fit(store: Store, job: JobRecord) -> None:
+def _fit(work: Work) -> None:
+    store, job = work.store, work.run.job
     spec = FitSpec.model_validate(job.spec)
-    batch, _ = read_stored_batch(store.batches, spec.batch, spec.parts)
+    batch, _ = patiently(lambda: read_stored_batch(store.batches, spec.batch, spec.parts))
     asked = Fitting.read(spec.method, spec.options, spec.reduction)
-    context = FitContext(spec.seed, _device(), Throttled(store.jobs, job.id))
     with span("compute", method=spec.method):
-        fitted = asked.run(batch, context)
+        fitted = asked.run(batch, FitContext(spec.seed, work.device, work.progress))
     draft = map_record(job.id.replace("job_", "map_", 1), spec, fitted, batch)
-    done = store.jobs.succeeded(job.id, {"map": draft.id})
-    store.maps.put(draft, finished=done)
+    patiently(lambda: store.maps.put(draft, run=work.run))
 
 
-def _evaluate(store: Store, job: JobRecord) -> None:
-    spec = EvaluateSpec.model_validate(job.spec)
-    asked = read_asked(spec, store.maps)
-    fit: dict[str, Any] = {"device": _device(), "progress": Throttled(store.jobs, job.id)}
+def _evaluate(work: Work) -> None:
+    store = work.store
+    spec = EvaluateSpec.model_validate(work.run.job.spec)
+    asked = patiently(lambda: read_asked(spec, store.maps))
+    fit: dict[str, Any] = {"device": work.device, "progress": work.progress}
     with span("compute"):
         if spec.batches is not None:
             parts: Sequence[int | None] = spec.parts_of or [None] * len(spec.batches)
-            batches = ((i, *read_stored_batch(store.batches, i, n)) for i, n in zip(spec.batches, parts, strict=True))
+            named = zip(spec.batches, parts, strict=True)
+            batches = ((i, *patiently(lambda i=i, n=n: read_stored_batch(store.batches, i, n))) for i, n in named)  # type: ignore[misc]
             report = several_document(asked, batches, **fit)
         else:
-            report = asked.document(*read_stored_batch(store.batches, spec.batch or "", spec.parts), **fit)
-    store.jobs.succeed(job.id, {"report": report})
+            rows = patiently(lambda: read_stored_batch(store.batches, spec.batch or "", spec.parts))
+            report = asked.document(*rows, **fit)
+    patiently(lambda: work.run.succeed({"report": report}))
 
 
-def _refuse(jobs: JobStore, job_id: str, error: CalibrationError | StorageError) -> None:
-    with contextlib.suppress(UnknownJob):  # the job was forgotten in the meantime: nobody is left to tell
-        jobs.fail(job_id, problem_of(error))
-    log.info("job %s refused: %s", job_id, error.code)
+def _end(run: Run, observed: Task, told: Problem) -> None:
+    observed.outcome = "failed"
+    with contextlib.suppress(RunLost):  # cancelled in the meantime
+        patiently(lambda: run.fail(told))
 
 
-def _device() -> str:
-    device = os.environ.get(DEVICE_VARIABLE, "cpu")
-    if device != "auto":
-        return device
-    import torch  # the workers' own: asked only after the fork
-
-    return "cuda" if torch.cuda.is_available() else "cpu"
+def _is_of_the_machine(error: Exception) -> bool:
+    """Whether the machine lacked something: memory, a file, the store. Torch's error of memory is a RuntimeError."""
+    return isinstance(error, MemoryError | OSError | RedisError) or type(error).__name__ == "OutOfMemoryError"

@@ -18,9 +18,10 @@ from calibrant.maps.isotonic import fit_isotonic
 from calibrant.maps.platt import fit_platt
 from calibrant.measures.fitted import debiased, piecewise_belief, process_belief
 from calibrant.piecewise.families import Family
-from calibrant.piecewise.fitting import CrossFit, Rising, cross_fit, one_thread
+from calibrant.piecewise.fitting import CrossFit, cross_fit, one_thread
 from calibrant.piecewise.folds import FoldCells, fold_cells
 from calibrant.piecewise.options import Loss, PiecewiseOptions
+from calibrant.progress import Rising
 from calibrant.validation import simplest
 
 Map = Callable[[Floats], Floats]

@@ -19,12 +19,11 @@ from calibrant.maps.averaged import Averaged, tabulate
 from calibrant.maps.curves import clipped_logit
 from calibrant.maps.piecewise_linear import PL3_CLIP
 from calibrant.piecewise.families import Family
-from calibrant.piecewise.fitting import CrossFit, Rising, cross_fit, one_thread
+from calibrant.piecewise.fitting import CrossFit, cross_fit, one_thread
 from calibrant.piecewise.folds import FoldCells, fold_cells
 from calibrant.piecewise.options import PiecewiseOptions, check_rows
 from calibrant.piecewise.selection import weights
-
-Progress = Callable[[int, int, str], None]
+from calibrant.progress import Progress, Rising
 
 #: Nats, of all rows together, by which the process must be better to have e times the other half's share.
 TEMPERATURE = 4.0

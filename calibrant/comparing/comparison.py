@@ -17,7 +17,7 @@ from calibrant.measures.deviations import again_seconds, deviations
 from calibrant.measures.extent import extent_of
 from calibrant.measures.improvement import improvements
 from calibrant.measures.measure import MeasureRequest, MeasureResult, answers
-from calibrant.methods.method import Progress
+from calibrant.progress import Progress
 
 Of = Literal["value", "debiased"]
 _SEEN = "no interval and no p-value: a map was fitted to these rows"

@@ -23,6 +23,7 @@ from calibrant.maps.ranks import Ranks
 from calibrant.maps.temperature import Temperature
 from calibrant.maps.transforms import Transform, transformed
 from calibrant.maps.venn_abers import VennAbers
+from calibrant.progress import SILENT, Rising
 from calibrant.reductions import event_probability, resolve_event
 
 #: The document format that this version writes.
@@ -79,12 +80,12 @@ class CalibrationMap:
         """
         return self.apply_checked(read_predictions(predictions, scale=self.scale), clip=clip)
 
-    def apply_checked(self, predictions: Predictions, *, clip: bool = True) -> Floats:
+    def apply_checked(self, predictions: Predictions, *, clip: bool = True, told: Rising = SILENT) -> Floats:
         """``apply`` to predictions that are already checked; they must be what the map takes."""
         self.check(predictions)
         if self.of_vector:
             function: Any = self.function
-            return transformed(function, predictions)
+            return transformed(function, predictions, told)
         found = self.curve(event_probability(predictions, self.reduction))
         return np.minimum(np.maximum(found, 0.0), 1.0) if clip else found
 

@@ -14,6 +14,7 @@ from calibrant.maps.curves import read_array, read_number
 from calibrant.maps.temperature import Temperature
 from calibrant.maps.tempering import logits_of, optimal_temperature
 from calibrant.maps.transforms import Takes, blocks_of_rows, logits_block
+from calibrant.progress import Progress, Rising
 from calibrant.reductions import Vector
 
 _MAX_STEPS = 200
@@ -66,16 +67,20 @@ class EnsembleTemperature:
         return cls(temperature, weights)
 
 
-def fit_ets(vector: Vector) -> tuple[EnsembleTemperature, float]:
+def fit_ets(vector: Vector, progress: Progress | None = None) -> tuple[EnsembleTemperature, float]:
     """Fit by log loss (Zhang, Kailkhura & Han 2020, section 3.2), first the temperature, then the weights; the loss.
 
     Raises what ``optimal_temperature`` raises. O(n K) a step of the temperature, O(n) a step of the weights.
     """
-    logits = logits_of(vector)
+    told = Rising(progress, 2, "temperature")
+    logits = logits_of(vector, told)
     temperature = optimal_temperature(logits, vector.w).value
     given, n = (vector.p if vector.logits is None else vector.logits), len(vector)
     parts = np.full((n, 3), 1.0 / vector.n_classes)
+    told.begin(1)
+    told(0, 1, "weights")
     for rows in blocks_of_rows(given):
+        told.again()
         z = logits_block(given[rows], vector.logits is None)
         own = np.arange(len(z)), vector.labels[rows]
         parts[rows, 0] = Temperature(temperature)(z)[own]

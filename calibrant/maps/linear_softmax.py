@@ -13,6 +13,7 @@ from calibrant.errors import OnePrediction, TooFewRows
 from calibrant.maps.curves import read_array
 from calibrant.maps.softmax_regression import Features, Regression
 from calibrant.maps.transforms import Takes, blocks_of_rows, check_classes, logits_block, read_matrix
+from calibrant.progress import Progress, Rising
 from calibrant.reductions import Vector
 from calibrant.validation import fold_of_rows
 
@@ -105,24 +106,24 @@ class Regularised:
     held_out: float | None
 
 
-def fit_vector_scaling(vector: Vector) -> VectorScaling:
+def fit_vector_scaling(vector: Vector, progress: Progress | None = None) -> VectorScaling:
     """Fit by maximum likelihood (Guo et al. 2017, section 4.2); intercepts sum to 0. O(n K) a step and more.
 
     Raises ``MissingClass``, and ``NotConverged`` of separable labels.
     """
     check_classes(vector)
-    theta = _unregularised(vector, full=False)
+    theta = _unregularised(vector, progress, full=False)
     return VectorScaling(theta[:, 0].copy(), theta[:, 1] - theta[:, 1].mean())
 
 
-def fit_matrix_scaling(vector: Vector) -> MatrixScaling:
+def fit_matrix_scaling(vector: Vector, progress: Progress | None = None) -> MatrixScaling:
     """Fit by maximum likelihood (Guo et al. 2017, section 4.2). O(n K^4) a step, O(n K^2) and more of many classes.
 
     Softmax leaves open what is added to a column of weights, or to the intercepts: the weights beside the diagonal of
     a column, and the intercepts, sum to 0. Raises ``MissingClass``, and ``NotConverged`` of separable labels.
     """
     check_classes(vector)
-    theta = _unregularised(vector, full=True)
+    theta = _unregularised(vector, progress, full=True)
     K = vector.n_classes
     weights = theta[:, :-1]
     beside = (weights.sum(axis=0) - weights.diagonal()) / (K - 1)
@@ -138,6 +139,7 @@ def fit_regularised(
     intercept_strength: float | None = None,
     folds: int = 3,
     seed: int = 0,
+    progress: Progress | None = None,
 ) -> Regularised:
     """Fit W z + b, or W ln p + b of ``probabilities``, by penalised mean log loss (Kull et al. 2019, section 4).
 
@@ -158,7 +160,9 @@ def fit_regularised(
         if len(order) < folds:
             raise TooFewRows.at("/predictions", f"have {len(order)} rows of weight, where {folds} folds need {folds}")
     w = None if vector.w is None else vector.w[order]
-    x = Features.of(given[order], vector.labels[order], w, full=True, probabilities=logarithms)
+    twice = off_diagonal and strength is None and intercept_strength is None
+    told = Rising(progress, (strength is None) + twice + 1, "rows")
+    x = Features.of(given[order], vector.labels[order], w, full=True, probabilities=logarithms, told=told)
     if off_diagonal and x.constant:
         raise OnePrediction.at("/predictions", "are all equal: the diagonal could be anything")
     search = _Search(x, off_diagonal, fold_of_rows(len(order), folds, seed), folds)
@@ -169,7 +173,10 @@ def fit_regularised(
     if own is None:
         own = chosen
         if off_diagonal and strength is None:
+            told.begin(1)
             (_, own), held_out = search.best([(chosen, s) for s in STRENGTHS])
+    told.begin((strength is None) + twice)
+    told(0, 1, "all rows")
     theta = x.original(Regression(x, x.w, search.penalty(chosen, own)).minimise())
     return Regularised(theta[:, :-1].copy(), theta[:, -1].copy(), chosen, own, held_out)
 
@@ -201,6 +208,7 @@ class _Search:
             kept /= kept.sum()
             theta = None
             for i, pair in enumerate(pairs):
+                x.told(fold * len(pairs) + i, self.folds * len(pairs), "strengths outside folds")
                 fitted = Regression(x, kept, self.penalty(*pair))
                 theta = fitted.minimise(theta)
                 scores[i] += float(x.w[held_out] @ fitted.losses(theta)[held_out])
@@ -208,9 +216,10 @@ class _Search:
         return pairs[best], float(scores[best])
 
 
-def _unregularised(vector: Vector, *, full: bool) -> Floats:
+def _unregularised(vector: Vector, progress: Progress | None, *, full: bool) -> Floats:
     given = vector.p if vector.logits is None else vector.logits
-    x = Features.of(given, vector.labels, vector.w, full=full, probabilities=vector.logits is None)
+    told = Rising(progress, stage="Newton steps")
+    x = Features.of(given, vector.labels, vector.w, full=full, probabilities=vector.logits is None, told=told)
     return x.original(Regression(x, x.w).minimise())
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -22,6 +21,7 @@ from calibrant.maps.order_preserving import (
 from calibrant.maps.order_preserving_rows import Kind, Rows
 from calibrant.maps.tempering import logits_of, optimal_temperature
 from calibrant.maps.transforms import blocks_of_rows, logits_block
+from calibrant.progress import SILENT, Progress, Rising
 from calibrant.reductions import Vector
 from calibrant.validation import fold_of_rows
 
@@ -103,6 +103,7 @@ class _Problem:
             root *= np.sqrt(self.w[rows, None])
             height = max(1, _BLOCK // (root.shape[1] * size))
             for start in range(0, len(root), height):
+                self.rows.told.again()
                 part = slice(start, start + height)
                 features = self.rows.features(ramps[part], self.rows.classes[rows][part]) * root[part, :, None]
                 mass = np.sqrt((root[part] ** 2).sum(axis=1))
@@ -165,7 +166,7 @@ def fit_order_preserving(
     strength: float | None = None,
     folds: int = 3,
     seed: int = 0,
-    tell: Callable[[int, int], None] = lambda _done, _of: None,
+    progress: Progress | None = None,
 ) -> FittedOrder:
     """Fit an order-preserving map by log loss (classes of functions of Rahimi et al. 2020, in a convex form of ours).
 
@@ -176,11 +177,14 @@ def fit_order_preserving(
     of temperature scaling's, so that logits that differ still do so. Folds belong to rows in an order of their
     own. Raises what ``optimal_temperature`` raises, ``NotConverged`` and ``TooFewRows``.
     """
-    temperature = optimal_temperature(logits_of(vector), vector.w).value
-    problem = _problem(vector, kind, n_knots, temperature)
+    told = Rising(progress, 1 if strength is not None else 2, "temperature")
+    temperature = optimal_temperature(logits_of(vector, told), vector.w).value
+    problem = _problem(vector, kind, n_knots, temperature, told)
     held_out = None
     if strength is None:
-        strength, held_out = _chosen(problem, folds, seed, tell)
+        strength, held_out = _chosen(problem, folds, seed)
+        told.begin(1)
+    told(0, 1, "all rows")
     rows = problem.rows
     fitted = replace(problem, strength=float(strength))
     x = fitted.minimise(rows.target)
@@ -195,7 +199,7 @@ def fit_order_preserving(
     return FittedOrder(transform, temperature, float(strength), held_out, float(problem.w @ fitted.losses(x)))
 
 
-def _problem(vector: Vector, kind: Kind, n_knots: int, temperature: float) -> _Problem:
+def _problem(vector: Vector, kind: Kind, n_knots: int, temperature: float, told: Rising = SILENT) -> _Problem:
     """The rows in their own order, those of weight 0 left out."""
     order = vector.order()
     if vector.w is not None:
@@ -208,6 +212,7 @@ def _problem(vector: Vector, kind: Kind, n_knots: int, temperature: float) -> _P
     classes = np.empty((n, K - 1 if kind == "op" else 0), dtype=np.int64)
     shown = np.empty((n, min(K - 1, RANKS)))
     for rows in blocks_of_rows(given[:n]):
+        told.again()
         z = logits_block(given[order[rows]], vector.logits is None) / temperature
         ranking, gaps = ranked(z)
         if kind == "diagonal":
@@ -219,7 +224,7 @@ def _problem(vector: Vector, kind: Kind, n_knots: int, temperature: float) -> _P
         if kind == "op":
             classes[rows] = ranking[:, :-1]
     knots = _quantiles(shown, w, n_knots)
-    return _Problem(Rows(kind, distances, classes, own, knots, K), w / w.sum())
+    return _Problem(Rows(kind, distances, classes, own, knots, K, told), w / w.sum())
 
 
 def _quantiles(values: Floats, w: Floats, count: int) -> Floats:
@@ -234,7 +239,7 @@ def _quantiles(values: Floats, w: Floats, count: int) -> Floats:
     return np.unique(flat[order][np.searchsorted(running, wanted)])
 
 
-def _chosen(problem: _Problem, folds: int, seed: int, tell: Callable[[int, int], None]) -> tuple[float, float]:
+def _chosen(problem: _Problem, folds: int, seed: int) -> tuple[float, float]:
     """The strength of the least held-out log loss, of equal ones the strongest, and that loss."""
     n = len(problem.w)
     if n < folds:
@@ -245,9 +250,9 @@ def _chosen(problem: _Problem, folds: int, seed: int, tell: Callable[[int, int],
         kept = np.where(fold == k, 0.0, problem.w)
         x = problem.rows.target
         for i, strength in enumerate(STRENGTHS):
+            problem.rows.told(k * len(STRENGTHS) + i, folds * len(STRENGTHS), "strengths outside folds")
             x = replace(problem, w=kept / kept.sum(), strength=strength).minimise(x)
             scores[i] += float(problem.w[fold == k] @ problem.losses(x)[fold == k])
-            tell(k * len(STRENGTHS) + i + 1, folds * len(STRENGTHS))
     best = int(scores.argmin())
     return STRENGTHS[best], float(scores[best])
 

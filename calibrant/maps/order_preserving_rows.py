@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal
 
@@ -13,6 +13,7 @@ import numpy.typing as npt
 from calibrant.batch import Integers
 from calibrant.cells import Floats
 from calibrant.maps.order_preserving import RANKS, groups_of_ranks, ramp
+from calibrant.progress import SILENT, Rising
 
 Kind = Literal["diagonal", "oi", "op"]
 
@@ -36,6 +37,8 @@ class Rows:
     own: Integers
     knots: Floats
     n_classes: int
+    #: Every pass comes up for air at each block of rows.
+    told: Rising = field(default=SILENT, compare=False, repr=False)
 
     @property
     def pieces(self) -> int:
@@ -64,9 +67,11 @@ class Rows:
         width = self.distances.shape[1]
         return np.zeros(width, np.int64) if self.kind == "diagonal" else groups_of_ranks(width + 1, self.groups)
 
-    def blocks(self) -> Iterable[tuple[slice, Floats]]:
+    def blocks(self) -> Iterator[tuple[slice, Floats]]:
         """Rows with their ramps ``(h, distances, J)``, which are kept where they are not too many."""
-        return self._kept if self.distances.size * self.pieces <= _KEPT else self._made()
+        for block in self._kept if self.distances.size * self.pieces <= _KEPT else self._made():
+            self.told.again()
+            yield block
 
     @cached_property
     def _kept(self) -> list[tuple[slice, Floats]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Self
 
@@ -11,6 +10,7 @@ import numpy as np
 from calibrant.cells import Cells, Floats, SortedRows, WeightsKind, cells_of
 from calibrant.errors import InvalidDocument, InvalidOption, OnePrediction, TooFewRows
 from calibrant.maps.curves import check_outcomes, read_array
+from calibrant.progress import SILENT, Rising
 from calibrant.validation import fold_of_rows, simplest
 
 Degree = Literal[1, 2]
@@ -74,7 +74,7 @@ def fit_pl_de(
     most: int | None,
     folds: int,
     seed: int,
-    told: Callable[[int, int, str], None] | None = None,
+    told: Rising = SILENT,
 ) -> tuple[PiecewisePolynomial, dict[str, Any]]:
     """Least squares by the package pwlf (Jekel & Venter 2019), as in Kangsepp, Valk & Kull (2022), appendix C.2.
 
@@ -95,7 +95,10 @@ def fit_pl_de(
         losses = _held_out(rows, kind, degree, candidates, folds, seed, told)
         segments = candidates[simplest(candidates, losses)]
         diagnostics["held_out_losses"] = {str(s): float(loss) for s, loss in zip(candidates, losses, strict=True)}
-    curve = _fit(cells, degree, segments, seed)
+    told.begin(1)
+    told(0, 1, "all rows")
+    curve = _fit(cells, degree, segments, seed, told)
+    told(1, 1, "done")
     return curve, {"segments": segments} | diagnostics
 
 
@@ -106,7 +109,7 @@ def _held_out(
     candidates: tuple[int, ...],
     folds: int,
     seed: int,
-    told: Callable[[int, int, str], None] | None,
+    told: Rising,
 ) -> Floats:
     """Mean squared error of each candidate on held-out rows: ``(candidates,)``."""
     n = len(rows)
@@ -118,18 +121,25 @@ def _held_out(
         kept, held = fold != k, fold == k
         cells = cells_of(SortedRows(rows.p[kept], rows.y[kept], None if rows.w is None else rows.w[kept]), kind)
         for i, segments in enumerate(candidates):
-            off = _fit(cells, degree, segments, seed)(rows.p[held]) - rows.y[held]
+            told(k * len(candidates) + i, folds * len(candidates), "candidates outside folds")
+            off = _fit(cells, degree, segments, seed, told)(rows.p[held]) - rows.y[held]
             losses[i] += weights[held] @ off**2
-            if told is not None:
-                told(k * len(candidates) + i + 1, folds * len(candidates), "candidates outside folds")
     held_out: Floats = losses / weights.sum()
     return held_out
 
 
-def _fit(cells: Cells, degree: Degree, segments: int, seed: int) -> PiecewisePolynomial:
+def _fit(cells: Cells, degree: Degree, segments: int, seed: int, told: Rising) -> PiecewisePolynomial:
     import pwlf
 
-    model = pwlf.PiecewiseLinFit(cells.p, cells.wy / cells.w, degree=degree)
+    class Search(pwlf.PiecewiseLinFit):  # type: ignore[misc]  # it is untyped
+        """The library's search, which comes up for air at every regression that it tries."""
+
+        def fit_with_breaks_opt(self, breaks: Floats) -> float:
+            told.again()
+            found: float = super().fit_with_breaks_opt(breaks)
+            return found
+
+    model = Search(cells.p, cells.wy / cells.w, degree=degree)
     if not np.all(cells.w == cells.w[0]):
         # Its own way to set weights makes a matrix of (n, n).
         model.weights = np.sqrt(cells.w / cells.w.max())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -17,6 +17,7 @@ from calibrant.cells import Floats
 from calibrant.errors import CalibrationError, NotConverged, OutOfRange
 from calibrant.maps.tempering import VectorLogits, optimal_temperature
 from calibrant.maps.transforms import logits_block
+from calibrant.progress import SILENT, Rising
 
 #: Numbers of a matrix that are worked on at once, and as many as are kept in float64 between passes.
 _BLOCK, _KEPT = 1 << 16, 1 << 22
@@ -58,15 +59,26 @@ class Features:
     probabilities: bool
     centre: Floats
     basis: Floats
+    #: Every pass comes up for air at each block of rows.
+    told: Rising = field(default=SILENT, compare=False, repr=False)
 
     @classmethod
-    def of(cls, given: Floats, labels: Integers, w: Floats | None, *, full: bool, probabilities: bool) -> Features:
+    def of(
+        cls,
+        given: Floats,
+        labels: Integers,
+        w: Floats | None,
+        *,
+        full: bool,
+        probabilities: bool,
+        told: Rising = SILENT,
+    ) -> Features:
         """Find the coordinates. O(n K^2), or O(n K) without ``full``. Rows of weight 0 are left out."""
         if w is not None and not w.all():
             given, labels, w = given[w > 0.0], labels[w > 0.0], w[w > 0.0]
         weights = np.full(len(labels), 1.0 / len(labels)) if w is None else w / w.sum()
         K = given.shape[1]
-        plain = cls(given, labels, weights, full, probabilities, np.zeros(K), np.ones(K))
+        plain = cls(given, labels, weights, full, probabilities, np.zeros(K), np.ones(K), told)
         with np.errstate(over="ignore", invalid="ignore"):
             centre = sum((weights[rows] @ x for rows, x in plain.blocks()), np.zeros(K))
             centred = replace(plain, centre=centre)
@@ -110,6 +122,7 @@ class Features:
         """Blocks of rows with their centred features, float64."""
         height = max(1, _BLOCK // self.n_classes)
         for start in range(0, len(self.labels), height):
+            self.told.again()
             rows = slice(start, start + height)
             if self._kept is not None:
                 yield rows, self._kept[rows]
@@ -270,7 +283,7 @@ class Regression:
         original = np.zeros(x.shape)
         try:
             counted = self.w > 0.0
-            rows = VectorLogits(x.given[counted], x.labels[counted], x.probabilities)
+            rows = VectorLogits(x.given[counted], x.labels[counted], x.probabilities, told=x.told)
             beta = 1.0 / optimal_temperature(rows, self.w[counted]).value
         except CalibrationError:
             beta = 0.0

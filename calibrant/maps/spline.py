@@ -12,6 +12,7 @@ from calibrant.errors import InvalidOption, TooFewRows
 from calibrant.maps.cumulative_spline import Boundary, Path, accuracies, fit_cumulative, path_of
 from calibrant.maps.curves import PROBABILITY_CLIP, check_outcomes, read_array
 from calibrant.maps.interpolation import interpolate
+from calibrant.progress import SILENT, Rising
 from calibrant.validation import fold_of_rows, simplest
 
 Select = Literal["brier", "log-loss"]
@@ -87,6 +88,7 @@ def choose_knots(
     folds: int,
     select: Select,
     seed: int,
+    told: Rising = SILENT,
 ) -> tuple[int, dict[str, float]]:
     """Number of knots by cross-validation, and the mean held-out loss of each candidate.
 
@@ -105,6 +107,7 @@ def choose_knots(
         cells = cells_of(kept, kind)
         path = path_of(cells)
         for i, knots in enumerate(candidates):
+            told(k * len(candidates) + i, folds * len(candidates), "candidates outside folds")
             if not np.isfinite(losses[i]):
                 continue
             try:
@@ -116,8 +119,8 @@ def choose_knots(
     if not np.isfinite(losses).any():
         raise TooFewRows.at("/predictions", f"has too few rows for a spline on all but one of {folds} folds")
     losses /= n if rows.w is None else rows.w.sum()
-    told = {str(knots): float(loss) for knots, loss in zip(candidates, losses, strict=True) if np.isfinite(loss)}
-    return candidates[simplest(candidates, losses)], told
+    by_knots = {str(knots): float(loss) for knots, loss in zip(candidates, losses, strict=True) if np.isfinite(loss)}
+    return candidates[simplest(candidates, losses)], by_knots
 
 
 def _values(path: Path, spline: Any, constrained: bool) -> Floats:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -16,6 +16,7 @@ from calibrant.batch import Integers
 from calibrant.cells import Floats, Outcomes
 from calibrant.errors import CalibrationError, NotConverged, OnePrediction, OutOfRange
 from calibrant.maps.curves import PROBABILITY_CLIP, clipped_logit
+from calibrant.progress import SILENT, Rising
 from calibrant.reductions import Event, Vector
 
 #: Numbers of a matrix that are worked on at once, so that they stay in the processor's cache.
@@ -98,6 +99,8 @@ class VectorLogits:
     labels: Integers
     probabilities: bool = False
     clipped: int = 0
+    #: Passes over large inputs come up for air at each block of rows.
+    told: Rising = field(default=SILENT, compare=False, repr=False)
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -131,6 +134,7 @@ class VectorLogits:
     def _made(self, number: np.dtype[Any], shifted: bool) -> Iterator[tuple[slice, Floats]]:
         height = max(1, _BLOCK // self.width)
         for start in range(0, len(self), height):
+            self.told.again()
             rows = slice(start, start + height)
             # Sums over few classes are fastest across rows that lie side by side, over many along each row.
             z = self.given[rows].T.astype(number, order="C" if self.width < _MANY else "F")
@@ -175,7 +179,7 @@ class VectorLogits:
 
     def rows(self, chosen: Rows) -> VectorLogits:
         """These rows alone."""
-        return VectorLogits(self.given[chosen], self.labels[chosen], self.probabilities)
+        return VectorLogits(self.given[chosen], self.labels[chosen], self.probabilities, told=self.told)
 
 
 Logits = EventLogits | VectorLogits
@@ -194,16 +198,16 @@ class OptimalTemperature:
     curvature: Floats
 
 
-def logits_of(subject: Event | Vector) -> Logits:
+def logits_of(subject: Event | Vector, told: Rising = SILENT) -> Logits:
     """The logits as they were given, else of the probabilities clipped at 2^-52 and, of an event, 1 - 2^-52. O(n K)."""
     counted = slice(None) if subject.w is None else subject.w > 0.0
     if isinstance(subject, Vector):
         if subject.logits is not None:
-            return VectorLogits(subject.logits, subject.labels)
+            return VectorLogits(subject.logits, subject.labels, told=told)
         clipped = 0
         if subject.p.min() < PROBABILITY_CLIP:
             clipped = int(np.count_nonzero(subject.p.min(axis=1)[counted] < PROBABILITY_CLIP))
-        return VectorLogits(subject.p, subject.labels, True, clipped)
+        return VectorLogits(subject.p, subject.labels, True, clipped, told)
     if subject.logit is not None:
         return EventLogits(subject.logit, subject.y)
     p = subject.p[counted]

@@ -10,6 +10,7 @@ from calibrant.batch import Predictions
 from calibrant.cells import Floats
 from calibrant.errors import InvalidDocument, MissingClass
 from calibrant.maps.curves import PROBABILITY_CLIP, read_array
+from calibrant.progress import SILENT, Rising
 from calibrant.reductions import Vector
 
 #: ``logits``: as they were given, or the logarithms of probabilities clipped at 2^-52. ``probabilities``: as they were
@@ -18,6 +19,8 @@ Takes = Literal["logits", "probabilities"]
 
 #: Numbers of a matrix that are worked on at once.
 _BLOCK = 1 << 18
+#: So many blocks are transformed between two breaths.
+_BLOCKS = 4
 
 
 class Transform(Protocol):
@@ -40,22 +43,22 @@ class Transform(Protocol):
         ...
 
 
-def transformed(transform: Transform, of: Predictions | Vector) -> Floats:
+def transformed(transform: Transform, of: Predictions | Vector, told: Rising = SILENT) -> Floats:
     """Calibrated probabilities ``(n, K)`` of predictions: of what the transform takes, made block by block."""
-    if transform.takes == "logits" and of.logits is not None:
-        return transform(of.logits)
-    probabilities = of.values if isinstance(of, Predictions) else of.p
-    if transform.takes == "probabilities":
-        return transform(probabilities)
-    found = np.empty(probabilities.shape)
-    for part in blocks_of_rows(probabilities):
-        found[part] = transform(logits_block(probabilities[part], True))
+    given = of.logits if transform.takes == "logits" else None
+    made = transform.takes == "logits" and given is None
+    if given is None:
+        given = of.values if isinstance(of, Predictions) else of.p
+    found = np.empty(given.shape)
+    for part in blocks_of_rows(given, 1 if made else _BLOCKS):
+        told.again()
+        found[part] = transform(logits_block(given[part], True) if made else given[part])
     return found
 
 
-def blocks_of_rows(rows: Floats) -> list[slice]:
-    """The rows of ``(n, K)``, so many at once that a copy in float64 takes 2 MB."""
-    height = max(1, _BLOCK // rows.shape[1])
+def blocks_of_rows(rows: Floats, times: int = 1) -> list[slice]:
+    """The rows of ``(n, K)``, so many at once that a copy in float64 takes 2 MB, or so many times that."""
+    height = times * max(1, _BLOCK // rows.shape[1])
     return [slice(start, start + height) for start in range(0, len(rows), height)]
 
 

@@ -10,9 +10,12 @@ import numpy as np
 from calibrant.cells import Cells, Floats
 from calibrant.errors import InvalidDocument
 from calibrant.maps.curves import check_outcomes, read_array
+from calibrant.progress import SILENT, Rising
 
 Merge = Literal["log-loss", "brier"]
 _MERGES = ("log-loss", "brier")
+#: Steps between two breaths, less one: a power of two less one.
+_BETWEEN = (1 << 16) - 1
 
 
 @dataclass(frozen=True)
@@ -75,7 +78,7 @@ class VennAbers:
         return cls(scores, pair[0], pair[1], merge)
 
 
-def fit_venn_abers(cells: Cells, *, merge: Merge = "log-loss") -> VennAbers:
+def fit_venn_abers(cells: Cells, *, merge: Merge = "log-loss", told: Rising = SILENT) -> VennAbers:
     """p0 and p1 at every score and between any two (Vovk, Petej & Fedorova 2015, section 2). O(m), after the sort.
 
     The row that is added has weight 1; frequency weights count rows, importance weights are scaled to the effective
@@ -85,9 +88,13 @@ def fit_venn_abers(cells: Cells, *, merge: Merge = "log-loss") -> VennAbers:
     check_outcomes(cells)
     scale = cells.mass / float(cells.w2.sum()) if cells.kind == "importance" else 1.0
     w, s = (cells.cumulative_w * scale).tolist(), (cells.cumulative_wy * scale).tolist()
-    following = _following(w, s)
+    following = _following(w, s, told)
+    pair = []
+    for part, y in enumerate((0.0, 1.0), 1):
+        told.begin(part)
+        pair.append(np.clip(_steps(w, s, following, y, told), 0.0, 1.0))
     # The steps never decrease, and p0 <= p1, but for rounding.
-    p0, p1 = (np.maximum.accumulate(np.clip(_steps(w, s, following, y), 0.0, 1.0)) for y in (0.0, 1.0))
+    p0, p1 = (np.maximum.accumulate(steps) for steps in pair)
     p0 = np.minimum(p0, p1)
     same = (p0[:-1] == p0[1:]) & (p1[:-1] == p1[1:])
     kept = ~(same[0::2] & same[1::2])
@@ -96,11 +103,13 @@ def fit_venn_abers(cells: Cells, *, merge: Merge = "log-loss") -> VennAbers:
     return VennAbers(cells.p[kept], p0[steps], p1[steps], merge)
 
 
-def _following(w: list[float], s: list[float]) -> list[int]:
+def _following(w: list[float], s: list[float], told: Rising) -> list[int]:
     """For each point (w_i, s_i) the next corner of the greatest convex minorant of the points from it on."""
     last = len(w) - 1
     following = [last] * (last + 1)
     for i in range(last - 1, -1, -1):
+        if not i & _BETWEEN:
+            told(last - i, last, "corners")
         j = i + 1
         while j < last:
             k = following[j]
@@ -111,7 +120,7 @@ def _following(w: list[float], s: list[float]) -> list[int]:
     return following
 
 
-def _steps(w: list[float], s: list[float], following: list[int], y: float) -> Floats:
+def _steps(w: list[float], s: list[float], following: list[int], y: float, told: Rising) -> Floats:
     """The regression at an added row of weight 1 and label y: below the first cell, in it, between it and the next...
 
     ``w`` and ``s`` are the sums of weights and of positives up to each of the points of the cumulative sum diagram.
@@ -124,6 +133,8 @@ def _steps(w: list[float], s: list[float], following: list[int], y: float) -> Fl
     found = np.empty(2 * count + 1)
     corners, head, right = [0], 0, 0
     for step in range(2 * count + 1):
+        if not step & _BETWEEN:
+            told(step, 2 * count, f"added rows of label {y:.0f}")
         begins = (step + 1) // 2  # the first point of the right part
         if step and step % 2 == 0:  # the left part grows by a point
             new = step // 2

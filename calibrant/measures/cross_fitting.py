@@ -17,7 +17,7 @@ from calibrant.measures.improvement import improvements
 from calibrant.measures.intervals import Resampling
 from calibrant.measures.measure import MeasureResult
 from calibrant.methods import FitContext, Fitting
-from calibrant.methods.method import Progress
+from calibrant.progress import Progress
 from calibrant.reductions import Event, Vector, whole_vector
 
 #: Folds of a fit repeated for rows that a map has seen.

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -13,14 +13,22 @@ from calibrant.batch import Batch, Integers, Scale, read_batch
 from calibrant.cells import Floats, WeightsKind
 from calibrant.errors import InvalidOption, UnknownReduction
 from calibrant.maps.calibration_map import VECTORS, CalibrationMap
-from calibrant.maps.constant import Constant
-from calibrant.maps.curves import Curve
-from calibrant.maps.one_vs_rest import OneVsRest
-from calibrant.maps.ranks import Ranks
+from calibrant.maps.curves import Curve, read_array
+from calibrant.maps.families import curves_document, read_curves
 from calibrant.maps.transforms import Transform, check_classes, transformed
 from calibrant.methods.catalogue import read_method
-from calibrant.methods.method import FitContext, Method, Progress
-from calibrant.reductions import Classes, Event, Vector, reduce, resolve_event, whole_vector
+from calibrant.methods.method import FitContext, Method
+from calibrant.methods.parts import (
+    LEAST_SECONDS,
+    MOST_PARTS,
+    OF_CURVES,
+    CurveFits,
+    count_parts,
+    curves_of,
+    curves_under,
+)
+from calibrant.progress import Progress, Rising
+from calibrant.reductions import Vector, reduce, resolve_event, whole_vector
 
 _KEEP = {"keep_order": OFF}
 _RANKED = {**_KEEP, "n_ranks": Option(None, choices=(None,), low=1, whole=True)}
@@ -79,70 +87,87 @@ class Fitting:
 
     def seconds(self, batch: Batch) -> float:
         """Estimated seconds of ``run``."""
-        n, K = len(batch), batch.predictions.n_classes or 1
-        name = self.resolve(batch.predictions.n_classes)
+        n, n_classes = len(batch), batch.predictions.n_classes
+        name = self.resolve(n_classes)
         if name == "canonical":
-            return self.method.seconds(n, K, self.options)
-        curves = {"classwise": K, "ranks": K, "within-ranks": K}.get(name, 1)
+            return self.method.seconds(n, n_classes or 1, self.options)
+        curves = curves_under(name, self.wrapping, n_classes or 1) if name in OF_CURVES else 1
         return curves * self.method.seconds(n, 1, self.options)
 
     def run(self, batch: Batch, context: FitContext) -> CalibrationMap:
-        """Fit to a checked batch."""
-        n_classes = batch.predictions.n_classes
-        name = self.resolve(n_classes)
-        function: Curve | Transform
-        if name in VECTORS:
-            vector = whole_vector(batch)
-            function, told = self._vector(name, vector, batch, context)
-            if self.method.traits.keeps_top_label != "yes" or name != "canonical":
-                told |= _accuracies(vector, function)
-        else:
-            function, told = self._curve(reduce(batch, name), context)
-        return CalibrationMap(self.method.name, function, name, batch.predictions.scale, n_classes, told)
-
-    def _curve(self, event: Event, context: FitContext) -> tuple[Curve, dict[str, Any]]:
-        return self.method.curve(event, context, self.options)
-
-    def _vector(self, name: str, vector: Vector, batch: Batch, context: FitContext) -> tuple[Transform, dict[str, Any]]:
+        """Fit to a checked batch: in one go what ``part`` and ``join`` do bit by bit."""
+        name = self.resolve(batch.predictions.n_classes)
+        if name in OF_CURVES:
+            fits = self._curves(batch)
+            told = Rising(context.progress, len(fits) + 1)
+            return self._joined(fits, fits.fitted(range(len(fits)), context, told), told)
         if name == "canonical":
             if self.method.vector is None:
                 raise TypeError(f"{self.method.name} fits no vector")
-            return self.method.vector(vector, context, **self.options)
-        if name == "classwise":
-            check_classes(vector)
-            events = enumerate(Classes(vector).events())
-            found = [self._curve(e, _part(context, k, vector.n_classes, "class"))[0] for k, e in events]
-            return OneVsRest(tuple(found), self.wrapping["renormalise"], self.wrapping["keep_order"]), {}
-        within, K = name == "within-ranks", vector.n_classes
-        most = K - 1 if within else K  # all classes together are certain
-        count = 1 if name == "top-label" else min(self.wrapping["n_ranks"] or most, most)
-        curves = []
-        for rank in range(1, count + 1):
-            event = reduce(batch, f"within-top:{rank}" if within else f"top:{rank}")
-            curves.append(self._rank(event, _part(context, rank - 1, count, "rank")))
-        return Ranks(tuple(curves), within, self.wrapping["keep_order"]), {}
+            vector = whole_vector(batch)
+            transform, found = self.method.vector(vector, context, **self.options)
+            told = Rising(context.progress, 1000)  # the fit was all but the last thousandth
+            told.begin(999)
+            if self.method.traits.keeps_top_label != "yes":
+                found |= _accuracies(vector, transform, told)
+            told(1, 1, "done")
+            return self._made(transform, found, batch)
+        return self._made(*self.method.curve(reduce(batch, name), context, self.options), batch)
 
-    def _rank(self, event: Event, context: FitContext) -> Curve:
-        """A rank's curve; where the rank is never right, or always, (k + 1/2) / (m + 1) for k right of m."""
-        cells = event.cells
-        counted = cells.mass / float(cells.w2.sum()) if cells.kind == "importance" else 1.0
-        positives, mass = float(cells.cumulative_wy[-1]) * counted, cells.mass * counted
-        if 0.0 < positives < mass:
-            return self._curve(event, context)[0]
-        return Constant((positives + 0.5) / (mass + 1.0))
+    def parts(self, batch: Batch, *, most: int = MOST_PARTS, least: float = LEAST_SECONDS) -> int:
+        """Into how many parts the fit goes: at most ``most``, of at least about ``least`` estimated seconds each.
+
+        It is 1 where the map is one piece, which has no ``part``. O(1).
+        """
+        n_classes = batch.predictions.n_classes
+        name = self.resolve(n_classes)
+        if name not in OF_CURVES:
+            return 1
+        curves = curves_under(name, self.wrapping, n_classes or 1)
+        return count_parts(curves, self.seconds(batch), most=most, least=least)
+
+    def part(self, batch: Batch, part: int, parts: int, context: FitContext) -> dict[str, Any]:
+        """Fit one part of ``parts`` of a map that is made of curves, the first being 0, as plain JSON.
+
+        Its progress is its own, from nothing to all. Raises what ``run`` would raise of these classes or ranks.
+        """
+        fits = self._curves(batch)
+        chosen = curves_of(part, parts, len(fits))
+        return {"curves": curves_document(fits.fitted(chosen, context, Rising(context.progress, len(chosen))))}
+
+    def join(
+        self, batch: Batch, documents: Sequence[Mapping[str, Any]], progress: Progress | None = None
+    ) -> CalibrationMap:
+        """The map that ``run`` would give, bit for bit, of what ``part`` gave for every part, in order.
+
+        Raises ``InvalidDocument`` where curves are damaged, or missing. O(n K) times a curve's cost.
+        """
+        fits = self._curves(batch)
+        given = [curve for i, part in enumerate(documents) for curve in read_array(part, "curves", where=f"/{i}")]
+        return self._joined(fits, read_curves({"curves": given}, len(fits), len(fits)), Rising(progress))
+
+    def _curves(self, batch: Batch) -> CurveFits:
+        name = self.resolve(batch.predictions.n_classes)
+        if name not in OF_CURVES:
+            raise TypeError(f"a map under {name} is fitted in one piece")
+        return CurveFits(self.method, self.options, name, self.wrapping, batch)
+
+    def _joined(self, fits: CurveFits, curves: tuple[Curve, ...], told: Rising) -> CalibrationMap:
+        transform = fits.together(curves)
+        found = _accuracies(fits.vector, transform, told)
+        told(1, 1, "done")
+        return self._made(transform, found, fits.batch)
+
+    def _made(self, function: Curve | Transform, told: dict[str, Any], batch: Batch) -> CalibrationMap:
+        given = batch.predictions
+        name = self.resolve(given.n_classes)
+        return CalibrationMap(self.method.name, function, name, given.scale, given.n_classes, told)
 
 
-def _part(context: FitContext, done: int, parts: int, what: str) -> FitContext:
-    """The context of one part of a fit, which tells its progress as a share of the whole."""
-    tell = context.progress
-    if tell is None:
-        return context
-    return replace(context, progress=lambda d, t, stage: tell(done * t + d, parts * t, f"{what} {done + 1}: {stage}"))
-
-
-def _accuracies(vector: Vector, function: Any) -> dict[str, Any]:
+def _accuracies(vector: Vector, function: Any, told: Rising) -> dict[str, Any]:
     """How often the likeliest class is right on the rows of the fit, before and after."""
-    after = transformed(function, vector).argmax(axis=1)
+    told(0, 1, "accuracy")
+    after = transformed(function, vector, told).argmax(axis=1)
     return {
         "accuracy_before": _share(vector.predicted == vector.labels, vector.w),
         "accuracy_after": _share(after == vector.labels, vector.w),

@@ -11,10 +11,9 @@ from calibrant.asked import Option, read_values
 from calibrant.errors import InvalidOption
 from calibrant.maps.curves import Curve
 from calibrant.maps.transforms import Transform
+from calibrant.progress import Progress
 from calibrant.reductions import Event, Vector
 
-#: Told between the steps of a long fit: done, total, stage. What it raises ends the fit.
-Progress = Callable[[int, int, str], None]
 #: A function, and what its fit told.
 FittedCurve = tuple[Curve, dict[str, Any]]
 FittedTransform = tuple[Transform, dict[str, Any]]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -21,9 +21,8 @@ from calibrant.piecewise.search import SMALL, Search
 from calibrant.piecewise.selection import weights
 from calibrant.piecewise.solver import Data, curve_values
 from calibrant.piecewise.starts import starting_models
+from calibrant.progress import Progress, Rising
 from calibrant.validation import simplest
-
-Progress = Callable[[int, int, str], None]
 
 #: Cells on which the starts take their first steps.
 COARSE_CELLS = 192
@@ -245,26 +244,6 @@ def one_thread() -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(before)
-
-
-class Rising:
-    """Progress of several parts as one: it never falls, and the last part ends it full."""
-
-    _UNITS = 1000
-
-    def __init__(self, progress: Progress | None, parts: int) -> None:
-        self._progress, self._parts, self._part, self._reached = progress, parts, 0, 0
-
-    def begin(self, part: int) -> None:
-        """From now on it is this part that tells."""
-        self._part = part
-
-    def __call__(self, done: int, total: int, stage: str) -> None:
-        """Tell that ``done`` of ``total`` of this part are done."""
-        if self._progress is not None:
-            now = (self._part * self._UNITS + self._UNITS * done // total) // self._parts
-            self._reached = max(self._reached, now)
-            self._progress(self._reached, self._UNITS, stage)
 
 
 def _data(family: Family, options: PiecewiseOptions, cells: FoldCells, lines: slice, device: str) -> Data:

@@ -94,7 +94,7 @@ OF_THE_SERVICE = {
         409,
         "The store is not empty",
         "The store into which `calibrant restore` is to write holds something already.",
-        "Restore into an empty store; or add what it does not hold with `--merge`, which changes nothing that is there.",
+        "Restore into an empty store, or add what it does not hold by `--merge`; what is there stays.",
     ),
     "embedded-store-failed": Row(
         500,
@@ -111,8 +111,20 @@ OF_THE_SERVICE = {
     "worker-lost": Row(
         500,
         "The worker was lost",
-        "The worker of a job died in each of its runs, for want of memory or because it was stopped.",
+        "The process of a job ended in each of its runs, for want of memory or because it or its machine was stopped.",
         "Post the request again; if it fails again, send fewer rows or give the workers more memory.",
+    ),
+    "time-limit": Row(
+        504,
+        "The job took too long",
+        "One run of the job took longer than `fit-timeout` or `evaluate-timeout` allows.",
+        "Send fewer rows, fewer measures or resamples, or a quicker method; or have the limit raised.",
+    ),
+    "run-lost": Row(
+        409,
+        "The run of the job does not count",
+        "A worker wrote what a job's earlier run came to, after the job had been cancelled or given to another.",
+        "Nothing: it is told to workers alone.",
     ),
     "internal-error": Row(
         500,

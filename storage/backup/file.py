@@ -25,7 +25,7 @@ from storage.clock import stamp
 from storage.errors import DamagedBackup
 from storage.formats import check_format, newest_format
 
-_LEVEL = 6
+_LEVEL = 3
 _BUFFER_BYTES = 1024 * 1024
 #: No header is longer.
 _LONGEST_HEADER = 4096

@@ -35,9 +35,6 @@ from storage.transactions import transact
 #: Writes a document; False where it was there, or could not be.
 Write = Callable[[], bool]
 
-#: Seconds that one run of a job may take that is queued again.
-_TIMEOUT = 3600
-
 
 @dataclass
 class Restored:
@@ -148,7 +145,7 @@ def restore_job(store: Store, record: JobRecord, *, life: int | None) -> bool:
     """Store a job as it ended, for ``life`` milliseconds; queue it once more where it has not. False: it is there."""
     if record.status not in FINAL:
         waiting = record.model_copy(update={"status": "queued", "started_at": None, "progress": Progress()})
-        return store.jobs.submit(waiting, timeout=_TIMEOUT) is waiting
+        return store.jobs.submit(waiting) is waiting
     keys = store.keys
 
     def write(pipe: Pipeline) -> bool:

@@ -61,14 +61,15 @@ def test_what_is_refused_is_told_in_a_line(folder: Path) -> None:
     assert _run("keys", "create", "ci", "--data", data).returncode == 0
     assert _run("backup", file, "--data", data).returncode == 0
     whole = file.read_bytes()
-    for arguments, told in [
+    refusals: list[tuple[tuple[str | Path, ...], str]] = [
         (("backup", file, "--data", data), "is there already; --force replaces it"),
         (("backup", folder / "other", "--data", folder / "nowhere"), "there is no store in"),
         (("backup", folder / "no" / "folder", "--data", data), "No such file or directory"),
         (("restore", folder / "missing", "--data", data), "No such file or directory"),
         (("restore", file, "--data", data), "the store holds something already"),
         (("restore", file, "--redis-url", "redis://:secret@127.0.0.1:1"), "the store cannot be reached"),
-    ]:
+    ]
+    for arguments, told in refusals:
         refused = _run(*arguments)
         assert (refused.returncode, refused.stderr.count(b"\n")) == (1, 1), refused.stderr
         assert told in refused.stderr.decode()

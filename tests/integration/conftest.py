@@ -21,6 +21,8 @@ from service.app import create_app
 from service.settings import Settings
 from storage.connection import connect
 from storage.embedded import embedded_server
+from storage.queues import Message
+from storage.runs import Run
 from storage.store import Store
 
 
@@ -71,6 +73,14 @@ def redis(redis_url: str) -> Iterator[Redis]:
 @pytest.fixture
 def store(redis: Redis) -> Store:
     return Store.of(redis)
+
+
+def claimed(store: Store, job_id: str) -> Run:
+    """The next run of a job, as a worker begins it."""
+    job = store.jobs.get(job_id)
+    run = store.runs.claim(Message.next_of(store.keys.tenant, job), "a-worker", job.queue)
+    assert run is not None
+    return run
 
 
 @contextlib.contextmanager

@@ -16,6 +16,7 @@ from schemas.jobs import JobRecord, Progress
 from storage.clock import stamp
 from storage.keyspace import new_id
 from storage.store import Store
+from tests.integration.conftest import claimed
 
 P, Y = np.array([0.1, 0.4, 0.6, 0.9]), np.array([0, 0, 1, 1])
 
@@ -70,7 +71,7 @@ def _broken(api: httpx.Client, cuts: list[int]) -> Iterator[tuple[Calibrant, Bre
 
 def _submitted(store: Store) -> JobRecord:
     job = JobRecord(id=new_id("job"), kind="fit", status="queued", created_at=stamp(), ttl=60, spec={})
-    return store.jobs.submit(job, timeout=60)
+    return store.jobs.submit(job)
 
 
 def test_what_is_sent_again_after_a_broken_connection_is_done_once(api: httpx.Client, redis: Redis) -> None:
@@ -87,14 +88,14 @@ def test_what_is_sent_again_after_a_broken_connection_is_done_once(api: httpx.Cl
 
 def test_events_are_taken_up_where_a_connection_broke(api: httpx.Client, store: Store) -> None:
     job = _submitted(store)
-    store.jobs.start(job.id)
+    run = claimed(store, job.id)
     for done in range(20):
-        store.jobs.report(job.id, Progress(done=done + 1, total=20))
+        run.report(Progress(done=done + 1, total=20))
     # Cut within the headers, within the first event, and within a later one.
     with _broken(api, [20, 400, 2000]) as (client, proxy), ThreadPoolExecutor(1) as threads:
         events = client.events(job.id)
         first = [next(events) for _ in range(22)]
-        threads.submit(store.jobs.succeed, job.id, {"map": "map_x"})
+        threads.submit(run.succeed, {"map": "map_x"})
         seen = first + list(events)
         assert proxy.connections == 4
     assert [event.job.progress.done for event in seen] == [0, 0, *range(1, 21), 20]

@@ -18,6 +18,7 @@ from storage.idempotency import Reservation
 from storage.keyspace import Keyspace, Shared
 from storage.processes import spawn
 from storage.store import Store
+from tests.integration.conftest import claimed
 
 RANDOM = np.random.default_rng(0)
 P = RANDOM.random(200)
@@ -113,7 +114,7 @@ def test_while_the_first_request_is_at_work_others_are_told_to_come_again(
         early = _post(api, "/evaluate", ROWS, "a", **headers)
         assert _code(early) == (409, "idempotency-in-progress")
         assert early.headers["Retry-After"]
-        store.jobs.succeed(message["data"].decode().rpartition(":")[2], {"report": {"n": 3}})
+        claimed(store, message["data"].decode().rpartition(":")[2]).succeed({"report": {"n": 3}})
         assert first.result().json() == {"n": 3}
     again = _post(api, "/evaluate", ROWS, "a", **headers)
     assert again.json() == {"n": 3}

@@ -29,9 +29,10 @@ from storage.census import take_census
 from storage.clock import stamp
 from storage.connection import connect
 from storage.embedded import embedded_server
-from storage.keyspace import Keyspace, new_id
+from storage.keyspace import Keyspace, Shared, new_id
 from storage.processes import stop
 from storage.store import Store
+from tests.integration.conftest import claimed
 
 PASSWORD, NAME, GROUP = "hunter2-of-the-store", "name-of-a-map", "group-of-a-row"
 TRACE = "0af7651916cd43dd8448eb211c80319c"
@@ -279,27 +280,27 @@ def test_a_job_is_counted_once_however_it_ends_and_however_often_it_is_told(stor
     problem = Problem(type="/problems/one-class", title="x", status=422, detail="x")
     failed, never_ran, running = _job(), _job(), _job()
     for job in (failed, never_ran, running):
-        store.jobs.submit(job, timeout=60)
-    store.jobs.start(running.id)
-    store.jobs.start(failed.id)
+        store.jobs.submit(job)
+    claimed(store, running.id)
+    run = claimed(store, failed.id)
     for _ in range(3):
-        store.jobs.fail(failed.id, problem)
+        run.fail(problem)
         assert store.jobs.status(failed.id) == "failed"
         assert store.jobs.status(running.id) == "running"
-        store.jobs.fail(never_ran.id, problem)
+        store.jobs.cancel(never_ran.id)
     assert store.jobs.status("job_x") == "forgotten"
     ended = take_census(redis).ended
-    assert set(ended) == {("fit", "failed")}
-    assert ended["fit", "failed"].number == 2
+    assert {of: found.number for of, found in ended.items()} == {("fit", "failed"): 1, ("fit", "cancelled"): 1}
+    assert sum(ended["fit", "cancelled"].seconds.counts) == 0
     assert sum(ended["fit", "failed"].seconds.counts) == 1
 
 
 def test_a_census_counts_the_maps_and_waiting_jobs_of_every_tenant(store: Store, redis: Redis) -> None:
-    Store.of(redis, "other").jobs.submit(_job(), timeout=60)
-    store.jobs.submit(_job(), timeout=60)
+    Store.of(redis, "other").jobs.submit(_job())
+    store.jobs.submit(_job())
     for tenant, maps in (("other", 2), ("default", 1)):
         redis.zadd(Keyspace(tenant).maps(), {f"map_{i}": i for i in range(maps)})
-    redis.sadd("rq:workers", "rq:worker:whose-heartbeat-expired")
+    redis.sadd(Shared.supervisors(), "whose-last-word-is-over")
     census = take_census(redis)
-    assert census.queued == {"fits": 2}
+    assert census.queued == {"fits-gpu": 0, "fits": 2, "evaluations": 0}
     assert (census.maps, census.workers) == (3, 0)

@@ -24,12 +24,13 @@ from storage.batches import BatchStore
 from storage.clock import stamp
 from storage.connection import check_durability, safe_url
 from storage.embedded import embedded_server, locked
-from storage.errors import EmbeddedStoreFailed, JobFinal, UnknownBatch, UnknownJob, UnknownMap, UnsuitableStore
-from storage.jobs import TaskJob, fits_queue
+from storage.errors import EmbeddedStoreFailed, RunLost, UnknownBatch, UnknownJob, UnknownMap, UnsuitableStore
 from storage.keyspace import Keyspace, new_id
 from storage.listing import MAX_SCANNED
 from storage.processes import spawn, stop
+from storage.queues import FITS, rq_queue
 from storage.store import Store, map_record
+from tests.integration.conftest import claimed
 from workers.alive import alive
 
 SPEC = FitSpec(method="platt", name="m", options={}, batch="batch_x", reduction=None, seed=0)
@@ -141,49 +142,35 @@ def test_versions_given_at_once_are_all_different(store: Store) -> None:
     assert sorted(versions, key=str) == sorted(range(1, 25), key=str)
 
 
-def test_a_job_that_runs_twice_makes_one_map(store: Store) -> None:
-    job = _job()
-    store.jobs.submit(job, timeout=60)
+def test_a_job_whose_result_is_written_twice_makes_one_map(store: Store) -> None:
+    run = claimed(store, store.jobs.submit(_job()).id)
     draft = _draft("map_of_the_job")
     for _ in range(2):
-        done = store.jobs.succeeded(job.id, {"map": draft.id})
-        assert store.maps.put(draft, finished=done).version == 1
+        assert store.maps.put(draft, run=run).version == 1
     assert store.maps.get("m").version == 1
-    assert store.jobs.get(job.id).status == "succeeded"
+    assert store.jobs.get(run.job.id).status == "succeeded"
 
 
 def test_a_final_job_does_not_change_any_more(store: Store) -> None:
-    job = _job()
-    store.jobs.submit(job, timeout=60)
-    assert store.jobs.start(job.id).status == "running"
-    assert store.jobs.report(job.id, Progress(done=1, total=2, stage="folds")).progress.done == 1
-    problem = Problem(type="/problems/x", title="x", status=422, detail="x")
-    assert store.jobs.fail(job.id, problem).status == "failed"
-    assert store.jobs.start(job.id).status == "failed"
-    assert store.jobs.report(job.id, Progress(done=2, total=2)).progress.done == 1
+    run = claimed(store, store.jobs.submit(_job()).id)
+    run.report(Progress(done=1, total=2, stage="folds"))
+    run.fail(Problem(type="/problems/x", title="x", status=422, detail="x"))
+    ended = store.jobs.get(run.job.id)
+    assert (ended.status, ended.progress.done) == ("failed", 1)
+    with pytest.raises(RunLost):
+        run.report(Progress(done=2, total=2))
+    run.succeed({"map": "map_x"})
+    assert store.jobs.get(run.job.id) == ended
 
 
 def test_a_job_that_was_told_as_failed_stays_failed_and_gets_no_map(store: Store) -> None:
-    job = _job()
-    store.jobs.submit(job, timeout=60)
-    done = store.jobs.succeeded(job.id, {"map": "map_late"})
-    store.jobs.fail(job.id, Problem(type="/problems/x", title="x", status=500, detail="x"))
-    with pytest.raises(JobFinal):
-        store.maps.put(_draft("map_late"), finished=done)
+    run = claimed(store, store.jobs.submit(_job()).id)
+    run.fail(Problem(type="/problems/x", title="x", status=500, detail="x"))
+    with pytest.raises(RunLost):
+        store.maps.put(_draft("map_late"), run=run)
     with pytest.raises(UnknownMap):
         store.maps.get("map_late")
-    assert store.jobs.get(job.id).status == "failed"
-
-
-def test_a_job_whose_worker_was_lost_is_told_as_failed(store: Store, redis: Redis) -> None:
-    job = _job()
-    store.jobs.submit(job, timeout=60)
-    assert store.jobs.get(job.id).status == "queued"
-    TaskJob.fetch(job.id, connection=redis, serializer=fits_queue(redis).serializer).delete()
-    lost = store.jobs.get(job.id)
-    assert lost.status == "failed"
-    assert lost.problem is not None
-    assert lost.problem.type == "/problems/worker-lost"
+    assert store.jobs.get(run.job.id).status == "failed"
 
 
 def test_a_worker_process_does_a_job_and_is_seen_alive(store: Store, redis: Redis, redis_url: str) -> None:
@@ -199,7 +186,7 @@ def test_a_worker_process_does_a_job_and_is_seen_alive(store: Store, redis: Redi
     store.batches.put(bare, {"predictions": p}, ttl=60)
     unlabelled = _job(spec=SPEC.model_copy(update={"batch": bare.id}).model_dump())
     for job in (good, gone, unlabelled):
-        store.jobs.submit(job, timeout=60)
+        store.jobs.submit(job)
     worker = spawn([sys.executable, "-m", "cli", "worker"], environment=os.environ | {"CALIBRANT_REDIS_URL": redis_url})
     try:
         deadline = time.monotonic() + 60
@@ -226,7 +213,7 @@ def test_an_unknown_job_is_told(store: Store) -> None:
 
 
 def test_no_other_function_than_a_task_can_be_run(redis: Redis) -> None:
-    queue = fits_queue(redis)
+    queue = rq_queue(redis, FITS)
     job = queue.enqueue_call("os.system", args=["true"])
     with pytest.raises(PermissionError):
         job.perform()

@@ -10,6 +10,7 @@ from calibrant.maps.platt import fit_platt_event
 from calibrant.maps.temperature import EventTemperature, Temperature
 from calibrant.maps.tempering import logits_of, optimal_temperature
 from calibrant.methods.method import FitContext, FittedCurve, FittedTransform, Method, Traits
+from calibrant.progress import Rising
 from calibrant.reductions import Event, Vector
 
 _EVENT = "the probability of an event; of logits their logistic function"
@@ -38,7 +39,7 @@ def _event_temperature(event: Event, context: FitContext) -> FittedCurve:
 
 
 def _temperature(vector: Vector, context: FitContext) -> FittedTransform:
-    found = optimal_temperature(logits_of(vector), vector.w)
+    found = optimal_temperature(logits_of(vector, Rising(context.progress, stage="Newton steps")), vector.w)
     return Temperature(found.value), {"log_loss": found.log_loss}
 
 

@@ -12,6 +12,7 @@ from calibrant.maps.piecewise_polynomial import MOST_SEGMENTS, Degree, check_lib
 from calibrant.maps.spline import CANDIDATES, Select, choose_knots, fit_spline
 from calibrant.maps.venn_abers import Merge, fit_venn_abers
 from calibrant.methods.method import FitContext, FittedCurve, Method, Traits
+from calibrant.progress import Rising
 from calibrant.reductions import Event
 
 _EVENT = "the probability of an event; of logits their logistic function"
@@ -38,6 +39,7 @@ def _spline(
             folds=folds,
             select=select,
             seed=context.seed,
+            told=Rising(context.progress),
         )
         losses = {"held_out_losses": told}
     curve, found = fit_spline(event.cells, knots, boundary, constrained=constrained)
@@ -55,7 +57,7 @@ def _spline_seconds(n: int, K: int, options: Mapping[str, Any]) -> float:
 
 
 def _venn_abers(event: Event, context: FitContext, *, merge: Merge) -> FittedCurve:
-    return fit_venn_abers(event.cells, merge=merge), {}
+    return fit_venn_abers(event.cells, merge=merge, told=Rising(context.progress, 3)), {}
 
 
 def _pl_de(
@@ -69,7 +71,7 @@ def _pl_de(
         most=max_segments,
         folds=folds,
         seed=context.seed,
-        told=context.progress,
+        told=Rising(context.progress, 2),
     )
 
 

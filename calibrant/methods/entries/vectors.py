@@ -53,11 +53,11 @@ _CONVEX = (
 
 
 def _vector_scaling(vector: Vector, context: FitContext) -> FittedTransform:
-    return fit_vector_scaling(vector), {}
+    return fit_vector_scaling(vector, context.progress), {}
 
 
 def _matrix_scaling(vector: Vector, context: FitContext) -> FittedTransform:
-    return fit_matrix_scaling(vector), {}
+    return fit_matrix_scaling(vector, context.progress), {}
 
 
 def _regularised(*, probabilities: bool, off_diagonal: bool) -> Callable[..., FittedTransform]:
@@ -77,6 +77,7 @@ def _regularised(*, probabilities: bool, off_diagonal: bool) -> Callable[..., Fi
             intercept_strength=intercept_strength,
             folds=folds,
             seed=context.seed,
+            progress=context.progress,
         )
         transform = (Dirichlet if probabilities else MatrixScaling)(found.weights, found.intercepts)
         told: dict[str, Any] = {"strength": found.strength, "held_out_log_loss": found.held_out}
@@ -86,7 +87,7 @@ def _regularised(*, probabilities: bool, off_diagonal: bool) -> Callable[..., Fi
 
 
 def _ets(vector: Vector, context: FitContext) -> FittedTransform:
-    found, loss = fit_ets(vector)
+    found, loss = fit_ets(vector, context.progress)
     return found, {"log_loss": loss}
 
 
@@ -94,7 +95,6 @@ def _order_preserving(kind: Kind) -> Callable[..., FittedTransform]:
     def fit(
         vector: Vector, context: FitContext, *, n_knots: int, strength: float | None, folds: int
     ) -> FittedTransform:
-        tell = context.progress
         found = fit_order_preserving(
             vector,
             kind,
@@ -102,7 +102,7 @@ def _order_preserving(kind: Kind) -> Callable[..., FittedTransform]:
             strength=strength,
             folds=folds,
             seed=context.seed,
-            tell=lambda done, of: None if tell is None else tell(done, of, "strengths"),
+            progress=context.progress,
         )
         told = {"temperature": found.temperature, "strength": found.strength}
         return found.transform, told | {"held_out_log_loss": found.held_out, "log_loss": found.log_loss}

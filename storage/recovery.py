@@ -1,0 +1,152 @@
+"""Finding the jobs that nobody does any more, and having them run again.
+
+Any number of supervisors may look at once: each finding is acted on in a transaction that looks again. Only the audit
+over all jobs, which is long and seldom finds anything, is one supervisor's at a time.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Hashable, Iterable
+from typing import TypeVar, cast
+
+from redis import Redis
+
+from schemas.jobs import JobRecord
+from storage.keyspace import Keyspace, Shared, job_field, read_job_field
+from storage.leases import LOST_SECONDS, RENEWAL_SECONDS, Lease, read_leases
+from storage.lines import Line, lines
+from storage.queues import FITS, GPU_FITS, Message
+from storage.runs import DELAYS, RunStore, read_job
+from storage.supervisors import serves
+
+log = logging.getLogger(__name__)
+
+#: Seconds between two looks.
+LOOK_SECONDS = RENEWAL_SECONDS
+#: Seconds between two audits, whoever does them.
+AUDIT_SECONDS = 30
+#: Jobs that an audit reads at once.
+_CHUNK = 500
+
+
+Thing = TypeVar("Thing", bound=Hashable)
+
+
+class Unchanged:
+    """What was seen again and again: a thing counts as still there once it was seen so for ``seconds``.
+
+    A pause between two looks, as while the store was away, counts as no longer than two looks take.
+    """
+
+    def __init__(self, seconds: float, clock: Callable[[], float]) -> None:
+        self._seconds = seconds
+        self._clock = clock
+        self._seen: dict[Hashable, float] = {}
+        self._looked = clock()
+
+    def look(self, things: Iterable[Thing]) -> list[Thing]:
+        """Those of ``things`` that have been there for so long."""
+        moment = self._clock()
+        passed = min(moment - self._looked, 2 * LOOK_SECONDS)
+        self._looked = moment
+        self._seen = {thing: self._seen[thing] + passed if thing in self._seen else 0.0 for thing in things}
+        return cast(list[Thing], [thing for thing, seconds in self._seen.items() if seconds >= self._seconds])
+
+
+class Recovery:
+    """What one supervisor remembers between its looks. ``clock`` is in seconds and never set."""
+
+    def __init__(self, redis: Redis, clock: Callable[[], float] = time.monotonic) -> None:
+        self._redis = redis
+        self._leases = Unchanged(LOST_SECONDS, clock)
+        self._missing = Unchanged(LOST_SECONDS, clock)
+        self._stranded = Unchanged(LOST_SECONDS, clock)
+
+    def look(self) -> None:
+        """Look once, and recover what was lost; raises what redis-py raises while the store is away."""
+        for lease, _ in self._leases.look(read_leases(self._redis).items()):
+            log.warning("job %s: its lease was not renewed, it is run again", lease.job_id)
+            self._runs(lease.tenant).lose(lease, killed=False)
+        for tenant, job_id in self._due():
+            self._runs(tenant).enqueue(job_id)
+        waiting = lines(self._redis)
+        self._replace(waiting)
+        self._free_from_gpu([tenant for tenant, queue in waiting if queue == GPU_FITS])
+        if self._redis.set(Shared.audit(), "", nx=True, ex=AUDIT_SECONDS):
+            self._audit()
+
+    def worker_ended(self, owner: str, *, killed: bool) -> None:
+        """Recover the job of a worker that has ended: lost with it, or given back by one that was told to stop."""
+        for lease in read_leases(self._redis):
+            if lease.owner == owner:
+                runs = self._runs(lease.tenant)
+                if killed:
+                    log.warning("job %s: its worker ended, it is run again", lease.job_id)
+                    runs.lose(lease, killed=True)
+                else:
+                    runs.release(lease)
+
+    def _runs(self, tenant: str) -> RunStore:
+        return RunStore(self._redis, Keyspace(tenant))
+
+    def _due(self) -> list[tuple[str, str]]:
+        """The jobs whose delay is over, or lies further off than any does: then Redis's clock was set back."""
+        moment = self._redis.time()[0]
+        with self._redis.pipeline() as pipe:
+            pipe.zrangebyscore(Shared.delayed(), "-inf", moment)
+            pipe.zrangebyscore(Shared.delayed(), moment + 2 * max(DELAYS), "+inf")
+            over, never = pipe.execute()
+        return [read_job_field(field) for field in (*over, *never)]
+
+    def _replace(self, waiting: list[tuple[str, str]]) -> None:
+        """Queue again the messages that were taken from a queue and not claimed."""
+        missing = [(*each, message) for each in waiting for message in self._line(*each).missing()]
+        for tenant, queue, message in self._missing.look(missing):
+            if self._line(tenant, queue).replace(message):
+                log.warning("message %s was lost, it is queued again", message)
+
+    def _free_from_gpu(self, tenants: list[str]) -> None:
+        """Move what waits for a GPU to the queue of the CPUs, once no worker that has one is left."""
+        if not tenants or serves(self._redis, GPU_FITS):
+            tenants = []
+        for tenant in self._stranded.look(tenants):
+            for message in self._line(tenant, GPU_FITS).messages():
+                self._runs(tenant).move(message.rpartition("-")[0], FITS)
+
+    def _line(self, tenant: str, queue: str) -> Line:
+        return Line(self._redis, Keyspace(tenant), queue)
+
+    def _audit(self) -> None:
+        """Have the jobs run that neither wait nor run though they should, as those of an earlier version.
+
+        A job that moves on between the looks at its parts is safe: what is done to it looks at its record again.
+        """
+        for tenant in sorted(cast(set[bytes], self._redis.smembers(Shared.tenants()))):
+            self._audit_tenant(tenant.decode())
+
+    def _audit_tenant(self, tenant: str) -> None:
+        for record in self._unended(tenant):
+            if record.status == "queued" and not self._waits(tenant, record):
+                self._runs(tenant).enqueue(record.id)
+            elif record.status == "running" and not self._has_lease(tenant, record):
+                self._runs(tenant).lose(Lease(tenant, record.id, record.run, ""), killed=False)
+            else:
+                continue
+            log.warning("job %s was %s and nobody knew of it, it is run again", record.id, record.status)
+
+    def _unended(self, tenant: str) -> Iterable[JobRecord]:
+        keys = Keyspace(tenant)
+        ids = sorted(cast(set[bytes], self._redis.smembers(keys.unended_jobs())))
+        for i in range(0, len(ids), _CHUNK):
+            chunk = [job_id.decode() for job_id in ids[i : i + _CHUNK]]
+            stored = cast(list[bytes | None], self._redis.mget([keys.job(job_id) for job_id in chunk]))
+            yield from (record for record in map(read_job, stored) if record is not None)
+
+    def _has_lease(self, tenant: str, record: JobRecord) -> bool:
+        return bool(self._redis.hexists(Shared.leases(), job_field(tenant, record.id)))
+
+    def _waits(self, tenant: str, record: JobRecord) -> bool:
+        delayed = self._redis.zscore(Shared.delayed(), job_field(tenant, record.id))
+        return delayed is not None or self._line(tenant, record.queue).has(Message.next_of(tenant, record).id)

@@ -1,0 +1,242 @@
+"""The runs of jobs in the store: claimed once, fenced, lost, given back, and taken in turns."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+from redis import Redis
+
+from schemas.jobs import JobRecord, Progress
+from schemas.workers import WorkersRecord
+from storage.clock import stamp
+from storage.errors import RunLost
+from storage.keyspace import Keyspace, Shared, new_id
+from storage.leases import LOST_SECONDS, read_leases, renew
+from storage.lines import PLACES, Line
+from storage.queues import EVALUATIONS, FITS, GPU_FITS, Message, queue_key, rq_queue
+from storage.recovery import LOOK_SECONDS, Recovery
+from storage.runs import DELAYS, MOST_KILLS, Run
+from storage.store import Store
+from storage.supervisors import announce
+from tests.integration.conftest import claimed
+
+
+class Clock:
+    """A clock that a test sets."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+    def __call__(self) -> float:
+        return self.seconds
+
+
+def _job(**changes: Any) -> JobRecord:
+    fields = {"id": new_id("job"), "kind": "fit", "status": "queued", "created_at": stamp(), "ttl": 60, "spec": {}}
+    return JobRecord.model_validate(fields | changes)
+
+
+def _looks(recovery: Recovery, clock: Clock, seconds: float) -> None:
+    """Look every so often, for so long."""
+    for _ in range(round(seconds / LOOK_SECONDS) + 1):
+        recovery.look()
+        clock.seconds += LOOK_SECONDS
+
+
+def _queued(redis: Redis, queue: str = FITS) -> list[str]:
+    return rq_queue(redis, queue).get_job_ids()
+
+
+def _next(store: Store, redis: Redis) -> Run:
+    """What a worker that is free does: take the first message of the queue and claim its job."""
+    message_id = redis.lpop(queue_key(FITS))
+    assert isinstance(message_id, bytes)
+    job_id, _, run = message_id.decode().rpartition("-")
+    for tenant in ("default", "other"):
+        found = Store.of(redis, tenant).runs.claim(Message(tenant, job_id, int(run)), "a-worker", FITS)
+        if found is not None:
+            return found
+    raise AssertionError("nobody's job")
+
+
+def test_a_job_is_claimed_once_however_many_want_it(store: Store, redis: Redis) -> None:
+    job = store.jobs.submit(_job())
+    message = Message("default", job.id, 1)
+    with ThreadPoolExecutor(8) as threads:
+        runs = list(threads.map(lambda i: store.runs.claim(message, f"worker-{i}", FITS), range(8)))
+    (run,) = [run for run in runs if run is not None]
+    assert [lease.owner for lease in read_leases(redis)] == [run.lease.owner]
+    assert (store.jobs.get(job.id).status, store.jobs.get(job.id).run) == ("running", 1)
+    assert _queued(redis) == []
+    assert redis.keys("rq:job:*") == []
+
+
+def test_a_run_that_was_taken_away_changes_nothing(store: Store, redis: Redis) -> None:
+    old = claimed(store, store.jobs.submit(_job()).id)
+    old.lose()
+    new = claimed(store, old.job.id)
+    assert new.job.run == 2
+    with pytest.raises(RunLost):
+        old.report(Progress(done=1, total=2))
+    with pytest.raises(RunLost):
+        old.succeed({"map": "old"})
+    old.lose(killed=True)
+    old.release()
+    assert not renew(redis, old.lease, 1)
+    assert renew(redis, new.lease, 1)
+    new.succeed({"map": "new"})
+    assert store.jobs.get(old.job.id).result == {"map": "new"}
+    assert read_leases(redis) == {}
+
+
+def test_a_job_is_run_again_after_delays_that_grow_and_then_told_as_failed(store: Store, redis: Redis) -> None:
+    job = store.jobs.submit(_job())
+    clock = Clock()
+    for losses, delay in enumerate(DELAYS, 1):
+        claimed(store, job.id).lose()
+        waiting = store.jobs.get(job.id)
+        assert (waiting.status, waiting.losses) == ("queued", losses)
+        due = redis.zscore(Shared.delayed(), f"default:{job.id}")
+        if delay:
+            moment = redis.time()[0]
+            assert due is not None
+            assert moment + delay - 1 <= due <= moment + delay
+            redis.zadd(Shared.delayed(), {f"default:{job.id}": moment})
+            _looks(Recovery(redis, clock), clock, 0)
+        assert _queued(redis) == [f"{job.id}-{losses + 1}"]
+    claimed(store, job.id).lose()
+    failed = store.jobs.get(job.id)
+    assert failed.status == "failed"
+    assert failed.problem is not None
+    assert failed.problem.type == "/problems/worker-lost"
+    assert (_queued(redis), redis.zcard(Shared.delayed()), read_leases(redis)) == ([], 0, {})
+
+
+def test_a_job_that_kills_its_worker_ends_sooner(store: Store, redis: Redis) -> None:
+    job = store.jobs.submit(_job())
+    for _ in range(MOST_KILLS):
+        claimed(store, job.id).lose(killed=True)
+    assert store.jobs.get(job.id).status == "failed"
+    assert _queued(redis) == []
+
+
+def test_a_job_that_is_given_back_waits_at_the_front_of_its_line_and_counts_no_loss(store: Store, redis: Redis) -> None:
+    jobs = [store.jobs.submit(_job()) for _ in range(5)]
+    run = _next(store, redis)
+    run.release()
+    order = [_next(store, redis).job.id for _ in jobs]
+    assert order.index(jobs[0].id) == PLACES
+    assert store.jobs.get(jobs[0].id).losses == 0
+
+
+def test_a_lease_that_is_not_renewed_is_lost_and_one_that_is_stays(store: Store, redis: Redis) -> None:
+    idle, busy = (claimed(store, store.jobs.submit(_job()).id) for _ in range(2))
+    clock = Clock()
+    recovery = Recovery(redis, clock)
+    for times in range(1, 12):
+        renew(redis, busy.lease, times)
+        lost = store.jobs.get(idle.job.id).status == "queued"
+        assert lost == (clock.seconds > LOST_SECONDS)
+        _looks(recovery, clock, 0)
+    assert store.jobs.get(busy.job.id).status == "running"
+
+
+def test_a_store_that_was_away_loses_no_lease(store: Store, redis: Redis) -> None:
+    run = claimed(store, store.jobs.submit(_job()).id)
+    clock = Clock()
+    recovery = Recovery(redis, clock)
+    _looks(recovery, clock, 0.5)
+    clock.seconds += 60.0  # no look came through
+    recovery.look()
+    assert store.jobs.get(run.job.id).status == "running"
+
+
+def test_a_thousand_jobs_of_one_tenant_delay_anothers_by_a_few(store: Store, redis: Redis) -> None:
+    for _ in range(1000):
+        store.jobs.submit(_job())
+    other = Store.of(redis, "other").jobs.submit(_job())
+    assert len(_queued(redis)) == PLACES + 1
+    order = [_next(store, redis).job.id for _ in range(PLACES + 1)]
+    assert order[-1] == other.id
+    rest = [_next(store, redis).job.id for _ in range(1000 - PLACES)]
+    assert len(set(order + rest)) == 1001
+    assert redis.smembers(Shared.lines()) == set()
+    assert redis.keys("calibrant:*:line:*") == redis.keys("calibrant:*:placed:*") == []
+
+
+def test_two_tenants_take_turns(store: Store, redis: Redis) -> None:
+    mine = [store.jobs.submit(_job()).id for _ in range(20)]
+    theirs = [Store.of(redis, "other").jobs.submit(_job()).id for _ in range(20)]
+    order = [_next(store, redis).job.id for _ in range(40)]
+    for done in range(4, 40):
+        ahead = sum(job in mine for job in order[:done]) - sum(job in theirs for job in order[:done])
+        assert abs(ahead) <= PLACES
+    assert [job for job in order if job in mine] == mine
+
+
+def test_jobs_of_a_line_that_are_cancelled_leave_it(store: Store, redis: Redis) -> None:
+    jobs = [store.jobs.submit(_job()).id for _ in range(6)]
+    for job in (jobs[0], jobs[4]):
+        store.jobs.cancel(job)
+    assert [_next(store, redis).job.id for _ in range(4)] == [jobs[1], jobs[2], jobs[3], jobs[5]]
+    assert redis.keys("rq:job:*") == []
+
+
+def test_a_message_that_was_lost_before_its_claim_is_queued_again(store: Store, redis: Redis) -> None:
+    job = store.jobs.submit(_job())
+    assert redis.lpop(queue_key(FITS)) == f"{job.id}-1".encode()
+    clock = Clock()
+    recovery = Recovery(redis, clock)
+    _looks(recovery, clock, LOST_SECONDS / 2)
+    assert _queued(redis) == []
+    _looks(recovery, clock, LOST_SECONDS)
+    assert _queued(redis) == [f"{job.id}-1"]
+    # The worker was only slow: the message that is doubled now runs nothing twice.
+    assert claimed(store, job.id).job.run == 1
+    assert _queued(redis) == []
+    assert store.runs.claim(Message("default", job.id, 1), "another", FITS) is None
+
+
+def test_jobs_that_nobody_knows_of_are_found(store: Store, redis: Redis) -> None:
+    queued, running = store.jobs.submit(_job()), claimed(store, store.jobs.submit(_job()).id)
+    redis.delete(queue_key(FITS), Keyspace().placed(FITS), Keyspace().line(FITS), Shared.leases())
+    Recovery(redis, Clock()).look()
+    assert sorted(_queued(redis)) == sorted([f"{queued.id}-1", f"{running.job.id}-2"])
+
+
+def test_a_delay_that_redis_clock_put_off_is_over(store: Store, redis: Redis) -> None:
+    job = store.jobs.submit(_job())
+    for _ in range(2):
+        claimed(store, job.id).lose()
+    redis.zadd(Shared.delayed(), {f"default:{job.id}": redis.time()[0] + 3600})
+    Recovery(redis, Clock()).look()
+    assert _queued(redis) == [f"{job.id}-3"]
+
+
+def test_jobs_for_a_gpu_go_to_a_cpu_once_no_gpu_worker_is_left(store: Store, redis: Redis) -> None:
+    jobs = [store.jobs.submit(_job(queue=GPU_FITS)) for _ in range(4)]
+    clock = Clock()
+    recovery = Recovery(redis, clock)
+    announce(redis, WorkersRecord(id="a", host="h", pid=1, device="cuda", queues=[GPU_FITS], processes=1))
+    _looks(recovery, clock, 2 * LOST_SECONDS)
+    assert len(_queued(redis, GPU_FITS)) == PLACES
+    redis.delete(Shared.supervisor("a"))
+    _looks(recovery, clock, 2 * LOST_SECONDS)
+    assert _queued(redis, GPU_FITS) == []
+    assert sorted(Line(redis, Keyspace(), FITS).messages()) == sorted(f"{job.id}-1" for job in jobs)
+    assert {store.jobs.get(job.id).queue for job in jobs} == {FITS}
+
+
+def test_a_job_lost_on_a_gpu_is_run_on_a_cpu(store: Store, redis: Redis) -> None:
+    job = store.jobs.submit(_job(queue=GPU_FITS))
+    claimed(store, job.id).lose()
+    assert (_queued(redis, GPU_FITS), _queued(redis, FITS)) == ([], [f"{job.id}-2"])
+
+
+def test_queues_of_other_kinds_are_lines_of_their_own(store: Store, redis: Redis) -> None:
+    fits = [store.jobs.submit(_job()).id for _ in range(3)]
+    evaluation = store.jobs.submit(_job(kind="evaluate", queue=EVALUATIONS)).id
+    assert _queued(redis, EVALUATIONS) == [f"{evaluation}-1"]
+    assert _queued(redis, FITS) == [f"{job}-1" for job in fits[:PLACES]]

@@ -1,0 +1,274 @@
+"""Real supervisors, workers and work-horses, and what becomes of jobs when they are killed."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from redis import Redis
+
+from schemas.batches import BatchRecord
+from schemas.jobs import JobRecord
+from schemas.maps import FitSpec
+from storage.clock import stamp
+from storage.connection import connect
+from storage.embedded import embedded_server
+from storage.keyspace import new_id
+from storage.leases import LOST_SECONDS, read_leases
+from storage.processes import spawn, stop
+from storage.store import Store
+from storage.supervisors import read_supervisors
+
+
+@contextlib.contextmanager
+def supervisor(redis_url: str, log: Path, *flags: str) -> Iterator[subprocess.Popen[bytes]]:
+    """``calibrant worker``, until the end of the block."""
+    environment = os.environ | {"CALIBRANT_REDIS_URL": redis_url, "OMP_NUM_THREADS": "1"}
+    with log.open("ab") as lines:
+        process = spawn([sys.executable, "-m", "cli", "worker", *flags], environment=environment, log=lines)
+        try:
+            yield process
+        finally:
+            stop(process, patience=20)
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    return tmp_path / "worker.log"
+
+
+def until(redis: Redis, what: Callable[[], Any], seconds: float = 30.0) -> Any:
+    """The first value of ``what`` that is true; looks whenever a command of nothing is over."""
+    deadline = time.monotonic() + seconds
+    while not (value := what()):
+        assert time.monotonic() < deadline, "it did not come to be"
+        redis.blpop("nothing", timeout=0.02)
+    return value
+
+
+def children(pid: int) -> list[int]:
+    try:
+        return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    except (FileNotFoundError, ProcessLookupError):
+        return []
+
+
+def horses(pid: int) -> list[int]:
+    return [horse for worker in children(pid) for horse in children(worker)]
+
+
+def ended(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return True
+
+
+def endless(store: Store, **changes: Any) -> JobRecord:
+    """A job that would take minutes."""
+    random = np.random.default_rng(0)
+    p = random.random(10_000)
+    batch = BatchRecord(
+        id=new_id("batch"),
+        n=len(p),
+        n_classes=None,
+        scale="probability",
+        weights_kind="frequency",
+        arrays=["predictions", "labels"],
+        created_at=stamp(),
+        expires_at=stamp(after=600),
+        clipped=0,
+        renormalised=0,
+    )
+    store.batches.put(batch, {"predictions": p, "labels": (random.random(len(p)) < p).astype(np.int64)}, ttl=600)
+    spec = FitSpec(method="pl-de", name=None, options={}, batch=batch.id, reduction=None, seed=0)
+    fields = {
+        "id": new_id("job"),
+        "kind": "fit",
+        "status": "queued",
+        "created_at": stamp(),
+        "ttl": 60,
+        "spec": spec.model_dump(),
+    }
+    return store.jobs.submit(JobRecord.model_validate(fields | changes))
+
+
+def runs(store: Store, job: JobRecord, run: int) -> bool:
+    found = store.jobs.get(job.id)
+    return found.status == "running" and found.run == run
+
+
+def test_a_job_whose_work_horse_is_killed_is_run_again_within_a_second(
+    store: Store, redis: Redis, redis_url: str, log: Path
+) -> None:
+    job = endless(store)
+    with supervisor(redis_url, log) as process:
+        until(redis, lambda: runs(store, job, 1))
+        os.kill(until(redis, lambda: horses(process.pid))[0], signal.SIGKILL)
+        until(redis, lambda: runs(store, job, 2), 1.0)
+        found = store.jobs.get(job.id)
+        assert (found.losses, found.kills) == (1, 1)
+        store.jobs.cancel(job.id)
+
+
+def test_a_poison_job_ends_failed(store: Store, redis: Redis, redis_url: str, log: Path) -> None:
+    job = endless(store)
+    with supervisor(redis_url, log) as process:
+        for run in (1, 2, 3):
+            until(redis, lambda run=run: runs(store, job, run))  # type: ignore[misc]
+            os.kill(until(redis, lambda: horses(process.pid))[0], signal.SIGKILL)
+        until(redis, lambda: store.jobs.get(job.id).status == "failed")
+        told = store.jobs.get(job.id).problem
+        assert told is not None
+        assert told.type == "/problems/worker-lost"
+        assert read_leases(redis) == {}
+
+
+def test_a_job_whose_worker_is_killed_is_run_by_the_next(store: Store, redis: Redis, redis_url: str, log: Path) -> None:
+    job = endless(store)
+    with supervisor(redis_url, log) as process:
+        until(redis, lambda: runs(store, job, 1))
+        (worker,) = children(process.pid)
+        (horse,) = until(redis, lambda: children(worker))
+        os.kill(worker, signal.SIGKILL)
+        until(redis, lambda: runs(store, job, 2), 5.0)
+        until(redis, lambda: ended(horse))
+        assert children(process.pid) != [worker]
+        store.jobs.cancel(job.id)
+
+
+def test_a_supervisor_that_is_killed_takes_all_with_it_and_another_goes_on(
+    store: Store, redis: Redis, redis_url: str, log: Path
+) -> None:
+    job = endless(store)
+    with supervisor(redis_url, log) as first:
+        until(redis, lambda: runs(store, job, 1))
+        until(redis, lambda: horses(first.pid))
+        with supervisor(redis_url, log) as second:
+            until(redis, lambda: len(children(second.pid)) == 1)
+            lost = [*children(first.pid), *horses(first.pid)]
+            first.kill()
+            until(redis, lambda: runs(store, job, 2), 5.0)
+            assert all(map(ended, lost))
+            assert horses(second.pid)
+            store.jobs.cancel(job.id)
+
+
+def test_a_running_job_that_is_cancelled_stops_within_a_second(
+    store: Store, redis: Redis, redis_url: str, log: Path
+) -> None:
+    job = endless(store)
+    with supervisor(redis_url, log) as process:
+        until(redis, lambda: runs(store, job, 1))
+        (horse,) = until(redis, lambda: horses(process.pid))
+        store.jobs.cancel(job.id)
+        until(redis, lambda: ended(horse), 1.0)
+        assert read_leases(redis) == {}
+        assert children(process.pid)
+    assert store.jobs.get(job.id).status == "cancelled"
+
+
+def test_a_cancellation_that_no_worker_heard_stops_the_job_within_a_second(
+    store: Store, redis: Redis, redis_url: str, log: Path
+) -> None:
+    job = endless(store)
+    with supervisor(redis_url, log) as process:
+        until(redis, lambda: runs(store, job, 1))
+        (horse,) = until(redis, lambda: horses(process.pid))
+        redis.client_kill_filter(_type="pubsub")
+        store.jobs.cancel(job.id)
+        until(redis, lambda: ended(horse), 1.0)
+
+
+def test_a_job_that_takes_too_long_ends_with_its_problem(store: Store, redis: Redis, redis_url: str, log: Path) -> None:
+    job = endless(store, timeout=1)
+    with supervisor(redis_url, log):
+        until(redis, lambda: store.jobs.get(job.id).status == "failed")
+    found = store.jobs.get(job.id)
+    assert found.problem is not None
+    assert found.problem.type == "/problems/time-limit"
+    assert (found.losses, found.run) == (0, 1)
+
+
+def test_a_supervisor_told_to_stop_gives_its_job_back(store: Store, redis: Redis, redis_url: str, log: Path) -> None:
+    job = endless(store)
+    with supervisor(redis_url, log, "--drain-seconds", "0.3") as process:
+        until(redis, lambda: runs(store, job, 1))
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(10) == 0
+    found = store.jobs.get(job.id)
+    assert (found.status, found.losses) == ("queued", 0)
+    assert read_supervisors(redis) == []
+    with supervisor(redis_url, log):
+        until(redis, lambda: runs(store, job, 2))
+        store.jobs.cancel(job.id)
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
+    """A Redis that a test may pause."""
+    with (
+        tempfile.TemporaryDirectory(prefix="calibrant-test-") as folder,
+        (tmp_path / "redis.log").open("ab") as lines,
+        embedded_server(Path(folder), log=lines) as running,
+    ):
+        yield running
+
+
+def test_a_store_that_pauses_costs_no_job_a_run(own: tuple[str, subprocess.Popen[bytes]], log: Path) -> None:
+    url, server = own
+    with contextlib.closing(connect(url, timeout=30)) as redis, supervisor(url, log) as process:
+        store = Store.of(redis)
+        job = endless(store)
+        until(redis, lambda: runs(store, job, 1))
+        (horse,) = until(redis, lambda: horses(process.pid))
+        told = until(redis, lambda: store.jobs.get(job.id).progress.done)
+        server.send_signal(signal.SIGSTOP)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(3 * LOST_SECONDS)
+        server.send_signal(signal.SIGCONT)
+        until(redis, lambda: store.jobs.get(job.id).progress.done > told)
+        assert (store.jobs.get(job.id).losses, horses(process.pid)) == (0, [horse])
+        store.jobs.cancel(job.id)
+        until(redis, lambda: ended(horse))
+
+
+def test_a_worker_without_forks_stops_what_is_cancelled_and_works_on(
+    store: Store, redis: Redis, redis_url: str, log: Path
+) -> None:
+    cancelled, late, follower = endless(store), endless(store, timeout=1), endless(store)
+    with supervisor(redis_url, log, "--warm") as process:
+        until(redis, lambda: runs(store, cancelled, 1))
+        assert horses(process.pid) == []
+        store.jobs.cancel(cancelled.id)
+        until(redis, lambda: runs(store, late, 1), 10.0)
+        until(redis, lambda: store.jobs.get(late.id).status == "failed", 10.0)
+        until(redis, lambda: runs(store, follower, 1), 10.0)
+        os.kill(children(process.pid)[0], signal.SIGKILL)
+        until(redis, lambda: runs(store, follower, 2), 10.0)
+        store.jobs.cancel(follower.id)
+    assert store.jobs.get(cancelled.id).status == "cancelled"
+    assert store.jobs.get(late.id).losses == 0
+
+
+def test_a_supervisor_keeps_as_many_workers_as_it_is_told(
+    store: Store, redis: Redis, redis_url: str, log: Path
+) -> None:
+    jobs = [endless(store) for _ in range(3)]
+    with supervisor(redis_url, log, "--processes", "3") as process:
+        until(redis, lambda: all(runs(store, job, 1) for job in jobs))
+        until(redis, lambda: len(horses(process.pid)) == 3)
+        (told,) = read_supervisors(redis)
+        assert (told.processes, told.pid, told.queues) == (3, process.pid, ["fits", "evaluations"])
+        for job in jobs:
+            store.jobs.cancel(job.id)

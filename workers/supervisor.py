@@ -1,0 +1,285 @@
+"""The supervisor: it keeps its workers alive, ends with them and they with it, and looks after the jobs of all.
+
+It imports what tasks need before it forks its workers, so that a worker is there again within milliseconds, and runs
+none of it: a thread that torch started before a fork would hang the child.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import secrets
+import select
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from rq import Worker
+from rq.worker_registration import REDIS_WORKER_KEYS
+
+from schemas.workers import WorkersRecord
+from storage.connection import UNAVAILABLE, check_durability, connect, safe_url
+from storage.processes import die_with_parent
+from storage.queues import EVALUATIONS, FITS, GPU_FITS
+from storage.recovery import LOOK_SECONDS, Recovery
+from storage.supervisors import announce, retire
+from telemetry.tracing import check_telemetry
+from workers.observe import OTLP_VARIABLE
+from workers.patience import jittered
+from workers.worker import LeasedWorker, WarmWorker
+
+log = logging.getLogger(__name__)
+
+#: Seconds that a worker must have lived for its end not to count as a failed start.
+_STARTED_SECONDS = 5.0
+#: Seconds of the first pause before a worker is started again, and of the longest.
+_PAUSES = (0.05, 5.0)
+#: Seconds that the store may take to answer what cannot wait.
+_SIDE_SECONDS = 1.0
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a supervisor is told at its start. ``device`` is cpu, cuda or auto; ``queues`` None for those that suit it.
+
+    ``warm`` workers do their jobs themselves rather than in forks, as CUDA's do. ``drain_seconds`` is how long jobs
+    under way have to end after SIGTERM.
+    """
+
+    redis_url: str
+    queues: tuple[str, ...] | None = None
+    device: str = "cpu"
+    processes: int = 1
+    warm: bool = False
+    drain_seconds: float = 10.0
+    otlp_endpoint: str | None = None
+
+
+@dataclass
+class Place:
+    """One worker's place: who fills it, and how often in a row that ended at once."""
+
+    name: str = ""
+    pid: int | None = None
+    born: float = 0.0
+    failures: int = 0
+    not_before: float = 0.0
+
+
+def supervise(plan: Plan) -> None:
+    """Keep workers until told to stop by SIGTERM or SIGINT; then let the jobs under way end, for a while.
+
+    Raises ``MissingTelemetry`` where traces are asked for without the extra ``telemetry``, and ``UnsuitableStore`` for
+    a Redis that evicts.
+    """
+    check_telemetry(plan.otlp_endpoint, os.environ)
+    if plan.otlp_endpoint is not None:
+        os.environ[OTLP_VARIABLE] = plan.otlp_endpoint
+    preload()
+    Supervisor(plan).run()
+
+
+class Supervisor:
+    """The workers of one machine or container."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self._cuda = has_cuda(plan.device)
+        suited = (GPU_FITS, FITS, EVALUATIONS) if self._cuda else (FITS, EVALUATIONS)
+        self._queues = plan.queues or suited
+        self._redis = connect(plan.redis_url, timeout=_SIDE_SECONDS)
+        self._recovery = Recovery(self._redis)
+        self._places = [Place() for _ in range(plan.processes)]
+        self._id = secrets.token_hex(8)
+        self._reached = False
+        self._told = False
+
+    def run(self) -> None:
+        """Work until told to stop."""
+        log.info(
+            "supervisor: store %s, queues %s, device %s, %s processes",
+            safe_url(self._plan.redis_url),
+            ",".join(self._queues),
+            "cuda" if self._cuda else "cpu",
+            self._plan.processes,
+        )
+        with self._signals() as woken:
+            while not self._told:
+                self._reap()
+                self._look()
+                self._fill()
+                _pause(woken, LOOK_SECONDS)
+            self._drain(woken)
+        with contextlib.suppress(*UNAVAILABLE):
+            retire(self._redis, self._id)
+
+    def _look(self) -> None:
+        """Tell of the workers and look after all jobs, as far as the store answers."""
+        device = "cuda" if self._cuda else "cpu"
+        told = WorkersRecord(
+            id=self._id,
+            host=socket.gethostname(),
+            pid=os.getpid(),
+            device=device,
+            queues=list(self._queues),
+            processes=len(self._places),
+        )
+        try:
+            if not self._reached:
+                check_durability(self._redis)
+            announce(self._redis, told)
+            self._recovery.look()
+        except UNAVAILABLE as error:
+            if self._reached:
+                log.warning("supervisor: the store is away (%s)", type(error).__name__)
+            self._reached = False
+        else:
+            if not self._reached:
+                log.info("supervisor: the store answers")
+            self._reached = True
+
+    def _fill(self) -> None:
+        """Start the workers that are missing, once the store answers and their pause is over."""
+        for place in self._places:
+            if place.pid is None and self._reached and time.monotonic() >= place.not_before:
+                self._start(place)
+
+    def _start(self, place: Place) -> None:
+        place.name, place.born = secrets.token_hex(16), time.monotonic()
+        parent = os.getpid()
+        pid = os.fork()
+        if pid == 0:
+            status = os.EX_SOFTWARE
+            try:
+                _become_worker(parent)
+                status = work(self._plan, self._queues, place.name, cuda=self._cuda)
+            finally:
+                os._exit(status)
+        place.pid = pid
+
+    def _reap(self) -> None:
+        """Recover the jobs of the workers that have ended, and note when to start others."""
+        for place in self._places:
+            if place.pid is None:
+                continue
+            pid, status = os.waitpid(place.pid, os.WNOHANG)
+            if pid:
+                lived = time.monotonic() - place.born
+                place.failures = 0 if lived > _STARTED_SECONDS else place.failures + 1
+                first, longest = _PAUSES
+                pause = jittered(min(longest, first * 2.0 ** min(place.failures, 16)))
+                place.pid, place.not_before = None, time.monotonic() + pause
+                log.warning("supervisor: worker %s ended with wait status %s", pid, status)
+                self._bury(place.name, killed=True)
+
+    def _bury(self, name: str, *, killed: bool) -> None:
+        """Recover a worker's job, and forget what RQ keeps of it; what the store does not hear, others find."""
+        with contextlib.suppress(*UNAVAILABLE):
+            self._recovery.worker_ended(name, killed=killed)
+            key = f"{Worker.redis_worker_namespace_prefix}{name}"
+            with self._redis.pipeline() as pipe:
+                pipe.delete(key)
+                pipe.srem(REDIS_WORKER_KEYS, key)
+                for queue in self._queues:
+                    pipe.srem(f"rq:workers:{queue}", key)
+                pipe.execute()
+
+    def _drain(self, woken: int) -> None:
+        """Have the workers end their jobs; those that take too long give them back."""
+        for place in self._living():
+            os.kill(place.pid or 0, signal.SIGTERM)
+        deadline = time.monotonic() + self._plan.drain_seconds
+        while self._living() and (left := deadline - time.monotonic()) > 0:
+            _pause(woken, min(left, LOOK_SECONDS))
+            for place in self._living():
+                if os.waitpid(place.pid or 0, os.WNOHANG)[0]:
+                    place.pid = None
+                    self._bury(place.name, killed=False)
+        for place in self._living():
+            os.kill(place.pid or 0, signal.SIGKILL)
+            os.waitpid(place.pid or 0, 0)
+            log.warning("supervisor: a worker did not end in time, its job is given back")
+            self._bury(place.name, killed=False)
+
+    def _living(self) -> list[Place]:
+        return [place for place in self._places if place.pid is not None]
+
+    @contextlib.contextmanager
+    def _signals(self) -> Iterator[int]:
+        """Be woken by the end of a child and by word to stop; gives what can be read then."""
+
+        def tell(number: int, _frame: object) -> None:
+            self._told = self._told or number != signal.SIGCHLD
+
+        woken, waker = os.pipe()
+        os.set_blocking(woken, False)
+        os.set_blocking(waker, False)
+        signal.set_wakeup_fd(waker, warn_on_full_buffer=False)
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGCHLD):
+            signal.signal(number, tell)
+        try:
+            yield woken
+        finally:
+            signal.set_wakeup_fd(-1)
+            os.close(woken)
+            os.close(waker)
+
+
+def work(plan: Plan, queues: tuple[str, ...], name: str, *, cuda: bool) -> int:
+    """Be one worker until told to stop; gives the exit status."""
+    traced = check_telemetry(plan.otlp_endpoint, os.environ)
+    # A blocking pop must outlive the socket's time limit, so RQ sets its own.
+    redis = connect(plan.redis_url, traced=traced)
+    side = connect(plan.redis_url, timeout=_SIDE_SECONDS)
+    kind = WarmWorker if cuda or plan.warm else LeasedWorker
+    try:
+        if cuda:
+            warm_up()
+        worker = kind(queues, name=name, redis=redis, side=side, device="cuda" if cuda else "cpu")
+        worker.work(logging_level=logging.getLevelName(logging.getLogger().level))
+    except UNAVAILABLE as error:
+        log.warning("worker: the store is away (%s)", type(error).__name__)
+        return os.EX_TEMPFAIL
+    return os.EX_OK
+
+
+def preload() -> None:
+    """Import what every task needs, so that every fork has it; run nothing of torch."""
+    import calibrant.averaging.fitting  # noqa: F401
+
+
+def warm_up() -> None:
+    """Make this process's CUDA context."""
+    import torch
+
+    torch.zeros(1, device="cuda")
+
+
+def has_cuda(device: str) -> bool:
+    """Whether workers shall use CUDA. Another process looks: one that has looked can no longer fork for it."""
+    if device != "auto":
+        return device == "cuda"
+    look = "import sys, torch; sys.exit(0 if torch.cuda.is_available() else 1)"
+    return subprocess.run([sys.executable, "-c", look], check=False).returncode == 0  # noqa: S603 - our own words
+
+
+def _become_worker(parent: int) -> None:
+    """End with the supervisor, and hear signals as a process of one's own."""
+    die_with_parent()
+    if os.getppid() != parent:  # it ended before the kernel was asked
+        os._exit(os.EX_TEMPFAIL)
+    signal.set_wakeup_fd(-1)
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGCHLD):
+        signal.signal(number, signal.SIG_DFL)
+
+
+def _pause(woken: int, seconds: float) -> None:
+    """Wait until woken, at most so long."""
+    if select.select([woken], [], [], seconds)[0]:
+        with contextlib.suppress(BlockingIOError):
+            os.read(woken, 4096)
