@@ -261,13 +261,23 @@ def test_a_file_that_was_cut_off_anywhere_is_refused_before_anything_is_written(
 def test_a_file_with_a_changed_byte_anywhere_is_refused_before_anything_is_written(redis: Redis) -> None:
     _fill(redis, "default")
     whole = _backup(redis).getvalue()
+    lines = list(read_lines(io.BytesIO(whole)))
     redis.flushall()
-    for place in range(0, len(whole), len(whole) // 100):
+    places = range(0, len(whole), len(whole) // 100)
+    harmless = 0
+    for place in places:
         damaged = bytearray(whole)
         damaged[place] ^= 0x10
-        with pytest.raises(DamagedBackup):
+        try:
             restore(redis, io.BytesIO(damaged), merge=False)
-    assert redis.dbsize() == 0
+        except DamagedBackup:
+            assert redis.dbsize() == 0
+        else:
+            # Some bits of the compressed form, as that of its window, tell nothing of what is in it.
+            harmless += 1
+            assert list(read_lines(io.BytesIO(damaged))) == lines
+            redis.flushall()
+    assert harmless < len(places) / 20
 
 
 def _packed(*lines: bytes) -> io.BytesIO:
