@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from cli.backup import backup, restore
 from cli.keys import keys
 from cli.settings import with_settings
 from cli.store_url import needed_store_url, store_url
@@ -214,3 +215,7 @@ def demo() -> None:
     from cli.demo import run_demo
 
     run_demo()
+
+
+app.command()(backup)
+app.command()(restore)

@@ -25,6 +25,21 @@ class AliasRecord(Document):
     updated_by: str | None = Field(None, description="name of the API key")
 
 
+class StoredAlias(AliasRecord):
+    """An alias as it is stored."""
+
+    format: int = 1
+
+    @classmethod
+    def of(cls, record: AliasRecord) -> StoredAlias:
+        """The document of a record."""
+        return cls(**record.model_dump())
+
+    def record(self) -> AliasRecord:
+        """The record of the document."""
+        return AliasRecord(**self.model_dump(exclude={"format"}))
+
+
 class Aliases(Document):
     """The answer of ``GET /maps/{name}/aliases``."""
 

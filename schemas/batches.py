@@ -49,7 +49,7 @@ class BatchBody(BatchOptions, Arrays):
 class BatchRecord(Document):
     """What is known of a stored batch."""
 
-    format: int = 1
+    format: int = 2
     id: str
     n: int
     n_classes: int | None

@@ -31,6 +31,7 @@ _HEADERS: Mapping[str, Mapping[str, str]] = {
     "too-many-streams": {"Retry-After": "5"},
     "quota-exceeded": {"Retry-After": "60"},
     "unsuitable-store": {"Retry-After": RETRY_AFTER},
+    "later-format": {"Retry-After": "30"},
 }
 
 

@@ -8,10 +8,11 @@ from typing import cast
 from redis import Redis
 from redis.client import Pipeline
 
-from schemas.aliases import AliasRecord
+from schemas.aliases import AliasRecord, StoredAlias
 from storage.changes import Change, announce
 from storage.clock import stamp
 from storage.errors import UnknownAlias
+from storage.formats import read_stored
 from storage.keyspace import Keyspace
 from storage.maps import unknown_map
 from storage.references import is_name
@@ -67,7 +68,7 @@ class AliasStore:
             created = pipe.zscore(keys.maps(), after.map)
             pipe.multi()
             if after is not before:
-                pipe.hset(keys.aliases(name), alias, after.model_dump_json())
+                pipe.hset(keys.aliases(name), alias, StoredAlias.of(after).model_dump_json())
                 if before is not None:
                     pipe.zrem(keys.index(facet("alias", alias)), before.map)
                 pipe.zadd(keys.index(facet("alias", alias)), {after.map: created or 0.0})
@@ -75,6 +76,24 @@ class AliasStore:
             return after
 
         # Whoever deletes a version touches the hash of versions, and looks at the aliases.
+        return transact(self._redis, write, keys.versions(name), keys.aliases(name))
+
+    def restore(self, record: AliasRecord) -> bool:
+        """Store an alias as it was; False where it points somewhere already, or not at its map under that version."""
+        keys, name = self._keys, record.name
+
+        def write(pipe: Pipeline) -> bool:
+            at = pipe.hget(keys.versions(name), str(record.version))
+            pointing = pipe.hexists(keys.aliases(name), record.alias)
+            created = pipe.zscore(keys.maps(), record.map)
+            pipe.multi()
+            if pointing or at is None or cast(bytes, at).decode() != record.map:
+                return False
+            pipe.hset(keys.aliases(name), record.alias, StoredAlias.of(record).model_dump_json())
+            pipe.zadd(keys.index(facet("alias", record.alias)), {record.map: created or 0.0})
+            announce(pipe, Change("map", keys.tenant, name=name))
+            return True
+
         return transact(self._redis, write, keys.versions(name), keys.aliases(name))
 
     def delete(self, name: str, alias: str, *, check: Check) -> None:
@@ -108,7 +127,7 @@ def _moved(
 
 
 def _read(data: object) -> AliasRecord:
-    return AliasRecord.model_validate_json(cast(bytes, data))
+    return read_stored(StoredAlias, data).record()
 
 
 def _read_if_any(data: object) -> AliasRecord | None:

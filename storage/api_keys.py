@@ -18,6 +18,7 @@ from schemas.keys import KeyRecord, Scope, Secret
 from storage.changes import Change, announce
 from storage.clock import seconds, stamp
 from storage.errors import KeyConflict, UnknownKey
+from storage.formats import read_stored
 from storage.keyspace import Shared
 from storage.transactions import transact
 
@@ -84,18 +85,30 @@ class ApiKeyStore:
     def all(self) -> list[KeyRecord]:
         """Every key that was ever made, the oldest first; revoked ones too."""
         found = cast(dict[bytes, bytes], self._redis.hgetall(Shared.api_keys()))
-        return sorted((KeyRecord.model_validate_json(data) for data in found.values()), key=lambda r: r.created_at)
+        return sorted((read_stored(KeyRecord, data) for data in found.values()), key=lambda r: r.created_at)
 
     def any(self) -> bool:
         """Whether a key was ever made: from then on the service asks for one."""
         return bool(self._redis.hlen(Shared.api_keys()))
+
+    def restore(self, record: KeyRecord) -> bool:
+        """Store the record of a key as it was; False where there is one of its id, which stays."""
+
+        def write(pipe: Pipeline) -> bool:
+            known = pipe.hexists(Shared.api_keys(), record.id)
+            pipe.multi()
+            if not known:
+                self._write(pipe, record)
+            return not known
+
+        return transact(self._redis, write, Shared.api_keys())
 
     def _change(self, key_id: str, change: Callable[[KeyRecord], KeyRecord]) -> KeyRecord:
         def write(pipe: Pipeline) -> KeyRecord:
             stored = pipe.hget(Shared.api_keys(), key_id)
             if stored is None:
                 raise UnknownKey("there is no such key")
-            changed = change(KeyRecord.model_validate_json(cast(bytes, stored)))
+            changed = change(read_stored(KeyRecord, stored))
             pipe.multi()
             self._write(pipe, changed)
             return changed
@@ -105,6 +118,7 @@ class ApiKeyStore:
     @staticmethod
     def _write(pipe: Pipeline, record: KeyRecord) -> None:
         pipe.hset(Shared.api_keys(), record.id, record.model_dump_json())
+        pipe.sadd(Shared.tenants(), record.tenant)
         announce(pipe, Change("keys"))
 
 

@@ -19,7 +19,8 @@ from redis.client import Pipeline
 from schemas.batches import BatchRecord
 from storage.clock import at, now, seconds
 from storage.errors import BatchFull, BatchInUse, UnknownBatch
-from storage.keyspace import Keyspace
+from storage.formats import read_stored
+from storage.keyspace import Keyspace, Shared
 from storage.pages import Asked, Page, read_page
 from storage.quotas import NO_QUOTAS, Charges, Quotas
 from storage.transactions import transact
@@ -27,10 +28,12 @@ from storage.transactions import transact
 Array = npt.NDArray[Any]
 Chunks = dict[str, bytes]
 
-#: The format of the batches that are written.
-FORMAT = 2
 #: No value in Redis is larger than this.
 CHUNK_BYTES = 64 * 1024 * 1024
+#: The field that is no array.
+RECORD = "record"
+#: Seconds that the fields of a batch that is being restored wait for the next.
+_ARRIVING_SECONDS = 3600
 #: A batch of more parts takes longer to put together than its rows are worth.
 MOST_PARTS = 10_000
 
@@ -54,22 +57,57 @@ class BatchStore:
         key = self._keys.batch(record.id)
         chunks = self._chunks(arrays)
         ends = round((now().timestamp() + ttl) * 1000)
-        known = {"format": FORMAT, "bytes": _size(chunks), "expires_at": at(ends / 1000)}
+        known = {"bytes": _size(chunks), "expires_at": at(ends / 1000)}
         drafted = record.model_copy(update=known)
         self._charges.check_bytes(_size(chunks))
 
         def write(pipe: Pipeline) -> BatchRecord:
-            stored = pipe.hget(key, "record")
+            stored = pipe.hget(key, RECORD)
             pipe.multi()
             if stored is not None:
                 return _read(stored)
             _write(pipe, key, drafted, chunks)
             self._charges.charge(pipe, record.id, _size(chunks))
             pipe.pexpireat(key, ends)
-            pipe.zadd(self._keys.batches(), {record.id: seconds(record.created_at)})
+            self._list(pipe, record)
             return drafted
 
         return transact(self._redis, write, key)
+
+    def arrive(self, batch_id: str, field: str, data: bytes, *, first: bool) -> None:
+        """Keep a field of a batch that is being restored, for an hour, unless ``restore`` makes the batch of it.
+
+        With the ``first`` of them is forgotten what of an earlier attempt is left.
+        """
+        key = self._keys.arriving(batch_id)
+        with self._redis.pipeline() as pipe:
+            if first:
+                pipe.delete(key)
+            pipe.hset(key, field, data)
+            pipe.expire(key, _ARRIVING_SECONDS)
+            pipe.execute()
+
+    def restore(self, record: BatchRecord, *, life: int | None) -> bool:
+        """Make a batch of the fields that have arrived, for ``life`` milliseconds; False where it is there already."""
+        key, arriving = self._keys.batch(record.id), self._keys.arriving(record.id)
+        ends = None if life is None else round(now().timestamp() * 1000) + life
+        restored = record if ends is None else record.model_copy(update={"expires_at": at(ends / 1000)})
+
+        def write(pipe: Pipeline) -> bool:
+            there = pipe.exists(key)
+            size = 0 if there else sum(pipe.hstrlen(arriving, field) for field in pipe.hkeys(arriving))
+            pipe.multi()
+            if there:
+                pipe.delete(arriving)
+                return False
+            pipe.hset(arriving, RECORD, restored.model_dump_json())
+            pipe.rename(arriving, key)
+            pipe.persist(key) if ends is None else pipe.pexpireat(key, ends)
+            self._charges.charge(pipe, record.id, size)
+            self._list(pipe, record)
+            return True
+
+        return transact(self._redis, write, key, arriving)
 
     def append(
         self, batch_id: str, part_id: str, rows: BatchRecord, arrays: Mapping[str, Array], *, most_rows: int
@@ -85,7 +123,7 @@ class BatchStore:
         self._charges.check_bytes(_size(data))
 
         def write(pipe: Pipeline) -> BatchRecord:
-            record = _read(pipe.hget(key, "record"))
+            record = _read(pipe.hget(key, RECORD))
             if pipe.hexists(key, appended):
                 pipe.multi()
                 return record
@@ -114,7 +152,7 @@ class BatchStore:
     def arrays(self, batch_id: str, parts: int | None = None) -> tuple[BatchRecord, dict[str, Array]]:
         """The record and the arrays of a batch, of its first ``parts`` alone where told so; raises ``UnknownBatch``."""
         fields = cast(dict[bytes, bytes], self._redis.hgetall(self._keys.batch(batch_id)))
-        record = _read(fields.get(b"record"))
+        record = _read(fields.get(RECORD.encode()))
         read = range(record.parts if parts is None else min(parts, record.parts))
         chunks: dict[str, dict[tuple[int, int], bytes]] = {}
         for field, data in fields.items():
@@ -143,6 +181,10 @@ class BatchStore:
 
         transact(self._redis, write, key, holds)
 
+    def _list(self, pipe: Pipeline, record: BatchRecord) -> None:
+        pipe.sadd(Shared.tenants(), self._keys.tenant)
+        pipe.zadd(self._keys.batches(), {record.id: seconds(record.created_at)})
+
     def _records(self, ids: Sequence[str]) -> list[BatchRecord | None]:
         """The records of batches, None for one that is gone, each with the moment when it expires as things stand.
 
@@ -150,7 +192,7 @@ class BatchStore:
         """
         with self._redis.pipeline() as pipe:
             for batch_id in ids:
-                pipe.hget(self._keys.batch(batch_id), "record")
+                pipe.hget(self._keys.batch(batch_id), RECORD)
                 pipe.pexpiretime(self._keys.batch(batch_id))
             found = pipe.execute()
         return [
@@ -168,7 +210,7 @@ class BatchStore:
 
 
 def _write(pipe: Pipeline, key: str, record: BatchRecord, chunks: Chunks) -> None:
-    pipe.hset(key, "record", record.model_dump_json())
+    pipe.hset(key, RECORD, record.model_dump_json())
     for field, data in chunks.items():
         pipe.hset(key, field, data)
 
@@ -187,7 +229,6 @@ def _grown(record: BatchRecord, rows: BatchRecord, size: int) -> BatchRecord:
         counts = [a + b for a, b in zip(record.label_counts, rows.label_counts, strict=True)]
     n = record.n + rows.n
     changed = {
-        "format": FORMAT,
         "n": n,
         "parts": record.parts + 1,
         "label_counts": counts,
@@ -217,7 +258,7 @@ def _unknown() -> UnknownBatch:
 def _read(data: object) -> BatchRecord:
     if data is None:
         raise _unknown()
-    return BatchRecord.model_validate_json(cast(bytes, data))
+    return read_stored(BatchRecord, data)
 
 
 def _size(chunks: Chunks) -> int:

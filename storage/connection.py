@@ -34,6 +34,9 @@ __all__ = [
 
 log = logging.getLogger(__name__)
 
+#: appendfsync -> what of the append-only file may not have reached the disk.
+_UNSYNCED = {"everysec": "about the last second", "no": "whatever the system had not written yet"}
+
 
 def connect(url: str, *, timeout: float = 5.0, traced: bool = False, gate: Gate | None = None) -> Redis:
     """Open a lazy connection pool; nothing is sent until the first command. Raises ``UnreadableUrl``.
@@ -81,10 +84,10 @@ def _options(place: RedisUrl, timeout: float) -> dict[str, Any]:
 
 
 def check_durability(redis: Redis) -> None:
-    """Refuse a Redis that evicts keys, and warn of one that does not persist."""
+    """Refuse a Redis that evicts keys, and warn of one that would lose some of what it has acknowledged."""
+    names = ("maxmemory-policy", "appendonly", "appendfsync")
     try:
-        policy = redis.config_get("maxmemory-policy").get("maxmemory-policy")
-        append_only = redis.config_get("appendonly").get("appendonly")
+        policy, append_only, synced = (redis.config_get(name).get(name) for name in names)
     except ResponseError:  # managed servers hide CONFIG
         policy = append_only = None
     except StoreRefuses as refusal:  # or forbid it to the user
@@ -99,7 +102,17 @@ def check_durability(redis: Redis) -> None:
             f"Redis evicts keys when its memory is full (maxmemory-policy {policy}); set maxmemory-policy noeviction"
         )
     if append_only != "yes":
-        log.warning("store: appendonly is off, so maps would be lost when Redis stops; set appendonly yes")
+        log.warning(
+            "store: appendonly is off, so what was acknowledged would be lost when Redis stops; "
+            "set appendonly yes and appendfsync always"
+        )
+    elif synced != "always":
+        log.warning(
+            "store: appendfsync is %s, so %s of what was acknowledged would be lost when its machine stops; "
+            "set appendfsync always",
+            synced,
+            _UNSYNCED.get(str(synced), "some"),
+        )
 
 
 def check_master(redis: Redis) -> None:

@@ -20,6 +20,12 @@ class StorageError(Exception):
         self.retry_after = retry_after
 
 
+class LaterFormat(StorageError):
+    """A stored document of a later format than this version knows."""
+
+    code = "later-format"
+
+
 class UnknownBatch(StorageError):
     """No such batch, or it has expired."""
 
@@ -132,6 +138,18 @@ class UnsuitableStore(StorageError):
     """A Redis whose settings could lose what is stored."""
 
     code = "unsuitable-store"
+
+
+class DamagedBackup(StorageError):
+    """A file that is no backup, or not all of one."""
+
+    code = "damaged-backup"
+
+
+class StoreNotEmpty(StorageError):
+    """A store that holds something already, where a backup is to be restored."""
+
+    code = "store-not-empty"
 
 
 class EmbeddedStoreFailed(StorageError):

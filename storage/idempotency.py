@@ -19,6 +19,7 @@ from redis.client import Pipeline
 
 from schemas.idempotency import IdempotencyRecord, StoredAnswer
 from storage.errors import IdempotencyConflict, IdempotencyInProgress
+from storage.formats import read_stored
 from storage.keyspace import Keyspace
 from storage.transactions import transact
 
@@ -85,6 +86,10 @@ class IdempotencyStore:
         """Forget the key of a request that was refused and did nothing; one that was begun twice is only left."""
         self._end(held, lambda record: record if held.again else None, ttl)
 
+    def restore(self, digest: str, record: IdempotencyRecord, *, life: int | None) -> bool:
+        """Store what is known of a key, for ``life`` milliseconds; False where it is known, which stays so."""
+        return bool(self._redis.set(self._keys.idempotency(digest), record.model_dump_json(), px=life, nx=True))
+
     def _end(
         self, held: Reservation, change: Callable[[IdempotencyRecord], IdempotencyRecord | None], ttl: int
     ) -> None:
@@ -128,4 +133,4 @@ def unpack(answer: StoredAnswer) -> bytes:
 
 
 def _read(data: object) -> IdempotencyRecord | None:
-    return None if data is None else IdempotencyRecord.model_validate_json(cast(bytes, data))
+    return None if data is None else read_stored(IdempotencyRecord, data)

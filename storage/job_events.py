@@ -9,6 +9,7 @@ from redis import Redis
 from redis.client import Pipeline
 
 from schemas.jobs import FINAL, JobRecord, JobSummary
+from storage.formats import check_format
 from storage.holds import batches_of, release
 from storage.keyspace import Keyspace, Shared
 from storage.leases import end_lease
@@ -18,6 +19,8 @@ from storage.unended import end
 
 #: About so many changes of a job are kept: a progress that is left out is told by the next.
 MOST_KEPT = 1000
+#: The format of the changes that are written; one that names none is of format 1.
+FORMAT = 1
 #: Changes that are read at once.
 _CHUNK = 200
 
@@ -38,10 +41,13 @@ def is_event_id(text: str) -> bool:
     return _ID.fullmatch(text) is not None
 
 
-def write_job(pipe: Pipeline, keys: Keyspace, record: JobRecord, name: EventName = "status") -> None:
+def write_job(
+    pipe: Pipeline, keys: Keyspace, record: JobRecord, name: EventName = "status", *, measured: bool = True
+) -> None:
     """Queue the writes of a changed job: its record, its event, and word of it.
 
-    One that does not run has no lease, and one that ends is counted.
+    One that does not run has no lease. One that ends is counted, lets go of its batches and its place, and tells how
+    fast jobs end, unless it ended long ago and is not ``measured``.
     """
     ttl = record.ttl if record.status in FINAL else None
     key, events = keys.job(record.id), keys.job_events(record.id)
@@ -50,12 +56,14 @@ def write_job(pipe: Pipeline, keys: Keyspace, record: JobRecord, name: EventName
         end_lease(pipe, keys.tenant, record.id)
     if record.parent is not None:  # a part: callers are told of the whole
         return
-    pipe.xadd(events, {"name": name, "job": record.summary().model_dump_json()}, maxlen=MOST_KEPT, approximate=True)
+    summary = record.summary().model_dump_json()
+    pipe.xadd(events, {"format": FORMAT, "name": name, "job": summary}, maxlen=MOST_KEPT, approximate=True)
     if ttl is not None:
         pipe.expire(events, ttl)
         count(pipe, record)
         release(pipe, keys, record.id, batches_of(record.spec))
-        ended(pipe, record)
+        if measured:
+            ended(pipe, record)
         end(pipe, keys, record)
     pipe.publish(Shared.job_changes(), key)
 
@@ -64,11 +72,10 @@ def read_events(redis: Redis, keys: Keyspace, job_id: str, after: str | None) ->
     """The first changes that are kept after the one of that id, or of all."""
     low = "-" if after is None else f"({after}"
     found = redis.xrange(keys.job_events(job_id), min=low, count=_CHUNK)
-    return [
-        JobEvent(
-            event_id.decode(),
-            cast(EventName, fields[b"name"].decode()),
-            JobSummary.model_validate_json(fields[b"job"]),
-        )
-        for event_id, fields in cast(list[tuple[bytes, dict[bytes, bytes]]], found)
-    ]
+    return [_event(event_id, fields) for event_id, fields in cast(list[tuple[bytes, dict[bytes, bytes]]], found)]
+
+
+def _event(event_id: bytes, fields: dict[bytes, bytes]) -> JobEvent:
+    check_format(int(fields.get(b"format", b"1")), FORMAT)
+    job = JobSummary.model_validate_json(fields[b"job"])
+    return JobEvent(event_id.decode(), cast(EventName, fields[b"name"].decode()), job)

@@ -29,6 +29,10 @@ class Keyspace:
         """Hash: the record and the arrays of a batch, in chunks."""
         return self._key("batch", batch_id)
 
+    def arriving(self, batch_id: str) -> str:
+        """Hash: a batch that is being restored, until all of it is there."""
+        return self._key("arriving", batch_id)
+
     def batches(self) -> str:
         """Sorted set: ids of batches by time of creation; those that expired leave it when they are met."""
         return self._key("batches")
@@ -123,7 +127,7 @@ class Shared:
 
     @staticmethod
     def tenants() -> str:
-        """Set: the tenants that have stored a map or queued a job."""
+        """Set: the tenants that have stored anything or have an API key."""
         return "calibrant::tenants"
 
     @staticmethod
@@ -205,6 +209,17 @@ class Shared:
     def requests(key_id: str, window: int) -> str:
         """Counter: the requests of an API key in a minute, counted since 1970."""
         return f"calibrant::requests:{key_id}:{window}"
+
+
+def keys_of_all_tenants(*parts: str) -> str:
+    """The pattern of such keys of every tenant; the last part may be ``*``."""
+    return ":".join(("calibrant", "*", *parts))
+
+
+def read_key(key: bytes) -> tuple[str, str]:
+    """The tenant of a key, and what stands behind the name of its kind."""
+    _, tenant, _, *name = key.decode().split(":", 3)
+    return tenant, "".join(name)
 
 
 def job_field(tenant: str, job_id: str) -> str:

@@ -8,7 +8,9 @@ from typing import Any, cast
 import orjson
 from redis import Redis
 
+from schemas.aliases import StoredAlias
 from schemas.listing import ListedMap, MapPage, MapQuery
+from storage.formats import read_stored
 from storage.keyspace import Keyspace
 from storage.pages import Place, read_cursor, write_cursor
 from storage.summaries import FACETS, add_missing, facet
@@ -89,15 +91,15 @@ class Listing:
 
     def _with_aliases(self, summaries: list[bytes]) -> list[ListedMap]:
         """The maps of a page, each with the aliases that point at it."""
-        maps = [ListedMap.model_validate_json(summary) for summary in summaries]
+        maps = [read_stored(ListedMap, summary) for summary in summaries]
         names = sorted({listed.name for listed in maps if listed.name is not None})
         with self._redis.pipeline(transaction=False) as pipe:
             for name in names:
                 pipe.hvals(self._keys.aliases(name))
             pointing: dict[str, list[str]] = {}
             for data in (data for aliases in pipe.execute() for data in aliases):
-                alias = orjson.loads(data)
-                pointing.setdefault(alias["map"], []).append(alias["alias"])
+                alias = read_stored(StoredAlias, data)
+                pointing.setdefault(alias.map, []).append(alias.alias)
         return [listed.model_copy(update={"aliases": sorted(pointing.get(listed.id, []))}) for listed in maps]
 
 

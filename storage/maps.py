@@ -8,11 +8,12 @@ from typing import cast
 from redis import Redis
 from redis.client import Pipeline
 
-from schemas.aliases import AliasRecord
+from schemas.aliases import StoredAlias
 from schemas.maps import MapRecord
 from storage.changes import Change, announce
 from storage.clock import seconds
 from storage.errors import MapInUse, RunLost, UnknownMap
+from storage.formats import read_stored
 from storage.keyspace import Keyspace, Shared
 from storage.references import read_reference
 from storage.runs import Run
@@ -46,17 +47,10 @@ class MapStore:
                 version = None if draft.name is None else _number(pipe.hget(keys.newest_versions(), draft.name)) + 1
                 record = draft.model_copy(update={"version": version})
             else:
-                record = MapRecord.model_validate_json(cast(bytes, stored))
+                record = read_stored(MapRecord, stored)
             pipe.multi()
             if stored is None:
-                pipe.set(key, record.model_dump_json())
-                pipe.sadd(Shared.tenants(), keys.tenant)
-                write_summary(pipe, keys, record)
-                pipe.zadd(keys.maps(), {record.id: seconds(record.created_at)}, nx=True)
-                if record.name is not None and record.version is not None:
-                    pipe.hset(keys.newest_versions(), record.name, str(record.version))
-                    pipe.hset(keys.versions(record.name), str(record.version), record.id)
-                    announce(pipe, Change("map", keys.tenant, name=record.name))
+                self._add(pipe, record, newest=record.version)
             if going and run is not None and found is not None:
                 run.finish(pipe, found, {"map": record.id})
             return record
@@ -64,6 +58,36 @@ class MapStore:
         # Every writer of a version touches the hash of newest versions, so that two never get one number.
         watched = [key, keys.newest_versions()] + ([] if run is None else [keys.job(run.job.id)])
         return transact(self._redis, write, *watched)
+
+    def restore(self, record: MapRecord) -> bool:
+        """Store a map as it was, under its id and version; False where either is taken, and what is there stays."""
+        keys = self._keys
+
+        def write(pipe: Pipeline) -> bool:
+            taken = bool(pipe.exists(keys.map(record.id)))
+            newest = None
+            if record.name is not None and record.version is not None:
+                taken = taken or bool(pipe.hexists(keys.versions(record.name), str(record.version)))
+                newest = max(record.version, _number(pipe.hget(keys.newest_versions(), record.name)))
+            pipe.multi()
+            if not taken:
+                self._add(pipe, record, newest=newest)
+            return not taken
+
+        return transact(self._redis, write, keys.map(record.id), keys.newest_versions())
+
+    def restore_newest(self, name: str, version: int) -> bool:
+        """Never again give versions of a name up to this one; False where they were not to be given anyway."""
+        hashed = self._keys.newest_versions()
+
+        def write(pipe: Pipeline) -> bool:
+            later = version > _number(pipe.hget(hashed, name))
+            pipe.multi()
+            if later:
+                pipe.hset(hashed, name, str(version))
+            return later
+
+        return transact(self._redis, write, hashed)
 
     def get(self, ref: str) -> MapRecord:
         """The map of an id, a name (its newest version), ``name:version`` or ``name@alias``; raises ``UnknownMap``."""
@@ -139,9 +163,21 @@ class MapStore:
 
         transact(self._redis, write, key)
 
+    def _add(self, pipe: Pipeline, record: MapRecord, *, newest: int | None) -> None:
+        """Queue the writes of a new map, ``newest`` the newest version of its name from now on."""
+        keys = self._keys
+        pipe.set(keys.map(record.id), record.model_dump_json())
+        pipe.sadd(Shared.tenants(), keys.tenant)
+        write_summary(pipe, keys, record)
+        pipe.zadd(keys.maps(), {record.id: seconds(record.created_at)}, nx=True)
+        if record.name is not None and newest is not None:
+            pipe.hset(keys.newest_versions(), record.name, str(newest))
+            pipe.hset(keys.versions(record.name), str(record.version), record.id)
+            announce(pipe, Change("map", keys.tenant, name=record.name))
+
     def _aliased(self, name: str, alias: str) -> str | None:
         data = self._redis.hget(self._keys.aliases(name), alias)
-        return None if data is None else AliasRecord.model_validate_json(cast(bytes, data)).map
+        return None if data is None else read_stored(StoredAlias, data).map
 
     def _versioned(self, name: str, version: str | None) -> str | None:
         versions = self._keys.versions(name)
@@ -164,13 +200,11 @@ def unknown_map() -> UnknownMap:
 def _record(data: object) -> MapRecord:
     if data is None:
         raise unknown_map()
-    return MapRecord.model_validate_json(cast(bytes, data))
+    return read_stored(MapRecord, data)
 
 
 def _refuse_aliased(map_id: str, aliases: dict[bytes, bytes]) -> None:
-    here = sorted(
-        name.decode() for name, data in aliases.items() if AliasRecord.model_validate_json(data).map == map_id
-    )
+    here = sorted(name.decode() for name, data in aliases.items() if read_stored(StoredAlias, data).map == map_id)
     if here:
         raise MapInUse(f"aliases point at this version, move or delete them first: {', '.join(here)}")
 

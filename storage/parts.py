@@ -17,6 +17,7 @@ from redis.client import Pipeline
 
 from schemas.jobs import FINAL, JobRecord, Progress
 from storage.errors import RunLost
+from storage.formats import read_stored
 from storage.job_events import write_job
 from storage.keyspace import Keyspace, Shared, job_field
 from storage.lines import Line
@@ -57,6 +58,11 @@ def _part(job: JobRecord, part: int) -> JobRecord:
 def part_id(job_id: str, part: int) -> str:
     """The id of a part's record."""
     return f"{job_id}-p{part}"
+
+
+def is_part(job_id: str) -> bool:
+    """Whether an id is that of a part's record."""
+    return "-" in job_id
 
 
 @dataclass(frozen=True)
@@ -155,4 +161,4 @@ def note_progress(redis: Redis, keys: Keyspace, record: JobRecord, progress: Pro
 
 def read_job(data: object) -> JobRecord | None:
     """The job of a stored record; None where there is none."""
-    return None if data is None else JobRecord.model_validate_json(cast(bytes, data))
+    return None if data is None else read_stored(JobRecord, data)

@@ -9,6 +9,7 @@ from redis.client import Pipeline
 
 from schemas.maps import MapRecord, MapSummary
 from storage.clock import seconds
+from storage.formats import read_stored
 from storage.keyspace import Keyspace
 from storage.transactions import transact
 
@@ -59,6 +60,6 @@ def _add(redis: Redis, keys: Keyspace, map_id: str) -> None:
         data = pipe.get(keys.map(map_id))
         pipe.multi()
         if data is not None:
-            write_summary(pipe, keys, MapRecord.model_validate_json(cast(bytes, data)))
+            write_summary(pipe, keys, read_stored(MapRecord, data))
 
     transact(redis, write, keys.map(map_id))

@@ -89,6 +89,25 @@ OF_THE_SERVICE = {
         "The store answered with something that the service cannot use.",
         "Tell the operator, whose log has the cause; the same request will hardly fare better.",
     ),
+    "later-format": Row(
+        503,
+        "A later version wrote what is stored",
+        "The store holds a document of a later format than this version knows, as while processes are upgraded, or "
+        "after a newer version was replaced by an older one.",
+        "Send the request again after the seconds of `Retry-After`; if it stays so, the operator runs a newer version.",
+    ),
+    "damaged-backup": Row(
+        422,
+        "The backup is damaged",
+        "The file of `calibrant restore` is no backup, or not all of one. Nothing was written.",
+        "Take another copy of the file, or another backup.",
+    ),
+    "store-not-empty": Row(
+        409,
+        "The store is not empty",
+        "The store into which `calibrant restore` is to write holds something already.",
+        "Restore into an empty store, or add what it does not hold by `--merge`; what is there stays.",
+    ),
     "embedded-store-failed": Row(
         500,
         "The store did not start",

@@ -261,7 +261,7 @@ def test_the_command_says_its_version_and_lists_its_commands() -> None:
     version = _run("--version")
     assert re.fullmatch(r"calibrant \d+\.\d+\.\d+\n", version.stdout)
     helped = _run("--help")
-    for name in ("serve", "api", "worker", "demo"):
+    for name in ("serve", "api", "worker", "demo", "backup", "restore"):
         assert name in helped.stdout
 
 

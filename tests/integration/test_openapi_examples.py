@@ -25,7 +25,7 @@ NOT_BY_A_REQUEST = {
     "forbidden", "rate-limited", "request-timeout", "deadline-exceeded", "busy", "unknown-key", "key-conflict",
     "folder-in-use", "malformed-npy", "malformed-arrow", "malformed-parquet", "malformed-csv", "malformed-encoding",
     "job-final", "job-cancelled", "batch-full", "too-many-streams", "idempotency-conflict",
-    "idempotency-in-progress", "time-limit", "run-lost",
+    "idempotency-in-progress", "time-limit", "run-lost", "later-format", "damaged-backup", "store-not-empty",
 }  # fmt: skip
 
 Answers = list[tuple[Example, httpx.Response]]

@@ -228,7 +228,7 @@ def test_a_tenant_sees_nothing_of_another(redis: Redis, store: Store) -> None:
         other.maps.get("m")
 
 
-def test_a_redis_that_evicts_is_refused(redis: Redis, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_redis_that_evicts_is_refused(redis: Redis) -> None:
     check_durability(redis)
     redis.config_set("maxmemory-policy", "allkeys-lru")
     try:
@@ -236,12 +236,28 @@ def test_a_redis_that_evicts_is_refused(redis: Redis, caplog: pytest.LogCaptureF
             check_durability(redis)
     finally:
         redis.config_set("maxmemory-policy", "noeviction")
-    redis.config_set("appendonly", "no")
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "kept", "told"),
+    [
+        ("appendonly", "no", "yes", "what was acknowledged would be lost when Redis stops; set appendonly yes"),
+        ("appendfsync", "everysec", "always", "about the last second of what was acknowledged would be lost"),
+        ("appendfsync", "no", "always", "whatever the system had not written yet of what was acknowledged"),
+    ],
+)
+def test_a_redis_that_could_lose_what_it_acknowledged_is_warned_of_in_one_line(
+    redis: Redis, caplog: pytest.LogCaptureFixture, setting: str, value: str, kept: str, told: str
+) -> None:
+    check_durability(redis)
+    assert caplog.messages == []
+    redis.config_set(setting, value)
     try:
         check_durability(redis)
-        assert "appendonly" in caplog.text
     finally:
-        redis.config_set("appendonly", "yes")
+        redis.config_set(setting, kept)
+    (line,) = caplog.messages
+    assert told in line
 
 
 def test_the_embedded_store_keeps_what_it_acknowledged_when_killed(folder: Path) -> None:

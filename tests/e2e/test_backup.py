@@ -1,0 +1,86 @@
+"""``calibrant backup`` and ``calibrant restore``, as a user runs them."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from calibrant_client import Calibrant
+from cli.stack import stack
+
+_ENVIRONMENT = {name: value for name, value in os.environ.items() if not name.startswith("CALIBRANT_")}
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(prefix="calibrant-e2e-") as path:
+        yield Path(path)
+
+
+def _run(*arguments: str | Path, given: bytes = b"") -> subprocess.CompletedProcess[bytes]:
+    command = [sys.executable, "-m", "cli", *map(str, arguments)]
+    return subprocess.run(command, input=given, capture_output=True, timeout=120, check=False, env=_ENVIRONMENT)
+
+
+def test_what_a_running_service_keeps_is_backed_up_and_served_elsewhere(folder: Path) -> None:
+    file, here, there = folder / "backup", folder / "here", folder / "there"
+    with (folder / "log").open("wb") as log:
+        with stack(host="127.0.0.1", port=0, data=here, log=log) as running, Calibrant(running.url) as client:
+            client.ready()
+            batch = client.upload([0.1, 0.4, 0.6, 0.9] * 10, [0, 1, 0, 1] * 10)
+            stored = client.fit("platt", batch.id, name="kept")
+            told = "1 batch, 1 map, 2 idempotency keys"
+            made = _run("backup", file, "--data", here)
+            assert (made.returncode, made.stderr.decode().strip()) == (0, f"backed up: {told}")
+            assert file.stat().st_mode & 0o777 == 0o600
+        restored = _run("restore", file, "--data", there)
+        assert (restored.returncode, restored.stderr.decode().strip()) == (0, f"restored: {told}")
+        with stack(host="127.0.0.1", port=0, data=there, log=log) as running, Calibrant(running.url) as client:
+            client.ready()
+            assert client.map("kept") == stored
+            assert client.evaluate(batch.id).n == 40
+
+
+def test_a_backup_goes_through_a_pipe(folder: Path) -> None:
+    assert _run("keys", "create", "ci", "--data", folder / "here").returncode == 0
+    piped = _run("backup", "-", "--data", folder / "here")
+    assert piped.stderr == b"backed up: 1 API key\n"
+    assert _run("restore", "-", "--data", folder / "there", given=piped.stdout).returncode == 0
+    listed = [_run("keys", "list", "--data", folder / name).stdout for name in ("here", "there")]
+    assert listed[0] == listed[1]
+
+
+def test_what_is_refused_is_told_in_a_line(folder: Path) -> None:
+    file, data = folder / "backup", folder / "data"
+    assert _run("keys", "create", "ci", "--data", data).returncode == 0
+    assert _run("backup", file, "--data", data).returncode == 0
+    whole = file.read_bytes()
+    refusals: list[tuple[tuple[str | Path, ...], str]] = [
+        (("backup", file, "--data", data), "is there already; --force replaces it"),
+        (("backup", folder / "other", "--data", folder / "nowhere"), "there is no store in"),
+        (("backup", folder / "no" / "folder", "--data", data), "No such file or directory"),
+        (("restore", folder / "missing", "--data", data), "No such file or directory"),
+        (("restore", file, "--data", data), "the store holds something already"),
+        (("restore", file, "--redis-url", "redis://:secret@127.0.0.1:1"), "the store cannot be reached"),
+    ]
+    for arguments, told in refusals:
+        refused = _run(*arguments)
+        assert (refused.returncode, refused.stderr.count(b"\n")) == (1, 1), refused.stderr
+        assert told in refused.stderr.decode()
+        assert b"secret" not in refused.stderr
+    cut = _run("restore", "-", "--data", folder / "new", given=whole[:-1])
+    assert cut.stderr == b"calibrant: the file is no backup, or is damaged\n"
+    merged = _run("restore", file, "--data", data, "--merge")
+    assert merged.stderr.decode().splitlines() == [
+        "restored: nothing",
+        "left out, as the store holds these or others in their place: 1 API key",
+    ]
+    assert _run("backup", file, "--data", data, "--force").returncode == 0
+    assert not (folder / "nowhere").exists()
+    assert sorted(path.name for path in folder.iterdir()) == ["backup", "data", "new"]
