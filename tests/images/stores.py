@@ -19,8 +19,9 @@ from storage.processes import spawn, stop
 from tests.images.building import REPOSITORY
 
 _PATIENCE = 20.0
-#: A server of this machine, told of a port and a folder of its own.
+#: A server of this machine, told of a port and a folder of its own; it overwrites its command line, so that is kept.
 _SERVER = """#!/bin/sh
+echo "$0 $*" > {data}/started
 for word; do
     shift
     [ "$word" != /data ] || word={data}
@@ -31,10 +32,11 @@ exec {binary} "$@" --bind 127.0.0.1 --port {port}
 
 
 class ToldStore(NamedTuple):
-    """A running store: its URL with the password, and the number of its process."""
+    """A running store: its URL with the password, the number of its process, and the command line that began it."""
 
     url: str
     process: int
+    started: str
 
 
 def compose_command() -> list[str]:
@@ -74,7 +76,7 @@ def told_store(command: list[str], folder: Path, password: str) -> Iterator[Told
         try:
             url = f"redis://:{password}@127.0.0.1:{port}/0"
             _await_ready(url)
-            yield ToldStore(url, process.pid)
+            yield ToldStore(url, process.pid, (data / "started").read_text("utf-8"))
         finally:
             stop(process, patience=_PATIENCE)
 
