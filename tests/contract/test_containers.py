@@ -13,6 +13,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from service.open_paths import is_open
+from storage.queues import QUEUES
 from tests.images.stores import compose_command, kubernetes_command
 
 REPOSITORY = Path(__file__).parents[2]
@@ -244,7 +245,7 @@ def test_workers_are_scaled_by_a_metric_that_exists() -> None:
     for trigger in scaler["spec"]["triggers"]:
         metric, queue = re.fullmatch(r'(\w+)\{queue="(\w+)"\}', trigger["metadata"]["valueLocation"]).groups()  # type: ignore[union-attr]
         assert f"| `{metric}` | gauge | `queue` |" in page
-        assert queue in ("fits", "evaluations")
+        assert queue in QUEUES
         assert trigger["metadata"]["url"].endswith("/metrics")
     (authentication,) = _of_kind("TriggerAuthentication")
     assert {trigger["authenticationRef"]["name"] for trigger in scaler["spec"]["triggers"]} == {
