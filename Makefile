@@ -4,6 +4,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/installed
 PEERS := .venv-peers
+# Kustomize's own files, and KEDA's, are of kinds that Kubernetes itself does not know; tests/contract looks at them.
+MANIFESTS := $(filter-out %/kustomization.yaml deploy/kubernetes/components/keda/%, $(wildcard deploy/kubernetes/*.yaml deploy/kubernetes/*/*.yaml deploy/kubernetes/*/*/*.yaml))
 
 .DEFAULT_GOAL := help
 .PHONY: $(shell awk -F: '/^[a-z-]+:.*## / {print $$1}' Makefile)
@@ -37,7 +39,14 @@ check: $(STAMP) ## lint, types, architecture, dependencies, containers
 	$(BIN)/lint-imports
 	$(BIN)/deptry .
 	$(BIN)/hadolint docker/Dockerfile
-	$(BIN)/docker-compose config -q
+	CALIBRANT_REDIS_PASSWORD=checked $(BIN)/docker-compose --profile gpu config -q
+	$(BIN)/kubernetes-validate --strict --quiet $(MANIFESTS)
+
+image-test: $(STAMP) ## build the images without a container engine, run them and post to them; as root, with buildah and debootstrap
+	$(BIN)/python -m tests.images
+
+image-versions: $(STAMP) ## the versions of this environment are those that images are made of; writes docker/versions.txt
+	$(BIN)/python docker/versions.py
 
 bench: $(STAMP) ## the committed timings; writes docs/benchmarks.md
 	$(BIN)/python -m benchmarks.speed
