@@ -124,12 +124,13 @@ def _moved(redis: Redis, **how: Any) -> Restored:
 
 
 def _without_expiry(snapshot: dict[str, Any]) -> dict[str, Any]:
-    """Records of batches tell when they were to expire as they were stored."""
+    """Batches tell when they were to expire as they were stored, and when they are once no job holds them."""
 
     def strip(value: Any) -> Any:
         if not isinstance(value, dict) or b"record" not in value:
             return value
-        return value | {b"record": orjson.loads(value[b"record"]) | {"expires_at": None}}
+        held = {} if b"expires" not in value else {b"expires": None}
+        return value | {b"record": orjson.loads(value[b"record"]) | {"expires_at": None}} | held
 
     return {key: strip(value) for key, value in snapshot.items()}
 
