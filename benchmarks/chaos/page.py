@@ -1,0 +1,5 @@
+"""docs/reliability.md."""
+
+
+def write_page() -> None:
+    """Write."""
