@@ -39,6 +39,8 @@ class Part:
         self._log = log
         self._process: subprocess.Popen[bytes] | None = None
         self._ended = threading.Event()
+        self._wanted = threading.Event()
+        self._wanted.set()
         self._thread = threading.Thread(target=self._keep, name=name, daemon=True)
 
     def start(self) -> None:
@@ -71,9 +73,21 @@ class Part:
         while self.starts == before:
             time.sleep(RESTART_SECONDS / 4)
 
+    def hold(self) -> None:
+        """Stop it, until ``release``."""
+        self._wanted.clear()
+        process = self._process
+        if process is not None:
+            stop(process, patience=_PATIENCE)
+
+    def release(self) -> None:
+        """Have it run again."""
+        self._wanted.set()
+
     def end(self) -> None:
         """Stop it for good."""
         self._ended.set()
+        self._wanted.set()
         process = self._process
         if process is not None:
             stop(process, patience=_PATIENCE)
@@ -89,3 +103,4 @@ class Part:
                 log.write(f"--- {self.name} ended with {status} at {time.time():.3f}\n".encode())
                 log.flush()
                 self._ended.wait(RESTART_SECONDS)
+                self._wanted.wait()
