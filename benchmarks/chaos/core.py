@@ -12,11 +12,12 @@ from collections.abc import Iterable
 from typing import cast
 
 from redis import Redis
+from rq import Worker
 
 from benchmarks.chaos.proc import children
+from storage.leases import read_leases
+from storage.queues import EVALUATIONS, FITS
 
-#: Workers of one supervisor.
-WORKERS = 2
 # -P: what lies in the folder that this runs in must not stand in for the packages.
 _CALIBRANT = (sys.executable, "-P", "-m", "cli")
 #: The keys that outlast every job; ``*`` is an id.
@@ -34,15 +35,14 @@ def api_command(host: str, port: int) -> list[str]:
     return [*_CALIBRANT, "api", "--host", host, "--port", str(port)]
 
 
-def supervisor_command(workers: int = WORKERS) -> list[str]:
+def supervisor_command(workers: int) -> list[str]:
     """A supervisor of so many workers, on every queue."""
-    del workers
-    return [*_CALIBRANT, "worker", "--queues", "fits"]
+    return [*_CALIBRANT, "worker", "--queues", ",".join((FITS, EVALUATIONS)), "--processes", str(workers)]
 
 
 def workers_of(supervisor: int) -> list[int]:
     """The processes of a supervisor's workers."""
-    return [supervisor]
+    return children(supervisor)
 
 
 def horses_of(supervisor: int) -> list[int]:
@@ -51,13 +51,13 @@ def horses_of(supervisor: int) -> list[int]:
 
 
 def jobs_on(redis: Redis, workers: Iterable[int]) -> list[str]:
-    """The jobs that these worker processes run."""
-    wanted, found = set(workers), []
-    for key in redis.scan_iter("rq:worker:*"):
-        pid, job = cast(list[bytes | None], redis.hmget(key, "pid", "current_job"))
-        if pid is not None and job is not None and int(pid) in wanted:
-            found.append(job.decode())
-    return found
+    """The jobs whose leases these worker processes hold."""
+    wanted = set(workers)
+    leases = read_leases(redis)
+    owners = sorted({lease.owner for lease in leases})
+    told = [redis.hget(f"{Worker.redis_worker_namespace_prefix}{owner}", "pid") for owner in owners]
+    mine = {owner for owner, pid in zip(owners, told, strict=True) if pid is not None and int(pid) in wanted}
+    return [lease.job_id for lease in leases if lease.owner in mine]
 
 
 def left_over(redis: Redis) -> dict[str, int]:

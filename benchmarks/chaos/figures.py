@@ -10,7 +10,7 @@ from typing import Any
 from benchmarks.chaos.checks import faults
 from benchmarks.chaos.evidence import Evidence
 from benchmarks.chaos.harms import Harms
-from benchmarks.chaos.recovery import GOALS, Recovery, recoveries, summary
+from benchmarks.chaos.recovery import GOALS, Outage, Recovery, recoveries, summary
 from benchmarks.chaos.scenario import Scenario
 
 #: Faults of a kind that are told word for word.
@@ -22,13 +22,13 @@ def figures(scenario: Scenario, harms: Harms, found: Evidence) -> dict[str, Any]
     wrong = faults(found)
     changes = {job.promise.job_id: job.changes for job in found.jobs}
     outages = scenario.monitor.seen()
-    recovered = recoveries(harms.done, changes, outages)
+    recovered = recoveries(harms.done, changes, outages, scenario.supervisors)
     return {
         "harms": dict(Counter(harm.kind for harm in harms.done)),
         "harms_under_stepping_clocks": dict(Counter(harm.kind for harm in harms.done if harm.during_clock_steps)),
         "missed": dict(Counter(harms.missed)),
         "harms_whose_jobs_are_unknown": sum(harm.jobs is None for harm in harms.done),
-        "outages": dict(Counter(outage.part for outage in outages)),
+        "outages": {part: _outage_figures(outages, part) for part in sorted({outage.part for outage in outages})},
         **_jobs(found),
         "drained_seconds": scenario.drained,
         "recovery": {kind: recovery_figures(recovered, kind) for kind in GOALS},
@@ -47,6 +47,10 @@ def _jobs(found: Evidence) -> dict[str, Any]:
         "maps": len(found.maps),
         "answers": {str(status): times for status, times in sorted(found.answers.items())},
     }
+
+
+def _outage_figures(outages: Sequence[Outage], part: str) -> dict[str, float | int]:
+    return summary([outage.until - outage.since for outage in outages if outage.part == part])
 
 
 def recovery_figures(found: Sequence[Recovery], kind: str) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from benchmarks.chaos.cluster import Cluster
 from benchmarks.chaos.core import workers_of
 from benchmarks.chaos.parts import Part
-from benchmarks.chaos.recovery import Outage
+from benchmarks.chaos.recovery import STORE, Outage
 from storage.connection import UNAVAILABLE
 
 #: Seconds between two looks, and after which a store that does not answer counts as away.
@@ -18,7 +18,7 @@ _LOOK_SECONDS, _AWAY_SECONDS = 0.02, 0.25
 
 
 class Monitor:
-    """Looks at every part, each by a thread; ``outages`` are those that it saw begin, in the order of their ends."""
+    """Looks at every part, each by a thread; ``outages`` are those that have ended."""
 
     def __init__(self, cluster: Cluster) -> None:
         self.outages: list[Outage] = []
@@ -50,9 +50,9 @@ class Monitor:
                 try:
                     redis.ping()
                 except UNAVAILABLE:
-                    self._open.setdefault("store", began)
+                    self._open.setdefault(STORE, began)
                 else:
-                    self._close("store")
+                    self._close(STORE)
 
     def _watch(self, part: Part) -> None:
         while not self._stopped.wait(_LOOK_SECONDS):
@@ -68,5 +68,6 @@ class Monitor:
             self.outages.append(Outage(name, since, time.time()))
 
     def seen(self) -> list[Outage]:
-        """Every outage, those that last still with an infinite end."""
-        return [*self.outages, *(Outage(name, since, float("inf")) for name, since in dict(self._open).items())]
+        """Every outage; one that lasts still ends now."""
+        now = time.time()
+        return [*self.outages, *(Outage(name, since, now) for name, since in dict(self._open).items())]

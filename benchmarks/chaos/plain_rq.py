@@ -18,10 +18,6 @@ WORKERS = 2
 _SECONDS = 300.0
 
 
-def nothing() -> None:
-    """Do nothing."""
-
-
 def plain_rate(redis: Redis, redis_url: str, jobs: int, folder: Path) -> float:
     """Jobs a second of two plain workers, forking as RQ's default one does, from their first job to their last."""
     queue = Queue(_NAME, connection=redis, serializer=JSONSerializer)
@@ -42,7 +38,7 @@ def _run(queue: Queue, jobs: int) -> float:
     """Queue so many at once, which takes a hundredth of what running them does, and wait for their end."""
     with queue.connection.pipeline() as pipe:
         for _ in range(jobs):
-            queue.enqueue_call("benchmarks.chaos.plain_rq.nothing", result_ttl=0, pipeline=pipe)
+            queue.enqueue_call("benchmarks.chaos.nothing.nothing", result_ttl=0, pipeline=pipe)
         pipe.execute()
     began = time.monotonic()
     key = queue.key

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 
 from benchmarks.chaos.evidence import Change
 
+#: The part that every recovery needs.
+STORE = "store"
 #: Seconds from a kill to the job's recovery that are meant to be the most.
 GOALS = {"work-horse": 1.0, "worker": 5.0, "supervisor": 5.0}
 
@@ -48,33 +50,48 @@ class Recovery:
 
 
 def recoveries(
-    harms: Iterable[Harm], changes: Mapping[str, Sequence[Change]], outages: Sequence[Outage]
+    harms: Iterable[Harm], changes: Mapping[str, Sequence[Change]], outages: Sequence[Outage], supervisors: int
 ) -> list[Recovery]:
     """The recoveries of all jobs that ran on a victim when it was killed and had not ended by then."""
+    away = [outage for outage in outages if outage.part == STORE] + nobody(outages, supervisors)
     found = []
     for harm in harms:
         for job in harm.jobs or ():
             moment = next((change.at for change in changes.get(job, ()) if change.at > harm.at), None)
             if moment is not None:
-                found.append(_recovery(harm, job, moment, outages))
+                began = max(harm.at, _able(harm, moment, away), _watched(harm, moment, outages))
+                found.append(Recovery(harm.kind, job, moment - harm.at, moment - began, disturbed=began > harm.at))
     return found
 
 
-def _recovery(harm: Harm, job: str, moment: float, outages: Sequence[Outage]) -> Recovery:
-    """Nobody can recover a job while the store is away, and a supervisor that dies takes its watch with it.
-
-    The victim's own absence is no excuse.
-    """
-    began = harm.at
-    for outage in outages:
-        own = outage.part == harm.victim and abs(outage.since - harm.at) < _SAME_SECONDS
-        if not own and outage.since < moment and outage.until > harm.at:
-            began = max(began, min(outage.until, moment))
-    return Recovery(harm.kind, job, moment - harm.at, moment - began, disturbed=began > harm.at)
+def _able(harm: Harm, moment: float, away: Iterable[Outage]) -> float:
+    """Since when the store answered and a supervisor lived, up to the recovery."""
+    ends = [outage.until for outage in away if outage.since < moment and outage.until > harm.at]
+    return min(moment, max(ends, default=harm.at))
 
 
-#: An outage that is seen so soon after a kill is the kill's.
-_SAME_SECONDS = 0.5
+def _watched(harm: Harm, moment: float, outages: Iterable[Outage]) -> float:
+    """Since when no supervisor but the victim has died: one that does takes with it what it had seen so far."""
+    ends = [
+        outage.since
+        for outage in outages
+        if outage.part not in (STORE, harm.victim) and harm.at < outage.since < moment
+    ]
+    return max(ends, default=harm.at)
+
+
+def nobody(outages: Iterable[Outage], supervisors: int) -> list[Outage]:
+    """The times in which no supervisor lived at all."""
+    steps = sorted(
+        step for outage in outages if outage.part != STORE for step in ((outage.since, 1), (outage.until, -1))
+    )
+    found, missing, since = [], 0, 0.0
+    for at, step in steps:
+        if missing == supervisors and step < 0:
+            found.append(Outage("supervisors", since, at))
+        missing += step
+        since = at if step > 0 else since
+    return found
 
 
 def summary(seconds: Sequence[float]) -> dict[str, float | int]:

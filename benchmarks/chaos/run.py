@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.chaos.clock import Clock, faketime_library
+from benchmarks.chaos.clock import Clock, made_clock
 from benchmarks.chaos.cluster import Cluster, cluster
 from benchmarks.chaos.disk import Disk, disk
 from benchmarks.chaos.figures import figures, print_figures
@@ -65,7 +65,7 @@ def chaos(running: Cluster, space: Disk, clock: Clock | None, given: argparse.Na
 
     scenario = Scenario(running, seed=given.seed, drain=given.drain)
     found = scenario.run(do_harm)
-    return figures(scenario, harms, found) | {"disk": space.kind, "clock": None if clock is None else "libfaketime"}
+    return figures(scenario, harms, found) | {"disk": space.kind, "clock": clock is not None}
 
 
 def main() -> None:
@@ -75,8 +75,7 @@ def main() -> None:
     told = circumstances() | {"seed": given.seed, "times": given.times, "seconds": given.seconds}
     folder = Path(tempfile.mkdtemp(prefix="calibrant-chaos-"))
     print(f"seed {given.seed}, folder {folder}", flush=True)
-    library = faketime_library()
-    clock = None if library is None else Clock(folder / "clock", library)
+    clock = made_clock(folder)
     with disk(folder / "store") as space, cluster(folder, store_folder=space.folder) as running:
         running.await_ready()
         found = chaos(running, space, clock, given)

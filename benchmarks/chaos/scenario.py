@@ -37,6 +37,7 @@ class Scenario:
     def __init__(self, running: Cluster, *, seed: int, drain: float = 180.0, key: str | None = None) -> None:
         self.ledger, self.monitor = Ledger(), Monitor(running)
         self.keys = Keyspace()
+        self.supervisors = len(running.supervisors)
         #: Seconds from the last request to the end of the last job; None where one did not end.
         self.drained: float | None = None
         self._running, self._seed, self._limit, self._key = running, seed, drain, key
@@ -52,12 +53,17 @@ class Scenario:
             Looker(self.ledger, redis, self.keys, http),
             self.monitor.looking(),
         ):
+            told("jobs are queued")
             load.start()
             await_true(lambda: self.ledger.under_way() >= UNDER_WAY * 0.9, _READY_SECONDS)
+            told("harm is done")
             harass()
+            told("the last requests are answered")
             load.stop(_READY_SECONDS)
             self._running.await_ready()
+            told("the last jobs end")
             self.drained = self._drain()
+        told("all is looked at")
         with (
             contextlib.closing(self._running.connect(30)) as redis,
             Calibrant(self._running.url, api_key=self._key) as client,
@@ -75,6 +81,11 @@ class Scenario:
         except TimeoutError:
             return None
         return time.monotonic() - began
+
+
+def told(what: str) -> None:
+    """Say what begins."""
+    print(f"{time.strftime('%H:%M:%S')} {what}", flush=True)
 
 
 def harass(harms: Harms, times: dict[str, int], seconds: float, numbers: random.Random) -> None:

@@ -100,22 +100,33 @@ def test_a_job_that_two_requests_are_given_is_noted() -> None:
 
 def test_a_recovery_lasts_from_the_kill_to_the_next_change() -> None:
     harm = Harm("worker", 5.0, "worker-1/10", ("job_1", "job_2"))
-    (found,) = recoveries([harm], {"job_1": ABANDONED, "job_2": RAN}, [])
+    (found,) = recoveries([harm], {"job_1": ABANDONED, "job_2": RAN}, [], 2)
     assert (found.job, found.seconds, found.disturbed) == ("job_1", 2.5, False)
 
 
-def test_what_keeps_others_from_recovering_is_told_apart_and_the_victims_own_absence_is_not() -> None:
+OWN = Outage("worker-1", 5.01, 9.0)
+
+
+@pytest.mark.parametrize(
+    ("outages", "seconds"),
+    [
+        ([OWN], 2.5),
+        ([OWN, Outage("worker-2", 3.0, 4.5)], 2.5),
+        ([OWN, Outage("store", 7.6, 8.0)], 2.5),
+        ([OWN, Outage("store", 6.0, 7.0)], 0.5),
+        ([OWN, Outage("worker-2", 4.0, 6.5)], 1.0),
+        ([OWN, Outage("worker-3", 4.0, 6.5)], 1.0),
+        ([Outage("worker-2", 6.0, 9.0)], 1.5),
+    ],
+)
+def test_a_recovery_is_measured_from_when_the_store_and_a_supervisor_were_there(
+    outages: list[Outage], seconds: float
+) -> None:
+    """The victim's own absence is no excuse while another supervisor lives."""
     harm = Harm("supervisor", 5.0, "worker-1", ("job_1",))
-    changes = {"job_1": ABANDONED}
-    own, earlier, later = (
-        Outage("worker-1", 5.01, 9.0),
-        Outage("worker-2", 3.0, 4.5),
-        Outage("store", 7.6, 8.0),
-    )
-    (undisturbed,) = recoveries([harm], changes, [own, earlier, later])
-    assert (undisturbed.after_disturbance, undisturbed.disturbed) == (2.5, False)
-    (disturbed,) = recoveries([harm], changes, [own, Outage("store", 6.0, 7.0)])
-    assert (disturbed.seconds, disturbed.after_disturbance, disturbed.disturbed) == (2.5, 0.5, True)
+    (found,) = recoveries([harm], {"job_1": ABANDONED}, outages, 2)
+    assert (found.seconds, found.after_disturbance) == (2.5, seconds)
+    assert found.disturbed == (seconds < 2.5)
 
 
 def test_a_summary_names_the_longest() -> None:
