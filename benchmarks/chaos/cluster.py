@@ -50,14 +50,16 @@ class Cluster:
         """Open a connection to the store that tries nothing twice."""
         return Redis.from_url(self.redis_url, socket_timeout=timeout, socket_connect_timeout=timeout, retry=None)
 
+    def await_store(self) -> None:
+        """Return once the store answers; raises ``TimeoutError``."""
+        with contextlib.closing(self.connect()) as redis:
+            await_true(lambda: bool(redis.ping()), _START_SECONDS)
+
     def await_ready(self, seconds: float = _START_SECONDS) -> None:
         """Return once every part works; raises ``TimeoutError``."""
-        redis = self.connect()
-        checks: list[Callable[[], bool]] = [lambda: bool(redis.ping()), lambda: _is_ready(self.url)]
-        checks.extend(_has_workers(part) for part in self.supervisors)
-        with contextlib.closing(redis):
-            for check in checks:
-                await_true(check, seconds)
+        self.await_store()
+        for check in (lambda: _is_ready(self.url), *(_has_workers(part) for part in self.supervisors)):
+            await_true(check, seconds)
 
 
 def _has_workers(part: Part) -> Callable[[], bool]:
