@@ -56,10 +56,15 @@ def _outage_figures(outages: Sequence[Outage], part: str) -> dict[str, float | i
 def recovery_figures(found: Sequence[Recovery], kind: str) -> dict[str, Any]:
     """The recoveries from one kind of kill, those that something else disturbed by themselves."""
     mine = [one for one in found if one.kind == kind]
+    goal = GOALS[kind]
+
+    def told(seconds: Sequence[float]) -> dict[str, float | int]:
+        return summary(seconds) | {"over": sum(one > goal for one in seconds)}
+
     return {
-        "goal": GOALS[kind],
-        "undisturbed": summary([one.seconds for one in mine if not one.disturbed]),
-        "disturbed": summary([one.after_disturbance for one in mine if one.disturbed]),
+        "goal": goal,
+        "undisturbed": told([one.seconds for one in mine if not one.disturbed]),
+        "disturbed": told([one.after_disturbance for one in mine if one.disturbed]),
         "slowest": [asdict(one) for one in sorted(mine, key=lambda one: -one.after_disturbance)[:5]],
     }
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import os
 import platform
-import shutil
-import subprocess
 import time
 from pathlib import Path
 from typing import Any
@@ -30,14 +28,10 @@ def read(name: str) -> dict[str, Any] | None:
 
 
 def circumstances() -> dict[str, Any]:
-    """When, where, how busy that was otherwise, and of which code."""
-    git = shutil.which("git") or "git"
-    asked = [git, "rev-parse", "--short", "HEAD"]
-    commit = subprocess.run(asked, cwd=ROOT, capture_output=True, text=True, check=False)  # noqa: S603
+    """When, where, and how busy that was otherwise."""
     return {
         "day": time.strftime("%Y-%m-%d", time.gmtime()),
         "machine": machine(),
         "kernel": platform.release(),
         "load_before": round(os.getloadavg()[0], 2),
-        "commit": commit.stdout.strip() or None,
     }

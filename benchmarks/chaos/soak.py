@@ -21,6 +21,7 @@ from benchmarks.chaos.asks import SMALL, draw
 from benchmarks.chaos.cluster import Cluster, cluster
 from benchmarks.chaos.core import workers_of
 from benchmarks.chaos.page import write_page
+from benchmarks.chaos.page_load import GROWTH_GOAL
 from benchmarks.chaos.proc import resident
 from benchmarks.chaos.results import circumstances, write
 from calibrant_client import Calibrant
@@ -29,8 +30,6 @@ from calibrant_client.sending import pause_of
 CLIENTS, MINUTE = 20, 60.0
 #: The answers that are no error: two kinds of them are documented for a service that has too much to do.
 FINE, EARLY = frozenset({200, 201, 202}), frozenset({429, 503})
-#: The most by which memory may have grown.
-GROWTH_GOAL = 0.05
 _NAMES = [f"soak-{i}" for i in range(10)]
 _ROWS = draw(200, 3)
 

@@ -9,6 +9,7 @@ import pytest
 from benchmarks.chaos.checks import CHECKS, faults
 from benchmarks.chaos.evidence import Change, Evidence, Job, Map
 from benchmarks.chaos.ledger import Ledger, Promise
+from benchmarks.chaos.page import PAGE, page
 from benchmarks.chaos.recovery import Harm, Outage, recoveries, summary
 from benchmarks.chaos.schedule import paced, shuffled
 
@@ -147,3 +148,7 @@ def test_the_schedule_ends_with_its_time() -> None:
     done = list(paced(["a"] * 100, 10.0, random.Random(0), now=lambda: float(next(ticks))))
     assert len(done) == 9
     assert all(0 < gap <= 10.0 for gap, _ in done)
+
+
+def test_the_page_is_that_of_the_figures() -> None:
+    assert PAGE.read_text("utf-8") == page(), "run python -m benchmarks.chaos.page"
