@@ -98,6 +98,18 @@ agreement: $(STAMP) ## our values beside those of published code; writes docs/ag
 pseudo-real: $(STAMP) ## the evaluators beside a nearly known truth, resumed where it stopped; writes docs/pseudo-real.md
 	$(BIN)/python -m benchmarks.pseudo_real
 
+chaos: $(STAMP) ## kills, pauses, a full disk and clock steps on one machine, some 12 minutes; writes docs/reliability.md
+	$(BIN)/python -m benchmarks.chaos.run
+
+chaos-net: $(STAMP) ## the same over four network namespaces, one worker's machine cut off; as root; writes docs/reliability.md
+	$(BIN)/python -m benchmarks.chaos.network
+
+throughput: $(STAMP) ## 1,000 small fits through the queue, beside plain RQ; writes docs/reliability.md
+	$(BIN)/python -m benchmarks.chaos.throughput
+
+soak: $(STAMP) ## 20 clients for 5 minutes: answers, latency, memory; writes docs/reliability.md
+	$(BIN)/python -m benchmarks.chaos.soak
+
 format: $(STAMP) ## format the code
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
