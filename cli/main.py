@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from cli.backup import backup, restore
+from cli.jobs import jobs
 from cli.keys import keys
 from cli.settings import with_settings
 from cli.store_url import needed_store_url, store_url
@@ -22,6 +23,7 @@ app = typer.Typer(
     add_completion=False,
 )
 app.add_typer(keys, name="keys")
+app.add_typer(jobs, name="jobs")
 
 
 def _option(flag: str, help_text: str) -> typer.models.OptionInfo:

@@ -16,7 +16,7 @@ from calibrant.measures.catalogue import read_requests
 from calibrant.measures.cross_fitting import Training
 from calibrant.measures.intervals import Resampling
 from calibrant.methods import Fitting
-from calibrant.progress import Progress
+from calibrant.progress import Progress, Rising
 from schemas.evaluate import EvaluateSpec
 from schemas.maps import MapRecord
 from storage.maps import MapStore
@@ -73,15 +73,18 @@ def training_of(record: MapRecord) -> Training:
 def several_document(
     asked: Asked,
     batches: Iterable[tuple[str, Batch, Sequence[str] | None]],
+    number: int,
     *,
     device: str = "cpu",
     progress: Progress | None = None,
 ) -> dict[str, Any]:
-    """The reports of several batches and, of five or more, the power laws over them. One batch is held at a time."""
-    laws, reports = PowerLaws(asked.task), []
-    for batch_id, batch, groups in batches:
-        reports.append({"batch": batch_id, "report": asked.document(batch, groups, device=device, progress=progress)})
-        laws.add(batch, progress)
+    """The reports of ``number`` batches and, of five or more, the power laws over them. One batch is held at a time."""
+    laws, reports, told = PowerLaws(asked.task), [], Rising(progress, 2 * number)
+    for i, (batch_id, batch, groups) in enumerate(batches):
+        told.begin(2 * i)
+        reports.append({"batch": batch_id, "report": asked.document(batch, groups, device=device, progress=told)})
+        told.begin(2 * i + 1)
+        laws.add(batch, told)
     if len(reports) >= LEAST_BATCHES:
         return {"batches": reports, "power_law": law_document(laws.laws()), "problem": None}
     problem = f"no power law: it takes {LEAST_BATCHES} batches"

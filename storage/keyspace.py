@@ -156,9 +156,9 @@ class Shared:
         return f"calibrant::supervisor:{supervisor_id}"
 
     @staticmethod
-    def audit() -> str:
-        """String: held by the supervisor that looks over all jobs."""
-        return "calibrant::audit"
+    def leader() -> str:
+        """String: the supervisor that looks over what is long to look over; gone seconds after its last word."""
+        return "calibrant::leader"
 
     @staticmethod
     def job_counts() -> str:

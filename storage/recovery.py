@@ -1,12 +1,14 @@
 """Finding the jobs that nobody does any more, and having them run again.
 
-Any number of supervisors may look at once: each finding is acted on in a transaction that looks again. Only the audit
-over all jobs, which is long and seldom finds anything, is one supervisor's at a time.
+Any number of supervisors may look at once: each finding is acted on in a transaction that looks again. All of them look
+at the leases and the delays. The lines of all tenants and, now and then, all jobs are looked over by one of them, the
+leader, since that is long and seldom finds anything; when it ends, another is the leader within seconds.
 """
 
 from __future__ import annotations
 
 import logging
+import secrets
 import time
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from typing import TypeVar, cast
@@ -16,7 +18,7 @@ from redis import Redis
 from schemas.jobs import JobRecord
 from storage.keyspace import Keyspace, Shared, job_field, read_job_field
 from storage.leases import LOST_SECONDS, RENEWAL_SECONDS, Lease, read_leases
-from storage.lines import Line, lines
+from storage.lines import Line, lines, missing
 from storage.parts import part_id, read_job
 from storage.queues import FITS, GPU_FITS, Message
 from storage.runs import DELAYS, RunStore
@@ -26,8 +28,15 @@ log = logging.getLogger(__name__)
 
 #: Seconds between two looks.
 LOOK_SECONDS = RENEWAL_SECONDS
-#: Seconds between two audits, whoever does them.
-AUDIT_SECONDS = 30
+#: Seconds between two audits by one leader.
+AUDIT_SECONDS = 30.0
+#: Seconds that a leader is one after its last word.
+_LEADER_SECONDS = 2
+
+_LEAD = """
+if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('EXPIRE', KEYS[1], ARGV[2]) end
+return redis.call('SET', KEYS[1], ARGV[1], 'NX', 'EX', ARGV[2]) and 1 or 0
+"""
 #: Jobs that an audit reads at once.
 _CHUNK = 500
 
@@ -61,6 +70,9 @@ class Recovery:
 
     def __init__(self, redis: Redis, clock: Callable[[], float] = time.monotonic) -> None:
         self._redis = redis
+        self._clock = clock
+        self._id = secrets.token_hex(8)
+        self._audited = float("-inf")
         self._leases = Unchanged(LOST_SECONDS, clock)
         self._missing = Unchanged(LOST_SECONDS, clock)
         self._stranded = Unchanged(LOST_SECONDS, clock)
@@ -72,11 +84,13 @@ class Recovery:
             self._runs(lease.tenant).lose(lease, killed=False)
         for tenant, job_id in self._due():
             self._runs(tenant).enqueue(job_id)
-        waiting = lines(self._redis)
-        self._replace(waiting)
-        self._free_from_gpu([tenant for tenant, queue in waiting if queue == GPU_FITS])
-        if self._redis.set(Shared.audit(), "", nx=True, ex=AUDIT_SECONDS):
-            self._audit()
+        if self._redis.eval(_LEAD, 1, Shared.leader(), self._id, str(_LEADER_SECONDS)):
+            waiting = lines(self._redis)
+            self._replace(waiting)
+            self._free_from_gpu([tenant for tenant, queue in waiting if queue == GPU_FITS])
+            if self._clock() - self._audited >= AUDIT_SECONDS:
+                self._audited = self._clock()
+                self._audit()
 
     def worker_ended(self, owner: str, *, killed: bool) -> None:
         """Recover the job of a worker that has ended: lost with it, or given back by one that was told to stop."""
@@ -103,8 +117,7 @@ class Recovery:
 
     def _replace(self, waiting: list[tuple[str, str]]) -> None:
         """Queue again the messages that were taken from a queue and not claimed."""
-        missing = [(*each, message) for each in waiting for message in self._line(*each).missing()]
-        for tenant, queue, message in self._missing.look(missing):
+        for tenant, queue, message in self._missing.look(missing(self._redis, waiting)):
             if self._line(tenant, queue).replace(message):
                 log.warning("message %s was lost, it is queued again", message)
 

@@ -16,7 +16,7 @@ UPDATES_PER_SECOND = 5.0
 
 
 class Throttled:
-    """Told of every step of a run; writes the first, the last of each stage and a few between.
+    """Told of every step of a run; writes the first and a few of the others.
 
     Raises ``TimeLimit`` once the run has taken longer than it may, and ``RunLost`` once the job was cancelled or taken
     away, or ``stopped`` is set.
@@ -35,7 +35,7 @@ class Throttled:
             raise time_limit(self._run)
         if self._stopped is not None and self._stopped.is_set():
             raise RunLost("the job has been cancelled or taken away")
-        if done < total and moment - self._last < 1.0 / UPDATES_PER_SECOND:
+        if moment - self._last < 1.0 / UPDATES_PER_SECOND:
             return
         self._last = moment
         with contextlib.suppress(*UNAVAILABLE):  # the next update tells more than this one

@@ -117,7 +117,7 @@ def _evaluate(work: Work) -> None:
             parts: Sequence[int | None] = spec.parts_of or [None] * len(spec.batches)
             named = zip(spec.batches, parts, strict=True)
             batches = ((i, *patiently(lambda i=i, n=n: read_stored_batch(store.batches, i, n))) for i, n in named)  # type: ignore[misc]
-            report = several_document(asked, batches, **fit)
+            report = several_document(asked, batches, len(spec.batches), **fit)
         else:
             rows = patiently(lambda: read_stored_batch(store.batches, spec.batch or "", spec.parts))
             report = asked.document(*rows, **fit)

@@ -103,7 +103,7 @@ def _several(
         seconds += 2.0 * asked.task.seconds(batch, groups)  # once for the report, once for the law
     if asked.task.inline and seconds <= INLINE_SECONDS and not here.prefer.respond_async:
         here.take_place(seconds)
-        return several_document(asked, ((i, *read_stored_batch(here.store.batches, i)) for i in ids))
+        return several_document(asked, ((i, *read_stored_batch(here.store.batches, i)) for i in ids), len(ids))
     with place_for_job(here) as job_id:
         return queue(here, "evaluate", job_id, spec.model_copy(update={"parts_of": parts}).model_dump())
 

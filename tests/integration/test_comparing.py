@@ -159,6 +159,6 @@ def test_documents_hold_plain_json(redis: Redis, store: Store) -> None:
         batch=None, batches=["a", "b"], measures=["ece"], reduction=None, map=None, interval=None, resamples=100, seed=0
     )
     batch = read_batch(P[:200], Y[:200])
-    found = several_document(read_asked(spec, store.maps), [("a", batch, None), ("b", batch, None)])
+    found = several_document(read_asked(spec, store.maps), [("a", batch, None), ("b", batch, None)], 2)
     assert json.loads(json.dumps(found))["problem"] == "no power law: it takes 5 batches"
     assert len(digest(batch)) == 32
