@@ -184,6 +184,9 @@ class LeasedWorker(Worker):
             super().heartbeat(timeout, pipeline)
             self._beat = time.monotonic()
 
+    def unsubscribe(self) -> None:
+        """Nothing: the process ends, and its connection with it. RQ would wait a second for a thread that listens."""
+
     def run_maintenance_tasks(self) -> None:
         """Nothing: there are no registries to clean, and supervisors look after the rest."""
 
