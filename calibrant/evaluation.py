@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -22,7 +22,7 @@ from calibrant.measures.gaps import Gap, largest_gap
 from calibrant.measures.improvement import improvements
 from calibrant.measures.intervals import PLAIN, Resampling
 from calibrant.measures.measure import MeasureRequest, MeasureResult, answers
-from calibrant.progress import Progress
+from calibrant.progress import SILENT, Progress, Rising
 from calibrant.reductions import Event, Subject, Vector, reduce, resolve, resolve_event, subject, whole_vector
 
 #: The rows of each group, by name.
@@ -122,8 +122,12 @@ class Evaluation:
         device: str = "cpu",
         progress: Progress | None = None,
     ) -> Report:
-        """Answer for a checked batch; ``groups (n,)`` are names; ``device`` and ``progress`` are of a fit repeated."""
+        """Answer for a checked batch; ``groups (n,)`` are names; ``device`` is of a fit that is repeated.
+
+        ``progress`` is told between the steps, and within them often enough that what it raises ends the work soon.
+        """
         name, members = self.check(batch, groups)
+        step = self._steps(Rising(progress), members)
         given = len(batch)
         if self.classes is not None:
             batch, kept = restrict(batch, read_classes(self.classes, batch.predictions.n_classes))
@@ -133,26 +137,48 @@ class Evaluation:
         improved, in_sample = None, None
         if self.map is not None:
             in_sample = self.training.saw(batch)
-            applied, before, after = calibrated(asked, batch, name, self.map)
+            applied, before, after = calibrated(asked, batch, name, self.map, step("map").told)
             if in_sample:
-                fit = {"device": device, "progress": progress}
-                improved = improvements_again(before, batch, self.training, self.resampling, **fit)
+                improved = improvements_again(before, batch, self.training, step("improvement"), device=device)
             else:
-                improved = improvements(before, after, self.resampling)
+                improved = improvements(before, after, step("improvement"))
         report = Report(
             len(batch),
             name,
             batch.predictions.clipped,
             batch.predictions.renormalised,
-            self._answers(asked),
-            None if applied is None else self._answers(applied, in_sample),
+            self._answers(asked, step("measures")),
+            None if applied is None else self._answers(applied, step("measures after the map"), in_sample),
             left_out=given - len(batch),
-            diagrams=diagrams_of(self.diagrams, asked, self.resampling),
-            after_diagrams=None if applied is None else diagrams_of(self.diagrams, applied, self.resampling),
+            diagrams=diagrams_of(self.diagrams, asked, step("diagrams")),
+            after_diagrams=None
+            if applied is None
+            else diagrams_of(self.diagrams, applied, step("diagrams after the map")),
             improvement=improved,
             in_sample=in_sample,
         )
-        return report if members is None else self._with_groups(report, asked, applied, members)
+        found = report if members is None else self._with_groups(report, asked, applied, members, step)
+        if progress is not None:
+            progress(1000, 1000, "done")
+        return found
+
+    def _steps(self, told: Rising, members: Members | None) -> Callable[[str], Resampling]:
+        """What gives each step its share of the progress, by its name."""
+        with_map = self.map is not None
+        asked = {
+            "map": with_map,
+            "improvement": with_map,
+            "measures": True,
+            "measures after the map": with_map,
+            "diagrams": True,
+            "diagrams after the map": with_map,
+            "groups": members is not None,
+            "groups after the map": members is not None and with_map,
+            "gaps": members is not None,
+            "gaps after the map": members is not None and with_map,
+        }
+        names = [name for name, needed in asked.items() if needed]
+        return lambda name: replace(self.resampling, told=told.share(names.index(name), len(names), name))
 
     def seconds(self, batch: Batch, groups: Sequence[str] | None = None) -> float:
         """Estimated seconds of ``run``."""
@@ -165,39 +191,60 @@ class Evaluation:
         again = self.training.seconds(batch) if self.training.saw(batch) else 0.0
         return (once * repeats + drawn) * (1 if self.map is None else 2) + again
 
-    def _answers(self, asked: Subject, in_sample: bool | None = None) -> dict[str, MeasureResult]:
-        found = answers(self.measures, asked, self.resampling)
+    def _answers(
+        self, asked: Subject, resampling: Resampling, in_sample: bool | None = None
+    ) -> dict[str, MeasureResult]:
+        found = answers(self.measures, asked, resampling)
         return unproven(found) if in_sample else found
 
-    def _with_groups(self, report: Report, asked: Subject, applied: Subject | None, members: Members) -> Report:
-        before = {name: self._answers(asked.rows(chosen)) for name, chosen in members.items()}
-        gaps = self._gaps(asked, members, before)
+    def _with_groups(
+        self,
+        report: Report,
+        asked: Subject,
+        applied: Subject | None,
+        members: Members,
+        step: Callable[[str], Resampling],
+    ) -> Report:
+        before = self._by_group(asked, members, step("groups"))
+        gaps = self._gaps(asked, members, before, step("gaps"))
         if applied is None:
             groups = {name: GroupReport(len(members[name]), found) for name, found in before.items()}
             return replace(report, groups=groups, gaps=gaps)
-        after = {name: self._answers(applied.rows(chosen), report.in_sample) for name, chosen in members.items()}
+        after = self._by_group(applied, members, step("groups after the map"), report.in_sample)
         groups = {name: GroupReport(len(members[name]), before[name], after[name]) for name in members}
-        gaps_after = self._gaps(applied, members, after)
+        gaps_after = self._gaps(applied, members, after, step("gaps after the map"))
         if report.in_sample:
             gaps_after = {key: replace(gap, p_value=None) for key, gap in gaps_after.items()}
         return replace(report, groups=groups, gaps=gaps, gaps_after=gaps_after)
 
-    def _gaps(
-        self, asked: Subject, members: Members, by_group: Mapping[str, Mapping[str, MeasureResult]]
-    ) -> dict[str, Gap]:
+    def _by_group(
+        self, asked: Subject, members: Members, resampling: Resampling, in_sample: bool | None = None
+    ) -> dict[str, dict[str, MeasureResult]]:
         return {
-            r.key: largest_gap(
-                r, asked, members, {name: found[r.key] for name, found in by_group.items()}, self.resampling
-            )
-            for r in self.measures
+            name: self._answers(asked.rows(chosen), resampling.step(i, len(members), f"group {i + 1}"), in_sample)
+            for i, (name, chosen) in enumerate(members.items())
         }
+
+    def _gaps(
+        self,
+        asked: Subject,
+        members: Members,
+        by_group: Mapping[str, Mapping[str, MeasureResult]],
+        resampling: Resampling,
+    ) -> dict[str, Gap]:
+        found = {}
+        for i, request in enumerate(self.measures):
+            results = {name: answered[request.key] for name, answered in by_group.items()}
+            step = resampling.step(i, len(self.measures), request.key)
+            found[request.key] = largest_gap(request, asked, members, results, step)
+        return found
 
 
 def calibrated(
-    asked: Subject, batch: Batch, name: str, fitted: CalibrationMap
+    asked: Subject, batch: Batch, name: str, fitted: CalibrationMap, told: Rising = SILENT
 ) -> tuple[Subject, Event | Vector, Event | Vector]:
     """What is asked of the calibrated predictions; and what scores compare: an event, or the whole vector."""
-    p = fitted.apply_checked(batch.predictions)
+    p = fitted.apply_checked(batch.predictions, told=told)
     if fitted.of_vector:
         after = replace(batch, predictions=replace(batch.predictions, given=p, scale="probability"))
         return subject(after, name), whole_vector(batch), whole_vector(after)

@@ -33,6 +33,20 @@ class Rising:
         if self._progress is not None:
             self._progress(self._reached, self._UNITS, self._stage)
 
+    def share(self, part: int, parts: int, name: str) -> Rising:
+        """The progress of one step, which is so much of what is told here; its stages stand below its name."""
+        if self._progress is None:
+            return self
+        step = Rising(
+            lambda done, total, stage: self(part * total + done, parts * total, f"{name}{stage and ': '}{stage}")
+        )
+        step.again()
+        return step
+
+    def held(self) -> Rising:
+        """The progress of work that is done over and over: it comes up for air, and tells nothing of its own."""
+        return self if self._progress is None else Rising(lambda _done, _total, _stage: self.again())
+
 
 #: Tells nobody.
 SILENT = Rising(None)

@@ -13,15 +13,20 @@ from typing import Annotated, BinaryIO, cast
 import typer
 from redis import Redis
 
+from cli.store_url import store_url
 from storage.backup.contents import write_backup
 from storage.backup.file import new_file
 from storage.backup.restoring import restore as write_into
-from storage.connection import UNAVAILABLE, check_durability, connect
+from storage.connection import UNAVAILABLE, check_durability, connect, kind_of
 from storage.embedded import store_of
 from storage.errors import StorageError
 
 RedisUrl = Annotated[
     str | None, typer.Option("--redis-url", envvar="CALIBRANT_REDIS_URL", help="Redis that holds the store.")
+]
+RedisUrlFile = Annotated[
+    Path | None,
+    typer.Option("--redis-url-file", envvar="CALIBRANT_REDIS_URL_FILE", help="File that holds the URL of the Redis."),
 ]
 Data = Annotated[
     Path, typer.Option("--data", envvar="CALIBRANT_DATA", help="Folder of the embedded store, where there is no URL.")
@@ -44,6 +49,7 @@ _NOUNS = {
 def backup(
     file: Annotated[Path, typer.Argument(help="File to write; - for standard output.")],
     redis_url: RedisUrl = None,
+    redis_url_file: RedisUrlFile = None,
     data: Data = _DATA,
     batches: Annotated[
         bool, typer.Option("--batches/--no-batches", help="Batches, and the jobs that wait or run and need them.")
@@ -51,7 +57,8 @@ def backup(
     force: Annotated[bool, typer.Option("--force", help="Replace a file that is there.")] = False,
 ) -> None:
     """Write all that the store keeps to a file, while the service runs or not."""
-    with _told(), _connected(redis_url, data, new=False) as redis, _output(file, force) as out:
+    url = store_url(redis_url, redis_url_file)
+    with _told(), _connected(url, data, new=False) as redis, _output(file, force) as out:
         counts = write_backup(redis, out, batches=batches)
     typer.echo(f"backed up: {_counted(counts)}", err=True)
 
@@ -59,13 +66,15 @@ def backup(
 def restore(
     file: Annotated[Path, typer.Argument(help="File to read; - for standard input.")],
     redis_url: RedisUrl = None,
+    redis_url_file: RedisUrlFile = None,
     data: Data = _DATA,
     merge: Annotated[
         bool, typer.Option("--merge", help="Into a store that holds something, which all stays as it is.")
     ] = False,
 ) -> None:
     """Write a backup into a store; jobs that had not ended are queued again."""
-    with _told(), _input(file) as source, _connected(redis_url, data, new=True) as redis:
+    url = store_url(redis_url, redis_url_file)
+    with _told(), _input(file) as source, _connected(url, data, new=True) as redis:
         check_durability(redis)
         restored = write_into(redis, source, merge=merge)
     typer.echo(f"restored: {_counted(restored.written)}", err=True)
@@ -124,7 +133,7 @@ def _told() -> Iterator[None]:
     except StorageError as error:
         raise typer.Exit(_failed(error.detail)) from error
     except UNAVAILABLE as error:
-        raise typer.Exit(_failed("the store cannot be reached")) from error
+        raise typer.Exit(_failed(f"the store cannot be reached ({kind_of(error)})")) from None
     except OSError as error:
         raise typer.Exit(_failed(str(error))) from error
 

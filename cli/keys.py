@@ -14,10 +14,11 @@ from pydantic import ValidationError
 from rich.console import Console
 from rich.table import Table
 
+from cli.store_url import store_url
 from schemas.keys import SCOPES, KeyRecord, Scope
 from storage.api_keys import ApiKeyStore, is_live
 from storage.clock import stamp
-from storage.connection import UNAVAILABLE, connect
+from storage.connection import UNAVAILABLE, connect, kind_of
 from storage.embedded import store_of
 from storage.errors import StorageError
 from storage.keyspace import DEFAULT_TENANT
@@ -26,6 +27,10 @@ keys = typer.Typer(help="Make, list, rotate and revoke API keys, in the store it
 
 RedisUrl = Annotated[
     str | None, typer.Option("--redis-url", envvar="CALIBRANT_REDIS_URL", help="Redis that holds the keys.")
+]
+RedisUrlFile = Annotated[
+    Path | None,
+    typer.Option("--redis-url-file", envvar="CALIBRANT_REDIS_URL_FILE", help="File that holds the URL of the Redis."),
 ]
 Data = Annotated[
     Path, typer.Option("--data", envvar="CALIBRANT_DATA", help="Folder of the embedded store, where there is no URL.")
@@ -54,6 +59,7 @@ def create(
         int | None, typer.Option(min=0, help="Requests a minute; 0 for no limit; default: the service's setting.")
     ] = None,
     redis_url: RedisUrl = None,
+    redis_url_file: RedisUrlFile = None,
     data: Data = _DATA,
 ) -> None:
     """Make a key and print it, this once: it is kept nowhere.
@@ -61,7 +67,7 @@ def create(
     From the first key on the service asks everyone for one.
     """
     ends = None if expires is None else stamp(after=_seconds(expires))
-    with _store(redis_url, data) as store:
+    with _store(store_url(redis_url, redis_url_file), data) as store:
         made = store.create(name, tenant=tenant, scope=_scope(scope), expires_at=ends, rate_limit=rate_limit)
     typer.echo(f"key {made.record.id} ({made.record.name}) of tenant {made.record.tenant}, scope {scope}:", err=True)
     typer.echo(made.text)
@@ -73,29 +79,33 @@ def rotate(
     grace: Annotated[str, typer.Option(help="The old secret ends after this span.")] = "24h",
     expires: Annotated[str | None, typer.Option(help="The new secret ends after this span.")] = None,
     redis_url: RedisUrl = None,
+    redis_url_file: RedisUrlFile = None,
     data: Data = _DATA,
 ) -> None:
     """Give a key a second secret and print it; the first one ends after the grace."""
     ends = None if expires is None else stamp(after=_seconds(expires))
-    with _store(redis_url, data) as store:
+    with _store(store_url(redis_url, redis_url_file), data) as store:
         made = store.rotate(key_id, grace=_seconds(grace), expires_at=ends)
     typer.echo(made.text)
 
 
 @keys.command()
 def revoke(
-    key_id: Annotated[str, typer.Argument(help="Id of the key.")], redis_url: RedisUrl = None, data: Data = _DATA
+    key_id: Annotated[str, typer.Argument(help="Id of the key.")],
+    redis_url: RedisUrl = None,
+    redis_url_file: RedisUrlFile = None,
+    data: Data = _DATA,
 ) -> None:
     """End a key in every process within a second."""
-    with _store(redis_url, data) as store:
+    with _store(store_url(redis_url, redis_url_file), data) as store:
         store.revoke(key_id)
     typer.echo(f"key {key_id} is revoked", err=True)
 
 
 @keys.command("list")
-def list_keys(redis_url: RedisUrl = None, data: Data = _DATA) -> None:
+def list_keys(redis_url: RedisUrl = None, redis_url_file: RedisUrlFile = None, data: Data = _DATA) -> None:
     """List every key that was ever made."""
-    with _store(redis_url, data) as store:
+    with _store(store_url(redis_url, redis_url_file), data) as store:
         records = store.all()
     table = Table(box=None, pad_edge=False)
     for column in ("id", "name", "tenant", "scope", "made", "state", "requests a minute"):
@@ -139,7 +149,7 @@ def _store(redis_url: str | None, data: Path) -> Iterator[ApiKeyStore]:
     except ValidationError as error:
         raise typer.Exit(_failed(f"{error.errors()[0]['loc'][0]}: is no name of the form allowed")) from error
     except UNAVAILABLE as error:
-        raise typer.Exit(_failed("the store cannot be reached")) from error
+        raise typer.Exit(_failed(f"the store cannot be reached ({kind_of(error)})")) from None
 
 
 def _failed(what: str) -> int:

@@ -11,6 +11,7 @@ import typer
 from cli.backup import backup, restore
 from cli.keys import keys
 from cli.settings import with_settings
+from cli.store_url import needed_store_url, store_url
 from telemetry.logs import FORMATS, LEVELS, configure
 
 app = typer.Typer(
@@ -37,9 +38,13 @@ RedisUrl = Annotated[
     str | None,
     _option(
         "--redis-url",
-        "Redis to use, redis://, rediss:// or unix://; it must not evict and should persist. "
-        "By default serve starts an embedded one; api and worker need it.",
+        "Redis to use, redis://, rediss://, unix:// or redis+sentinel://; it must not evict and should persist. "
+        "By default serve starts an embedded one; api and worker need it. A password is refused in the flag.",
     ),
+]
+RedisUrlFile = Annotated[
+    Path | None,
+    _option("--redis-url-file", "File that holds the URL, such as a secret that is mounted; instead of --redis-url."),
 ]
 Device = Annotated[str, _option("--device", "Device of the fits: cpu, cuda, or auto.")]
 Queues = Annotated[
@@ -115,6 +120,7 @@ def _any_of(names: Sequence[str]) -> str:
 def api(
     settings: dict[str, Any],
     redis_url: RedisUrl = None,
+    redis_url_file: RedisUrlFile = None,
     host: Host = "127.0.0.1",
     port: Port = 8000,
     log_level: LogLevel = "info",
@@ -126,12 +132,14 @@ def api(
     from cli.api import run_api
     from service.settings import Settings
 
-    run_api(Settings(redis_url=_needed(redis_url), **settings), host=host, port=port, socket_fd=socket_fd)
+    url = needed_store_url(redis_url, redis_url_file)
+    run_api(Settings(redis_url=url, **settings), host=host, port=port, socket_fd=socket_fd)
 
 
 @app.command()
 def worker(
     redis_url: RedisUrl = None,
+    redis_url_file: RedisUrlFile = None,
     queues: Queues = None,
     device: Device = "cpu",
     processes: Processes = 1,
@@ -150,7 +158,9 @@ def worker(
     if device not in ("cpu", "cuda", "auto"):
         raise typer.BadParameter("must be cpu, cuda or auto", param_hint="--device")
     asked = None if queues is None else _queues(queues)
-    plan = Plan(_needed(redis_url), asked, device, processes, warm, drain_seconds, otlp_endpoint)
+    plan = Plan(
+        needed_store_url(redis_url, redis_url_file), asked, device, processes, warm, drain_seconds, otlp_endpoint
+    )
     try:
         supervise(plan)
     except MissingTelemetry as error:
@@ -175,6 +185,7 @@ def serve(
     port: Port = 8000,
     data: Data = Path(".calibrant"),
     redis_url: RedisUrl = None,
+    redis_url_file: RedisUrlFile = None,
     device: Device = "cpu",
     log_level: LogLevel = "info",
     log_format: LogFormat = "auto",
@@ -190,7 +201,7 @@ def serve(
         host=host,
         port=port,
         data=data,
-        redis_url=redis_url,
+        redis_url=store_url(redis_url, redis_url_file),
         device=device,
         level=log_level,
         log_format=log_format,
@@ -208,9 +219,3 @@ def demo() -> None:
 
 app.command()(backup)
 app.command()(restore)
-
-
-def _needed(redis_url: str | None) -> str:
-    if redis_url is None:
-        raise typer.BadParameter("needs --redis-url or CALIBRANT_REDIS_URL", param_hint="--redis-url")
-    return redis_url

@@ -9,19 +9,20 @@ from pathlib import Path
 
 import typer
 
+from cli.children import GaveUp
 from cli.stack import stack
 from storage.errors import EmbeddedStoreFailed
 
 log = logging.getLogger(__name__)
 
 #: Seconds between two looks at the children.
-_LOOK_SECONDS = 0.5
+_LOOK_SECONDS = 0.1
 
 
 def serve_all(
     *, host: str, port: int, data: Path, redis_url: str | None, device: str, level: str, log_format: str
 ) -> None:
-    """Run the stack until SIGINT or SIGTERM; exits with 1 where a part of it fails for good."""
+    """Run the stack until SIGINT or SIGTERM, and mend what ends of it; exits with 1 where that fails for good."""
     told = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: told.set())
@@ -38,10 +39,10 @@ def serve_all(
         ) as running:
             typer.echo(f"Calibrant listens on {running.url} (documentation: {running.url}/docs). Ctrl-C stops it.")
             while not told.wait(_LOOK_SECONDS):
-                failure = running.failure()
-                if failure is not None:
-                    raise typer.Exit(_failed(failure))
                 running.mend()
+    except GaveUp as error:
+        _failed(str(error))
+        raise typer.Exit(error.status) from error
     except (EmbeddedStoreFailed, OSError) as error:
         raise typer.Exit(_failed(str(error))) from error
     typer.echo("Calibrant has stopped.")

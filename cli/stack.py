@@ -8,12 +8,13 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
 from cli.api import refuse_open_bind
-from storage.embedded import embedded_server
+from cli.children import Child
+from storage.embedded import embedded
 from storage.processes import spawn, stop
 
 #: Seconds that a worker may take to end its task, and the API its requests.
@@ -25,26 +26,30 @@ class Stack:
     """What runs. ``url`` is where the API listens."""
 
     url: str
-    store: subprocess.Popen[bytes] | None
-    api: subprocess.Popen[bytes]
-    worker: subprocess.Popen[bytes]
-    _environment: dict[str, str]
-    _log: IO[bytes] | None
-    respawns: int = field(default=0)
+    _store: Child | None
+    _api: Child
+    _worker: Child
 
-    def failure(self) -> str | None:
-        """What cannot be mended by starting it again, in words."""
-        if self.store is not None and self.store.poll() is not None:
-            return f"the store ended with status {self.store.returncode}"
-        if self.api.poll() is not None:
-            return f"the API ended with status {self.api.returncode}"
-        return None
+    @property
+    def store(self) -> subprocess.Popen[bytes] | None:
+        """The embedded store's process; None where the store is another's."""
+        return None if self._store is None else self._store.process
+
+    @property
+    def api(self) -> subprocess.Popen[bytes]:
+        """The API's process."""
+        return self._api.process
+
+    @property
+    def worker(self) -> subprocess.Popen[bytes]:
+        """The worker's process."""
+        return self._worker.process
 
     def mend(self) -> None:
-        """Start a worker again that has ended."""
-        if self.worker.poll() is not None:
-            self.respawns += 1
-            self.worker = _worker(self._environment, self._log)
+        """Start again whatever has ended, on the same data and the same address; raises ``GaveUp``."""
+        for child in (self._store, self._api, self._worker):
+            if child is not None:
+                child.mend()
 
 
 @contextlib.contextmanager
@@ -71,8 +76,10 @@ def stack(
         if redis_url is None:
             data.mkdir(mode=0o700, parents=True, exist_ok=True)
             store_log = started.enter_context((data / "redis.log").open("ab"))
-            redis_url, store = started.enter_context(embedded_server(data, log=store_log))
-        refuse_open_bind(host, redis_url)
+            server = started.enter_context(embedded(data, log=store_log))
+            redis_url, store = server.url, Child("the store", server.start, server.process)
+            # Here and now; of a store of another's, which may be away, the API asks it when it can.
+            refuse_open_bind(host, redis_url)
         environment = dict(os.environ if inherited is None else inherited) | {
             "CALIBRANT_REDIS_URL": redis_url,
             "CALIBRANT_DEVICE": device,
@@ -80,10 +87,12 @@ def stack(
             "CALIBRANT_LOG_FORMAT": log_format,
             "CALIBRANT_HOST": host,
         }
-        worker = _worker(environment, log)
-        running = Stack(_url(listener), store, _api(environment, log, listener), worker, environment, log)
-        started.callback(lambda: stop(running.worker, patience=_PATIENCE))
-        started.callback(lambda: stop(running.api, patience=_PATIENCE))
+        environment.pop("CALIBRANT_REDIS_URL_FILE", None)
+        worker = Child("the worker", lambda: _worker(environment, log))
+        started.callback(lambda: stop(worker.process, patience=_PATIENCE))
+        api = Child("the API", lambda: _api(environment, log, listener))
+        started.callback(lambda: stop(api.process, patience=_PATIENCE))
+        running = Stack(_url(listener), store, api, worker)
         yield running
 
 

@@ -63,7 +63,7 @@ class BatchRecord(Document):
     clipped: int
     renormalised: int
     created_at: str
-    expires_at: str
+    expires_at: str | None = Field(description="null while a job that has not ended needs it: then it does not expire")
 
 
 class BatchesQuery(PageQuery):

@@ -64,7 +64,7 @@ class JobRecord(JobAnswer):
     ``ttl`` is how many seconds it is known once it has ended, ``timeout`` how many one run may take. ``run`` numbers
     its last run, from 1 on: what a run writes counts while it has that number. ``losses`` are the runs that were lost
     with their process, ``kills`` those of them that may have ended it. ``carried`` is what its request leaves for its
-    traces.
+    traces. A job of several ``parts`` counts how many are ``left``; a part names its ``parent`` and its own number.
     """
 
     format: int = 2
@@ -76,6 +76,10 @@ class JobRecord(JobAnswer):
     losses: int = 0
     kills: int = 0
     carried: dict[str, str] = Field(default_factory=dict)
+    parts: int = 1
+    left: int = 0
+    parent: str | None = None
+    part: int | None = None
 
     def answer(self) -> JobAnswer:
         """What the caller sees."""

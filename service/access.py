@@ -8,6 +8,7 @@ from functools import lru_cache
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from schemas.keys import Scope as KeyScope
@@ -25,8 +26,11 @@ LOCAL_HOSTS = frozenset({"127.0.0.1", "localhost", "::1"})
 #: Calls of other methods than GET that store nothing to last.
 _READING_POSTS = ("/calibrate", "/evaluate", "/v2/")
 _ADMIN_PATHS = frozenset({METRICS_PATH})
+#: What tells nothing of the store, or that it is away: served without it where no key is needed.
+_STORELESS = frozenset({METRICS_PATH, "/measures", "/methods", "/diagrams"})
+_ALIVE = frozenset({"/health/live", "/v2/health/live"})
 #: Seconds that a request waits for the link to the store.
-_PATIENCE = 0.5
+PATIENCE = 0.5
 
 
 @lru_cache(maxsize=1024)
@@ -79,15 +83,12 @@ class Access:
             return
         path = scope["path"]
         is_free = is_open(path)
-        # What tells that the store is away must be there then, unless a key is needed for it.
-        needs_link = not is_free and (path != METRICS_PATH or bool(self._keyring))
-        if needs_link and not self._link.fresh and not await self._link.settled(_PATIENCE):
-            away = problem("store-unavailable", "Redis cannot be reached, so nothing can be said for certain")
-            await respond(away, {"Retry-After": RETRY_AFTER})(scope, receive, send)
+        if self._needs_link(path, is_free=is_free) and not self._link.fresh and not await self._link.settled(PATIENCE):
+            await self._away()(scope, receive, send)
             return
         allowance: Allowance | None = None
         try:
-            if self._keyring and is_free:
+            if is_free and (self._keyring or (path in _ALIVE and not self._link.reached)):
                 caller = STRANGER
             elif self._keyring:
                 caller = self._bearer(scope, path)
@@ -95,10 +96,24 @@ class Access:
             else:
                 caller = self._local(scope)
         except RequestError as refusal:
+            if not self._link.reached:  # whether keys let others in is not known yet
+                await self._away()(scope, receive, send)
+                return
             await respond(problem_of(refusal), refusal.headers)(scope, receive, send)
             return
         scope.setdefault("state", {})["caller"] = caller
         await self._app(scope, receive, send if allowance is None else _telling(allowance, send))
+
+    def _needs_link(self, path: str, *, is_free: bool) -> bool:
+        if is_free:
+            return False
+        return path not in _STORELESS or bool(self._keyring) or not self._link.reached
+
+    def _away(self) -> Response:
+        if self._link.refusal is not None:
+            return respond(problem_of(self._link.refusal), {"Retry-After": RETRY_AFTER})
+        away = problem("store-unavailable", "Redis cannot be reached, so nothing can be said for certain")
+        return respond(away, {"Retry-After": RETRY_AFTER})
 
     def _bearer(self, scope: Scope, path: str) -> Caller:
         kind, _, key = Headers(scope=scope).get("authorization", "").partition(" ")

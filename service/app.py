@@ -35,13 +35,13 @@ from service.routes import (
 from service.settings import Settings
 
 
-def create_app(settings: Settings) -> FastAPI:
-    """Build the application on the store that the settings name.
+def create_app(settings: Settings, *, needs_key: bool = False) -> FastAPI:
+    """Build the application on the store that the settings name; it may be away, then and later.
 
-    Raises ``UnsuitableStore`` at its start for a Redis that evicts, ``MissingTelemetry`` where traces are asked for
-    without the extra.
+    With ``needs_key`` nothing is served until an API key is known. Raises ``MissingTelemetry`` where traces are asked
+    for without the extra, ``UnreadableUrl`` for a URL that names no store.
     """
-    process = Process(settings)
+    process = Process(settings, needs_key=needs_key)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:

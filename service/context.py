@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -19,10 +21,14 @@ from service.process import Process
 from service.settings import Settings
 from service.slots import Slots
 from storage.clock import stamp
+from storage.connection import UNAVAILABLE
+from storage.holds import batches_of
 from storage.keyspace import Kind as IdKind
 from storage.keyspace import derived_id, new_id
-from storage.queues import QUEUE_OF
+from storage.queues import GPU_FITS, QUEUE_OF
 from storage.store import Store
+from storage.supervisors import serves
+from storage.waits import wait_for_job
 from storage.watch import Watcher
 from telemetry.observed import carried
 
@@ -30,8 +36,8 @@ from telemetry.observed import carried
 INLINE_SECONDS = 2.0
 #: What is estimated to take longer holds one of few places.
 HEAVY_SECONDS = 0.1
-#: Seconds after which a caller may look for the result of a job.
-RETRY_AFTER = "1"
+#: Seconds that a batch is kept at least when a job on it is asked for: then the job holds it.
+QUEUEING = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,28 +112,59 @@ def answer(content: Any, status: int = 200, headers: dict[str, str] | None = Non
     return Response(orjson.dumps(content, option=orjson.OPT_SERIALIZE_NUMPY), status, headers, "application/json")
 
 
-def queue(here: Context, kind: Kind, batch_id: str, spec: dict[str, Any]) -> JobRecord:
-    """Queue a job on a stored batch as it is now; the batch is kept as long as one may be. ``QuotaExceeded``."""
-    here.store.charges.check_jobs()
-    here.store.batches.keep(batch_id, here.settings.batch_ttl)
-    spec = spec | {"parts": here.store.batches.record(batch_id).parts}
+@contextlib.contextmanager
+def place_for_job(here: Context) -> Iterator[str]:
+    """The id of a job for which there is a place, to be queued within; raises ``TooManyJobs`` and ``QueueFull``.
+
+    It is taken before anything of the request is stored.
+    """
+    job_id = here.new_id("job")
+    here.store.places.take(job_id)
+    try:
+        yield job_id
+    except BaseException:
+        with contextlib.suppress(*UNAVAILABLE):  # then the place is free again in a while
+            here.store.places.give_back(job_id)
+        raise
+
+
+def queue(
+    here: Context, kind: Kind, job_id: str, spec: dict[str, Any], *, pieces: int = 1, gpu: bool = False
+) -> JobRecord:
+    """Queue a job that has a place, on the batches that its spec names, as they are now; raises ``UnknownBatch``.
+
+    It goes to the workers in so many ``pieces``, and to one with a GPU where it is worth one and one is alive.
+    """
+    batches, settings = here.store.batches, here.settings
+    ids = batches_of(spec)
+    for batch_id in ids:
+        batches.keep(batch_id, QUEUEING)
+    parts = [batches.record(batch_id).parts for batch_id in ids]
     record = JobRecord(
-        id=here.new_id("job"),
+        id=job_id,
         kind=kind,
         status="queued",
         created_at=stamp(),
-        ttl=here.settings.job_ttl,
-        spec=spec,
-        queue=QUEUE_OF[kind],
-        timeout=here.settings.fit_timeout,
+        ttl=settings.job_ttl,
+        spec=spec | {"parts": parts[0]},
+        queue=GPU_FITS if gpu and serves(here.store.redis, GPU_FITS) else QUEUE_OF[kind],
+        timeout=settings.fit_timeout if kind == "fit" else settings.evaluate_timeout,
         carried=carried(),
+        parts=pieces,
+        left=pieces,
     )
     return here.store.jobs.submit(record)
 
 
-def queued(record: JobRecord) -> Response:
+def located(here: Context, record: JobRecord) -> dict[str, str]:
+    """The headers that tell where a job that has not ended stands, and when to look at it again."""
+    seconds = wait_for_job(here.store.redis, here.store.keys, record)
+    return {"Location": f"/jobs/{record.id}", "Retry-After": str(seconds)}
+
+
+def queued(here: Context, record: JobRecord) -> Response:
     """The 202 of a queued job."""
-    return answer(record.answer().model_dump(), 202, {"Location": f"/jobs/{record.id}", "Retry-After": RETRY_AFTER})
+    return answer(record.answer().model_dump(), 202, located(here, record))
 
 
 def body_of(model: type[Any]) -> dict[str, Any]:

@@ -26,11 +26,11 @@ _BYTES = tuple(float(4**power) for power in range(3, 16, 2))
 class Metrics:
     """A registry of its own for each application: nothing is shared between two in one process."""
 
-    def __init__(self, census: Callable[[], Census]) -> None:
+    def __init__(self, census: Callable[[], Census], most_jobs: int = 0) -> None:
         self.requests = RequestMetrics()
         self.registry = CollectorRegistry()
         self.registry.register(self.requests)
-        self.registry.register(StoreMetrics(census))
+        self.registry.register(StoreMetrics(census, most_jobs))
         ProcessCollector(registry=self.registry)
 
     def text(self) -> bytes:

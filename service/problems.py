@@ -16,9 +16,9 @@ from schemas.problem_table import TABLE, problem
 from schemas.problems import Problem
 from service.formats.options import invalid_field
 from service.inference.errors import error_of, spoken_at
-from storage.connection import UNAVAILABLE
 from storage.errors import StorageError
 from storage.problems import problem_of
+from storage.unavailable import UNAVAILABLE, kind_of
 
 log = logging.getLogger(__name__)
 
@@ -31,6 +31,7 @@ _HEADERS: Mapping[str, Mapping[str, str]] = {
     "too-many-streams": {"Retry-After": "5"},
     "quota-exceeded": {"Retry-After": "60"},
     "later-format": {"Retry-After": "30"},
+    "unsuitable-store": {"Retry-After": RETRY_AFTER},
 }
 
 
@@ -61,12 +62,14 @@ def internal_error() -> Response:
 
 def refused(error: CalibrationError | StorageError) -> Response:
     """Build the response to a refusal."""
+    if isinstance(error, StorageError) and error.retry_after is not None:
+        return respond(problem_of(error), {"Retry-After": str(error.retry_after)})
     return respond(problem_of(error), getattr(error, "headers", None) or _HEADERS.get(error.code))
 
 
 def away(error: Exception) -> Response:
     """Build the response to a request that met no store."""
-    log.warning("store away: %s", type(error).__name__)
+    log.warning("store away: %s", kind_of(error))
     detail = "Redis cannot be reached; nothing was changed that was not acknowledged"
     return respond(problem("store-unavailable", detail), {"Retry-After": RETRY_AFTER})
 

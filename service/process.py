@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator
 
 from starlette.concurrency import run_in_threadpool
 
+from service.access import PATIENCE
 from service.callers import Keyring
 from service.guard import Places
 from service.held_maps import HeldMaps
@@ -19,13 +20,15 @@ from service.slots import Slots
 from storage.api_keys import ApiKeyStore
 from storage.census import take_census
 from storage.changes import Change
-from storage.connection import check_durability, connect, connect_async
-from storage.link import Link
+from storage.connection import check_durability, check_master, connect, connect_async
+from storage.errors import UnsuitableStore
+from storage.link import STALE_SECONDS, Link
+from storage.unavailable import StoreAway
 from storage.watch import Watcher
 from telemetry.tracing import open_tracer
 
-#: Seconds that a start waits for the store.
-_START_SECONDS = 5.0
+#: Seconds that a start waits for the store; without it the service starts all the same.
+_START_SECONDS = 1.0
 #: Seconds that what listens to the store has to end.
 _STOP_SECONDS = 2.0
 #: Seconds that the store may take to answer when metrics are asked for.
@@ -35,29 +38,37 @@ _CENSUS_SECONDS = 1.0
 class Process:
     """The parts that all requests of a process share.
 
-    Raises ``MissingTelemetry`` where traces are asked for without the extra.
+    ``needs_key`` refuses a store without API keys. Raises ``MissingTelemetry`` where traces are asked for without the
+    extra, ``UnreadableUrl`` for a URL that names no store.
     """
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, *, needs_key: bool = False) -> None:
         self.settings = settings
+        self._needs_key = needs_key
+        self.link = Link(settings.redis_url, opened=self._read_anew, changed=self._hear)
         self.quotas = settings.quotas
         self.tracer = open_tracer("calibrant-api", settings.otlp_endpoint, os.environ)
-        self.redis = connect(settings.redis_url, traced=self.tracer is not None)
-        self._counting = connect(settings.redis_url, timeout=_CENSUS_SECONDS)
-        self.metrics = Metrics(lambda: take_census(self._counting))
+        self.redis = connect(
+            settings.redis_url,
+            timeout=settings.store_timeout,
+            traced=self.tracer is not None,
+            gate=self.link.check_open,
+        )
+        self._counting = connect(settings.redis_url, timeout=_CENSUS_SECONDS, gate=self.link.check_open)
+        # Of the link itself: it opens the others' gate.
+        self._probing = connect(settings.redis_url, timeout=STALE_SECONDS)
+        self.metrics = Metrics(lambda: take_census(self._counting), settings.max_queued_jobs)
         self.keyring = Keyring()
         self.maps = HeldMaps(settings.held_maps)
         self.places = Places(settings.max_heavy_requests)
         self.streams = Slots(settings.max_event_streams)
-        self._told = connect_async(settings.redis_url)
+        self._told = connect_async(settings.redis_url, timeout=STALE_SECONDS)
         self.watcher = Watcher(self._told)
         self.rates = Rates(settings.redis_url)
-        self.link = Link(settings.redis_url, opened=self._read_anew, changed=self._hear)
 
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """Keep the link and settle the rates while the service runs."""
-        await run_in_threadpool(check_durability, self.redis)
         parts = (self.link, self.rates, self.watcher)
         tasks = [asyncio.create_task(part.run()) for part in parts]
         try:
@@ -72,12 +83,29 @@ class Process:
             await self._told.aclose()
             self.redis.close()
             self._counting.close()
+            self._probing.close()
             if self.tracer is not None:
                 await run_in_threadpool(self.tracer.close)
 
+    async def reach(self) -> None:
+        """Return once the store is known to answer; raises ``UnsuitableStore`` or ``StoreAway`` where it is not soon.
+
+        No thread is taken: the link asks the store all the time.
+        """
+        if not await self.link.settled(PATIENCE):
+            raise self.link.refusal or StoreAway("the store is away")
+
     async def _read_anew(self) -> None:
+        # Not in the pool of threads of the requests, which may all wait for a store that is silent.
+        await asyncio.to_thread(self._check)
         self.maps.clear()
         await self._read_keys()
+        if self._needs_key and not self.keyring:
+            raise UnsuitableStore("any address but loopback needs an API key; make one with calibrant keys create")
+
+    def _check(self) -> None:
+        check_master(self._probing)
+        check_durability(self._probing)
 
     async def _hear(self, change: Change) -> None:
         if change.what == "keys":
@@ -86,4 +114,4 @@ class Process:
             self.maps.hear(change)
 
     async def _read_keys(self) -> None:
-        self.keyring.read(await run_in_threadpool(ApiKeyStore(self.redis).all))
+        self.keyring.read(await asyncio.to_thread(ApiKeyStore(self._probing).all))

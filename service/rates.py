@@ -13,7 +13,7 @@ import time
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from storage.connection import UNAVAILABLE, AsyncRedis, connect_async
+from storage.connection import UNAVAILABLE, AsyncRedis, connect_async, kind_of
 from storage.requests import WINDOW, add_requests
 
 log = logging.getLogger(__name__)
@@ -74,7 +74,7 @@ class Rates:
                 try:
                     await self._settle(redis)
                 except (*UNAVAILABLE, OSError) as error:
-                    log.debug("rates: not settled (%s)", type(error).__name__)
+                    log.debug("rates: not settled (%s)", kind_of(error))
         finally:
             await redis.aclose()
 

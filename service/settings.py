@@ -36,7 +36,7 @@ class Settings:
     max_batch_rows: int = _setting(50_000_000, "rows of a batch, appended ones and all", low=1, limit=True)
     batch_ttl: int = _setting(
         24 * HOUR,
-        "seconds that a batch is kept, and the most that one may ask for; a job that needs it begins them anew",
+        "seconds that a batch is kept, and the most that one may ask for; one that a job needs is kept until it ends",
         low=1,
         limit=True,
     )
@@ -48,9 +48,14 @@ class Settings:
         60, "seconds after which a request that died may be sent again with its idempotency key", low=1
     )
     fit_timeout: int = _setting(HOUR, "seconds that one run of a fit may take", low=1, limit=True)
+    evaluate_timeout: int = _setting(HOUR, "seconds that one run of an evaluation by a job may take", low=1, limit=True)
+    gpu_seconds: float = _setting(
+        10.0, "fits estimated to take so many seconds on a CPU go to a worker with a GPU, where one is alive", low=0
+    )
     request_timeout: float = _setting(
         60.0, "seconds in which an answer must begin; what takes longer is asked for as a job", low=0.1, limit=True
     )
+    store_timeout: float = _setting(3.0, "seconds that Redis may be silent before what waits for it gets 503", low=0.1)
     max_heavy_requests: int = _setting(
         8, "requests with a body over 1 MiB or an estimate over 0.1 s that are worked on at once; more get 503", low=1
     )
@@ -65,6 +70,7 @@ class Settings:
     )
     quota_maps: int = _setting(100_000, "maps that a tenant may keep; 0: no quota", low=0, limit=True)
     quota_jobs: int = _setting(10_000, "jobs of a tenant that may wait or run; 0: no quota", low=0, limit=True)
+    max_queued_jobs: int = _setting(100_000, "jobs of all tenants that may wait or run; 0: no bound", low=0, limit=True)
     held_maps: int = _setting(256, "maps that a process keeps in memory", low=1)
     cors_origins: str = _setting(
         "", "origins whose pages may call the service from a browser, separated by commas, or *; none by default"
@@ -82,8 +88,8 @@ class Settings:
 
     @property
     def quotas(self) -> Quotas:
-        """What a tenant may keep."""
-        return Quotas(self.quota_bytes, self.quota_maps, self.quota_jobs)
+        """What a tenant may keep, and the bound of all jobs."""
+        return Quotas(self.quota_bytes, self.quota_maps, self.quota_jobs, self.max_queued_jobs)
 
     @property
     def origins(self) -> list[str]:

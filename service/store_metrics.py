@@ -12,7 +12,7 @@ from prometheus_client.registry import Collector
 
 import calibrant
 from storage.census import Census
-from storage.connection import UNAVAILABLE
+from storage.connection import UNAVAILABLE, kind_of
 
 log = logging.getLogger(__name__)
 
@@ -22,23 +22,30 @@ _NOTHING = Census(queued={}, maps=0, workers=0, ended={})
 class StoreMetrics(Collector):
     """What runs, and what the store holds over all tenants."""
 
-    def __init__(self, census: Callable[[], Census]) -> None:
+    def __init__(self, census: Callable[[], Census], most_jobs: int) -> None:
         self._census = census
+        self._most_jobs = most_jobs
 
     def describe(self) -> list[Metric]:
         """Every metric; the store is not asked for their numbers."""
-        return [_build(), *_of(_NOTHING)]
+        return [_build(), self._limit(), *_of(_NOTHING)]
 
     def collect(self) -> Iterator[Metric]:
         """Every metric; while the store is away only that it is."""
         yield _build()
+        yield self._limit()
         try:
             census = self._census()
         except UNAVAILABLE as error:
-            log.warning("metrics: store away: %s", type(error).__name__)
+            log.warning("metrics: store away: %s", kind_of(error))
             yield _up(0)
         else:
             yield from _of(census)
+
+    def _limit(self) -> Metric:
+        return GaugeMetricFamily(
+            "calibrant_jobs_limit", "Most jobs that may wait or run; 0: no bound.", self._most_jobs
+        )
 
 
 def _build() -> Metric:
@@ -58,6 +65,13 @@ def _of(census: Census) -> Iterator[Metric]:
     for queue, jobs in census.queued.items():
         queued.add_metric([queue], jobs)
     yield queued
+    yield GaugeMetricFamily("calibrant_jobs_unended", "Jobs that wait or run, of all tenants.", census.unended)
+    throughput = GaugeMetricFamily(
+        "calibrant_queue_throughput", "Jobs of a queue that end in a second while there is work.", labels=["queue"]
+    )
+    for queue, per_second in census.per_second.items():
+        throughput.add_metric([queue], per_second)
+    yield throughput
     labels = ["kind", "outcome"]
     ended = CounterMetricFamily("calibrant_jobs", "Jobs that ended.", labels=labels)
     seconds = HistogramMetricFamily(

@@ -23,7 +23,7 @@ async def settle(here: Context, record: JobRecord) -> Response:
     if record.status in FINAL and here.prefer.wait:
         made = await run_in_threadpool(_result, here, record)
     else:
-        made = queued(record)
+        made = await run_in_threadpool(queued, here, record)
     return applied(here, made, made_job=True)
 
 

@@ -18,7 +18,7 @@ from redis.client import Pipeline
 
 from schemas.batches import BatchRecord
 from storage.clock import at, now, seconds
-from storage.errors import BatchFull, UnknownBatch
+from storage.errors import BatchFull, BatchInUse, UnknownBatch
 from storage.formats import read_stored
 from storage.keyspace import Keyspace, Shared
 from storage.pages import Asked, Page, read_page
@@ -163,32 +163,40 @@ class BatchStore:
         return record, {name: _joined(found, read) for name, found in chunks.items()}
 
     def keep(self, batch_id: str, ttl: int) -> None:
-        """Make a batch live at least ``ttl`` seconds more, for a job that needs it."""
+        """Make a batch live at least ``ttl`` seconds more; one that is held does so anyway."""
         self._redis.expire(self._keys.batch(batch_id), ttl, gt=True)
 
     def delete(self, batch_id: str) -> None:
-        """Forget a batch; raises ``UnknownBatch``."""
-        with self._redis.pipeline() as pipe:
-            pipe.delete(self._keys.batch(batch_id))
+        """Forget a batch; raises ``UnknownBatch``, and ``BatchInUse`` while a job that has not ended needs it."""
+        key, holds = self._keys.batch(batch_id), self._keys.batch_holds(batch_id)
+
+        def write(pipe: Pipeline) -> None:
+            if not pipe.exists(key):
+                raise _unknown()
+            _refuse_held(pipe.scard(holds))
+            pipe.multi()
+            pipe.delete(key)
             pipe.zrem(self._keys.batches(), batch_id)
             self._charges.release(pipe, batch_id)
-            deleted, *_ = pipe.execute()
-        if not deleted:
-            raise _unknown()
+
+        transact(self._redis, write, key, holds)
 
     def _list(self, pipe: Pipeline, record: BatchRecord) -> None:
         pipe.sadd(Shared.tenants(), self._keys.tenant)
         pipe.zadd(self._keys.batches(), {record.id: seconds(record.created_at)})
 
     def _records(self, ids: Sequence[str]) -> list[BatchRecord | None]:
-        """The records of batches, None for one that is gone, each with the moment when it expires as things stand."""
+        """The records of batches, None for one that is gone, each with the moment when it expires as things stand.
+
+        One that is held has no such moment.
+        """
         with self._redis.pipeline() as pipe:
             for batch_id in ids:
                 pipe.hget(self._keys.batch(batch_id), RECORD)
                 pipe.pexpiretime(self._keys.batch(batch_id))
             found = pipe.execute()
         return [
-            None if data is None else _read(data).model_copy(update={"expires_at": at(expires / 1000)})
+            None if data is None else _read(data).model_copy(update={"expires_at": _moment(expires)})
             for data, expires in zip(found[::2], found[1::2], strict=True)
         ]
 
@@ -230,6 +238,17 @@ def _grown(record: BatchRecord, rows: BatchRecord, size: int) -> BatchRecord:
         "renormalised": record.renormalised + rows.renormalised,
     }
     return record.model_copy(update=changed)
+
+
+def _moment(expires: int) -> str | None:
+    """The stamp of what PEXPIRETIME answers."""
+    return at(expires / 1000) if expires > 0 else None
+
+
+def _refuse_held(jobs: int) -> None:
+    if jobs:
+        named = "1 job that has not ended needs" if jobs == 1 else f"{jobs} jobs that have not ended need"
+        raise BatchInUse(f"{named} the batch")
 
 
 def _unknown() -> UnknownBatch:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from redis import Redis
 
@@ -11,16 +11,22 @@ from storage.lines import lines
 from storage.queues import QUEUES, queue_key
 from storage.supervisors import read_supervisors
 from storage.tally import Ended, read_counts
+from storage.throughput import pace_of, read_ends
 
 
 @dataclass(frozen=True)
 class Census:
-    """One look at the store. ``queued`` is the jobs that wait, by queue; ``workers`` those that beat."""
+    """One look at the store. ``queued`` is the jobs that wait, by queue; ``workers`` those that beat.
+
+    ``unended`` is the jobs that wait or run, ``per_second`` how many end in a second while there is work, by queue.
+    """
 
     queued: dict[str, int]
     maps: int
     workers: int
     ended: dict[tuple[str, str], Ended]
+    unended: int = 0
+    per_second: dict[str, float] = field(default_factory=dict)
 
 
 def take_census(redis: Redis) -> Census:
@@ -34,7 +40,12 @@ def take_census(redis: Redis) -> Census:
             pipe.llen(queue_key(name))
         for tenant, name in waiting:
             pipe.llen(Keyspace(tenant).line(name))
+        pipe.scard(Shared.unended())
+        for name in QUEUES:
+            pipe.lrange(Shared.ends(name), 0, -1)
         tenants, counts, *lengths = pipe.execute()
+    lengths, unended, ends = lengths[: -len(QUEUES) - 1], lengths[-len(QUEUES) - 1], lengths[-len(QUEUES) :]
+    paces = {name: pace_of(read_ends(stored)).per_second() for name, stored in zip(QUEUES, ends, strict=True) if stored}
     queued = dict(zip(QUEUES, lengths, strict=False))
     for (_, name), length in zip(waiting, lengths[len(QUEUES) :], strict=True):
         queued[name] = queued.get(name, 0) + length
@@ -43,4 +54,4 @@ def take_census(redis: Redis) -> Census:
         for tenant in known:
             pipe.zcard(Keyspace(tenant).maps())
         maps = sum(pipe.execute())
-    return Census(queued, maps, workers, read_counts(counts))
+    return Census(queued, maps, workers, read_counts(counts), unended, paces)

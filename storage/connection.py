@@ -3,45 +3,84 @@
 from __future__ import annotations
 
 import logging
-from urllib.parse import urlsplit
+from typing import Any, cast
 
-from redis import Redis
+from redis import ConnectionPool, Redis
+from redis.asyncio import ConnectionPool as AsyncConnectionPool
 from redis.asyncio import Redis as AsyncRedis
+from redis.asyncio import SSLConnection as AsyncSSLConnection
+from redis.asyncio import UnixDomainSocketConnection as AsyncUnixConnection
 from redis.backoff import ExponentialWithJitterBackoff
-from redis.exceptions import ConnectionError as RedisConnectionError
+from redis.connection import SSLConnection, UnixDomainSocketConnection
 from redis.exceptions import ResponseError
-from redis.exceptions import TimeoutError as RedisTimeoutError
-from redis.retry import Retry
 
+from storage.client import AsyncStoreRedis, Gate, RetryUnlessSilent, StoreRedis
 from storage.errors import UnsuitableStore
+from storage.redis_url import RedisUrl, read_url, safe_url
+from storage.sentinel import async_master_pool, master_pool
 from storage.traced import TracedRedis
+from storage.unavailable import UNAVAILABLE, StoreRefuses, kind_of
 
-__all__ = ["UNAVAILABLE", "AsyncRedis", "check_durability", "connect", "connect_async", "safe_url"]
+__all__ = [
+    "UNAVAILABLE",
+    "AsyncRedis",
+    "check_durability",
+    "check_master",
+    "connect",
+    "connect_async",
+    "kind_of",
+    "safe_url",
+]
 
 log = logging.getLogger(__name__)
 
-#: What redis-py raises while the server is away.
-UNAVAILABLE = (RedisConnectionError, RedisTimeoutError)
 #: appendfsync -> what of the append-only file may not have reached the disk.
 _UNSYNCED = {"everysec": "about the last second", "no": "whatever the system had not written yet"}
 
 
-def connect(url: str, *, timeout: float = 5.0, traced: bool = False) -> Redis:
-    """Open a lazy connection pool; nothing is sent until the first command. ``traced`` makes spans of its commands."""
-    return (TracedRedis if traced else Redis).from_url(
-        url,
-        socket_connect_timeout=timeout,
-        socket_timeout=timeout,
-        health_check_interval=30,
-        retry=Retry(ExponentialWithJitterBackoff(base=0.01, cap=0.2), retries=2),
-    )
+def connect(url: str, *, timeout: float = 5.0, traced: bool = False, gate: Gate | None = None) -> Redis:
+    """Open a lazy connection pool; nothing is sent until the first command. Raises ``UnreadableUrl``.
+
+    ``timeout`` is how long the server may be silent: a blocking command must wait for less. ``traced`` makes spans
+    of the commands; ``gate`` is asked before each, and raises where the store is known to be away.
+    """
+    place = read_url(url)
+    options = _options(place, timeout) | {
+        "health_check_interval": 30,
+        "retry": RetryUnlessSilent(ExponentialWithJitterBackoff(base=0.01, cap=0.2), retries=2),
+    }
+    pool: ConnectionPool
+    if place.service is not None:
+        pool = master_pool(place, options)
+    elif place.scheme == "unix":
+        pool = ConnectionPool(connection_class=UnixDomainSocketConnection, path=place.path, **options)
+    else:
+        host, port = place.hosts[0]
+        kind: dict[str, Any] = {"connection_class": SSLConnection, **place.tls} if place.is_tls else {}
+        pool = ConnectionPool(host=host, port=port, **kind, **options)
+    client = cast(StoreRedis, (TracedRedis if traced else StoreRedis).from_pool(pool))
+    client.gate = gate
+    return client
 
 
 def connect_async(url: str, *, timeout: float = 5.0) -> AsyncRedis:
     """Open a lazy pool for an event loop, which retries nothing: its callers know better when to."""
-    return AsyncRedis.from_url(
-        url, socket_connect_timeout=timeout, socket_timeout=timeout, health_check_interval=10, retry=None
-    )
+    place = read_url(url)
+    options = _options(place, timeout) | {"health_check_interval": 10, "retry": None}
+    pool: AsyncConnectionPool
+    if place.service is not None:
+        pool = async_master_pool(place, options)
+    elif place.scheme == "unix":
+        pool = AsyncConnectionPool(connection_class=AsyncUnixConnection, path=place.path, **options)
+    else:
+        host, port = place.hosts[0]
+        kind: dict[str, Any] = {"connection_class": AsyncSSLConnection, **place.tls} if place.is_tls else {}
+        pool = AsyncConnectionPool(host=host, port=port, **kind, **options)
+    return AsyncStoreRedis.from_pool(pool)
+
+
+def _options(place: RedisUrl, timeout: float) -> dict[str, Any]:
+    return {"db": place.db, **place.login, "socket_connect_timeout": timeout, "socket_timeout": timeout}
 
 
 def check_durability(redis: Redis) -> None:
@@ -50,6 +89,12 @@ def check_durability(redis: Redis) -> None:
     try:
         policy, append_only, synced = (redis.config_get(name).get(name) for name in names)
     except ResponseError:  # managed servers hide CONFIG
+        policy = append_only = None
+    except StoreRefuses as refusal:  # or forbid it to the user
+        if refusal.kind != "NOPERM":
+            raise
+        policy = append_only = None
+    if policy is None:
         log.warning("store: CONFIG is not available; its durability could not be checked")
         return
     if policy != "noeviction":
@@ -70,9 +115,11 @@ def check_durability(redis: Redis) -> None:
         )
 
 
-def safe_url(url: str) -> str:
-    """Give the URL without its credentials, for logs and messages."""
-    parts = urlsplit(url)
-    host = parts.hostname or ""
-    port = f":{parts.port}" if parts.port else ""
-    return f"{parts.scheme}://{host}{port}{parts.path}"
+def check_master(redis: Redis) -> None:
+    """Raise ``StoreRefuses`` where the server is a replica, which would refuse every write."""
+    try:
+        role = cast(Any, redis.execute_command)("ROLE")[0]
+    except (ResponseError, StoreRefuses):  # as CONFIG
+        return
+    if role not in (b"master", "master"):
+        raise StoreRefuses("READONLY")

@@ -49,26 +49,45 @@ def locked(folder: Path) -> Iterator[None]:
         yield
 
 
-@contextlib.contextmanager
-def embedded_server(folder: Path, *, log: IO[bytes]) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
-    """Run a server on ``folder`` that keeps every acknowledged write; give its URL and process.
+class EmbeddedServer:
+    """A server that keeps every acknowledged write in ``folder``, and listens on a unix socket alone."""
 
-    It listens on a unix socket alone. On the way out it is told to stop and waited for.
-    """
+    def __init__(self, folder: Path, socket: Path, log: IO[bytes]) -> None:
+        self.url = f"unix://{socket}"
+        self._folder = folder
+        self._socket = socket
+        self._log = log
+        self.process = self.start()
+
+    def start(self) -> subprocess.Popen[bytes]:
+        """Start it, or start it again on the same data after it ended; it is not awaited."""
+        self._socket.unlink(missing_ok=True)
+        self.process = spawn([server_binary(), *_settings(self._folder, self._socket)], log=self._log)
+        return self.process
+
+
+@contextlib.contextmanager
+def embedded(folder: Path, *, log: IO[bytes]) -> Iterator[EmbeddedServer]:
+    """Run a server on ``folder``. On the way out it is told to stop and waited for."""
     with contextlib.ExitStack() as stack:
         stack.enter_context(locked(folder))
         socket = folder.resolve() / "redis.sock"
         if len(str(socket)) > _LONGEST_SOCKET_PATH:
             socket = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="calibrant-"))) / "redis.sock"
-        socket.unlink(missing_ok=True)
-        process = spawn([server_binary(), *_settings(folder, socket)], log=log)
+        server = EmbeddedServer(folder, socket, log)
         try:
-            _await_ready(socket, process)
-            url = f"unix://{socket}"
-            (folder / _URL_FILE).write_text(url, encoding="utf-8")
-            yield url, process
+            _await_ready(socket, server.process)
+            (folder / _URL_FILE).write_text(server.url, encoding="utf-8")
+            yield server
         finally:
-            stop(process, patience=_STOP_SECONDS)
+            stop(server.process, patience=_STOP_SECONDS)
+
+
+@contextlib.contextmanager
+def embedded_server(folder: Path, *, log: IO[bytes]) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
+    """Run a server on ``folder``; give its URL and process."""
+    with embedded(folder, log=log) as server:
+        yield server.url, server.process
 
 
 @contextlib.contextmanager

@@ -6,14 +6,18 @@ from typing import ClassVar
 
 
 class StorageError(Exception):
-    """Base; ``code`` is stable. ``pointer`` is where in the request the cause stands, if it does."""
+    """Base; ``code`` is stable. ``pointer`` is where in the request the cause stands, if it does.
+
+    ``retry_after`` is the seconds until the same may be done, where that has been estimated.
+    """
 
     code: ClassVar[str] = "storage-error"
 
-    def __init__(self, detail: str, pointer: str | None = None) -> None:
+    def __init__(self, detail: str, pointer: str | None = None, *, retry_after: int | None = None) -> None:
         super().__init__(detail)
         self.detail = detail
         self.pointer = pointer
+        self.retry_after = retry_after
 
 
 class LaterFormat(StorageError):
@@ -26,6 +30,12 @@ class UnknownBatch(StorageError):
     """No such batch, or it has expired."""
 
     code = "unknown-batch"
+
+
+class BatchInUse(StorageError):
+    """A batch that a job needs cannot be deleted before the job has ended."""
+
+    code = "batch-in-use"
 
 
 class UnknownMap(StorageError):
@@ -110,6 +120,18 @@ class QuotaExceeded(StorageError):
     """More than a tenant may keep."""
 
     code = "quota-exceeded"
+
+
+class TooManyJobs(StorageError):
+    """More jobs that have not ended than a tenant may have."""
+
+    code = "too-many-jobs"
+
+
+class QueueFull(StorageError):
+    """More jobs that have not ended, of all tenants, than the service takes."""
+
+    code = "queue-full"
 
 
 class UnsuitableStore(StorageError):

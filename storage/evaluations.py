@@ -81,7 +81,7 @@ def several_document(
     laws, reports = PowerLaws(asked.task), []
     for batch_id, batch, groups in batches:
         reports.append({"batch": batch_id, "report": asked.document(batch, groups, device=device, progress=progress)})
-        laws.add(batch)
+        laws.add(batch, progress)
     if len(reports) >= LEAST_BATCHES:
         return {"batches": reports, "power_law": law_document(laws.laws()), "problem": None}
     problem = f"no power law: it takes {LEAST_BATCHES} batches"

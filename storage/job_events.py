@@ -10,9 +10,12 @@ from redis.client import Pipeline
 
 from schemas.jobs import FINAL, JobRecord, JobSummary
 from storage.formats import check_format
+from storage.holds import batches_of, release
 from storage.keyspace import Keyspace, Shared
 from storage.leases import end_lease
 from storage.tally import count
+from storage.throughput import ended
+from storage.unended import end
 
 #: About so many changes of a job are kept: a progress that is left out is told by the next.
 MOST_KEPT = 1000
@@ -46,15 +49,24 @@ def write_job(pipe: Pipeline, keys: Keyspace, record: JobRecord, name: EventName
     ttl = record.ttl if record.status in FINAL else None
     key, events = keys.job(record.id), keys.job_events(record.id)
     pipe.set(key, record.model_dump_json(), ex=ttl)
-    summary = record.summary().model_dump_json()
-    pipe.xadd(events, {"format": FORMAT, "name": name, "job": summary}, maxlen=MOST_KEPT, approximate=True)
     if record.status != "running":
         end_lease(pipe, keys.tenant, record.id)
+    if record.parent is not None:  # a part: callers are told of the whole
+        return
+    write_event(pipe, keys, record, name)
     if ttl is not None:
         pipe.expire(events, ttl)
-        pipe.srem(keys.unended_jobs(), record.id)
         count(pipe, record)
+        release(pipe, keys, record.id, batches_of(record.spec))
+        ended(pipe, record)
+        end(pipe, keys, record)
     pipe.publish(Shared.job_changes(), key)
+
+
+def write_event(pipe: Pipeline, keys: Keyspace, record: JobRecord, name: EventName = "status") -> None:
+    """Queue the write of a change alone."""
+    events, summary = keys.job_events(record.id), record.summary().model_dump_json()
+    pipe.xadd(events, {"format": FORMAT, "name": name, "job": summary}, maxlen=MOST_KEPT, approximate=True)
 
 
 def read_events(redis: Redis, keys: Keyspace, job_id: str, after: str | None) -> list[JobEvent]:

@@ -12,14 +12,16 @@ from rq.command import send_command
 from schemas.jobs import FINAL, JobRecord
 from storage.clock import seconds, stamp
 from storage.errors import JobFinal, UnknownJob
-from storage.formats import read_stored
+from storage.holds import batches_of, hold
 from storage.job_events import JobEvent, read_events, write_job
 from storage.keyspace import Keyspace, Shared, job_field
-from storage.leases import owner_of
+from storage.leases import read_leases
 from storage.lines import Line
 from storage.pages import Asked, Page, read_page
+from storage.parts import end_whole, find, parts_of, read_job
 from storage.queues import Message
 from storage.transactions import transact
+from storage.unended import begin
 
 
 class JobStore:
@@ -41,10 +43,15 @@ class JobStore:
             pipe.multi()
             if stored is not None:
                 return self._read(stored)
-            Line(self._redis, self._keys, record.queue).enter(pipe, record)
+            parts = parts_of(record)
+            for part in parts:
+                write_job(pipe, self._keys, part)
+            for piece in parts or [record]:
+                Line(self._redis, self._keys, record.queue).enter(pipe, piece)
             pipe.sadd(Shared.tenants(), self._keys.tenant)
-            pipe.sadd(self._keys.unended_jobs(), record.id)
+            begin(pipe, self._keys, record)
             pipe.zadd(self._keys.jobs(), {record.id: seconds(record.created_at)})
+            hold(pipe, self._keys, record.id, batches_of(record.spec))
             write_job(pipe, self._keys, record)
             return record
 
@@ -69,7 +76,7 @@ class JobStore:
 
     def get(self, job_id: str) -> JobRecord:
         """The job as it stands; raises ``UnknownJob``."""
-        return self._read(self._redis.get(self._keys.job(job_id)))
+        return self._known(read_job(self._redis.get(self._keys.job(job_id))))
 
     def cancel(self, job_id: str) -> JobRecord:
         """End a job that is queued or running; one that was cancelled before stays so.
@@ -77,35 +84,43 @@ class JobStore:
         From here on nothing of it is stored. Its worker is told to stop; one that does not hear it finds at its next
         renewal that it has no lease. Raises ``JobFinal`` for a job that has ended otherwise.
         """
-        key, told = self._keys.job(job_id), owner_of(self._redis, self._keys.tenant, job_id)
+        self.get(job_id)
 
-        def write(pipe: Pipeline) -> JobRecord:
-            record = self._read(pipe.get(key))
+        def write(pipe: Pipeline) -> tuple[JobRecord, list[str]]:
+            found = find(pipe, self._keys, job_id)
+            record = self._known(found.whole)
             pipe.multi()
             if record.status in FINAL:
-                return record
-            if record.status == "queued":
+                return record, []
+            if record.status == "queued" and record.parts == 1:
                 message = Message.next_of(self._keys.tenant, record)
                 Line(self._redis, self._keys, record.queue).leave(pipe, message.id)
                 pipe.zrem(Shared.delayed(), job_field(self._keys.tenant, job_id))
-            record = record.model_copy(update={"status": "cancelled", "finished_at": stamp()})
-            write_job(pipe, self._keys, record)
-            return record
+            changes = {"status": "cancelled", "finished_at": stamp()}
+            end_whole(pipe, self._redis, self._keys, found, changes)
+            return record.model_copy(update=changes), [each.id for each in (record, *found.parts)]
 
-        record = transact(self._redis, write, key)
+        # Who runs it is read before the leases end.
+        held = {lease.job_id: lease.owner for lease in read_leases(self._redis) if lease.tenant == self._keys.tenant}
+        record, pieces = transact(self._redis, write, self._keys.job(job_id))
         if record.status != "cancelled":
             raise JobFinal(f"the job has {record.status}")
-        if told is not None:
-            send_command(self._redis, told, "stop-job", job_id=job_id)
+        for piece in pieces:
+            if piece in held:
+                send_command(self._redis, held[piece], "stop-job", job_id=piece)
         return record
 
     def status(self, job_id: str) -> str:
         """The status of a job, ``forgotten`` where there is none."""
-        stored = self._redis.get(self._keys.job(job_id))
-        return "forgotten" if stored is None else self._read(stored).status
+        record = read_job(self._redis.get(self._keys.job(job_id)))
+        return "forgotten" if record is None else record.status
+
+    @staticmethod
+    def _known(record: JobRecord | None) -> JobRecord:
+        if record is None or record.parent is not None:
+            raise UnknownJob("there is no such job, or it has expired")
+        return record
 
     @staticmethod
     def _read(data: object) -> JobRecord:
-        if data is None:
-            raise UnknownJob("there is no such job, or it has expired")
-        return read_stored(JobRecord, data)
+        return JobStore._known(read_job(data))

@@ -37,6 +37,10 @@ class Keyspace:
         """Sorted set: ids of batches by time of creation; those that expired leave it when they are met."""
         return self._key("batches")
 
+    def batch_holds(self, batch_id: str) -> str:
+        """Set: ids of the jobs that have not ended and need a batch."""
+        return self._key("batch-holds", batch_id)
+
     def map(self, map_id: str) -> str:
         """String: the record of a map, JSON."""
         return self._key("map", map_id)
@@ -77,6 +81,10 @@ class Keyspace:
         """Set: ids of the jobs that have not ended."""
         return self._key("unended-jobs")
 
+    def taken_places(self) -> str:
+        """Sorted set: ids of jobs that are about to be queued, by the time when their places were taken."""
+        return self._key("taken-places")
+
     def jobs(self) -> str:
         """Sorted set: ids of jobs by time of creation; those that expired leave it when they are met."""
         return self._key("jobs")
@@ -84,6 +92,18 @@ class Keyspace:
     def job_events(self, job_id: str) -> str:
         """Stream: the changes of a job."""
         return self._key("job-events", job_id)
+
+    def part_results(self, job_id: str) -> str:
+        """Hash: part -> what it came to, JSON, of a job in parts that has not ended."""
+        return self._key("part-results", job_id)
+
+    def part_progress(self, job_id: str) -> str:
+        """Hash: part -> the share of it that is done, of a job in parts that has not ended."""
+        return self._key("part-progress", job_id)
+
+    def part_gate(self, job_id: str) -> str:
+        """String: there for as long as the progress of a job in parts is not told again."""
+        return self._key("part-gate", job_id)
 
     def line(self, queue: str) -> str:
         """List: messages of this tenant's jobs that wait for a place in a queue."""
@@ -144,6 +164,31 @@ class Shared:
     def job_counts() -> str:
         """Hash: kind, outcome and what is counted -> the jobs that ended so, and their seconds."""
         return "calibrant::job-counts"
+
+    @staticmethod
+    def unended() -> str:
+        """Set: ``tenant:job`` of the jobs that have not ended."""
+        return "calibrant::unended"
+
+    @staticmethod
+    def taken_places() -> str:
+        """Sorted set: ``tenant:job`` of jobs that are about to be queued, by the time when their places were taken."""
+        return "calibrant::taken-places"
+
+    @staticmethod
+    def unended_of(kind: str) -> str:
+        """Hash: tenant -> how many jobs of this kind it has that have not ended, where it has any."""
+        return f"calibrant::unended:{kind}"
+
+    @staticmethod
+    def busy_since() -> str:
+        """String: since when there has always been a job that has not ended, if there is one; seconds since 1970."""
+        return "calibrant::busy-since"
+
+    @staticmethod
+    def ends(queue: str) -> str:
+        """List: the last ends of a queue's jobs, newest first: when it ended and when it was queued."""
+        return f"calibrant::ends:{queue}"
 
     @staticmethod
     def api_keys() -> str:

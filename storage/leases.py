@@ -62,12 +62,6 @@ def renew(redis: Redis, lease: Lease, times: int) -> bool:
     return bool(redis.eval(_RENEW, 1, Shared.leases(), lease.field, lease.prefix, str(times)))
 
 
-def owner_of(redis: Redis, tenant: str, job_id: str) -> str | None:
-    """Who runs a job; None where nobody does."""
-    held = redis.hget(Shared.leases(), job_field(tenant, job_id))
-    return None if held is None else cast(bytes, held).decode().split(" ")[1]
-
-
 def read_leases(redis: Redis) -> dict[Lease, int]:
     """Every lease, and how often it was renewed."""
     found: dict[Lease, int] = {}

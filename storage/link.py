@@ -15,10 +15,13 @@ import time
 from collections.abc import Awaitable, Callable
 
 from redis.asyncio.client import PubSub
+from redis.exceptions import RedisError
 
 from storage.changes import Change, read_change
-from storage.connection import UNAVAILABLE, connect_async
+from storage.connection import connect_async
+from storage.errors import StorageError
 from storage.keyspace import Shared
+from storage.unavailable import StoreAway, kind_of
 
 log = logging.getLogger(__name__)
 
@@ -32,8 +35,13 @@ class Link:
     """Listens for changes until it is closed.
 
     ``opened`` runs on every connection before the link counts as fresh, to read anew what may have changed
-    unheard; ``changed`` is told of each change.
+    unheard; it raises a ``StorageError`` for a store that must not be used, which is kept as ``refusal`` for as long
+    as that is so. ``changed`` is told of each change.
     """
+
+    #: Whether the store was ever reached and found fit.
+    reached = False
+    refusal: StorageError | None = None
 
     def __init__(
         self, url: str, *, opened: Callable[[], Awaitable[None]], changed: Callable[[Change], Awaitable[None]]
@@ -44,6 +52,16 @@ class Link:
         self._proved = float("-inf")
         self._beat = asyncio.Event()
         self._closed = False
+        self._open = False
+        self._told: str | None = None
+
+    def check_open(self) -> None:
+        """Raise ``StoreAway`` where the link is known to be lost: what is sent now would only wait.
+
+        Unlike ``fresh`` it asks no clock, so that an event loop which is held up for a second refuses nothing.
+        """
+        if not self._open:
+            raise StoreAway("the store is away")
 
     @property
     def fresh(self) -> bool:
@@ -66,11 +84,11 @@ class Link:
                     async with self._redis.pubsub() as channel:
                         await channel.subscribe(Shared.changes())
                         await self._listen(channel)
-                except (*UNAVAILABLE, OSError) as error:
-                    if self.fresh:
-                        log.warning("store: the link is lost (%s)", type(error).__name__)
+                except (RedisError, StorageError, OSError) as error:
+                    if self._open:
                         pause = _BACKOFF_SECONDS[0]
-                    await asyncio.sleep(pause * random.uniform(0.5, 1.5))  # noqa: S311 - jitter, not a secret
+                    self._lose(error)
+                    await asyncio.sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311 - jitter, not a secret
                     pause = min(2 * pause, _BACKOFF_SECONDS[1])
         finally:
             await self._redis.aclose()
@@ -93,6 +111,7 @@ class Link:
                 if not opened:
                     await self._opened()
                     opened = True
+                    self._find()
                 self._prove(asked)
             since = time.monotonic() - asked
             if waiting and since > STALE_SECONDS:
@@ -100,6 +119,24 @@ class Link:
             if not waiting and since >= _PING_SECONDS:
                 asked, waiting = time.monotonic(), True
                 await channel.ping()
+
+    def _find(self) -> None:
+        if self._told is not None:
+            log.info("store: the link is there again")
+        self._open = self.reached = True
+        self.refusal = self._told = None
+
+    def _lose(self, error: RedisError | StorageError | OSError) -> None:
+        """Note that nothing is known of the store from now on; each cause is told once, not at every attempt."""
+        self._open, self._proved = False, float("-inf")
+        self.refusal = error if isinstance(error, StorageError) else None
+        told = error.detail if isinstance(error, StorageError) else kind_of(error)
+        if told != self._told:
+            log.log(logging.WARNING if self.refusal is None else logging.ERROR, "store: the link is lost (%s)", told)
+        self._told = told
+        if self.refusal is not None:
+            self._beat.set()
+            self._beat.clear()
 
     def _prove(self, moment: float) -> None:
         """Note that all that was published before ``moment`` has been heard; wake those who wait for it."""

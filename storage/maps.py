@@ -14,10 +14,9 @@ from storage.changes import Change, announce
 from storage.clock import seconds
 from storage.errors import MapInUse, RunLost, UnknownMap
 from storage.formats import read_stored
-from storage.job_events import write_job
 from storage.keyspace import Keyspace, Shared
 from storage.references import read_reference
-from storage.runs import Run, done, is_run, read_job
+from storage.runs import Run
 from storage.summaries import erase_summary, write_summary
 from storage.transactions import transact
 
@@ -40,9 +39,9 @@ class MapStore:
 
         def write(pipe: Pipeline) -> MapRecord:
             stored = pipe.get(key)
-            job = None if run is None else read_job(pipe.get(keys.job(run.job.id)))
-            running = run is not None and is_run(job, run.job.run)
-            if run is not None and not running and stored is None:
+            found = None if run is None else run.look(pipe)
+            going = run is not None and found is not None and found.runs(run.job.run)
+            if run is not None and not going and stored is None:
                 raise RunLost("the job has been cancelled or taken away before its map was made")
             if stored is None:
                 version = None if draft.name is None else _number(pipe.hget(keys.newest_versions(), draft.name)) + 1
@@ -52,8 +51,8 @@ class MapStore:
             pipe.multi()
             if stored is None:
                 self._add(pipe, record, newest=record.version)
-            if running and job is not None:
-                write_job(pipe, keys, job.model_copy(update=done(job, {"map": record.id})))
+            if going and run is not None and found is not None:
+                run.finish(pipe, found, {"map": record.id})
             return record
 
         # Every writer of a version touches the hash of newest versions, so that two never get one number.

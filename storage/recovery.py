@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from typing import TypeVar, cast
 
 from redis import Redis
@@ -17,8 +17,9 @@ from schemas.jobs import JobRecord
 from storage.keyspace import Keyspace, Shared, job_field, read_job_field
 from storage.leases import LOST_SECONDS, RENEWAL_SECONDS, Lease, read_leases
 from storage.lines import Line, lines
+from storage.parts import part_id, read_job
 from storage.queues import FITS, GPU_FITS, Message
-from storage.runs import DELAYS, RunStore, read_job
+from storage.runs import DELAYS, RunStore
 from storage.supervisors import serves
 
 log = logging.getLogger(__name__)
@@ -136,13 +137,20 @@ class Recovery:
                 continue
             log.warning("job %s was %s and nobody knew of it, it is run again", record.id, record.status)
 
-    def _unended(self, tenant: str) -> Iterable[JobRecord]:
-        keys = Keyspace(tenant)
-        ids = sorted(cast(set[bytes], self._redis.smembers(keys.unended_jobs())))
+    def _unended(self, tenant: str) -> Iterator[JobRecord]:
+        """The jobs that have not ended, and the parts of those that are done in parts."""
+        ids = sorted(cast(set[bytes], self._redis.smembers(Keyspace(tenant).unended_jobs())))
         for i in range(0, len(ids), _CHUNK):
-            chunk = [job_id.decode() for job_id in ids[i : i + _CHUNK]]
-            stored = cast(list[bytes | None], self._redis.mget([keys.job(job_id) for job_id in chunk]))
-            yield from (record for record in map(read_job, stored) if record is not None)
+            for record in self._read(tenant, [job_id.decode() for job_id in ids[i : i + _CHUNK]]):
+                if record.parts == 1:
+                    yield record
+                else:
+                    yield from self._read(tenant, [part_id(record.id, part) for part in range(record.parts + 1)])
+
+    def _read(self, tenant: str, ids: Sequence[str]) -> list[JobRecord]:
+        keys = Keyspace(tenant)
+        stored = cast(list[bytes | None], self._redis.mget([keys.job(job_id) for job_id in ids]))
+        return [record for record in map(read_job, stored) if record is not None]
 
     def _has_lease(self, tenant: str, record: JobRecord) -> bool:
         return bool(self._redis.hexists(Shared.leases(), job_field(tenant, record.id)))

@@ -7,23 +7,25 @@ running and has that run's number, so a run that was taken away changes nothing,
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeGuard
+from typing import Any, TypeVar
 
 from redis import Redis
 from redis.client import Pipeline
 
-from schemas.jobs import JobRecord, Progress
+from schemas.jobs import FINAL, JobRecord, Progress
 from schemas.problem_table import problem
 from schemas.problems import Problem
 from storage.clock import stamp
 from storage.errors import RunLost
-from storage.formats import read_stored
-from storage.job_events import EventName, write_job
+from storage.job_events import write_job
 from storage.keyspace import Keyspace, Shared, job_field
 from storage.leases import Lease, grant
 from storage.lines import Line
+from storage.parts import Found, end_part, end_whole, find, is_join, note_progress, read_job, read_results
 from storage.queues import FITS, GPU_FITS, Message
 from storage.transactions import transact
+
+Result = TypeVar("Result")
 
 #: Seconds that a job waits after each of its losses; one more ends it.
 DELAYS = (0.0, 1.0, 3.0)
@@ -38,7 +40,7 @@ WORKER_LOST = problem(
 
 
 class Run:
-    """One run of a job. Its methods raise ``RunLost`` once the job has been cancelled or taken away."""
+    """One run of a job, or of a part of one. Its methods raise ``RunLost`` once that was cancelled or taken away."""
 
     def __init__(self, store: RunStore, job: JobRecord, lease: Lease) -> None:
         self._store = store
@@ -52,16 +54,15 @@ class Run:
 
     def report(self, progress: Progress) -> None:
         """Note how far the job is."""
-        self._store.change(self.job.id, self.job.run, lambda _: {"progress": progress}, "progress")
+        self._store.report(self.job, progress)
 
     def succeed(self, result: dict[str, Any]) -> None:
-        """End the job with its result; done before, as by a write whose answer was lost, it stays done."""
-        self._store.change(self.job.id, self.job.run, lambda record: done(record, result), again=True)
+        """End the job, or this part of it, with its result."""
+        self._store.succeed(self.job, result)
 
     def fail(self, problem: Problem) -> None:
-        """End the job with its problem."""
-        ended = {"status": "failed", "finished_at": stamp(), "problem": problem}
-        self._store.change(self.job.id, self.job.run, lambda _: ended, again=True)
+        """End the job with its problem, whichever part has it."""
+        self._store.fail(self.job, problem)
 
     def lose(self, *, killed: bool = False) -> None:
         """Have the job run again, after a while that grows, or end it where that has been done often enough."""
@@ -70,6 +71,18 @@ class Run:
     def release(self) -> None:
         """Give the job back to the front of its line, as if it had not been begun."""
         self._store.release(self.lease)
+
+    def results(self) -> list[dict[str, Any]]:
+        """What the parts came to that this run joins, in order."""
+        return self._store.results(self.job)
+
+    def look(self, pipe: Pipeline) -> Found:
+        """What belongs to the job, read and watched by a transaction that may end it."""
+        return self._store.look(pipe, self.job.id)
+
+    def finish(self, pipe: Pipeline, found: Found, result: dict[str, Any]) -> None:
+        """Queue the writes that end the job, on a transaction that has looked."""
+        self._store.finish(pipe, found, result)
 
 
 class RunStore:
@@ -84,22 +97,81 @@ class RunStore:
 
         Either way the message is gone, and the next of its tenant has its place.
         """
-        key, line = self._keys.job(message.job_id), Line(self._redis, self._keys, queue)
+        line = Line(self._redis, self._keys, queue)
         lease = Lease(message.tenant, message.job_id, message.run, owner)
 
         def write(pipe: Pipeline) -> Run | None:
-            record = read_job(pipe.get(key))
+            found = self.look(pipe, message.job_id)
             pipe.multi()
             line.leave(pipe, message.id)
-            if record is None or record.status != "queued" or record.run + 1 != message.run:
+            record, whole = found.record, found.whole
+            if record is None or whole is None or whole.status in FINAL:
                 return None
-            begun = {"status": "running", "run": message.run, "started_at": record.started_at or stamp()}
-            record = record.model_copy(update=begun)
+            if record.status != "queued" or record.run + 1 != message.run:
+                return None
+            begun = {"status": "running", "started_at": record.started_at or stamp()}
+            record = record.model_copy(update=begun | {"run": message.run})
             write_job(pipe, self._keys, record)
+            if whole.id != record.id and whole.status == "queued":
+                write_job(pipe, self._keys, whole.model_copy(update=begun))
             grant(pipe, lease)
             return Run(self, record, lease)
 
-        return transact(self._redis, write, key)
+        return self._transact(message.job_id, write)
+
+    def report(self, job: JobRecord, progress: Progress) -> None:
+        """Note how far a run is."""
+        told: Progress | None = progress
+        if job.parent is not None:
+            told = note_progress(self._redis, self._keys, job, progress)
+        if told is None:
+            return
+
+        def write(pipe: Pipeline) -> None:
+            found = self.look(pipe, job.id)
+            pipe.multi()
+            if found.whole is None or not found.runs(job.run):
+                raise _lost()
+            done = max(told.done, found.whole.progress.done if job.parent is not None else 0)
+            change = {"progress": told.model_copy(update={"done": done})}
+            write_job(pipe, self._keys, found.whole.model_copy(update=change), "progress")
+
+        self._transact(job.id, write)
+
+    def succeed(self, job: JobRecord, result: dict[str, Any]) -> None:
+        """End a run with its result; done before, as by a write whose answer was lost, it stays done."""
+
+        def write(pipe: Pipeline) -> None:
+            found = self.look(pipe, job.id)
+            pipe.multi()
+            if not found.runs(job.run):
+                _check_done(found.record, job)
+            elif job.parent is not None and not is_join(job):
+                end_part(pipe, self._redis, self._keys, found, result)
+            else:
+                self.finish(pipe, found, result)
+
+        self._transact(job.id, write)
+
+    def finish(self, pipe: Pipeline, found: Found, result: dict[str, Any]) -> None:
+        """Queue the writes that end a job with its result."""
+        if found.whole is not None:
+            progress = found.whole.progress.model_copy(update={"done": found.whole.progress.total, "stage": "done"})
+            changes = {"status": "succeeded", "finished_at": stamp(), "result": result, "progress": progress}
+            end_whole(pipe, self._redis, self._keys, found, changes)
+
+    def fail(self, job: JobRecord, problem: Problem) -> None:
+        """End a job with the problem of a run; ended in that run before, it stays as it is."""
+
+        def write(pipe: Pipeline) -> None:
+            found = self.look(pipe, job.id)
+            pipe.multi()
+            if found.runs(job.run):
+                end_whole(pipe, self._redis, self._keys, found, _failed(problem))
+            else:
+                _check_done(found.record, job)
+
+        self._transact(job.id, write)
 
     def lose(self, lease: Lease, *, killed: bool) -> None:
         """Take a run away that was lost with its process; nothing changes where it is not the job's run any more.
@@ -108,15 +180,19 @@ class RunStore:
         """
         moment = float(self._redis.time()[0])
 
-        def lost(record: JobRecord, pipe: Pipeline) -> None:
-            losses, kills = record.losses + 1, record.kills + killed
-            queue = FITS if record.queue == GPU_FITS else record.queue
-            known = {"losses": losses, "kills": kills, "queue": queue}
-            if losses > len(DELAYS) or kills >= MOST_KILLS:
-                ended = {"status": "failed", "finished_at": stamp(), "problem": WORKER_LOST}
-                write_job(pipe, self._keys, record.model_copy(update=known | ended))
+        def write(pipe: Pipeline) -> None:
+            found = self.look(pipe, lease.job_id)
+            pipe.multi()
+            record = found.record
+            if record is None or not found.runs(lease.run):
+                self._forget(pipe, lease, record)
                 return
-            waiting = record.model_copy(update=known | {"status": "queued", "progress": Progress()})
+            losses, kills = record.losses + 1, record.kills + killed
+            if losses > len(DELAYS) or kills >= MOST_KILLS:
+                end_whole(pipe, self._redis, self._keys, found, _failed(WORKER_LOST))
+                return
+            queue = FITS if record.queue == GPU_FITS else record.queue
+            waiting = _waiting(record, losses=losses, kills=kills, queue=queue)
             write_job(pipe, self._keys, waiting)
             delay = DELAYS[losses - 1]
             if delay:
@@ -124,17 +200,22 @@ class RunStore:
             else:
                 Line(self._redis, self._keys, queue).enter(pipe, waiting, front=True)
 
-        self._take_away(lease, lost)
+        self._transact(lease.job_id, write)
 
     def release(self, lease: Lease) -> None:
         """Take a run away whose worker was told to stop: the job waits at the front of its line."""
 
-        def released(record: JobRecord, pipe: Pipeline) -> None:
-            waiting = record.model_copy(update={"status": "queued", "progress": Progress()})
+        def write(pipe: Pipeline) -> None:
+            found = self.look(pipe, lease.job_id)
+            pipe.multi()
+            if found.record is None or not found.runs(lease.run):
+                self._forget(pipe, lease, found.record)
+                return
+            waiting = _waiting(found.record)
             write_job(pipe, self._keys, waiting)
-            Line(self._redis, self._keys, record.queue).enter(pipe, waiting, front=True)
+            Line(self._redis, self._keys, waiting.queue).enter(pipe, waiting, front=True)
 
-        self._take_away(lease, released)
+        self._transact(lease.job_id, write)
 
     def move(self, job_id: str, queue: str) -> None:
         """Have a job that waits wait in another queue."""
@@ -166,56 +247,36 @@ class RunStore:
 
         transact(self._redis, write, key)
 
-    def change(
-        self,
-        job_id: str,
-        run: int,
-        changes: Callable[[JobRecord], dict[str, Any]],
-        name: EventName = "status",
-        *,
-        again: bool = False,
-    ) -> None:
-        """Change a job that is in its ``run``-th run; raises ``RunLost`` where it is not.
+    def results(self, job: JobRecord) -> list[dict[str, Any]]:
+        """What the parts of a job came to, which the run of its join has."""
+        return read_results(self._redis, self._keys, job)
 
-        ``again`` passes over a job that has ended in that run, as it does where the word of its end was lost.
-        """
-        key = self._keys.job(job_id)
+    def look(self, pipe: Pipeline, job_id: str) -> Found:
+        """Read a job or a part, with all that belongs to it."""
+        return find(pipe, self._keys, job_id)
 
-        def write(pipe: Pipeline) -> None:
-            record = read_job(pipe.get(key))
-            pipe.multi()
-            if is_run(record, run):
-                write_job(pipe, self._keys, record.model_copy(update=changes(record)), name)
-            elif not (again and record is not None and record.run == run and record.status in ("succeeded", "failed")):
-                raise RunLost("the job has been cancelled or taken away")
+    def _transact(self, job_id: str, write: Callable[[Pipeline], Result]) -> Result:
+        return transact(self._redis, write, self._keys.job(job_id))
 
-        transact(self._redis, write, key)
-
-    def _take_away(self, lease: Lease, write_change: Callable[[JobRecord, Pipeline], None]) -> None:
-        key = self._keys.job(lease.job_id)
-
-        def write(pipe: Pipeline) -> None:
-            record = read_job(pipe.get(key))
-            pipe.multi()
-            if is_run(record, lease.run):
-                write_change(record, pipe)
-            elif record is None or record.run <= lease.run:
-                pipe.hdel(Shared.leases(), lease.field)
-
-        transact(self._redis, write, key)
+    def _forget(self, pipe: Pipeline, lease: Lease, record: JobRecord | None) -> None:
+        """Queue the end of a lease that has outlived its run."""
+        if record is None or record.status != "running" or record.run <= lease.run:
+            pipe.hdel(Shared.leases(), lease.field)
 
 
-def done(record: JobRecord, result: dict[str, Any]) -> dict[str, Any]:
-    """What changes of a job that succeeds."""
-    progress = record.progress.model_copy(update={"done": record.progress.total, "stage": "done"})
-    return {"status": "succeeded", "finished_at": stamp(), "result": result, "progress": progress}
+def _waiting(record: JobRecord, **changes: Any) -> JobRecord:
+    return record.model_copy(update={"status": "queued", "progress": Progress()} | changes)
 
 
-def is_run(record: JobRecord | None, run: int) -> TypeGuard[JobRecord]:
-    """Whether a job is in its ``run``-th run."""
-    return record is not None and record.status == "running" and record.run == run
+def _failed(problem: Problem) -> dict[str, Any]:
+    return {"status": "failed", "finished_at": stamp(), "problem": problem}
 
 
-def read_job(data: object) -> JobRecord | None:
-    """The job of a stored record; None where there is none."""
-    return None if data is None else read_stored(JobRecord, data)
+def _check_done(record: JobRecord | None, job: JobRecord) -> None:
+    """Pass over a job that has ended in this run, as it does where the word of its end was lost."""
+    if record is None or record.run != job.run or record.status not in ("succeeded", "failed"):
+        raise _lost()
+
+
+def _lost() -> RunLost:
+    return RunLost("the job has been cancelled or taken away")

@@ -21,6 +21,7 @@ from storage.listing import Listing
 from storage.maps import MapStore
 from storage.quotas import NO_QUOTAS, Charges, Quotas
 from storage.runs import RunStore
+from storage.unended import Places
 
 
 @dataclass(frozen=True)
@@ -68,6 +69,11 @@ class Store:
     def runs(self) -> RunStore:
         """The runs of the jobs."""
         return RunStore(self.redis, self.keys)
+
+    @cached_property
+    def places(self) -> Places:
+        """The places for jobs that have not ended."""
+        return Places(self.redis, self.keys, self.quotas)
 
     @cached_property
     def idempotency(self) -> IdempotencyStore:

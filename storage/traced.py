@@ -4,29 +4,27 @@ from __future__ import annotations
 
 from typing import Any
 
-from redis import Redis
-from redis.client import Pipeline
-
+from storage.client import StorePipeline, StoreRedis
 from telemetry.observed import span
 
 #: Names of the standard's conventions. Keys are not told: they hold names that callers chose.
 _SYSTEM, _OPERATION = "db.system.name", "db.operation.name"
 
 
-class TracedRedis(Redis):
+class TracedRedis(StoreRedis):
     """A client whose commands, and whose pipelines as a whole, are spans."""
 
     def execute_command(self, *args: Any, **options: Any) -> Any:
         """Send one command."""
         with span("store", **{_SYSTEM: "redis", _OPERATION: str(args[0])}):
-            return super().execute_command(*args, **options)  # type: ignore[no-untyped-call]
+            return super().execute_command(*args, **options)
 
-    def pipeline(self, transaction: bool = True, shard_hint: str | None = None) -> Pipeline:
+    def pipeline(self, transaction: bool = True, shard_hint: str | None = None) -> StorePipeline:
         """A pipeline; its sending is one span."""
-        return _TracedPipeline(self.connection_pool, self.response_callbacks, transaction, shard_hint)
+        return self._gated(_TracedPipeline(self.connection_pool, self.response_callbacks, transaction, shard_hint))
 
 
-class _TracedPipeline(Pipeline):
+class _TracedPipeline(StorePipeline):
     def execute(self, raise_on_error: bool = True) -> list[Any]:
         with span("store", **{_SYSTEM: "redis", _OPERATION: "PIPELINE"}):
             return super().execute(raise_on_error)

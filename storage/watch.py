@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from redis.asyncio import Redis
 
-from storage.connection import UNAVAILABLE
+from storage.connection import UNAVAILABLE, kind_of
 from storage.keyspace import Shared
 
 log = logging.getLogger(__name__)
@@ -37,7 +37,8 @@ class Watcher:
             try:
                 await self._listen()
             except UNAVAILABLE as error:
-                log.warning("watch: store away: %s", type(error).__name__)
+                # The link to the store tells it, once; here it would be told at every attempt.
+                log.debug("watch: store away: %s", kind_of(error))
             await asyncio.sleep(_AGAIN_SECONDS)
 
     def close(self) -> None:

@@ -11,7 +11,9 @@ from typing import Any
 
 from redis.exceptions import RedisError
 
+from calibrant.batch import Batch
 from calibrant.errors import CalibrationError
+from calibrant.maps.calibration_map import CalibrationMap
 from calibrant.methods import FitContext, Fitting
 from schemas.evaluate import EvaluateSpec
 from schemas.maps import FitSpec
@@ -19,6 +21,7 @@ from schemas.problem_table import problem
 from schemas.problems import Problem
 from storage.errors import RunLost, StorageError
 from storage.evaluations import read_asked, several_document
+from storage.parts import is_join
 from storage.problems import problem_of
 from storage.rows import read_stored_batch
 from storage.runs import Run
@@ -87,10 +90,21 @@ def _fit(work: Work) -> None:
     spec = FitSpec.model_validate(job.spec)
     batch, _ = patiently(lambda: read_stored_batch(store.batches, spec.batch, spec.parts))
     asked = Fitting.read(spec.method, spec.options, spec.reduction)
+    context = FitContext(spec.seed, work.device, work.progress)
     with span("compute", method=spec.method):
-        fitted = asked.run(batch, FitContext(spec.seed, work.device, work.progress))
-    draft = map_record(job.id.replace("job_", "map_", 1), spec, fitted, batch)
+        if job.part is not None and not is_join(job):
+            part = asked.part(batch, job.part, job.parts, context)
+            patiently(lambda: work.run.succeed(part))
+            return
+        fitted = asked.run(batch, context) if job.parent is None else _joined(work, asked, batch)
+    map_id = (job.parent or job.id).replace("job_", "map_", 1)
+    draft = map_record(map_id, spec, fitted, batch)
     patiently(lambda: store.maps.put(draft, run=work.run))
+
+
+def _joined(work: Work, asked: Fitting, batch: Batch) -> CalibrationMap:
+    """The map of all parts."""
+    return asked.join(batch, patiently(work.run.results), work.progress)
 
 
 def _evaluate(work: Work) -> None:

@@ -32,9 +32,10 @@ class Recorder:
         self._http = http
         self._wait = wait
         self._ids = dict(IDS)
+        self._under_way: list[str] = []
 
     def send(self, example: Example) -> httpx.Response:
-        """Send an example; a job is told when it is done."""
+        """Send an example; a job is told when it is done, and a batch deleted when no job needs it."""
         method, _, path = example.call.partition(" ")
         path = path.format(**example.path)
         body = example.body if isinstance(example.body, bytes) or example.body is None else json.dumps(example.body)
@@ -42,11 +43,21 @@ class Recorder:
         content = self._real(body) if isinstance(body, str) else body
         if example.path.get("job_id") == JOB and method != "DELETE":
             self._wait(self._ids["job"])
+        if example.call == "DELETE /batches/{batch_id}":
+            self._await_all()
         params = {name: self._real(value) for name, value in example.query.items()}
         answer = self._http.request(method, self._real(path), content=content, params=params, headers=headers)
         for found in _ID.finditer(answer.text):
             self._ids[found.group(1)] = found.group()
+        if answer.status_code == 202:
+            self._under_way.append(self._ids["job"])
+        elif example.call == "DELETE /jobs/{job_id}":
+            self._under_way.remove(self._ids["job"])
         return answer
+
+    def _await_all(self) -> None:
+        while self._under_way:
+            self._wait(self._under_way.pop())
 
     def _real(self, text: str) -> str:
         for kind, example in IDS.items():

@@ -8,7 +8,7 @@ from typing import Any, Literal, get_args
 
 from calibrant.batch import Batch
 from calibrant.comparing.front import pareto_front
-from calibrant.comparing.lineup import Contestant, Entrant, Lineup, apart, errors_of, line_up, reduction_of
+from calibrant.comparing.lineup import RAW, Contestant, Entrant, Lineup, apart, errors_of, line_up, reduction_of
 from calibrant.comparing.pairs import Correction, Pair, Standing, compare_pairs
 from calibrant.errors import CalibrationError, InvalidOption
 from calibrant.evaluation import Evaluation, Report
@@ -17,7 +17,7 @@ from calibrant.measures.deviations import again_seconds, deviations
 from calibrant.measures.extent import extent_of
 from calibrant.measures.improvement import improvements
 from calibrant.measures.measure import MeasureRequest, MeasureResult, answers
-from calibrant.progress import Progress
+from calibrant.progress import SILENT, Progress, Rising
 
 Of = Literal["value", "debiased"]
 _SEEN = "no interval and no p-value: a map was fitted to these rows"
@@ -115,10 +115,20 @@ class Comparison:
     ) -> ComparisonReport:
         """Answer for a checked batch; ``device`` and ``progress`` are of fits that are repeated."""
         name = self.check(batch, groups)
-        report = replace(self.evaluation, reduction=name).run(batch, groups)
-        lineup = line_up(batch, name, self.contestants)
-        found = [self._contestant(entrant, report, batch, device, progress) for entrant in lineup.entrants.values()]
-        compared = {request.key: self._compared(request, lineup, found) for request in self.evaluation.measures}
+        told, requests = Rising(progress), self.evaluation.measures
+        steps = 2 + len(self.contestants) + len(requests)
+        report = replace(self.evaluation, reduction=name).run(batch, groups, progress=told.share(0, steps, RAW))
+        lineup = line_up(batch, name, self.contestants, told.share(1, steps, "maps"))
+        found = []
+        for i, entrant in enumerate(lineup.entrants.values(), 1):
+            step = told.share(i, steps, entrant.name) if entrant.contestant else SILENT
+            found.append(self._contestant(entrant, report, batch, device, step))
+        compared = {}
+        for i, request in enumerate(requests, 2 + len(self.contestants)):
+            compared[request.key] = self._compared(
+                request, lineup, found, told.share(i, steps, f"pairs by {request.key}")
+            )
+        told(1, 1, "done")
         return ComparisonReport(report, tuple(found), compared, self.correction, self._level)
 
     @property
@@ -126,26 +136,27 @@ class Comparison:
         return self.evaluation.resampling.level or 0.95
 
     def _contestant(
-        self, entrant: Entrant, report: Report, batch: Batch, device: str, progress: Progress | None
+        self, entrant: Entrant, report: Report, batch: Batch, device: str, told: Rising
     ) -> ContestantReport:
         error, brier = errors_of(entrant.subject)
         if entrant.contestant is None or entrant.before is None or entrant.after is None:
             return ContestantReport(entrant.name, report.measures, error, brier)
-        resampling = self.evaluation.resampling
-        measures = answers(self.evaluation.measures, entrant.subject, resampling)
+        resampling = replace(self.evaluation.resampling, told=told)
+        measures = answers(self.evaluation.measures, entrant.subject, resampling.step(0, 2, "measures"))
+        resampling = resampling.step(1, 2, "improvement")
         if entrant.in_sample:
-            training, fit = entrant.contestant.training, {"device": device, "progress": progress}
-            gained = improvements_again(entrant.before, batch, training, resampling, **fit)
+            training = entrant.contestant.training
+            gained = improvements_again(entrant.before, batch, training, resampling, device=device)
             return ContestantReport(entrant.name, unproven(measures), error, brier, True, gained)
         gained = improvements(entrant.before, entrant.after, resampling)
         return ContestantReport(entrant.name, measures, error, brier, entrant.in_sample, gained)
 
     def _compared(
-        self, request: MeasureRequest, lineup: Lineup, reports: Sequence[ContestantReport]
+        self, request: MeasureRequest, lineup: Lineup, reports: Sequence[ContestantReport], told: Rising
     ) -> MeasureComparison:
         of, known = ranked_values([report.measures[request.key] for report in reports])
         values = {report.name: value for report, value in zip(reports, known, strict=True) if value is not None}
-        pairs, problem = self._pairs(request, lineup, reports, values, of)
+        pairs, problem = self._pairs(request, lineup, reports, values, of, told)
         seen = {report.name for report in reports if report.in_sample}
         ranking, near = None, None
         if request.measure.better != "neither" and values:
@@ -160,20 +171,21 @@ class Comparison:
         reports: Sequence[ContestantReport],
         values: Mapping[str, float],
         of: Of,
+        told: Rising,
     ) -> tuple[tuple[Pair, ...], str | None]:
         """Every pair of contestants with values; those fitted to these rows without intervals and p-values."""
         plain = {report.name: report.measures[request.key].value for report in reports}
         seen = {report.name for report in reports if report.in_sample}
-        out, resampling = [name for name in values if name not in seen], self.evaluation.resampling
+        out, resampling = [name for name in values if name not in seen], replace(self.evaluation.resampling, told=told)
         tested: tuple[Pair, ...] = ()
         problem = None
         try:
             if len(out) > 1:
                 rows = {name: lineup.ordered(name) for name in out}
-                moved = {
-                    name: deviations(request, plain[name] or 0.0, rows[name], resampling, debiased=of == "debiased")
-                    for name in out
-                }
+                moved = {}
+                for i, name in enumerate(out):
+                    step, mended = resampling.step(i, len(out), name), of == "debiased"
+                    moved[name] = deviations(request, plain[name] or 0.0, rows[name], step, debiased=mended)
                 standings = [Standing(name, values[name], moved[name].draws, moved[name].bias) for name in out]
                 tested = compare_pairs(
                     standings,

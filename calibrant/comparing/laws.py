@@ -16,6 +16,7 @@ from calibrant.measures.catalogue import read_requests
 from calibrant.measures.deviations import deviations
 from calibrant.measures.intervals import Resampling
 from calibrant.measures.measure import MeasureRequest, answers
+from calibrant.progress import Progress, Rising
 from calibrant.reductions import Subject
 
 #: The name of the map of an evaluation with one.
@@ -48,7 +49,7 @@ class PowerLaws:
     _seen: dict[tuple[str, str], list[_Seen]] = field(default_factory=dict)
     _batches: int = 0
 
-    def add(self, batch: Batch) -> None:
+    def add(self, batch: Batch, progress: Progress | None = None) -> None:
         """Take in a checked batch; its draws are independent of those of the others."""
         evaluation, contestants = _parts(self.asked)
         resampling = replace(evaluation.resampling, seed=(evaluation.resampling.seed + self._batches) % (2**32 - 1))
@@ -56,9 +57,12 @@ class PowerLaws:
         if evaluation.classes is not None:
             batch, _ = restrict(batch, read_classes(evaluation.classes, batch.predictions.n_classes))
             evaluation = replace(evaluation, classes=None)
-        lineup = line_up(batch, reduction_of(evaluation, contestants, batch), contestants)
-        plain = replace(resampling, level=None)
-        for name, entrant in lineup.entrants.items():
+        told, steps = Rising(progress), 2 + len(contestants)
+        name = reduction_of(evaluation, contestants, batch)
+        lineup = line_up(batch, name, contestants, told.share(0, steps, "maps"))
+        for i, (name, entrant) in enumerate(lineup.entrants.items(), 1):
+            resampling = replace(resampling, told=told.share(i, steps, f"power law of {name}"))
+            plain = replace(resampling, level=None)
             rows = lineup.ordered(name)
             error = errors_of(entrant.subject)[0]
             moved = None if error is None else _draws(_ACCURACY, 1.0 - error, rows, resampling, False)

@@ -17,6 +17,7 @@ from calibrant.measures.cross_fitting import UNKNOWN, Training
 from calibrant.measures.intervals import PLAIN
 from calibrant.measures.measure import answers
 from calibrant.measures.scores import mean_over_rows
+from calibrant.progress import SILENT, Rising
 from calibrant.reductions import Classes, Event, Subject, Vector, resolve, subject, whole_vector
 
 #: The name of the predictions as they came.
@@ -97,12 +98,13 @@ def reduction_of(evaluation: Evaluation, contestants: tuple[Contestant, ...], ba
     return name
 
 
-def line_up(batch: Batch, name: str, contestants: tuple[Contestant, ...]) -> Lineup:
+def line_up(batch: Batch, name: str, contestants: tuple[Contestant, ...], told: Rising = SILENT) -> Lineup:
     """Apply every map to the batch, under the reduction ``name``. O(contestants x the map + n log n)."""
     asked = subject(batch, name)
     entrants = {RAW: Entrant(RAW, asked)}
-    for contestant in contestants:
-        made, before, after = calibrated(asked, batch, name, contestant.map)
+    for i, contestant in enumerate(contestants):
+        told(i, len(contestants), contestant.name)
+        made, before, after = calibrated(asked, batch, name, contestant.map, told)
         seen = contestant.training.saw(batch)
         entrants[contestant.name] = Entrant(contestant.name, made, contestant, before, after, seen)
     order = (

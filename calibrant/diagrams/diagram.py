@@ -92,7 +92,9 @@ def diagrams_of(
     requests: Iterable[DiagramRequest], subject: Subject, resampling: Resampling
 ) -> dict[str, dict[str, Any]]:
     """Every diagram asked for, by key."""
-    return {request.key: request.drawn(subject, resampling) for request in requests}
+    asked = list(requests)
+    steps = (resampling.step(i, len(asked), request.key) for i, request in enumerate(asked))
+    return {request.key: request.drawn(subject, step) for request, step in zip(asked, steps, strict=True)}
 
 
 def _plain(value: Any) -> Any:

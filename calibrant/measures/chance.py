@@ -7,7 +7,7 @@ whole number, of one of the two next to it. Importance weights draw each row onc
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Literal
 
 import numpy as np
@@ -79,13 +79,12 @@ def classes_p_value(classes: Classes, kind: Kind, resampling: Resampling) -> flo
 def _share(resampling: Resampling, error: float, area: int, sizes: Callable[[int], Floats]) -> float:
     """(1 + the draws whose size reaches the error) / (B + 1), drawn so many at a time as memory allows."""
     most = max(1, _AREA // area)
-    counts = (np.count_nonzero(sizes(n) >= error * (1.0 - 1e-12)) for n in _batches(resampling.resamples, most))
-    return (1 + int(sum(counts))) / (resampling.resamples + 1)
-
-
-def _batches(total: int, most: int) -> Iterator[int]:
-    for start in range(0, total, most):
-        yield min(most, total - start)
+    count = 0
+    for start in range(0, resampling.resamples, most):
+        resampling.told(start, resampling.resamples, "labels drawn")
+        drawn = sizes(min(most, resampling.resamples - start))
+        count += int(np.count_nonzero(drawn >= error * (1.0 - 1e-12)))
+    return (1 + count) / (resampling.resamples + 1)
 
 
 def _event_sizes(event: Event, kind: Kind, draws: int, random: np.random.Generator) -> Floats:

@@ -17,7 +17,7 @@ from calibrant.measures.improvement import improvements
 from calibrant.measures.intervals import Resampling
 from calibrant.measures.measure import MeasureResult
 from calibrant.methods import FitContext, Fitting
-from calibrant.progress import Progress
+from calibrant.progress import SILENT, Progress, Rising
 from calibrant.reductions import Event, Vector, whole_vector
 
 #: Folds of a fit repeated for rows that a map has seen.
@@ -50,9 +50,7 @@ class Training:
 UNKNOWN = Training()
 
 
-def out_of_fold_predictions(
-    batch: Batch, training: Training, *, device: str = "cpu", progress: Progress | None = None
-) -> Floats:
+def out_of_fold_predictions(batch: Batch, training: Training, *, device: str = "cpu", told: Rising = SILENT) -> Floats:
     """What maps fitted to the other folds make of each row: ``(n,)`` or ``(n, K)``, as the map itself gives them.
 
     Five folds, drawn by ``folds_of`` with the map's seed. Rows of weight 0 belong to no fold and keep the fit of
@@ -63,28 +61,32 @@ def out_of_fold_predictions(
     fold = folds_of(whole_vector(batch), FOLDS, training.seed)
     found: Floats | None = None
     for number in sorted(set(fold.tolist())):
+        context = FitContext(training.seed, device, _of_fold(told, int(number)))
         own = fold == number
         rest = (fold >= 0) & ~own
-        fitted = training.fitting.run(batch.rows(rest), FitContext(training.seed, device, None))
-        made = fitted.apply_checked(batch.predictions.rows(own))
+        fitted = training.fitting.run(batch.rows(rest), context)
+        made = fitted.apply_checked(batch.predictions.rows(own), told=told)
         found = np.empty((len(batch), *made.shape[1:])) if found is None else found
         found[own] = made
-        if progress is not None:
-            progress(int(number) + 1, FOLDS, "cross-fit")
     if found is None:
         raise CalibrationError("there are no rows")
     return found
 
 
+def _of_fold(told: Rising, fold: int) -> Progress:
+    """The progress of one fold's fit, as a share of what is told of all."""
+    return lambda done, total, stage: told(fold * total + done, FOLDS * total, f"fold {fold + 1}: {stage}")
+
+
 def improvements_again(
-    before: Event | Vector, batch: Batch, training: Training, resampling: Resampling, **fit: Any
+    before: Event | Vector, batch: Batch, training: Training, resampling: Resampling, *, device: str = "cpu"
 ) -> dict[str, MeasureResult]:
     """``improvements`` of a map over rows it was fitted to, by out-of-fold predictions: ``cross_fitted``.
 
     Where the fit cannot be repeated every value is None, with its problem.
     """
     try:
-        made = out_of_fold_predictions(batch, training, **fit)
+        made = out_of_fold_predictions(batch, training, device=device, told=resampling.told)
     except CalibrationError as error:
         problem = f"no value: the map was fitted to these rows, and {error.detail}"
         return {score: MeasureResult(None, problem=problem) for score in ("brier", "log-loss")}

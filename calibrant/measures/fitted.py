@@ -14,6 +14,7 @@ from calibrant.measures.binned import Norm
 from calibrant.methods import METHODS, fit_curve
 from calibrant.piecewise.folds import FoldCells, fold_cells
 from calibrant.piecewise.options import PiecewiseOptions, check_rows
+from calibrant.progress import SILENT, Rising
 from calibrant.reductions import Event
 
 PieceFamily = Literal["pl", "pl3"]
@@ -49,7 +50,9 @@ class FittedError:
     told: dict[str, Any]
 
 
-def fitted_error(event: Event, name: str, *, norm: Norm, folds: int, level: float | None) -> FittedError:
+def fitted_error(
+    event: Event, name: str, *, norm: Norm, folds: int, level: float | None, told: Rising = SILENT
+) -> FittedError:
     """Mean |c(p) - p|^norm of a map c that the method ``name`` fits to the same rows (Kangsepp et al. 2022, section 3).
 
     ``value`` is that of the map as ``calibrant.fit`` fits it. ``debiased`` is the mean of two estimates, of which
@@ -67,25 +70,28 @@ def fitted_error(event: Event, name: str, *, norm: Norm, folds: int, level: floa
     posterior = fit_process(cells)
     process = process_belief(posterior)
     curve: Curve
-    told: dict[str, Any]
+    diagnostics: dict[str, Any]
     if name == "averaged":
         from calibrant.averaging.fitting import average_cells  # torch is loaded where a fit needs it
 
-        curve, told = average_cells(cells, counts, options, posterior)
-        belief, told = process, {"identity_probability": told["identity_probability"]}
+        curve, diagnostics = average_cells(cells, counts, options, posterior, progress=told)
+        belief, diagnostics = process, {"identity_probability": diagnostics["identity_probability"]}
     elif name in ("pl", "pl3"):
         from calibrant.piecewise.fitting import fit_cells
 
         family: PieceFamily = "pl" if name == "pl" else "pl3"
-        curve, told = fit_cells(family, cells, counts, options)
-        belief, told = piecewise_belief(family, cells, curve, told["pieces"]), {"pieces": told["pieces"]}
+        curve, diagnostics = fit_cells(family, cells, counts, options, progress=told)
+        belief, diagnostics = (
+            piecewise_belief(family, cells, curve, diagnostics["pieces"]),
+            {"pieces": diagnostics["pieces"]},
+        )
     else:
-        curve, told = fit_curve(METHODS[name], event)
-        belief, told = replace(process, centre=curve(process.p)), {}
+        curve, diagnostics = fit_curve(METHODS[name], event, told)
+        belief, diagnostics = replace(process, centre=curve(process.p)), {}
     value, mended = plugged_error(event.cells, curve, norm), debiased(belief, norm)
     # Curves about one PL or PL3 know nothing of other numbers of pieces: the spread is the process's.
     interval = None if level is None else interval_about(process, mended, norm, level)
-    return FittedError(value, mended, interval, curve, told)
+    return FittedError(value, mended, interval, curve, diagnostics)
 
 
 def plugged_error(cells: Cells, curve: Curve, norm: int) -> float:

@@ -64,7 +64,7 @@ def largest_gap(
     gap = Gap((low, high), known[high] - known[low], of)
     if resampling.level is None:
         return gap
-    plain = replace(resampling, level=None)
+    plain = replace(resampling, level=None, told=resampling.told.held())
     if request.measure.own_interval or request.seconds(extent(subject), plain) * 2 * resampling.resamples > MAX_SECONDS:
         return replace(gap, problem="no interval and no p-value: the resamples would take too long")
     rows = [members[name] for name in known]
@@ -77,6 +77,7 @@ def largest_gap(
     ends = np.cumsum([len(own) for own in rows])[:-1]
 
     def values(parts: Sequence[Integers]) -> Floats:
+        resampling.told.again()
         drawn = [getattr(answers([request], subject.rows(own), plain)[request.key], of) for own in parts]
         return np.array([np.nan if value is None else value for value in drawn])
 

@@ -10,7 +10,7 @@ were sent does not matter.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 import numpy as np
@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from calibrant.cells import Floats, WeightsKind
 from calibrant.errors import InvalidOption, TooFewRows
+from calibrant.progress import SILENT, Rising
 from calibrant.reductions import Classes, Event, Subject
 
 #: Groups of rows; as many rows or fewer are resampled singly.
@@ -44,11 +45,15 @@ Integers = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Resampling:
-    """``level`` in (0, 1) of the intervals, None for none; how many resamples, and the seed of their generator."""
+    """``level`` in (0, 1) of the intervals, None for none; how many resamples, and the seed of their generator.
+
+    ``told`` is of the progress of what is computed under it: measures and diagrams come up for air by it.
+    """
 
     level: float | None = None
     resamples: int = 1000
     seed: int = 0
+    told: Rising = field(default=SILENT, compare=False, repr=False)
 
     @classmethod
     def read(cls, interval: object, resamples: object = 1000, seed: object = 0) -> Resampling:
@@ -62,6 +67,10 @@ class Resampling:
         if not isinstance(interval, int | float) or isinstance(interval, bool) or not 0.0 < interval < 1.0:
             raise InvalidOption.at("/interval", "must be a level above 0 and below 1, such as 0.95")
         return cls(float(interval), resamples, seed)
+
+    def step(self, part: int, parts: int, name: str) -> Resampling:
+        """The same for one step of what is computed, with its share of the progress."""
+        return replace(self, told=self.told.share(part, parts, name))
 
     @property
     def tails(self) -> tuple[float, float]:
@@ -137,7 +146,11 @@ def distance_interval(
     where the size obeys it.
     """
     group, groups, _ = _deal(subject, resampling)
-    draws = _multiplied(distance.noise(group, groups), resampling)
+    resampling.told.again()
+    sums = distance.noise(group, groups)
+    resampling.told.again()
+    draws = _multiplied(sums, resampling)
+    resampling.told.again()
     low_tail, high_tail = resampling.tails
     seen = float(distance.size(distance.gap))
     if triangle:
@@ -146,6 +159,7 @@ def distance_interval(
     direction = _direction(distance, draws)
 
     def shown(size: float, tail: float) -> float:
+        resampling.told.again()
         return float(np.quantile(distance.size(draws + size * direction), tail))
 
     low = _solve(lambda size: shown(size, high_tail), seen)
@@ -168,6 +182,7 @@ def influence_draws(influence: Floats, subject: Subject, resampling: Resampling)
     draws are paired. Raises ``TooFewRows``.
     """
     group, groups, (w, kind) = _deal(subject, resampling)
+    resampling.told.again()
     mass = float(len(group)) if w is None else float(w.sum())
     sums = np.bincount(group, row_scale(w, kind) * influence, groups)[:, None] / mass
     # The mean of n rows varies by s^2 / n with s^2 over n - 1.
@@ -192,16 +207,22 @@ def distance_draws(
     O(n + resamples (groups + d)).
     """
     group, groups, _ = _deal(subject, resampling)
-    draws = _multiplied(distance.noise(group, groups), resampling)
+    resampling.told.again()
+    sums = distance.noise(group, groups)
+    resampling.told.again()
+    draws = _multiplied(sums, resampling)
+    resampling.told.again()
     told = distance.debiased if debiased and distance.debiased is not None else distance.size
     direction, seen = _direction(distance, draws), float(distance.size(distance.gap))
 
     some = draws[:_SOME]
 
     def reaching(tail: float) -> float:
+        resampling.told.again()
         return _solve(lambda size: float(np.quantile(distance.size(some + size * direction), tail)), seen)
 
     def bias(size: float) -> float:
+        resampling.told.again()
         return float(told(some + size * direction).mean()) - float(distance.size(size * direction))
 
     biases = [bias(size) for size in np.linspace(reaching(1.0 - _FEW), reaching(_FEW), _TRUTHS).tolist()]
@@ -239,7 +260,11 @@ def resampled_values(again: Callable[[Subject], float], subject: Subject, resamp
     """What ``again`` computes of rows drawn with replacement: ``(resamples,)``, NaN where it has no value."""
     random = resampling.generator()
     n = len(subject) // (subject.per_row if isinstance(subject, Event) else 1)
-    return np.array([again(subject.rows(random.integers(0, n, n))) for _ in range(resampling.resamples)])
+    found = np.empty(resampling.resamples)
+    for i in range(resampling.resamples):
+        resampling.told(i, resampling.resamples, "resamples")
+        found[i] = again(subject.rows(random.integers(0, n, n)))
+    return found
 
 
 def _deal(subject: Subject, resampling: Resampling) -> tuple[Integers, int, tuple[Floats | None, WeightsKind]]:

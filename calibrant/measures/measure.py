@@ -164,7 +164,9 @@ class MeasureRequest:
     def _interval(
         self, value: float, subject: Subject, resampling: Resampling
     ) -> tuple[tuple[float, float] | None, str | None]:
+        resampling.told.again()
         entry, subject = self.measure, subject.in_order()
+        resampling.told.again()
         try:
             if entry.distance is not None:
                 found = distance_interval(
@@ -194,7 +196,10 @@ class MeasureRequest:
             raise TypeError(f"{self.measure.name} is no distance")
         if not isinstance(subject, Classes):
             return distance(subject, resampling, **self.options)
-        parts = [distance(event, resampling, **self.options) for event in subject.events()]
+        parts = []
+        for event in subject.events():
+            resampling.told.again()
+            parts.append(distance(event, resampling, **self.options))
         return joined(parts, lambda sizes: self.measure.over_classes(sizes, self.options))
 
     def influence_of(self, subject: Subject, resampling: Resampling) -> Floats:
@@ -207,11 +212,12 @@ class MeasureRequest:
             return found
         total = np.zeros(len(subject))
         for event in subject.events():
+            resampling.told.again()
             total += influence(event, resampling, **self.options)
         return total / subject.vector.n_classes
 
     def _value(self, subject: Subject, resampling: Resampling) -> float:
-        value = answers([self], subject, replace(resampling, level=None))[self.key].value
+        value = answers([self], subject, replace(resampling, level=None, told=resampling.told.held()))[self.key].value
         return math.nan if value is None else value
 
     def combined(self, results: Sequence[MeasureResult], classes: Classes, resampling: Resampling) -> MeasureResult:
@@ -257,19 +263,28 @@ class MeasureRequest:
 def answers(requests: Iterable[MeasureRequest], subject: Subject, resampling: Resampling) -> dict[str, MeasureResult]:
     """The answer of every request by key; class by class, so that requests share what they derive from an event."""
     requests = list(requests)
+    count = len(requests)
     if isinstance(subject, Classes):
-        plain = replace(resampling, level=None)
-        rows: list[list[MeasureResult]] = [[] for _ in requests]
-        for event in subject.events():
-            for request, results in zip(requests, rows, strict=True):
-                results.append(request.of_one(event, plain))
-        found = [request.combined(results, subject, plain) for request, results in zip(requests, rows, strict=True)]
+        found = _of_classes(requests, subject, replace(resampling, level=None))
     else:
-        found = [request.of_one(subject, resampling) for request in requests]
+        found = [
+            request.of_one(subject, resampling.step(i, 2 * count, request.key)) for i, request in enumerate(requests)
+        ]
     return {
-        request.key: request.finished(result, subject, resampling)
-        for request, result in zip(requests, found, strict=True)
+        request.key: request.finished(result, subject, resampling.step(count + i, 2 * count, request.key))
+        for i, (request, result) in enumerate(zip(requests, found, strict=True))
     }
+
+
+def _of_classes(requests: Sequence[MeasureRequest], classes: Classes, plain: Resampling) -> list[MeasureResult]:
+    """The class-wise answers, without intervals; all requests of one class after another."""
+    rows: list[list[MeasureResult]] = [[] for _ in requests]
+    for k, event in enumerate(classes.events()):
+        step = plain.step(k, 2 * classes.vector.n_classes, f"class {k}")
+        for request, results in zip(requests, rows, strict=True):
+            step.told.again()
+            results.append(request.of_one(event, step))
+    return [request.combined(results, classes, plain) for request, results in zip(requests, rows, strict=True)]
 
 
 def _listed(numbers: Sequence[int]) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -56,7 +56,8 @@ def simulated_interval(
     def short(s: float, tail: float) -> bool:
         if s not in found:
             random = np.random.default_rng([resampling.seed, 2])
-            found[s] = np.array([labelled(share) for share in label_shares(cells, path(s), draws, random)])
+            shares = label_shares(cells, path(s), draws, random)
+            found[s] = np.array([labelled(share) for share in _breathing(shares, resampling)])
         # Of S draws and the value seen, each is as likely to be the k-th: probability k / (S + 1).
         return float(np.quantile(found[s], tail, method="weibull")) < seen
 
@@ -74,6 +75,12 @@ def simulated_interval(
     low_tail, high_tail = resampling.tails
     low, high = (labelled(path(s)) if s > 0.0 else 0.0 for s in (end(high_tail), end(low_tail)))
     return min(low, value), max(high, value)
+
+
+def _breathing(shares: Floats, resampling: Resampling) -> Iterator[Floats]:
+    for share in shares:
+        resampling.told.again()
+        yield share
 
 
 def simulation_seconds(cells: int, resampling: Resampling) -> float:

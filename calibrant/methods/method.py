@@ -63,6 +63,8 @@ class Method:
     vector: Callable[..., FittedTransform] | None = None
     options: Mapping[str, Option] | type[Any] = field(default_factory=dict)
     runs: Literal["inline", "job"] = "inline"
+    #: Whether its fit runs on the context's device.
+    on_device: bool = False
     #: Whether the distance of its map from the diagonal tells how well predictions are calibrated.
     evaluates: bool = True
     #: Estimated seconds of a fit to n rows (n K of them of a vector of K), for these options.
@@ -97,6 +99,6 @@ class Method:
         return {f.name: {"default": f.default, "allowed": None} for f in dataclasses.fields(self.options)}
 
 
-def fit_curve(method: Method, event: Event) -> FittedCurve:
+def fit_curve(method: Method, event: Event, progress: Progress | None = None) -> FittedCurve:
     """Fit to an event with the method's own defaults."""
-    return method.curve(event, FitContext(0, "cpu", None), method.read_options({}))
+    return method.curve(event, FitContext(0, "cpu", progress), method.read_options({}))

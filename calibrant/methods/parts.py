@@ -25,7 +25,7 @@ from calibrant.reductions import Classes, Event, Vector, reduce, whole_vector
 #: The reductions under which a map is made of curves of events.
 OF_CURVES = ("classwise", "top-label", "ranks", "within-ranks")
 #: At most so many parts, each worth at least so many seconds of estimated work.
-MOST_PARTS, LEAST_SECONDS = 32, 1.0
+MOST_PARTS, LEAST_SECONDS = 32, 0.25
 
 
 def count_parts(curves: int, seconds: float, *, most: int = MOST_PARTS, least: float = LEAST_SECONDS) -> int:
@@ -33,7 +33,7 @@ def count_parts(curves: int, seconds: float, *, most: int = MOST_PARTS, least: f
 
     Examples
     --------
-    >>> count_parts(100, 8.5), count_parts(100, 0.1), count_parts(100, 500.0), count_parts(3, 500.0)
+    >>> count_parts(100, 2.2), count_parts(100, 0.1), count_parts(100, 500.0), count_parts(3, 500.0)
     (8, 1, 32, 3)
     """
     return int(max(1, min(most, curves, seconds / least)))

@@ -117,4 +117,11 @@ class Search:
         if len(lines) == 0:
             return fits
         named = replace(models, name=torch.arange(len(models), device=lines.device))
-        return fits.or_better(solve(self.fine, named, steps=WARM_STEPS, tolerance=self.tolerance), lines)
+        solved = solve(
+            self.fine,
+            named,
+            steps=WARM_STEPS,
+            tolerance=self.tolerance,
+            told=lambda _done, _of: self.told(999, 1000, "neighbours"),
+        )
+        return fits.or_better(solved, lines)

@@ -35,6 +35,12 @@ OF_THE_SERVICE = {
         "A version at which aliases point cannot be deleted.",
         "Point the aliases that the detail names at another version, or delete them, and try again.",
     ),
+    "batch-in-use": Row(
+        409,
+        "A job needs the batch",
+        "A batch that queued or running jobs need cannot be deleted.",
+        "Wait until these jobs have ended, or cancel them, and try again; `GET /jobs` lists them.",
+    ),
     "unknown-key": Row(
         404,
         "Unknown API key",
@@ -68,8 +74,14 @@ OF_THE_SERVICE = {
     "quota-exceeded": Row(
         429,
         "The tenant's quota is used up",
-        "The tenant keeps as many bytes of batches, as many maps or as many unended jobs as it may.",
-        "Delete what is no longer needed, wait until batches expire or jobs end, or have the quota raised.",
+        "The tenant keeps as many bytes of batches or as many maps as it may.",
+        "Delete what is no longer needed, wait until batches expire, or have the quota raised.",
+    ),
+    "too-many-jobs": Row(
+        429,
+        "The tenant has too many jobs",
+        "As many jobs of the tenant are queued or running as it may have.",
+        "Try again after the seconds of `Retry-After`, cancel jobs that are not needed, or have the quota raised.",
     ),
     "storage-error": Row(
         500,
@@ -149,6 +161,12 @@ OF_THE_SERVICE = {
         "The service is busy",
         "As many heavy requests are under way as the service works on at once.",
         "Try again after the seconds of `Retry-After`.",
+    ),
+    "queue-full": Row(
+        503,
+        "The queue is full",
+        "As many jobs are queued or running, of all tenants, as the service takes.",
+        "Try again after the seconds of `Retry-After`; more workers empty the queue sooner.",
     ),
     "unsuitable-store": Row(
         503,

@@ -79,8 +79,8 @@ async def get_batch(batch_id: str, here: Here) -> Response:
     return answer(record.model_dump())
 
 
-@router.delete("/{batch_id}", status_code=204, responses=raises("unknown-batch"))
+@router.delete("/{batch_id}", status_code=204, responses=raises("unknown-batch", "batch-in-use"))
 async def delete_batch(batch_id: str, here: Here) -> Response:
-    """Forget a batch now."""
+    """Forget a batch now; not while a job that has not ended needs it."""
     await run_in_threadpool(here.store.batches.delete, batch_id)
     return Response(status_code=204)

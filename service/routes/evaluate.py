@@ -12,7 +12,7 @@ from calibrant.maps.calibration_map import CalibrationMap
 from schemas.batches import BatchOptions
 from schemas.evaluate import BatchesAnswer, EvaluateBody, EvaluateOptions, EvaluateSpec, ReportAnswer
 from schemas.jobs import JobRecord
-from service.context import INLINE_SECONDS, Context, Here, answer, body_of, queue
+from service.context import INLINE_SECONDS, Context, Here, answer, body_of, place_for_job, queue
 from service.errors import InvalidField
 from service.formats.body import read_payload
 from service.formats.options import read_options
@@ -38,6 +38,8 @@ router = APIRouter(tags=["evaluate"], route_class=Idempotent)
             *OF_ROWS,
             "unknown-batch",
             "quota-exceeded",
+            "too-many-jobs",
+            "queue-full",
             "unknown-map",
             "unknown-measure",
             "unknown-diagram",
@@ -77,10 +79,11 @@ def run_or_queue(here: Context, payload: Payload, options: EvaluateOptions) -> d
         here.take_place(seconds)
         return asked.document(batch, groups)
     asked.task.check(batch, groups)
-    batch_id = options.batch
-    if batch_id is None:
-        batch_id = store_arrays(here, arrays, BatchOptions(scale=scale, weights_kind=kind)).id
-    return queue(here, "evaluate", batch_id, spec.model_copy(update={"batch": batch_id}).model_dump())
+    with place_for_job(here) as job_id:
+        batch_id = options.batch
+        if batch_id is None:
+            batch_id = store_arrays(here, arrays, BatchOptions(scale=scale, weights_kind=kind)).id
+        return queue(here, "evaluate", job_id, spec.model_copy(update={"batch": batch_id}).model_dump())
 
 
 def _several(
@@ -101,9 +104,8 @@ def _several(
     if asked.task.inline and seconds <= INLINE_SECONDS and not here.prefer.respond_async:
         here.take_place(seconds)
         return several_document(asked, ((i, *read_stored_batch(here.store.batches, i)) for i in ids))
-    for batch_id in ids:
-        here.store.batches.keep(batch_id, here.settings.batch_ttl)
-    return queue(here, "evaluate", ids[0], spec.model_copy(update={"parts_of": parts}).model_dump())
+    with place_for_job(here) as job_id:
+        return queue(here, "evaluate", job_id, spec.model_copy(update={"parts_of": parts}).model_dump())
 
 
 def _map_of(asked: Asked) -> CalibrationMap | None:

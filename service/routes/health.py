@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from fastapi import APIRouter, Response
-from starlette.concurrency import run_in_threadpool
 
 from schemas.catalogue import Health
 from service.context import Here, answer
@@ -21,5 +20,5 @@ async def live() -> Response:
 @router.get("/health/ready", response_model=Health, responses=raises("store-unavailable"))
 async def ready(here: Here) -> Response:
     """The store answers too."""
-    await run_in_threadpool(here.store.redis.ping)
+    await here.process.reach()
     return answer({"status": "ok"})

@@ -49,7 +49,7 @@ async def server_live() -> Response:
 @router.get("/health/ready", response_model=ServerReady)
 async def server_ready(here: Here) -> Response:
     """The store answers too; 503 while it does not."""
-    await run_in_threadpool(here.store.redis.ping)
+    await here.process.reach()
     return answer({"live": True, "ready": True})
 
 

@@ -6,7 +6,7 @@ from fastapi import APIRouter, Request, Response
 from starlette.concurrency import run_in_threadpool
 
 from schemas.jobs import FINAL, JobAnswer, JobRecord, JobsAnswer, JobsQuery
-from service.context import RETRY_AFTER, Context, Here, answer
+from service.context import Context, Here, answer, located
 from service.event_stream import EventStream, changes, read_last_id
 from service.head import HEAD_ONLY
 from service.openapi import raises
@@ -37,7 +37,7 @@ async def get_jobs(request: Request, here: Here) -> Response:
 async def get_job(job_id: str, here: Here) -> Response:
     """State, progress and result of a job; 200 as long as it is known; with ``Prefer: wait=10`` when it has ended."""
     record = await until_final(here, await run_in_threadpool(here.store.jobs.get, job_id))
-    headers = None if record.status in FINAL else {"Location": f"/jobs/{job_id}", "Retry-After": RETRY_AFTER}
+    headers = None if record.status in FINAL else await run_in_threadpool(located, here, record)
     return applied(here, answer(record.answer().model_dump(), headers=headers))
 
 

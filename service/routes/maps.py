@@ -11,7 +11,7 @@ from schemas.batches import BatchOptions
 from schemas.jobs import JobRecord
 from schemas.maps import FitBody, FitOptions, FitSpec, MapRecord
 from service.conditions import created
-from service.context import INLINE_SECONDS, Context, Here, body_of, queue
+from service.context import INLINE_SECONDS, Context, Here, body_of, place_for_job, queue
 from service.formats.body import read_payload
 from service.formats.options import read_options
 from service.formats.payload import Payload
@@ -36,6 +36,8 @@ router = APIRouter(prefix="/maps", tags=["maps"], route_class=Idempotent)
             *OF_ROWS,
             "unknown-batch",
             "quota-exceeded",
+            "too-many-jobs",
+            "queue-full",
             "unknown-method",
             "unknown-reduction",
             "one-class",
@@ -76,10 +78,13 @@ def fit_or_queue(here: Context, payload: Payload, options: FitOptions) -> MapRec
         fitted = asked.run(batch, FitContext(options.seed, "cpu", None))
         spec = _spec(options, batch_id="", who=here.who)
         return here.store.maps.put(map_record(here.new_id("map"), spec, fitted, batch))
-    batch_id = options.batch
-    if batch_id is None:
-        batch_id = store_arrays(here, arrays, BatchOptions(scale=scale, weights_kind=kind)).id
-    return queue(here, "fit", batch_id, _spec(options, batch_id=batch_id, who=here.who).model_dump())
+    with place_for_job(here) as job_id:
+        batch_id = options.batch
+        if batch_id is None:
+            batch_id = store_arrays(here, arrays, BatchOptions(scale=scale, weights_kind=kind)).id
+        spec = _spec(options, batch_id=batch_id, who=here.who)
+        gpu = asked.method.on_device and took >= here.settings.gpu_seconds
+        return queue(here, "fit", job_id, spec.model_dump(), pieces=asked.parts(batch), gpu=gpu)
 
 
 def _spec(options: FitOptions, *, batch_id: str, who: str | None) -> FitSpec:

@@ -36,7 +36,7 @@ def _metrics() -> Metrics:
     """One of everything that has labels."""
     ended = Ended(number=1)
     ended.seconds.add(1.0)
-    metrics = Metrics(lambda: Census({"fits": 1}, 1, 1, {("fit", "failed"): ended}))
+    metrics = Metrics(lambda: Census({"fits": 1}, 1, 1, {("fit", "failed"): ended}, 1, {"fits": 0.5}))
     metrics.requests.count("/maps", "POST", 201, seconds=0.1, received=1, answered=1, rows=1)
     return metrics
 

@@ -84,10 +84,10 @@ def claimed(store: Store, job_id: str) -> Run:
 
 
 @contextlib.contextmanager
-def serving(settings: Settings) -> Iterator[str]:
+def serving(settings: Settings, *, needs_key: bool = False) -> Iterator[str]:
     """The API alone, in this process, on a port of its own."""
     with contextlib.closing(socket.create_server(("127.0.0.1", 0))) as listener:
-        server = Server(uvicorn.Config(create_app(settings), log_config=None))
+        server = Server(uvicorn.Config(create_app(settings, needs_key=needs_key), log_config=None))
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
         thread.start()
         try:

@@ -31,6 +31,7 @@ from storage.batches import BatchStore
 from storage.clock import stamp
 from storage.embedded import embedded_server
 from storage.errors import DamagedBackup, LaterFormat, StorageError, StoreNotEmpty
+from storage.holds import EXPIRES
 from storage.idempotency import Reservation, pack
 from storage.keyspace import Shared, new_id
 from storage.store import Store
@@ -67,7 +68,15 @@ def _batch(store: Store, *, chunk_bytes: int = 100) -> BatchRecord:
 
 def _job(status: str = "queued", **changes: Any) -> JobRecord:
     spec = FitSpec(method="platt", name="m", options={}, batch="batch_x", reduction=None, seed=0).model_dump()
-    fields = {"id": new_id("job"), "kind": "fit", "status": status, "created_at": stamp(), "ttl": 600, "spec": spec}
+    fields = {
+        "id": new_id("job"),
+        "kind": "fit",
+        "status": status,
+        "created_at": stamp(),
+        "ttl": 600,
+        "spec": spec,
+        "left": 1,
+    }
     return JobRecord.model_validate(fields | changes)
 
 
@@ -124,12 +133,13 @@ def _moved(redis: Redis, **how: Any) -> Restored:
 
 
 def _without_expiry(snapshot: dict[str, Any]) -> dict[str, Any]:
-    """Records of batches tell when they were to expire as they were stored."""
+    """Records of batches tell when they were to expire as they were stored; held ones note it beside."""
 
     def strip(value: Any) -> Any:
         if not isinstance(value, dict) or b"record" not in value:
             return value
-        return value | {b"record": orjson.loads(value[b"record"]) | {"expires_at": None}}
+        held = {} if EXPIRES.encode() not in value else {EXPIRES.encode(): b""}
+        return value | {b"record": orjson.loads(value[b"record"]) | {"expires_at": None}} | held
 
     return {key: strip(value) for key, value in snapshot.items()}
 

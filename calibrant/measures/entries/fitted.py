@@ -27,7 +27,7 @@ def _compute(name: str) -> Callable[..., MeasureResult]:
         order: Norm = 1 if norm == 1 else 2
         # The rows of a pooled event hang together, which the posterior does not know.
         level = resampling.level if event.per_row == 1 else None
-        found = fitted_error(event, name, norm=order, folds=folds, level=level)
+        found = fitted_error(event, name, norm=order, folds=folds, level=level, told=resampling.told)
         cells = event.cells
         at = np.unique(np.searchsorted(cells.cumulative_w[1:], cells.mass * np.arange(_TOLD) / (_TOLD - 1)))
         p = cells.p[np.minimum(at, len(cells) - 1)]

@@ -10,7 +10,7 @@ from calibrant.batch import Batch, read_batch
 from calibrant.errors import InvalidDocument, MissingClass, OnePrediction
 from calibrant.maps.constant import Constant
 from calibrant.methods import METHODS, FitContext, Fitting
-from calibrant.methods.parts import count_parts, curves_of
+from calibrant.methods.parts import LEAST_SECONDS, count_parts, curves_of
 
 PLAIN = FitContext(3, "cpu", None)
 #: Options that make the long fits short.
@@ -146,8 +146,8 @@ def test_parts_are_worth_their_while_and_of_nearly_equal_length() -> None:
     assert Fitting.read("averaged", {}, "confidence").parts(large) == 1
     assert Fitting.read("temperature", {}).parts(large) == 1
     for curves in range(1, 140):
-        parts = count_parts(curves, 0.3 * curves)
-        assert parts == 1 or 0.3 * curves / parts >= 1.0
+        parts = count_parts(curves, 0.1 * curves)
+        assert parts == 1 or 0.1 * curves / parts >= LEAST_SECONDS
         runs = [curves_of(part, parts, curves) for part in range(parts)]
         assert [k for run in runs for k in run] == list(range(curves))
         assert max(map(len, runs)) - min(map(len, runs)) <= 1

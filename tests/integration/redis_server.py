@@ -1,0 +1,118 @@
+"""A Redis of a test's own, to be paused, killed and started again on the same data and address."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import httpx
+from redis import Redis
+from redis.exceptions import AuthenticationError
+
+from storage.embedded import server_binary
+from storage.processes import spawn, stop
+from storage.unavailable import UNAVAILABLE
+
+
+class RedisServer:
+    """One server, with ``settings`` besides an append-only file in its folder."""
+
+    def __init__(self, folder: Path, *settings: str, port: int | None = None) -> None:
+        self.folder = folder
+        folder.mkdir(exist_ok=True)
+        self.port = free_port() if port is None else port
+        self._settings = settings
+        self.process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def url(self) -> str:
+        return f"redis://127.0.0.1:{self.port}/0"
+
+    def start(self, *, wait: bool = True) -> None:
+        persistent = (
+            "--appendonly",
+            "yes",
+            "--appendfsync",
+            "always",
+            "--save",
+            "",
+            "--maxmemory-policy",
+            "noeviction",
+        )
+        arguments = [server_binary(), "--port", str(self.port), "--dir", str(self.folder), *persistent, *self._settings]
+        with (self.folder / "log").open("ab") as log:
+            self.process = spawn(arguments, log=log)
+        if wait:
+            until(self.answers)
+
+    def answers(self) -> bool:
+        with contextlib.closing(self.admin()) as redis:
+            try:
+                return bool(redis.ping())
+            except AuthenticationError:
+                return True
+            except UNAVAILABLE:
+                return False
+
+    def admin(self, **login: str) -> Redis:
+        return Redis(port=self.port, socket_timeout=5, **login)  # type: ignore[arg-type]
+
+    def tell(self, *command: str) -> None:
+        with contextlib.closing(self.admin()) as redis:
+            redis.execute_command(*command)  # type: ignore[no-untyped-call]
+
+    def signal(self, number: signal.Signals) -> None:
+        assert self.process is not None
+        os.kill(self.process.pid, number)
+
+    def kill(self) -> None:
+        assert self.process is not None
+        self.process.kill()
+        self.process.wait()
+
+    def close(self) -> None:
+        if self.process is not None and self.process.poll() is None:
+            with contextlib.suppress(ProcessLookupError):
+                self.signal(signal.SIGCONT)
+            stop(self.process, patience=20)
+
+
+@contextlib.contextmanager
+def redis_server(folder: Path, *settings: str, started: bool = True) -> Iterator[RedisServer]:
+    server = RedisServer(folder, *settings)
+    try:
+        if started:
+            server.start()
+        yield server
+    finally:
+        server.close()
+
+
+def free_port() -> int:
+    with contextlib.closing(socket.create_server(("127.0.0.1", 0))) as listener:
+        return int(listener.getsockname()[1])
+
+
+def until(holds: Callable[[], bool], seconds: float = 20.0) -> float:
+    """Seconds until a condition holds."""
+    began = time.monotonic()
+    while not holds():
+        assert time.monotonic() - began < seconds, "it did not come true in time"
+        time.sleep(0.01)
+    return time.monotonic() - began
+
+
+def ready(api: httpx.Client) -> bool:
+    return api.get("/health/ready").status_code == 200
+
+
+def assert_away(answer: httpx.Response) -> None:
+    assert answer.status_code == 503, answer.text
+    assert answer.json()["type"] == "/problems/store-unavailable"
+    assert int(answer.headers["retry-after"]) >= 1

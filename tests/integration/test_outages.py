@@ -1,0 +1,238 @@
+"""Redis comes late, goes, falls silent or says that it cannot: the API says so at once, and goes on by itself."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import httpx
+import pytest
+
+from service.settings import Settings
+from storage.api_keys import ApiKeyStore
+from storage.connection import connect
+from tests.integration.conftest import serving
+from tests.integration.redis_server import RedisServer, assert_away, ready, redis_server, until
+
+BATCH = {"predictions": [0.1, 0.9], "labels": [0, 1]}
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[RedisServer]:
+    with redis_server(tmp_path) as server:
+        yield server
+
+
+@pytest.fixture
+def api(server: RedisServer) -> Iterator[httpx.Client]:
+    with serving(Settings(server.url)) as url, httpx.Client(base_url=url, timeout=30) as api:
+        assert ready(api)
+        yield api
+
+
+def _post(api: httpx.Client, **headers: str) -> httpx.Response:
+    return api.post("/batches", json=BATCH, headers=headers)
+
+
+def test_the_service_starts_before_its_store_and_is_ready_once_that_comes(tmp_path: Path) -> None:
+    with (
+        redis_server(tmp_path, started=False) as server,
+        serving(Settings(server.url)) as url,
+        httpx.Client(base_url=url, timeout=30) as api,
+    ):
+        assert api.get("/health/live").status_code == 200
+        for path in ("/health/ready", "/maps", "/measures", "/limits", "/metrics"):
+            assert_away(api.get(path))
+        assert_away(_post(api))
+        assert api.get("/docs").status_code == 200
+        server.start()
+        assert until(lambda: ready(api)) < 2
+        assert _post(api).status_code == 201
+
+
+def test_a_killed_store_is_told_at_once_and_found_again_with_what_was_acknowledged(
+    server: RedisServer, api: httpx.Client
+) -> None:
+    kept = _post(api).json()["id"]
+    server.kill()
+    for _ in range(3):
+        began = time.monotonic()
+        assert_away(_post(api, **{"Idempotency-Key": "once"}))
+        assert_away(api.get("/health/ready"))
+        assert time.monotonic() - began < 3
+    # What needs no store is served without it, where no key is needed.
+    for path in ("/health/live", "/docs", "/measures", "/methods", "/diagrams"):
+        assert api.get(path).status_code == 200
+    assert "calibrant_store_up 0.0" in api.get("/metrics").text
+    server.start()
+    assert until(lambda: ready(api)) < 2
+    assert api.get(f"/batches/{kept}").status_code == 200
+    assert _post(api, **{"Idempotency-Key": "once"}).status_code == 201
+
+
+def test_a_silent_store_holds_up_no_probe_and_no_request_for_long(server: RedisServer, api: httpx.Client) -> None:
+    patience = Settings("").store_timeout
+    server.signal(signal.SIGSTOP)
+    with ThreadPoolExecutor(100) as callers, httpx.Client(base_url=api.base_url) as prober:
+        # More than there are threads for: all were let in while the silence was not noticed yet.
+        first = [callers.submit(_timed, api, "/maps") for _ in range(100)]
+        probes = [_timed(prober, "/health/live") for _ in range(20)]
+        assert max(seconds for _, seconds in probes) < 0.5
+        assert max(seconds for _, seconds in (call.result() for call in first)) < patience + 2
+        later = [call.result() for call in [callers.submit(_timed, api, "/maps") for _ in range(100)]]
+    for answer, _ in [call.result() for call in first] + later:
+        assert_away(answer)
+    assert statistics.quantiles([seconds for _, seconds in later], n=100)[98] < 1.5
+    assert api.get("/measures").status_code == 200
+    server.signal(signal.SIGCONT)
+    assert until(lambda: _post(api).status_code == 201) < 2
+
+
+def _timed(api: httpx.Client, path: str) -> tuple[httpx.Response, float]:
+    began = time.monotonic()
+    return api.get(path), time.monotonic() - began
+
+
+Commands = list[tuple[str, ...]]
+REFUSALS: dict[str, tuple[Commands, Commands]] = {
+    "OOM": ([("CONFIG", "SET", "maxmemory", "1")], [("CONFIG", "SET", "maxmemory", "0")]),
+    "READONLY": ([("REPLICAOF", "127.0.0.1", "1")], [("REPLICAOF", "NO", "ONE")]),
+    "MASTERDOWN": (
+        [("CONFIG", "SET", "replica-serve-stale-data", "no"), ("REPLICAOF", "127.0.0.1", "1")],
+        [("REPLICAOF", "NO", "ONE")],
+    ),
+    "NOREPLICAS": (
+        [("CONFIG", "SET", "min-replicas-to-write", "1")],
+        [("CONFIG", "SET", "min-replicas-to-write", "0")],
+    ),
+    "NOPERM": ([("ACL", "SETUSER", "default", "-@write")], [("ACL", "SETUSER", "default", "+@all")]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", REFUSALS)
+def test_a_store_that_cannot_now_is_away_until_it_can(
+    kind: str, server: RedisServer, api: httpx.Client, caplog: pytest.LogCaptureFixture
+) -> None:
+    wrong, right = REFUSALS[kind]
+    for command in wrong:
+        server.tell(*command)
+    for headers in ({}, {"Idempotency-Key": "once"}):
+        assert_away(_post(api, **headers))
+    identity = api.post("/maps", json=BATCH | {"method": "identity", "name": "m"})
+    assert_away(identity)
+    assert api.get("/health/live").status_code == 200
+    assert f"store away: {kind}" in caplog.text
+    for command in right:
+        server.tell(*command)
+    assert until(lambda: _post(api).status_code == 201) < 5
+
+
+def test_a_disk_that_cannot_be_written_is_an_outage(tmp_path: Path) -> None:
+    """A snapshot that fails refuses writes as an append-only file does (MISCONF); its folder is gone."""
+    settings = ("--save", "3600 1", "--appendonly", "no", "--enable-protected-configs", "yes")
+    with (
+        redis_server(tmp_path / "r", *settings) as server,
+        serving(Settings(server.url)) as url,
+        httpx.Client(base_url=url, timeout=30) as api,
+        server.admin() as redis,
+    ):
+        assert _post(api).status_code == 201
+        shutil.rmtree(tmp_path / "r")
+        redis.bgsave()
+        until(lambda: redis.info("persistence")["rdb_last_bgsave_status"] == "err")
+        assert_away(_post(api))
+        assert api.get("/maps").status_code == 200
+        redis.config_set("dir", str(tmp_path))
+        redis.bgsave()
+        assert until(lambda: _post(api).status_code == 201) < 10
+
+
+def test_a_wrong_password_is_an_outage_that_names_its_kind_alone(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with redis_server(tmp_path, "--requirepass", "the-right-one") as server:
+        for login, kind in ((":the-wrong-one@", "WRONGPASS"), ("", "NOAUTH")):
+            wrong = server.url.replace("127", f"{login}127")
+            with serving(Settings(wrong)) as url, httpx.Client(base_url=url, timeout=30) as api:
+                assert_away(_post(api))
+                assert_away(api.get("/health/ready"))
+            assert f"the link is lost ({kind})" in caplog.text
+        assert "-one" not in caplog.text
+        right = server.url.replace("127", ":the-right-one@127")
+        with serving(Settings(right)) as url, httpx.Client(base_url=url, timeout=30) as api:
+            assert _post(api).status_code == 201
+
+
+def test_a_user_of_an_acl_enters_with_name_and_password(server: RedisServer) -> None:
+    server.tell("ACL", "SETUSER", "calibrant", "on", ">pw", "~*", "&*", "+@all", "-config")
+    named = server.url.replace("127", "calibrant:pw@127")
+    with serving(Settings(named)) as url, httpx.Client(base_url=url, timeout=30) as api:
+        assert _post(api).status_code == 201
+
+
+def _api(url: str, *arguments: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-P", "-m", "cli", "api", "--port", "0", *arguments],
+        env=os.environ | {"CALIBRANT_REDIS_URL": url},
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def _ended(api: subprocess.Popen[str]) -> tuple[int, str]:
+    _, told = api.communicate(timeout=30)
+    return api.returncode, told
+
+
+def test_a_store_that_evicts_ends_the_service_once_it_is_reached(tmp_path: Path) -> None:
+    with redis_server(tmp_path, "--maxmemory-policy", "allkeys-lru", started=False) as server:
+        api = _api(server.url)
+        server.start()
+        status, told = _ended(api)
+        assert status == 2
+        assert "calibrant: Redis evicts keys" in told
+
+
+def test_an_open_address_is_not_served_until_a_key_is_known(tmp_path: Path) -> None:
+    with redis_server(tmp_path, started=False) as server:
+        with serving(Settings(server.url), needs_key=True) as url, httpx.Client(base_url=url, timeout=30) as api:
+            assert api.get("/health/live", headers={"Host": "calibrant.example"}).status_code == 200
+            assert_away(api.get("/docs", headers={"Host": "calibrant.example"}))
+            assert_away(api.get("/maps"))
+            server.start()
+            with connect(server.url) as redis:
+                key = ApiKeyStore(redis).create("one", tenant="default", scope="read").text
+            until(lambda: ready(api))
+            assert api.get("/maps").status_code == 401
+            assert api.get("/maps", headers={"Authorization": f"Bearer {key}"}).status_code == 200
+        with connect(server.url) as redis:
+            redis.flushall()
+        status, told = _ended(_api(server.url, "--host", "0.0.0.0"))
+        assert status == 2
+        assert "calibrant keys create" in told
+
+
+def test_a_store_that_comes_minutes_late_is_found_as_soon_as_one_in_time(tmp_path: Path) -> None:
+    """The pauses between the attempts stop growing at half a second, so lateness changes nothing from then on."""
+    with (
+        redis_server(tmp_path, started=False) as server,
+        serving(Settings(server.url)) as url,
+        httpx.Client(base_url=url, timeout=30) as api,
+    ):
+        began = time.monotonic()
+        while time.monotonic() - began < LATE_SECONDS:
+            assert_away(api.get("/health/ready"))
+        server.start()
+        assert until(lambda: ready(api)) < 2
+
+
+#: Seconds that a store comes late; CALIBRANT_TEST_LATE_SECONDS=180 for the whole of it.
+LATE_SECONDS = float(os.environ.get("CALIBRANT_TEST_LATE_SECONDS", "8"))

@@ -1,0 +1,120 @@
+"""The store's password stands in no process list, log, answer, page or message, whatever goes wrong."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import subprocess
+import sys
+import traceback
+from pathlib import Path
+
+import httpx
+import pytest
+from redis.exceptions import RedisError
+
+from calibrant_client import Calibrant
+from cli.stack import stack
+from storage.connection import connect
+from tests.integration.redis_server import redis_server, until
+
+PASSWORD = "pa55-of-the-store"
+P, Y = [0.1, 0.4, 0.6, 0.9] * 10, [0, 1, 0, 1] * 10
+
+
+def _command_lines() -> bytes:
+    lines = []
+    for process in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            lines.append(process.read_bytes())
+    return b"\n".join(lines)
+
+
+def _run(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-P", "-m", "cli", *arguments],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        env=os.environ | variables,
+    )
+
+
+def test_a_password_is_nowhere_to_be_read_while_the_store_is_there_and_while_it_is_not(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    with redis_server(tmp_path / "redis") as server, log.open("ab") as file:
+        server.tell("CONFIG", "SET", "requirepass", PASSWORD)
+        url = server.url.replace("127", f":{PASSWORD}@127")
+        running = stack(
+            host="127.0.0.1", port=0, data=tmp_path, log=file, redis_url=url, level="debug", log_format="json"
+        )
+        with running as served, httpx.Client(base_url=served.url, timeout=60) as api:
+            with Calibrant(served.url) as client:
+                assert client.fit("pl", client.upload(P, Y).id, timeout=90).method == "pl"
+            told = [_command_lines()]
+            told += [api.get(path).content for path in ("/metrics", "/limits", "/docs", "/openapi.json", "/maps")]
+            with server.admin(password=PASSWORD) as redis:
+                redis.config_set("requirepass", "another-one")
+                redis.execute_command("CLIENT", "KILL", "TYPE", "pubsub")
+                redis.execute_command("CLIENT", "KILL", "TYPE", "normal")
+            until(lambda: api.get("/health/ready").status_code == 503)
+            told += [api.get(path).content for path in ("/health/ready", "/maps", "/limits", "/metrics")]
+            told.append(_command_lines())
+    told.append(log.read_bytes())
+    assert b"calibrant" in told[0]
+    assert b"WRONGPASS" in told[-1]
+    assert PASSWORD.encode() not in b"".join(told)
+
+
+@pytest.mark.parametrize("end", ["", "/0", "/x", "?y=1", "#z", ":port"])
+def test_no_message_of_a_command_repeats_it(end: str) -> None:
+    url = f"redis://:{PASSWORD}@127.0.0.1:1{end}"
+    told = _run("keys", "list", CALIBRANT_REDIS_URL=url)
+    assert told.returncode in (1, 2)
+    assert PASSWORD not in told.stdout + told.stderr
+    assert "Traceback" not in told.stderr
+
+
+@pytest.mark.parametrize("command", ["api", "worker", "serve"])
+def test_no_help_repeats_it(command: str) -> None:
+    told = _run(command, "--help", CALIBRANT_REDIS_URL=f"redis://:{PASSWORD}@127.0.0.1:1")
+    assert PASSWORD not in told.stdout + told.stderr
+
+
+def test_a_password_in_a_flag_is_refused_with_the_way_to_give_it() -> None:
+    for command in (("api",), ("worker",), ("serve",), ("keys", "list")):
+        refused = _run(*command, "--redis-url", f"redis://:{PASSWORD}@127.0.0.1:1")
+        assert refused.returncode == 2
+        assert "CALIBRANT_REDIS_URL" in refused.stderr
+        assert PASSWORD not in refused.stdout + refused.stderr
+
+
+def test_a_file_holds_the_url_as_well(tmp_path: Path) -> None:
+    secret = tmp_path / "url"
+    with redis_server(tmp_path / "redis", "--requirepass", PASSWORD) as server:
+        secret.write_text(server.url.replace("127", f":{PASSWORD}@127") + "\n")
+        made = _run("keys", "create", "one", "--redis-url-file", str(secret))
+        assert made.returncode == 0, made.stderr
+        assert "one" in _run("keys", "list", CALIBRANT_REDIS_URL_FILE=str(secret)).stdout
+    both = _run("keys", "list", CALIBRANT_REDIS_URL_FILE=str(secret), CALIBRANT_REDIS_URL="unix:///nowhere")
+    assert both.returncode == 2
+    missing = _run("api", "--redis-url-file", str(tmp_path / "none"))
+    assert missing.returncode == 2
+    assert PASSWORD not in both.stderr + missing.stderr
+
+
+def test_no_error_of_the_client_and_nothing_that_shows_one_repeats_it(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    with redis_server(tmp_path, "--requirepass", "another") as server:
+        for url in (server.url.replace("127", f":{PASSWORD}@127"), f"redis+sentinel://:{PASSWORD}@127.0.0.1:1/m"):
+            redis = connect(url)
+            with pytest.raises(RedisError) as raised:
+                redis.ping()
+            shown = "".join(traceback.format_exception(raised.value))
+            shown += repr(redis) + repr(redis.connection_pool) + str(raised.value)
+            assert PASSWORD not in shown + caplog.text
+            redis.close()

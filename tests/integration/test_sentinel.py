@@ -1,0 +1,85 @@
+"""A master that is killed: the sentinel makes its replica the master, and everything goes on there by itself."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, cast
+
+import httpx
+import pytest
+
+from service.settings import Settings
+from storage.connection import connect, connect_async
+from storage.embedded import server_binary
+from storage.processes import spawn, stop
+from tests.integration.conftest import serving
+from tests.integration.redis_server import RedisServer, assert_away, free_port, ready, redis_server, until
+
+PASSWORD, SENTINELS_PASSWORD = "of-the-servers", "of-the-sentinels"
+BATCH = {"predictions": [0.1, 0.9], "labels": [0, 1]}
+
+
+@pytest.fixture
+def servers(tmp_path: Path) -> Iterator[tuple[RedisServer, RedisServer, str]]:
+    """A master, its replica and the URL of their sentinel; both kinds want passwords."""
+    login = ("--requirepass", PASSWORD, "--masterauth", PASSWORD)
+    with contextlib.ExitStack() as started:
+        master = started.enter_context(redis_server(tmp_path / "one", *login))
+        follows = ("--replicaof", f"127.0.0.1 {master.port}", "--repl-diskless-sync-delay", "0")
+        replica = started.enter_context(redis_server(tmp_path / "two", *login, *follows))
+        with contextlib.closing(replica.admin(password=PASSWORD)) as redis:
+            until(lambda: redis.info("replication")["master_link_status"] == "up", 60)
+        port = free_port()
+        sentinel = tmp_path / "sentinel.conf"
+        sentinel.write_text(
+            f"port {port}\nrequirepass {SENTINELS_PASSWORD}\ndir {tmp_path}\n"
+            f"sentinel monitor mymaster 127.0.0.1 {master.port} 1\nsentinel auth-pass mymaster {PASSWORD}\n"
+            "sentinel down-after-milliseconds mymaster 1000\nsentinel failover-timeout mymaster 5000\n"
+        )
+        log = started.enter_context((tmp_path / "sentinel.log").open("ab"))
+        process = spawn([server_binary(), str(sentinel), "--sentinel"], log=log)
+        started.callback(stop, process, patience=20)
+        gone = free_port()  # a sentinel that does not answer is passed over
+        url = f"redis+sentinel://:{PASSWORD}@127.0.0.1:{gone},127.0.0.1:{port}/mymaster/0"
+        url += f"?sentinel_password={SENTINELS_PASSWORD}"
+        until(lambda: f"+slave slave 127.0.0.1:{replica.port}" in (tmp_path / "sentinel.log").read_text(), 30)
+        yield master, replica, url
+
+
+def test_the_service_goes_on_at_the_new_master(servers: tuple[RedisServer, RedisServer, str]) -> None:
+    master, replica, url = servers
+    with (
+        contextlib.closing(connect(url)) as client,
+        serving(Settings(url)) as served,
+        httpx.Client(base_url=served, timeout=30) as api,
+    ):
+        assert ready(api)
+        kept = api.post("/batches", json=BATCH).json()["id"]
+        assert client.wait(1, 5000) == 1  # the replica has it
+        master.kill()
+        assert_away(api.post("/batches", json=BATCH))
+        until(lambda: api.post("/batches", json=BATCH).status_code == 201, 60)
+        assert api.get(f"/batches/{kept}").status_code == 200
+        assert ready(api)
+        client.rpush("line", "first")
+        assert client.blpop(["line"], timeout=1) == (b"line", b"first")
+        assert client.connection_pool.get_master_address() == ("127.0.0.1", replica.port)  # type: ignore[attr-defined]
+        # The old master comes back as a replica: nothing is written there.
+        master.start()
+        with contextlib.closing(master.admin(password=PASSWORD)) as old:
+            until(lambda: cast(list[Any], old.execute_command("ROLE"))[0] == b"slave", 60)  # type: ignore[no-untyped-call]
+        assert api.post("/batches", json=BATCH).status_code == 201
+
+
+def test_an_event_loop_finds_the_master_too(servers: tuple[RedisServer, RedisServer, str]) -> None:
+    async def asked() -> bool:
+        redis = connect_async(servers[2])
+        try:
+            return bool(await redis.ping())
+        finally:
+            await redis.aclose()
+
+    assert asyncio.run(asked())
