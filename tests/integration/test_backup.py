@@ -34,6 +34,7 @@ from storage.errors import DamagedBackup, LaterFormat, StorageError, StoreNotEmp
 from storage.holds import EXPIRES
 from storage.idempotency import Reservation, pack
 from storage.keyspace import Shared, new_id
+from storage.parts import part_id
 from storage.store import Store
 from tests.integration.conftest import serving
 from tests.integration.first_version import load_first_store
@@ -105,7 +106,7 @@ def _fill(redis: Redis, tenant: str) -> None:
 
 
 def _snapshot(redis: Redis) -> dict[str, Any]:
-    """Every key of the store but RQ's, what is counted, and the times of changes of jobs."""
+    """Every key of the store but RQ's and what is counted or timed of work; of streams what they tell, not when."""
     read: dict[str, Callable[[str], Any]] = {
         "string": redis.get,
         "hash": redis.hgetall,
@@ -115,7 +116,7 @@ def _snapshot(redis: Redis) -> dict[str, Any]:
         "list": lambda key: redis.lrange(key, 0, -1),
     }
     found = {cast(bytes, key).decode() for key in redis.scan_iter("calibrant:*")}
-    keys = sorted(found - {Shared.job_counts()})
+    keys = sorted(found - {Shared.job_counts(), Shared.busy_since()})
     return {key: read[cast(bytes, redis.type(key)).decode()](key) for key in keys}
 
 
@@ -227,6 +228,32 @@ def test_a_job_that_ran_is_queued_again_without_what_its_run_had_told(redis: Red
     assert _jobs(store) == [job]
     assert redis.llen("rq:queue:fits") == 1
     assert redis.smembers(store.keys.unended_jobs()) == {job.id.encode()}
+
+
+def test_a_job_in_parts_is_begun_again_as_a_whole(redis: Redis, store: Store) -> None:
+    job = _submit(store, _job(parts=3, left=3))
+    begun = job.model_copy(update={"status": "running", "started_at": stamp(), "left": 1})
+    redis.set(store.keys.job(job.id), begun.model_dump_json())
+    redis.delete(store.keys.job(part_id(job.id, 0)))
+    file = _backup(redis)
+    assert [line.kind for line in read_lines(file)] == ["job"]
+    redis.flushall()
+    restore(redis, file, merge=False)
+    assert _jobs(store) == [job]
+    assert redis.exists(*(store.keys.job(part_id(job.id, part)) for part in range(3))) == 3
+
+
+def test_a_batch_that_jobs_hold_lives_until_they_are_restored_and_no_longer_for_itself(
+    redis: Redis, store: Store
+) -> None:
+    batch = _batch(store)
+    job = _submit(store, _job(spec=_job().spec | {"batch": batch.id}))
+    file = _backup(redis)
+    redis.flushall()
+    restore(redis, file, merge=False)
+    assert redis.pttl(store.keys.batch(batch.id)) == -1
+    store.jobs.cancel(job.id)
+    assert 0 < redis.pttl(store.keys.batch(batch.id)) <= 24 * 3_600_000
 
 
 def test_a_backup_of_the_first_version_is_restored_as_todays(redis: Redis, api: httpx.Client) -> None:
