@@ -4,6 +4,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/installed
 PEERS := .venv-peers
+# Kustomize's own files, and KEDA's, are of kinds that Kubernetes itself does not know; tests/contract looks at them.
+MANIFESTS := $(filter-out %/kustomization.yaml deploy/kubernetes/components/keda/%, $(wildcard deploy/kubernetes/*.yaml deploy/kubernetes/*/*.yaml deploy/kubernetes/*/*/*.yaml))
 
 .DEFAULT_GOAL := help
 .PHONY: $(shell awk -F: '/^[a-z-]+:.*## / {print $$1}' Makefile)
@@ -37,7 +39,14 @@ check: $(STAMP) ## lint, types, architecture, dependencies, containers
 	$(BIN)/lint-imports
 	$(BIN)/deptry .
 	$(BIN)/hadolint docker/Dockerfile
-	$(BIN)/docker-compose config -q
+	CALIBRANT_REDIS_PASSWORD=checked $(BIN)/docker-compose --profile gpu config -q
+	$(BIN)/kubernetes-validate --strict --quiet $(MANIFESTS)
+
+image-test: $(STAMP) ## build the images without a container engine, run them and post to them; as root, with buildah and debootstrap
+	$(BIN)/python -m tests.images
+
+image-versions: $(STAMP) ## the versions of this environment are those that images are made of; writes docker/versions.txt
+	$(BIN)/python docker/versions.py
 
 bench: $(STAMP) ## the committed timings; writes docs/benchmarks.md
 	$(BIN)/python -m benchmarks.speed
@@ -88,6 +97,18 @@ agreement: $(STAMP) ## our values beside those of published code; writes docs/ag
 
 pseudo-real: $(STAMP) ## the evaluators beside a nearly known truth, resumed where it stopped; writes docs/pseudo-real.md
 	$(BIN)/python -m benchmarks.pseudo_real
+
+chaos: $(STAMP) ## kills, pauses, a full disk and clock steps on one machine, some 12 minutes; writes docs/reliability.md
+	$(BIN)/python -m benchmarks.chaos.run
+
+chaos-net: $(STAMP) ## the same over four network namespaces, one worker's machine cut off; as root; writes docs/reliability.md
+	$(BIN)/python -m benchmarks.chaos.network
+
+throughput: $(STAMP) ## 1,000 small fits through the queue, beside plain RQ; writes docs/reliability.md
+	$(BIN)/python -m benchmarks.chaos.throughput
+
+soak: $(STAMP) ## 20 clients for 5 minutes: answers, latency, memory; writes docs/reliability.md
+	$(BIN)/python -m benchmarks.chaos.soak
 
 format: $(STAMP) ## format the code
 	$(BIN)/ruff check --fix .

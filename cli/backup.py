@@ -26,7 +26,7 @@ RedisUrl = Annotated[
 ]
 RedisUrlFile = Annotated[
     Path | None,
-    typer.Option("--redis-url-file", envvar="CALIBRANT_REDIS_URL_FILE", help="File that holds the URL of the Redis."),
+    typer.Option("--redis-url-file", envvar="CALIBRANT_REDIS_URL_FILE", help="File that holds the URL."),
 ]
 Data = Annotated[
     Path, typer.Option("--data", envvar="CALIBRANT_DATA", help="Folder of the embedded store, where there is no URL.")
@@ -57,8 +57,11 @@ def backup(
     force: Annotated[bool, typer.Option("--force", help="Replace a file that is there.")] = False,
 ) -> None:
     """Write all that the store keeps to a file, while the service runs or not."""
-    url = store_url(redis_url, redis_url_file)
-    with _told(), _connected(url, data, new=False) as redis, _output(file, force) as out:
+    with (
+        _told(),
+        _connected(store_url(redis_url, redis_url_file), data, new=False) as redis,
+        _output(file, force) as out,
+    ):
         counts = write_backup(redis, out, batches=batches)
     typer.echo(f"backed up: {_counted(counts)}", err=True)
 
@@ -73,8 +76,7 @@ def restore(
     ] = False,
 ) -> None:
     """Write a backup into a store; jobs that had not ended are queued again."""
-    url = store_url(redis_url, redis_url_file)
-    with _told(), _input(file) as source, _connected(url, data, new=True) as redis:
+    with _told(), _input(file) as source, _connected(store_url(redis_url, redis_url_file), data, new=True) as redis:
         check_durability(redis)
         restored = write_into(redis, source, merge=merge)
     typer.echo(f"restored: {_counted(restored.written)}", err=True)

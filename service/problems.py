@@ -30,8 +30,8 @@ _HEADERS: Mapping[str, Mapping[str, str]] = {
     "idempotency-in-progress": {"Retry-After": "1"},
     "too-many-streams": {"Retry-After": "5"},
     "quota-exceeded": {"Retry-After": "60"},
-    "later-format": {"Retry-After": "30"},
     "unsuitable-store": {"Retry-After": RETRY_AFTER},
+    "later-format": {"Retry-After": "30"},
 }
 
 

@@ -16,7 +16,7 @@ from redis.client import Pipeline
 from storage.keyspace import Keyspace
 
 #: The field of a held batch that keeps the moment when it would have expired, in milliseconds since 1970.
-EXPIRES = "expires"
+HELD_EXPIRES = "expires"
 
 _HOLD = """
 if redis.call('EXISTS', KEYS[1]) == 0 then return end
@@ -62,4 +62,4 @@ def release(pipe: Pipeline, keys: Keyspace, job_id: str, batch_ids: Iterable[str
 
 def _each(pipe: Pipeline, script: str, keys: Keyspace, job_id: str, batch_ids: Iterable[str]) -> None:
     for batch_id in batch_ids:
-        pipe.eval(script, 2, keys.batch(batch_id), keys.batch_holds(batch_id), job_id, EXPIRES)
+        pipe.eval(script, 2, keys.batch(batch_id), keys.batch_holds(batch_id), job_id, HELD_EXPIRES)

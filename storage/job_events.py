@@ -41,10 +41,13 @@ def is_event_id(text: str) -> bool:
     return _ID.fullmatch(text) is not None
 
 
-def write_job(pipe: Pipeline, keys: Keyspace, record: JobRecord, name: EventName = "status") -> None:
+def write_job(
+    pipe: Pipeline, keys: Keyspace, record: JobRecord, name: EventName = "status", *, measured: bool = True
+) -> None:
     """Queue the writes of a changed job: its record, its event, and word of it.
 
-    One that does not run has no lease, and one that ends is counted.
+    One that does not run has no lease. One that ends is counted, lets go of its batches and its place, and tells how
+    fast jobs end, unless it ended long ago and is not ``measured``.
     """
     ttl = record.ttl if record.status in FINAL else None
     key, events = keys.job(record.id), keys.job_events(record.id)
@@ -53,20 +56,16 @@ def write_job(pipe: Pipeline, keys: Keyspace, record: JobRecord, name: EventName
         end_lease(pipe, keys.tenant, record.id)
     if record.parent is not None:  # a part: callers are told of the whole
         return
-    write_event(pipe, keys, record, name)
+    summary = record.summary().model_dump_json()
+    pipe.xadd(events, {"format": FORMAT, "name": name, "job": summary}, maxlen=MOST_KEPT, approximate=True)
     if ttl is not None:
         pipe.expire(events, ttl)
         count(pipe, record)
         release(pipe, keys, record.id, batches_of(record.spec))
-        ended(pipe, record)
+        if measured:
+            ended(pipe, record)
         end(pipe, keys, record)
     pipe.publish(Shared.job_changes(), key)
-
-
-def write_event(pipe: Pipeline, keys: Keyspace, record: JobRecord, name: EventName = "status") -> None:
-    """Queue the write of a change alone."""
-    events, summary = keys.job_events(record.id), record.summary().model_dump_json()
-    pipe.xadd(events, {"format": FORMAT, "name": name, "job": summary}, maxlen=MOST_KEPT, approximate=True)
 
 
 def read_events(redis: Redis, keys: Keyspace, job_id: str, after: str | None) -> list[JobEvent]:

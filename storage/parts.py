@@ -60,6 +60,11 @@ def part_id(job_id: str, part: int) -> str:
     return f"{job_id}-p{part}"
 
 
+def is_part(job_id: str) -> bool:
+    """Whether an id is that of a part's record."""
+    return "-" in job_id
+
+
 @dataclass(frozen=True)
 class Found:
     """What a transaction read of a job or of a part of one: ``whole`` is the job itself, with all its ``parts``."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import socket
 import sys
+from collections.abc import Mapping
+from pathlib import Path
 
 from storage.connection import UNAVAILABLE, connect
 from storage.supervisors import read_supervisors
@@ -18,5 +20,11 @@ def alive(redis_url: str, host: str) -> bool:
         return False
 
 
+def given_url(variables: Mapping[str, str]) -> str:
+    """The URL of the store, as the worker is told it by its environment."""
+    file = variables.get("CALIBRANT_REDIS_URL_FILE")
+    return variables["CALIBRANT_REDIS_URL"] if file is None else Path(file).read_text("utf-8").strip()
+
+
 if __name__ == "__main__":
-    sys.exit(0 if alive(os.environ["CALIBRANT_REDIS_URL"], socket.gethostname()) else 1)
+    sys.exit(0 if alive(given_url(os.environ), socket.gethostname()) else 1)

@@ -11,7 +11,8 @@ from calibrant.batch import softmax_in_place
 from calibrant.cells import Floats
 from calibrant.errors import OnePrediction, TooFewRows
 from calibrant.maps.curves import read_array
-from calibrant.maps.softmax_regression import Features, Regression
+from calibrant.maps.softmax_features import Features
+from calibrant.maps.softmax_regression import Regression
 from calibrant.maps.transforms import Takes, blocks_of_rows, check_classes, logits_block, read_matrix
 from calibrant.progress import Progress, Rising
 from calibrant.reductions import Vector

@@ -13,13 +13,13 @@ from storage.backup.file import Text
 from storage.backup.records import life_of
 from storage.batches import RECORD
 from storage.clock import now
-from storage.holds import EXPIRES
+from storage.holds import HELD_EXPIRES
 from storage.keyspace import Keyspace
 
 #: Bytes of a batch that stand in one line.
 _PIECE_BYTES = 1024 * 1024
-#: Milliseconds that a batch lives at least which jobs hold.
-_LEAST_MS = 24 * 3600 * 1000
+#: Milliseconds that a batch which jobs hold lives at least, though it would have expired without them.
+_LEAST_HELD_MS = 24 * 3600 * 1000
 
 
 def batch_lines(redis: Redis, keys: Keyspace, batch_id: str) -> Iterator[Text]:
@@ -29,27 +29,21 @@ def batch_lines(redis: Redis, keys: Keyspace, batch_id: str) -> Iterator[Text]:
     """
     key = keys.batch(batch_id)
     with redis.pipeline() as pipe:
-        pipe.hmget(key, RECORD, EXPIRES)
+        pipe.hget(key, RECORD)
         pipe.hkeys(key)
         pipe.pttl(key)
-        (record, expires), fields, left = pipe.execute()
-    life = life_of(left) if expires is None else _held_life(int(expires))
-    for field in sorted({name.decode() for name in fields} - {RECORD, EXPIRES}):
+        pipe.hget(key, HELD_EXPIRES)
+        record, fields, life, expires = pipe.execute()
+    if expires is not None:  # jobs hold it: those that are restored must find it, and then hold it anew
+        life = max(_LEAST_HELD_MS, int(expires) - round(now().timestamp() * 1000))
+    for field in sorted({name.decode() for name in fields} - {RECORD, HELD_EXPIRES}):
         data = cast(bytes | None, redis.hget(key, field))
         if data is None:
             return
         yield from _pieces(keys.tenant, batch_id, field, data)
     if record is not None:
-        told = {"tenant": keys.tenant, "record": orjson.Fragment(record), "life": life}
+        told = {"tenant": keys.tenant, "record": orjson.Fragment(record), "life": life_of(life)}
         yield Text("batch", orjson.dumps({"kind": "batch", **told}))
-
-
-def _held_life(expires: int) -> int:
-    """The life of a batch that jobs hold, which ends at that moment once they let go of it: long enough to be restored.
-
-    Whatever of these jobs is restored holds it anew.
-    """
-    return max(_LEAST_MS, expires - round(now().timestamp() * 1000))
 
 
 def _pieces(tenant: str, batch_id: str, field: str, data: bytes) -> Iterator[Text]:

@@ -27,7 +27,7 @@ from storage.backup.file import read_lines
 from storage.clock import seconds
 from storage.errors import StorageError, StoreNotEmpty
 from storage.formats import read_document
-from storage.job_events import write_event
+from storage.job_events import write_job
 from storage.keyspace import Shared, keys_of_all_tenants
 from storage.store import Store
 from storage.transactions import transact
@@ -144,8 +144,8 @@ class _Writer:
 def restore_job(store: Store, record: JobRecord, *, life: int | None) -> bool:
     """Store a job as it ended, for ``life`` milliseconds; queue it once more where it has not. False: it is there."""
     if record.status not in FINAL:
-        begun = {"status": "queued", "started_at": None, "progress": Progress(), "left": record.parts}
-        waiting = record.model_copy(update=begun)
+        begun = {"status": "queued", "started_at": None, "progress": Progress()}
+        waiting = record.model_copy(update=begun | ({} if record.parts == 1 else {"left": record.parts}))
         return store.jobs.submit(waiting) is waiting
     keys = store.keys
 
@@ -156,10 +156,9 @@ def restore_job(store: Store, record: JobRecord, *, life: int | None) -> bool:
             return False
         pipe.sadd(Shared.tenants(), keys.tenant)
         pipe.zadd(keys.jobs(), {record.id: seconds(record.created_at)})
-        # It is not counted as one that ends now.
-        pipe.set(keys.job(record.id), record.model_dump_json(), px=life)
-        write_event(pipe, keys, record)
+        write_job(pipe, keys, record, measured=False)
         if life is not None:
+            pipe.pexpire(keys.job(record.id), life)
             pipe.pexpire(keys.job_events(record.id), life)
         return True
 

@@ -12,7 +12,7 @@ from sklearn.linear_model import LogisticRegression
 
 import calibrant
 from calibrant.errors import InvalidDocument, InvalidOption, MissingClass, NotConverged, OnePrediction, TooFewRows
-from calibrant.maps import softmax_regression
+from calibrant.maps import softmax_features, softmax_regression
 from calibrant.maps.linear_softmax import (
     Dirichlet,
     MatrixScaling,
@@ -20,7 +20,8 @@ from calibrant.maps.linear_softmax import (
     fit_regularised,
     fit_vector_scaling,
 )
-from calibrant.maps.softmax_regression import Features, Regression
+from calibrant.maps.softmax_features import Features
+from calibrant.maps.softmax_regression import Regression
 from calibrant.reductions import Vector
 from tests.unit.maps.drawn import drawn_logits, drawn_vector, log_loss, softmax
 
@@ -98,8 +99,9 @@ def test_conjugate_gradients_find_the_same_optimum_in_blocks(full: bool, monkeyp
     vector = drawn_vector(700, 5)
     fit: Any = fit_matrix_scaling if full else fit_vector_scaling
     whole = fit(vector)
-    for name, value in (("_WHOLE", 0), ("_KEPT", 0), ("_BLOCK", 640)):
-        monkeypatch.setattr(softmax_regression, name, value)
+    monkeypatch.setattr(softmax_regression, "_WHOLE", 0)
+    for name, value in (("_KEPT", 0), ("_BLOCK", 640)):
+        monkeypatch.setattr(softmax_features, name, value)
     parts = fit(vector)
     np.testing.assert_allclose(parts.weights, whole.weights, atol=1e-6)
     np.testing.assert_allclose(parts.intercepts, whole.intercepts, atol=1e-6)

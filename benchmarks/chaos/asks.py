@@ -1,0 +1,67 @@
+"""What the clients ask for: fits quick and long and evaluations, as jobs, on batches that are uploaded once."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+#: Names that the maps of several clients share.
+NAMES = tuple(f"chaos-{i}" for i in range(5))
+SMALL, LARGE = 1_000, 20_000
+QUICK = ("platt", "beta", "isotonic", "temperature")
+
+Rows = tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]
+
+
+@dataclass(frozen=True)
+class Ask:
+    """A request for a job; its map, if it makes one, gets ``name``."""
+
+    path: str
+    kind: str
+    body: dict[str, Any]
+    name: str | None = None
+    headers: dict[str, str] = field(default_factory=lambda: {"Prefer": "respond-async"})
+
+
+def draw(n: int, seed: int) -> Rows:
+    """Predictions that are off by a power, and their labels."""
+    numbers = np.random.default_rng(seed)
+    c = numbers.random(n)
+    return c**1.3, (numbers.random(n) < c).astype(np.int64)
+
+
+@dataclass(frozen=True)
+class Batches:
+    """Ids of the batches that all ask for."""
+
+    small: str
+    large: str
+
+
+def fit(method: str, batch: str, name: str | None = None) -> Ask:
+    """A fit of one map."""
+    body = {"method": method, "batch": batch} | ({} if name is None else {"name": name})
+    return Ask("/maps", "fit", body, name)
+
+
+def evaluation(batch: str) -> Ask:
+    """An evaluation with the default panel."""
+    return Ask("/evaluate", "evaluate", {"batch": batch})
+
+
+def mixed(batches: Batches, numbers: random.Random) -> Ask:
+    """One of the mix: 45 quick fits, 20 of PL, 15 averaged (a third of them long) and 20 evaluations in a hundred."""
+    name = numbers.choice(NAMES) if numbers.random() < 0.3 else None
+    at = numbers.random()
+    if at < 0.45:
+        return fit(numbers.choice(QUICK), batches.small, name)
+    if at < 0.65:
+        return fit("pl", batches.small, name)
+    if at < 0.80:
+        return fit("averaged", batches.large if at > 0.75 else batches.small, name)
+    return evaluation(batches.small)

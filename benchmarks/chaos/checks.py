@@ -1,0 +1,125 @@
+"""What must hold after the chaos, whatever happened in it: pure, of what was found."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+
+from benchmarks.chaos.evidence import Evidence
+from schemas.jobs import FINAL
+
+#: The answers to a request for a job, or for a map, that are documented: 0 is none, for want of a process.
+DOCUMENTED = frozenset({0, 200, 202, 409, 429, 503})
+_FINAL = frozenset[str](FINAL)
+
+Faults = Iterator[str]
+
+
+def _lost_jobs(found: Evidence) -> Faults:
+    for job in found.jobs:
+        if job.status is None or job.promise.job_id not in found.stored_jobs:
+            yield f"{job.promise.job_id} was acknowledged and is unknown"
+
+
+def _unended_jobs(found: Evidence) -> Faults:
+    for job in found.jobs:
+        if job.status is not None and job.status not in _FINAL:
+            yield f"{job.promise.job_id} is {job.status} for ever"
+
+
+def _ends(found: Evidence) -> Faults:
+    for job in found.jobs:
+        finals = [i for i, change in enumerate(job.changes) if change.status in _FINAL]
+        if len(finals) != 1:
+            yield f"{job.promise.job_id} ended {len(finals)} times"
+        elif finals[0] != len(job.changes) - 1:
+            yield f"{job.promise.job_id} changed after its end"
+
+
+def _changed_ends(found: Evidence) -> Faults:
+    for job in found.jobs:
+        said = (job.told, job.status, *(change.status for change in job.changes))
+        ends = sorted({status for status in said if status is not None} & _FINAL)
+        if len(ends) > 1:
+            yield f"{job.promise.job_id} was told to have ended as {' and as '.join(ends)}"
+
+
+def _doubled_jobs(found: Evidence) -> Faults:
+    for job_id in found.doubled:
+        yield f"{job_id} was given to two requests"
+    for job_id in sorted(found.stored_jobs - {job.promise.job_id for job in found.jobs}):
+        yield f"{job_id} is stored and was never acknowledged"
+
+
+def _lost_maps(found: Evidence) -> Faults:
+    seen = {one.id for one in found.maps}
+    for job in found.jobs:
+        if job.promise.kind == "fit" and job.status == "succeeded":
+            if job.map not in found.stored_maps:
+                yield f"{job.promise.job_id} succeeded without its map"
+            elif job.map not in seen:
+                yield f"the map of {job.promise.job_id} was never looked at"
+    for one in found.maps:
+        if one.last is None:
+            yield f"{one.id} was acknowledged and is unknown"
+
+
+def _changed_maps(found: Evidence) -> Faults:
+    for one in found.maps:
+        if one.last is not None and one.last != one.first:
+            yield f"{one.id} has another document than at first"
+
+
+def _wrong_maps(found: Evidence) -> Faults:
+    for one in found.maps:
+        if one.last is not None and not one.applies:
+            yield f"{one.id} does not apply as its document says"
+
+
+def _doubled_maps(found: Evidence) -> Faults:
+    made = Counter(job.map for job in found.jobs if job.map is not None)
+    for map_id, times in made.items():
+        if times > 1:
+            yield f"{map_id} is the map of {times} jobs"
+    for map_id in sorted(found.stored_maps - set(made)):
+        yield f"{map_id} is stored and belongs to no job that succeeded"
+
+
+def _versions(found: Evidence) -> Faults:
+    for name, versions in found.versions.items():
+        asked = {job.map for job in found.jobs if job.promise.name == name and job.map is not None}
+        if sorted(versions) != list(range(1, len(asked) + 1)) or set(versions.values()) != asked:
+            yield f"{name} has versions {sorted(versions)} for {len(asked)} maps"
+
+
+def _left(found: Evidence) -> Faults:
+    for name, times in sorted(found.left.items()):
+        yield f"{times} of {name} are left"
+
+
+def _answers(found: Evidence) -> Faults:
+    for status, times in sorted(found.answers.items()):
+        if status not in DOCUMENTED:
+            yield f"{times} requests were answered {status}"
+
+
+#: What must hold -> what of the evidence says that it does not.
+CHECKS: dict[str, Callable[[Evidence], Faults]] = {
+    "every acknowledged job is known": _lost_jobs,
+    "no job is queued or running for ever": _unended_jobs,
+    "every job ended exactly once": _ends,
+    "no end that was told has changed": _changed_ends,
+    "no request was done twice, no job given to two": _doubled_jobs,
+    "every acknowledged map is there": _lost_maps,
+    "no map's document has changed": _changed_maps,
+    "every map applies bit for bit as its document does in process": _wrong_maps,
+    "no map twice": _doubled_maps,
+    "the versions of a name have no gap and no double": _versions,
+    "no lease, no message and no held batch is left over": _left,
+    "every answer was a documented one": _answers,
+}
+
+
+def faults(found: Evidence) -> dict[str, list[str]]:
+    """What does not hold, for each check."""
+    return {name: list(check(found)) for name, check in CHECKS.items()}

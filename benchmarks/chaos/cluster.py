@@ -1,0 +1,139 @@
+"""A deployment: a store on a folder, an API, and two supervisors of two workers each."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+from redis import Redis
+
+from benchmarks.chaos.core import api_command, supervisor_command, workers_of
+from benchmarks.chaos.parts import Part
+from storage.connection import UNAVAILABLE
+from storage.embedded import server_binary
+
+_START_SECONDS = 90.0
+#: What the API is told: a request that died with its process may soon be sent again with its key.
+API_SETTINGS = {"CALIBRANT_IDEMPOTENCY_LEASE": "2", "CALIBRANT_MAX_WAIT": "1"}
+
+
+@dataclass(frozen=True)
+class Site:
+    """Where a part runs: its address, and what enters its network."""
+
+    host: str = "127.0.0.1"
+    before: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """What runs."""
+
+    redis_url: str
+    url: str
+    store: Part
+    api: Part
+    supervisors: tuple[Part, ...]
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """Every part, in the order of their starts."""
+        return (self.store, self.api, *self.supervisors)
+
+    def connect(self, timeout: float = 5.0) -> Redis:
+        """Open a connection to the store that tries nothing twice."""
+        return Redis.from_url(self.redis_url, socket_timeout=timeout, socket_connect_timeout=timeout, retry=None)
+
+    def await_store(self) -> None:
+        """Return once the store answers; raises ``TimeoutError``."""
+        with contextlib.closing(self.connect()) as redis:
+            await_true(lambda: bool(redis.ping()), _START_SECONDS)
+
+    def await_ready(self, seconds: float = _START_SECONDS) -> None:
+        """Return once every part works; raises ``TimeoutError``."""
+        self.await_store()
+        for check in (lambda: _is_ready(self.url), *(_has_workers(part) for part in self.supervisors)):
+            await_true(check, seconds)
+
+
+def _has_workers(part: Part) -> Callable[[], bool]:
+    return lambda: part.pid is not None and bool(workers_of(part.pid))
+
+
+def _is_ready(url: str) -> bool:
+    return httpx.get(f"{url}/health/ready", timeout=5).is_success
+
+
+def await_true(check: Callable[[], bool], seconds: float) -> None:
+    """Return once ``check`` holds; what it raises while nothing answers counts as no. Raises ``TimeoutError``."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        with contextlib.suppress(*UNAVAILABLE, httpx.TransportError):
+            if check():
+                return
+        time.sleep(0.05)
+    raise TimeoutError(f"not so within {seconds:g} s")
+
+
+@contextlib.contextmanager
+def cluster(
+    folder: Path,
+    *,
+    store_folder: Path | None = None,
+    sites: Mapping[str, Site] | None = None,
+    supervisors: int = 2,
+    workers: int = 2,
+) -> Iterator[Cluster]:
+    """Run a deployment whose logs lie in ``folder``; ``sites`` tells where ``store``, ``api``, ``worker-1``... run."""
+    where = sites or {}
+    store_at, api_at = where.get("store", Site()), where.get("api", Site())
+    redis_port, api_port = free_port(), free_port()
+    redis_url, url = f"redis://{store_at.host}:{redis_port}/0", f"http://{api_at.host}:{api_port}"
+    environment = os.environ | {"CALIBRANT_REDIS_URL": redis_url, "OMP_NUM_THREADS": "1"}
+
+    def part(name: str, command: Sequence[str], **more: str) -> Part:
+        site = where.get(name, Site())
+        log = folder / f"{name}.log"
+        return Part(name, command, log=log, environment=environment | more, before=site.before)
+
+    running = Cluster(
+        redis_url,
+        url,
+        part("store", store_command(store_folder or folder, store_at.host, redis_port)),
+        part("api", api_command(api_at.host, api_port), **API_SETTINGS),
+        tuple(part(f"worker-{i + 1}", supervisor_command(workers)) for i in range(supervisors)),
+    )
+    with contextlib.ExitStack() as started:
+        for one in running.parts:
+            one.start()
+            started.callback(one.end)
+        yield running
+
+
+def store_command(folder: Path, host: str, port: int) -> list[str]:
+    """A Redis that keeps every write that it has answered."""
+    settings = {
+        "port": str(port),
+        "bind": host,
+        "protected-mode": "no",
+        "dir": str(folder),
+        "appendonly": "yes",
+        "appendfsync": "always",
+        "save": "",
+        "maxmemory-policy": "noeviction",
+    }
+    return [server_binary(), *(word for name, value in settings.items() for word in (f"--{name}", value))]
+
+
+def free_port() -> int:
+    """A port that nobody listens on."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port: int = free.getsockname()[1]
+    return port

@@ -1,0 +1,137 @@
+"""What is found once every job has ended: the jobs and maps as callers see them, and what the store holds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import cast
+
+import httpx
+import numpy as np
+import orjson
+from redis import Redis
+
+from benchmarks.chaos.core import left_over
+from benchmarks.chaos.ledger import Ledger, Promise
+from calibrant import load
+from calibrant_client import Calibrant, ProblemResponse
+from storage.job_events import read_events
+from storage.keyspace import Keyspace
+
+#: What every map is applied to.
+VECTOR = np.concatenate([[0.0, 1.0], np.linspace(1e-6, 1 - 1e-6, 197), [0.5]])
+
+
+@dataclass(frozen=True)
+class Change:
+    """A change of a job's status, by the store's clock."""
+
+    at: float
+    status: str
+
+
+@dataclass(frozen=True)
+class Job:
+    """An acknowledged job: what callers were told of its end, and are told now; None where it is unknown."""
+
+    promise: Promise
+    told: str | None
+    status: str | None
+    map: str | None
+    changes: tuple[Change, ...]
+    problem: str | None = None
+
+
+@dataclass(frozen=True)
+class Map:
+    """A map that was acknowledged: its document first and last, and whether it applies as its document says."""
+
+    id: str
+    first: bytes
+    last: bytes | None
+    applies: bool
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """All that is found."""
+
+    jobs: tuple[Job, ...]
+    maps: tuple[Map, ...]
+    #: What the store lists.
+    stored_jobs: frozenset[str]
+    stored_maps: frozenset[str]
+    #: Name -> version -> map.
+    versions: dict[str, dict[int, str]]
+    #: Keys that no ended job should leave, and how many.
+    left: dict[str, int]
+    #: Jobs that two requests were given.
+    doubled: tuple[str, ...] = ()
+    #: Status -> answers.
+    answers: dict[int, int] = field(default_factory=dict)
+
+
+def gather(ledger: Ledger, redis: Redis, keys: Keyspace, client: Calibrant) -> Evidence:
+    """Look at everything once more, over HTTP and in the store."""
+    jobs = tuple(_job(ledger, promise, redis, keys, client) for promise in ledger.promises.values())
+    names = {job.promise.name for job in jobs if job.promise.name is not None}
+    return Evidence(
+        jobs=jobs,
+        maps=tuple(_map(map_id, first, client) for map_id, first in ledger.documents.items()),
+        stored_jobs=_members(redis, keys.jobs()),
+        stored_maps=_members(redis, keys.maps()),
+        versions={name: _versions(redis, keys, name) for name in sorted(names)},
+        left=left_over(redis),
+        doubled=tuple(ledger.doubled),
+        answers=dict(ledger.answers),
+    )
+
+
+def _job(ledger: Ledger, promise: Promise, redis: Redis, keys: Keyspace, client: Calibrant) -> Job:
+    told = ledger.ends.get(promise.job_id)
+    changes = tuple(status_changes(redis, keys, promise.job_id))
+    try:
+        found = client.job(promise.job_id)
+    except ProblemResponse:
+        return Job(promise, told, None, None, changes)
+    made = None if found.result is None else cast(str | None, found.result.get("map"))
+    return Job(promise, told, found.status, made, changes, None if found.problem is None else found.problem.type)
+
+
+def status_changes(redis: Redis, keys: Keyspace, job_id: str) -> Iterator[Change]:
+    """Every change of a job's status from its first on; an event's id begins with the store's milliseconds."""
+    last: str | None = None
+    while events := read_events(redis, keys, job_id, last):
+        for event in events:
+            if event.name == "status":
+                yield Change(int(event.id.partition("-")[0]) / 1000, event.job.status)
+        last = events[-1].id
+
+
+def _map(map_id: str, first: bytes, client: Calibrant) -> Map:
+    """A map as it is now; its values from the service beside those of its document in this process, bit for bit."""
+    try:
+        document = client.export_map(map_id)
+        served = client.calibrate(map_id, VECTOR)
+    except (ProblemResponse, httpx.HTTPError):
+        return Map(map_id, first, None, applies=False)
+    here = load(document).apply(VECTOR)
+    same = served.dtype == here.dtype and served.tobytes() == here.tobytes()
+    return Map(map_id, _canonical(first), orjson.dumps(document, option=orjson.OPT_SORT_KEYS), applies=same)
+
+
+def _canonical(document: bytes) -> bytes:
+    """A document with its fields in order; what is none stays as it is."""
+    try:
+        return orjson.dumps(orjson.loads(document), option=orjson.OPT_SORT_KEYS)
+    except orjson.JSONDecodeError:
+        return document
+
+
+def _members(redis: Redis, key: str) -> frozenset[str]:
+    return frozenset(member.decode() for member in cast(list[bytes], redis.zrange(key, 0, -1)))
+
+
+def _versions(redis: Redis, keys: Keyspace, name: str) -> dict[int, str]:
+    found = cast(dict[bytes, bytes], redis.hgetall(keys.versions(name)))
+    return {int(version): map_id.decode() for version, map_id in found.items()}

@@ -1,0 +1,78 @@
+"""What a run of chaos comes to, as its JSON file holds it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+from benchmarks.chaos.checks import faults
+from benchmarks.chaos.evidence import Evidence
+from benchmarks.chaos.harms import Harms
+from benchmarks.chaos.recovery import GOALS, Outage, Recovery, recoveries, summary
+from benchmarks.chaos.scenario import Scenario
+
+#: Faults of a kind that are told word for word.
+_TOLD = 20
+
+
+def figures(scenario: Scenario, harms: Harms, found: Evidence) -> dict[str, Any]:
+    """What was done, what became of the jobs, how fast they were recovered, and what does not hold."""
+    wrong = faults(found)
+    changes = {job.promise.job_id: job.changes for job in found.jobs}
+    outages = scenario.monitor.seen()
+    recovered = recoveries(harms.done, changes, outages, scenario.supervisors)
+    return {
+        "harms": dict(Counter(harm.kind for harm in harms.done)),
+        "harms_under_stepping_clocks": dict(Counter(harm.kind for harm in harms.done if harm.during_clock_steps)),
+        "missed": dict(Counter(harms.missed)),
+        "harms_whose_jobs_are_unknown": sum(harm.jobs is None for harm in harms.done),
+        "outages": {part: _outage_figures(outages, part) for part in sorted({outage.part for outage in outages})},
+        **_jobs(found),
+        "drained_seconds": scenario.drained,
+        "recovery": {kind: recovery_figures(recovered, kind) for kind in GOALS},
+        "faults": {name: said[:_TOLD] for name, said in wrong.items()},
+        "fault_counts": {name: len(said) for name, said in wrong.items()},
+    }
+
+
+def _jobs(found: Evidence) -> dict[str, Any]:
+    statuses = [change.status for job in found.jobs for change in job.changes]
+    return {
+        "jobs": dict(Counter(job.promise.kind for job in found.jobs)),
+        "ends": dict(Counter(str(job.status) for job in found.jobs)),
+        "problems": dict(Counter(job.problem for job in found.jobs if job.problem is not None)),
+        "runs": statuses.count("running"),
+        "maps": len(found.maps),
+        "answers": {str(status): times for status, times in sorted(found.answers.items())},
+    }
+
+
+def _outage_figures(outages: Sequence[Outage], part: str) -> dict[str, float | int]:
+    return summary([outage.until - outage.since for outage in outages if outage.part == part])
+
+
+def recovery_figures(found: Sequence[Recovery], kind: str) -> dict[str, Any]:
+    """The recoveries from one kind of kill, those that something else disturbed by themselves."""
+    mine = [one for one in found if one.kind == kind]
+    goal = GOALS[kind]
+
+    def told(seconds: Sequence[float]) -> dict[str, float | int]:
+        return summary(seconds) | {"over": sum(one > goal for one in seconds)}
+
+    return {
+        "goal": goal,
+        "undisturbed": told([one.seconds for one in mine if not one.disturbed]),
+        "disturbed": told([one.after_disturbance for one in mine if one.disturbed]),
+        "slowest": [asdict(one) for one in sorted(mine, key=lambda one: -one.after_disturbance)[:5]],
+    }
+
+
+def print_figures(found: dict[str, Any]) -> bool:
+    """Say what holds and what does not; whether all does."""
+    for name, count in found["fault_counts"].items():
+        print(f"FAULT: {name} ({count}): {found['faults'][name][:3]}" if count else f"holds: {name}")
+    for kind, times in found["recovery"].items():
+        print(f"recovery, {kind}: {times['undisturbed']}, after a disturbance: {times['disturbed']}")
+    return not any(found["fault_counts"].values())

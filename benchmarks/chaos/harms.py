@@ -1,0 +1,139 @@
+"""What is done to a deployment: each kind finds its victim among what runs at the moment, and strikes."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import signal
+import threading
+import time
+from collections.abc import Callable, Sequence
+
+from benchmarks.chaos.clock import Clock
+from benchmarks.chaos.cluster import Cluster
+from benchmarks.chaos.core import horses_of, jobs_on, workers_of
+from benchmarks.chaos.disk import Disk
+from benchmarks.chaos.parts import Part
+from benchmarks.chaos.proc import children
+from benchmarks.chaos.recovery import Harm
+from storage.connection import UNAVAILABLE
+
+PAUSE_SECONDS, FULL_SECONDS, STEP_SECONDS = 10.0, 5.0, 3600
+#: Seconds that a kind waits for a victim to be there.
+_FIND_SECONDS = 10.0
+
+
+class Harms:
+    """Does harm, one at a time; ``done`` is what was done."""
+
+    def __init__(self, cluster: Cluster, numbers: random.Random, disk: Disk | None, clock: Clock | None) -> None:
+        self.done: list[Harm] = []
+        self.missed: list[str] = []
+        self.clock_steps = False
+        self._cluster = cluster
+        self._numbers = numbers
+        self._disk = disk
+        self._clock = clock
+        self._ahead = 0
+        self._redis = cluster.connect(0.5)
+
+    def kinds(self) -> dict[str, Callable[[], Harm | None]]:
+        """What it can do."""
+        return {
+            "work-horse": lambda: self._kill_below(horses_of, "work-horse"),
+            "worker": lambda: self._kill_below(workers_of, "worker"),
+            "supervisor": lambda: self._strike_supervisor(signal.SIGKILL, "supervisor"),
+            "supervisor told to stop": lambda: self._strike_supervisor(signal.SIGTERM, "supervisor told to stop"),
+            "API": lambda: self._strike(self._cluster.api, "API"),
+            "store": lambda: self._strike(self._cluster.store, "store"),
+            "store paused": self._pause,
+            **({} if self._disk is None or self._disk.kind is None else {"disk full": self._fill}),
+            **({} if self._clock is None else {"clock step": self._step}),
+        }
+
+    def do(self, kind: str) -> None:
+        """Do one; it is missed where no victim is there for long."""
+        harm = self._found(self.kinds()[kind])
+        if harm is None:
+            self.missed.append(kind)
+        else:
+            self.done.append(harm)
+
+    def _found(self, strike: Callable[[], Harm | None]) -> Harm | None:
+        deadline = time.monotonic() + _FIND_SECONDS
+        while time.monotonic() < deadline:
+            harm = strike()
+            if harm is not None:
+                return harm
+            time.sleep(0.02)
+        return None
+
+    def _harm(self, kind: str, at: float, victim: str, jobs: Sequence[str] | None = ()) -> Harm:
+        return Harm(kind, at, victim, None if jobs is None else tuple(jobs), self.clock_steps)
+
+    def _kill_below(self, find: Callable[[int], list[int]], kind: str) -> Harm | None:
+        """Kill a process below a supervisor, workers before their work-horses to be counted with them."""
+        part = self._numbers.choice(self._cluster.supervisors)
+        pids = [] if part.pid is None else find(part.pid)
+        if not pids:
+            return None
+        pid = self._numbers.choice(pids)
+        worker = pid if part.pid is not None and pid in workers_of(part.pid) else _parent(part, pid)
+        jobs = self._jobs_on([worker])
+        at = time.time()
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+            return self._harm(kind, at, f"{part.name}/{pid}", jobs)
+        return None
+
+    def _strike_supervisor(self, number: int, kind: str) -> Harm | None:
+        part = self._numbers.choice(self._cluster.supervisors)
+        workers = [] if part.pid is None else workers_of(part.pid)
+        if not workers:
+            return None
+        jobs = self._jobs_on(workers)
+        at = time.time()
+        return None if part.signal(number) is None else self._harm(kind, at, part.name, jobs)
+
+    def _strike(self, part: Part, kind: str) -> Harm | None:
+        at = time.time()
+        return None if part.signal(signal.SIGKILL) is None else self._harm(kind, at, part.name)
+
+    def _pause(self) -> Harm | None:
+        at = time.time()
+        pid = self._cluster.store.signal(signal.SIGSTOP)
+        if pid is None:
+            return None
+        time.sleep(PAUSE_SECONDS)
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGCONT)
+        return self._harm("store paused", at, "store")
+
+    def _fill(self) -> Harm | None:
+        assert self._disk is not None  # noqa: S101 - else this is no kind
+        at = time.time()
+        timer = threading.Timer(FULL_SECONDS, self._disk.free)
+        timer.start()
+        self._disk.fill()
+        timer.join()
+        self._disk.free()
+        return self._harm("disk full", at, "store")
+
+    def _step(self) -> Harm | None:
+        assert self._clock is not None  # noqa: S101 - else this is no kind
+        at = time.time()
+        self._ahead = self._numbers.choice([s for s in (-STEP_SECONDS, 0, STEP_SECONDS) if s != self._ahead])
+        self._clock.set(self._ahead)
+        return self._harm("clock step", at, "API and workers")
+
+    def _jobs_on(self, workers: Sequence[int]) -> list[str] | None:
+        try:
+            return jobs_on(self._redis, workers)
+        except UNAVAILABLE:
+            return None
+
+
+def _parent(part: Part, pid: int) -> int:
+    found = [] if part.pid is None else [worker for worker in workers_of(part.pid) if pid in children(worker)]
+    return found[0] if found else pid

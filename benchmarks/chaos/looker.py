@@ -1,0 +1,74 @@
+"""Sees jobs end, and reads the map of each that made one as soon as it has: what a caller was told must stay so."""
+
+from __future__ import annotations
+
+import contextlib
+import queue
+import threading
+import time
+from types import TracebackType
+from typing import Any, Self, cast
+
+import httpx
+import orjson
+from redis import Redis
+
+from benchmarks.chaos.ledger import Ledger
+from benchmarks.chaos.load import EARLY, PAUSE, sent
+from schemas.jobs import FINAL
+from storage.connection import UNAVAILABLE
+from storage.keyspace import Keyspace
+
+_LOOK_SECONDS = 0.1
+_END_SECONDS = 120.0
+
+
+class Looker:
+    """Looks while it is entered; leaving it, it reads what it has not read yet."""
+
+    def __init__(self, ledger: Ledger, redis: Redis, keys: Keyspace, http: httpx.Client) -> None:
+        self._ledger, self._redis, self._keys, self._http = ledger, redis, keys, http
+        self._unread: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+        self._stopped = threading.Event()
+        self._threads = [threading.Thread(target=run, daemon=True) for run in (self._look_on, self._read_on)]
+
+    def __enter__(self) -> Self:
+        """Begin to look."""
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        """Stop, once all is read."""
+        self._stopped.set()
+        self._threads[0].join(_END_SECONDS)
+        self._unread.put(None)
+        self._threads[1].join(_END_SECONDS)
+
+    def _look_on(self) -> None:
+        while not self._stopped.wait(_LOOK_SECONDS):
+            with contextlib.suppress(*UNAVAILABLE):
+                self._look()
+
+    def _look(self) -> None:
+        jobs = self._ledger.open()
+        stored = self._redis.mget([self._keys.job(job) for job in jobs]) if jobs else []
+        for job, data in zip(jobs, cast(list[bytes | None], stored), strict=True):
+            record: dict[str, Any] = {} if data is None else orjson.loads(data)
+            if record.get("status") in FINAL:
+                made = (record.get("result") or {}).get("map")
+                if made is not None:
+                    self._unread.put(made)
+                self._ledger.end(job, record["status"])
+
+    def _read_on(self) -> None:
+        while (map_id := self._unread.get()) is not None:
+            self._ledger.read(map_id, self._document(map_id))
+
+    def _document(self, map_id: str) -> bytes:
+        """A map's document; empty where the service says that there is none."""
+        while True:
+            response = sent(self._ledger, lambda: self._http.get(f"/maps/{map_id}/document"))
+            if response is not None and response.status_code not in EARLY:
+                return response.content if response.is_success else b""
+            time.sleep(PAUSE)

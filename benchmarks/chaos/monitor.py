@@ -1,0 +1,73 @@
+"""Sees when parts do not work: the store by its answers, a supervisor by its workers."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections.abc import Iterator
+
+from benchmarks.chaos.cluster import Cluster
+from benchmarks.chaos.core import workers_of
+from benchmarks.chaos.parts import Part
+from benchmarks.chaos.recovery import STORE, Outage
+from storage.connection import UNAVAILABLE
+
+#: Seconds between two looks, and after which a store that does not answer counts as away.
+_LOOK_SECONDS, _AWAY_SECONDS = 0.02, 0.25
+
+
+class Monitor:
+    """Looks at every part, each by a thread; ``outages`` are those that have ended."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.outages: list[Outage] = []
+        self._open: dict[str, float] = {}
+        self._cluster = cluster
+        self._stopped = threading.Event()
+
+    @contextlib.contextmanager
+    def looking(self) -> Iterator[None]:
+        """Look meanwhile."""
+        threads = [threading.Thread(target=self._watch_store, daemon=True)]
+        threads += [
+            threading.Thread(target=self._watch, args=(part,), daemon=True) for part in self._cluster.supervisors
+        ]
+        for thread in threads:
+            thread.start()
+        try:
+            yield
+        finally:
+            self._stopped.set()
+            for thread in threads:
+                thread.join()
+
+    def _watch_store(self) -> None:
+        redis = self._cluster.connect(_AWAY_SECONDS)
+        with contextlib.closing(redis):
+            while not self._stopped.wait(_LOOK_SECONDS):
+                began = time.time()
+                try:
+                    redis.ping()
+                except UNAVAILABLE:
+                    self._open.setdefault(STORE, began)
+                else:
+                    self._close(STORE)
+
+    def _watch(self, part: Part) -> None:
+        while not self._stopped.wait(_LOOK_SECONDS):
+            pid = part.pid
+            if pid is None or not workers_of(pid):
+                self._open.setdefault(part.name, time.time())
+            else:
+                self._close(part.name)
+
+    def _close(self, name: str) -> None:
+        since = self._open.pop(name, None)
+        if since is not None:
+            self.outages.append(Outage(name, since, time.time()))
+
+    def seen(self) -> list[Outage]:
+        """Every outage; one that lasts still ends now."""
+        now = time.time()
+        return [*self.outages, *(Outage(name, since, now) for name, since in dict(self._open).items())]

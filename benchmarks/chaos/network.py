@@ -1,0 +1,106 @@
+"""Chaos over a network: ``make chaos-net``. API, store and two workers, each on a machine by namespace; needs root.
+
+Writes its part of docs/reliability.md; fails where anything does not hold.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import secrets
+import signal
+import sys
+import tempfile
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from benchmarks.chaos.cluster import Cluster, cluster
+from benchmarks.chaos.cuts import CUT_SECONDS, Cut, Cutter, turns
+from benchmarks.chaos.figures import figures, print_figures, recovery_figures
+from benchmarks.chaos.harms import Harms
+from benchmarks.chaos.namespaces import Network, network
+from benchmarks.chaos.page import write_page
+from benchmarks.chaos.recovery import Harm, recoveries
+from benchmarks.chaos.results import circumstances, write
+from benchmarks.chaos.scenario import Scenario, harass
+from storage.api_keys import ApiKeyStore
+from storage.keyspace import DEFAULT_TENANT
+
+MACHINES = ("store", "api", "worker-1", "worker-2")
+#: What is killed between the cuts.
+KILLED = ("work-horse", "worker", "supervisor", "API", "store")
+#: A cut-off machine's jobs are to be recovered as those of a killed supervisor are.
+_CUT = "cut off"
+_CHECK = "the jobs of a machine that was cut off ended elsewhere meanwhile, and it works again"
+
+
+def chaos(running: Cluster, net: Network, given: argparse.Namespace, key: str) -> dict[str, Any]:
+    """The figures of a run."""
+    numbers = random.Random(given.seed)  # noqa: S311 - no secret
+    harms = Harms(running, numbers, None, None)
+    scenario = Scenario(running, seed=given.seed, drain=given.drain, key=key)
+    cutter = Cutter(running, net, scenario.keys)
+
+    def do_harm() -> None:
+        for part in turns(running.supervisors, given.cuts):
+            harass(harms, dict.fromkeys(KILLED, given.times), given.seconds, numbers)
+            running.await_ready()
+            cutter.cut(part)
+
+    found = scenario.run(do_harm)
+    told = figures(scenario, harms, found)
+    cut_off = [Harm("supervisor", cut.at, cut.name, cut.jobs) for cut in cutter.done]
+    changes = {job.promise.job_id: job.changes for job in found.jobs}
+    recovered = recoveries(cut_off, changes, scenario.monitor.seen(), scenario.supervisors)
+    told["recovery"][_CUT] = recovery_figures(recovered, "supervisor")
+    said = [words for cut in cutter.done for words in cut_faults(cut)]
+    told["faults"][_CHECK], told["fault_counts"][_CHECK] = said, len(said)
+    return told | {"cuts": [asdict(cut) for cut in cutter.done], "cut_seconds": CUT_SECONDS}
+
+
+def cut_faults(cut: Cut) -> list[str]:
+    """What does not hold of a cut."""
+    waited = set(cut.jobs) - set(cut.ended_meanwhile)
+    said = [f"{job} waited for {cut.name} to be back" for job in sorted(waited)]
+    return said + ([f"{cut.name} does not work again"] if cut.back_after is None else [])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--cuts", type=int, default=4, help="of one machine after the other")
+    parser.add_argument("--seconds", type=float, default=30, help="for the kills before each cut")
+    parser.add_argument("--times", type=int, default=3, help="kills of each kind before each cut")
+    parser.add_argument("--drain", type=float, default=180, help="seconds that the last jobs may take to end")
+    parser.add_argument("--seed", type=int, default=secrets.randbelow(1_000_000))
+    given = parser.parse_args()
+    # Told to stop, it stops what it started, and takes the network away.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    told = circumstances() | {"seed": given.seed}
+    try:
+        with (
+            network(MACHINES) as net,
+            tempfile.TemporaryDirectory(prefix="calibrant-chaos-") as name,
+            cluster(Path(name), sites=net.sites) as running,
+        ):
+            key = made_key(running)
+            running.await_ready()
+            found = chaos(running, net, given, key)
+    except PermissionError as error:
+        write("network", told | {"not_run": str(error)})
+        write_page()
+        print(f"not run: {error}")
+        return
+    write("network", told | found)
+    write_page()
+    sys.exit(0 if print_figures(found) else 1)
+
+
+def made_key(running: Cluster) -> str:
+    """An API key, without which no API listens to others than its own machine."""
+    running.await_store()
+    return ApiKeyStore(running.connect()).create("chaos", tenant=DEFAULT_TENANT, scope="write").text
+
+
+if __name__ == "__main__":
+    main()

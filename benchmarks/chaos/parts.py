@@ -1,0 +1,106 @@
+"""The processes of a deployment, each kept running as an orchestrator would: what ends is started again."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from storage.processes import spawn, stop
+
+#: Seconds between the end of a process and its next start.
+RESTART_SECONDS = 0.2
+_PATIENCE = 30.0
+
+
+class Part:
+    """One process of a deployment.
+
+    ``before`` stands before its command, such as what enters a network namespace. A thread of its own starts it and
+    waits for it, from the first start to ``end``: the kernel ends a child with the thread that started it.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        command: Sequence[str],
+        *,
+        log: Path,
+        environment: Mapping[str, str] | None = None,
+        before: Sequence[str] = (),
+    ) -> None:
+        self.name = name
+        self.environment = dict(os.environ if environment is None else environment)
+        self.starts = 0
+        self._command = [*before, *command]
+        self._log = log
+        self._process: subprocess.Popen[bytes] | None = None
+        self._ended = threading.Event()
+        self._wanted = threading.Event()
+        self._wanted.set()
+        self._thread = threading.Thread(target=self._keep, name=name, daemon=True)
+
+    def start(self) -> None:
+        """Start it, and from now on again and again."""
+        self._thread.start()
+
+    @property
+    def pid(self) -> int | None:
+        """Its process now; None between an end and the next start."""
+        process = self._process
+        return None if process is None or process.returncode is not None else process.pid
+
+    def signal(self, number: int) -> int | None:
+        """Send a signal to its process, and give its id; None where there is none."""
+        pid = self.pid
+        if pid is None:
+            return None
+        try:
+            os.kill(pid, number)
+        except ProcessLookupError:
+            return None
+        return pid
+
+    def restart(self) -> None:
+        """Tell its process to stop, and return once the next one runs; it has the environment as it is now."""
+        before = self.starts
+        process = self._process
+        if process is not None:
+            stop(process, patience=_PATIENCE)
+        while self.starts == before:
+            time.sleep(RESTART_SECONDS / 4)
+
+    def hold(self) -> None:
+        """Stop it, until ``release``."""
+        self._wanted.clear()
+        process = self._process
+        if process is not None:
+            stop(process, patience=_PATIENCE)
+
+    def release(self) -> None:
+        """Have it run again."""
+        self._wanted.set()
+
+    def end(self) -> None:
+        """Stop it for good."""
+        self._ended.set()
+        self._wanted.set()
+        process = self._process
+        if process is not None:
+            stop(process, patience=_PATIENCE)
+        if self._thread.is_alive():
+            self._thread.join(_PATIENCE)
+
+    def _keep(self) -> None:
+        with self._log.open("ab") as log:
+            while not self._ended.is_set():
+                self._process = spawn(self._command, log=log, environment=self.environment)
+                self.starts += 1
+                status = self._process.wait()
+                log.write(f"--- {self.name} ended with {status} at {time.time():.3f}\n".encode())
+                log.flush()
+                self._ended.wait(RESTART_SECONDS)
+                self._wanted.wait()

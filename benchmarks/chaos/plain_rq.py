@@ -1,0 +1,47 @@
+"""RQ by itself, with jobs that do nothing: what a queue of this kind costs at least."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+
+from redis import Redis
+from rq import Queue
+from rq.serializers import JSONSerializer
+
+from benchmarks.chaos.cluster import await_true
+from benchmarks.chaos.parts import Part
+
+_NAME = "plain"
+WORKERS = 2
+_SECONDS = 300.0
+
+
+def plain_rate(redis: Redis, redis_url: str, jobs: int, folder: Path) -> float:
+    """Jobs a second of two plain workers, forking as RQ's default one does, from their first job to their last."""
+    queue = Queue(_NAME, connection=redis, serializer=JSONSerializer)
+    command = [str(Path(sys.executable).with_name("rq")), "worker", "--url", redis_url, "--quiet"]
+    command += ["--serializer", "rq.serializers.JSONSerializer", _NAME]
+    workers = [Part(f"plain-{i}", command, log=folder / f"plain-{i}.log") for i in range(WORKERS)]
+    try:
+        for worker in workers:
+            worker.start()
+        _run(queue, 10)
+        return _run(queue, jobs)
+    finally:
+        for worker in workers:
+            worker.end()
+
+
+def _run(queue: Queue, jobs: int) -> float:
+    """Queue so many at once, which takes a hundredth of what running them does, and wait for their end."""
+    with queue.connection.pipeline() as pipe:
+        for _ in range(jobs):
+            queue.enqueue_call("benchmarks.chaos.nothing.nothing", result_ttl=0, pipeline=pipe)
+        pipe.execute()
+    began = time.monotonic()
+    key = queue.key
+    wip = queue.started_job_registry.key
+    await_true(lambda: not queue.connection.exists(key) and not queue.connection.zcard(wip), _SECONDS)
+    return jobs / (time.monotonic() - began)

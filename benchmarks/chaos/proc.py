@@ -1,0 +1,33 @@
+"""Processes as the kernel tells of them."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from pathlib import Path
+
+
+def children(pid: int) -> list[int]:
+    """The processes that a process has forked, ended ones that nobody waited for left out; none where it has ended."""
+    found: list[int] = []
+    with contextlib.suppress(OSError):
+        for task in Path(f"/proc/{pid}/task").iterdir():
+            with contextlib.suppress(OSError):
+                found.extend(map(int, (task / "children").read_text().split()))
+    return sorted(child for child in found if not is_over(child))
+
+
+def is_over(pid: int) -> bool:
+    """Whether a process has ended, waited for or not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in "ZX"
+    except OSError:
+        return True
+
+
+def resident(pid: int) -> int:
+    """Bytes that a process holds in memory; 0 where it has ended."""
+    with contextlib.suppress(OSError):
+        found = re.search(r"VmRSS:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text())
+        return 0 if found is None else int(found[1]) * 1024
+    return 0

@@ -1,0 +1,146 @@
+"""The queue's speed: ``make throughput``. Small fits drained by two workers, and RQ alone beside them."""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import tempfile
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import httpx
+from redis import Redis
+
+import calibrant
+from benchmarks.chaos.asks import SMALL, draw
+from benchmarks.chaos.cluster import Cluster, await_true, cluster
+from benchmarks.chaos.evidence import Change, status_changes
+from benchmarks.chaos.page import write_page
+from benchmarks.chaos.plain_rq import plain_rate
+from benchmarks.chaos.results import circumstances, write
+from calibrant_client import Calibrant
+from calibrant_client.sending import pause_of
+from schemas.jobs import FINAL
+from storage.keyspace import Keyspace
+
+SINGLE_JOBS, CLIENTS = 100, 4
+_DRAIN_SECONDS = 300.0
+
+
+class Fits:
+    """Fits of one batch by one service."""
+
+    def __init__(self, running: Cluster) -> None:
+        self.redis: Redis = running.connect(30)
+        self._keys = Keyspace()
+        with Calibrant(running.url) as client:
+            self._body = {"method": "platt", "batch": client.upload(*draw(SMALL, 1)).id}
+        self._http = httpx.Client(base_url=running.url, timeout=60)
+
+    def post(self, count: int) -> list[str]:
+        """Ask for so many, several at a time; the ids of their jobs."""
+        with ThreadPoolExecutor(CLIENTS) as pool:
+            return list(pool.map(lambda _: self._post(), range(count)))
+
+    def _post(self) -> str:
+        while True:
+            response = self._http.post("/maps", json=self._body, headers={"Prefer": "respond-async"})
+            if response.status_code == httpx.codes.ACCEPTED:
+                return str(response.json()["id"])
+            if response.status_code not in (429, 503):
+                raise RuntimeError(response.text)
+            time.sleep(pause_of(response))
+
+    def changes(self, jobs: list[str]) -> list[list[Change]]:
+        """The changes of each job, once all have ended."""
+        keys = [self._keys.unended_jobs()]
+        await_true(lambda: not self.redis.exists(*keys), _DRAIN_SECONDS)
+        found = [list(status_changes(self.redis, self._keys, job)) for job in jobs]
+        if any(changes[-1].status != "succeeded" for changes in found):
+            raise RuntimeError("a fit did not succeed")
+        return found
+
+
+def rate(changes: list[list[Change]]) -> float:
+    """Jobs a second, from the first start to the last end."""
+    first = min(change.at for job in changes for change in job if change.status == "running")
+    last = max(change.at for job in changes for change in job if change.status in FINAL)
+    return len(changes) / (last - first)
+
+
+def drained(running: Cluster, fits: Fits, count: int) -> float:
+    """The rate with every job in the queue before a worker is there."""
+    (supervisor,) = running.supervisors
+    supervisor.hold()
+    jobs = fits.post(count)
+    supervisor.release()
+    return rate(fits.changes(jobs))
+
+
+def overheads(fits: Fits) -> list[float]:
+    """Seconds from the queueing of a job to its end, one after another on an idle queue."""
+    taken = []
+    for _ in range(SINGLE_JOBS):
+        (changes,) = fits.changes(fits.post(1))
+        taken.append(changes[-1].at - changes[0].at)
+    return taken
+
+
+def in_process() -> float:
+    """Median seconds of the same fit in this process."""
+    p, y = draw(SMALL, 1)
+    taken = []
+    for _ in range(SINGLE_JOBS):
+        began = time.perf_counter()
+        calibrant.fit("platt", p, y)
+        taken.append(time.perf_counter() - began)
+    return statistics.median(taken)
+
+
+def measure(running: Cluster, folder: Path, *, count: int, rounds: int) -> dict[str, Any]:
+    """The figures; our rounds and those of plain RQ in turns."""
+    fits = Fits(running)
+    fits.changes(fits.post(20))
+    found: dict[str, list[float]] = {"drained": [], "while_queueing": [], "plain_rq": []}
+    for _ in range(rounds):
+        found["drained"].append(drained(running, fits, count))
+        found["while_queueing"].append(rate(fits.changes(fits.post(count))))
+        found["plain_rq"].append(plain_rate(fits.redis, running.redis_url, count, folder))
+    alone, queued = in_process(), overheads(fits)
+    return {
+        "jobs": count,
+        "rounds": rounds,
+        "rates": found,
+        "medians": {name: statistics.median(rates) for name, rates in found.items()},
+        "fit_in_process_seconds": alone,
+        "single_jobs": SINGLE_JOBS,
+        "single_job_seconds": {
+            "median": statistics.median(queued),
+            "p99": statistics.quantiles(queued, n=100)[98],
+            "max": max(queued),
+        },
+        "overhead_seconds": statistics.median(queued) - alone,
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--jobs", type=int, default=1_000)
+    parser.add_argument("--rounds", type=int, default=3)
+    given = parser.parse_args()
+    told = circumstances()
+    with tempfile.TemporaryDirectory(prefix="calibrant-throughput-") as name:
+        folder = Path(name)
+        with cluster(folder, supervisors=1, workers=2) as running:
+            running.await_ready()
+            found = measure(running, folder, count=given.jobs, rounds=given.rounds)
+    write("throughput", told | found)
+    write_page()
+    for what in ("medians", "single_job_seconds", "overhead_seconds"):
+        print(what, found[what])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,253 @@
+"""Dockerfile, docker-compose.yml and the manifests agree with the service and with each other."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from service.open_paths import is_open
+from storage.queues import QUEUES
+from tests.images.stores import compose_command, kubernetes_command
+
+REPOSITORY = Path(__file__).parents[2]
+DOCKERFILE = (REPOSITORY / "docker/Dockerfile").read_text("utf-8")
+COMPOSE_TEXT = (REPOSITORY / "docker-compose.yml").read_text("utf-8")
+COMPOSE = yaml.safe_load(COMPOSE_TEXT)
+SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
+PROJECT = tomllib.loads((REPOSITORY / "pyproject.toml").read_text("utf-8"))
+MANIFESTS = REPOSITORY / "deploy/kubernetes"
+
+
+def _documents(pattern: str) -> list[dict[str, Any]]:
+    texts = (path.read_text("utf-8") for path in sorted(MANIFESTS.glob(pattern)))
+    return [document for text in texts for document in yaml.safe_load_all(text)]
+
+
+EVERY = _documents("**/*.yaml")
+WORKLOADS = [document for document in EVERY if document["kind"] in ("Deployment", "StatefulSet")]
+PODS = {document["metadata"]["name"]: document["spec"]["template"] for document in WORKLOADS}
+CONTAINERS = {name: pod["spec"]["containers"][0] for name, pod in PODS.items()}
+
+
+def _of_kind(kind: str) -> list[dict[str, Any]]:
+    return [document for document in EVERY if document["kind"] == kind]
+
+
+# The page is made from the commands; test_pages.py sees to it.
+SETTINGS = set(re.findall(r"`(CALIBRANT_\w+)`", (REPOSITORY / "docs/settings.md").read_text("utf-8")))
+
+
+def _matches(selector: dict[str, Any], labels: dict[str, str]) -> bool:
+    equal = all(labels.get(name) == value for name, value in selector.get("matchLabels", {}).items())
+    return equal and all(labels.get(rule["key"]) in rule["values"] for rule in selector.get("matchExpressions", []))
+
+
+def _selected(selector: dict[str, Any]) -> set[str]:
+    return {name for name, pod in PODS.items() if _matches(selector, pod["metadata"]["labels"])}
+
+
+# The Dockerfile
+
+
+def test_the_image_holds_every_package_of_the_wheel_and_no_other_folder() -> None:
+    packages = set(PROJECT["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"])
+    assert set(re.findall(r"^COPY (\w+) \1$", DOCKERFILE, re.MULTILINE)) == packages
+    shown = re.findall(r"^!(.+)$", (REPOSITORY / ".dockerignore").read_text("utf-8"), re.MULTILINE)
+    assert packages <= set(shown)
+    assert all((REPOSITORY / path).exists() for path in shown)
+
+
+def test_every_requirement_of_the_images_has_one_version_that_meets_it() -> None:
+    asked = [*PROJECT["project"]["dependencies"]]
+    asked += [line for extra in ("arrow", "telemetry") for line in PROJECT["project"]["optional-dependencies"][extra]]
+    pins = (REPOSITORY / "docker/versions.txt").read_text("utf-8").splitlines()
+    versions = dict(line.split("==") for line in pins)
+    for requirement in map(Requirement, asked):
+        assert requirement.specifier.contains(versions[canonicalize_name(requirement.name)]), requirement
+
+
+def test_torch_is_pinned_to_one_version_for_both_kinds_of_worker() -> None:
+    cpu, gpu = ((REPOSITORY / f"constraints-{kind}.txt").read_text("utf-8") for kind in ("cpu", "gpu"))
+    assert cpu.strip() == gpu.strip()
+    assert re.fullmatch(r"torch==\d+\.\d+\.\d+", cpu.strip())
+
+
+def test_every_target_runs_unprivileged_and_tells_of_its_health() -> None:
+    parts = re.split(r"^FROM \S+ AS (\S+)$", DOCKERFILE, flags=re.MULTILINE)[1:]
+    built = dict(zip(parts[::2], parts[1::2], strict=True))
+    assert "USER 10001:10001" in built["runtime"]
+    for target in ("api", "worker-cpu", "worker-gpu"):
+        assert f"FROM runtime AS {target}\n" in DOCKERFILE
+        assert "HEALTHCHECK" in built[target]
+        assert "USER" not in built[target]
+    assert "torch" not in built["api"]
+
+
+def test_the_default_base_has_a_full_version() -> None:
+    assert re.search(r"^ARG BASE=\S+(:\d+\.\d+\.\d+-\S+|@sha256:[0-9a-f]{64})$", DOCKERFILE, re.MULTILINE)
+
+
+# Names that stand in several places
+
+
+def test_every_variable_that_is_set_is_a_setting() -> None:
+    inside = set(re.findall(r"^(?:ENV|   ) (CALIBRANT_\w+)=", DOCKERFILE, re.MULTILINE))
+    composed = {name for service in SERVICES.values() for name in service.get("environment", {})} - {"REDISCLI_AUTH"}
+    manifested = {variable["name"] for container in CONTAINERS.values() for variable in container["env"]}
+    assert inside == {"CALIBRANT_HOST", "CALIBRANT_PORT", "CALIBRANT_DEVICE"}
+    assert composed == {"CALIBRANT_REDIS_URL"}
+    assert inside | composed | manifested - {"REDISCLI_AUTH", "OMP_NUM_THREADS"} <= SETTINGS
+
+
+def test_every_variable_that_compose_reads_is_told_in_the_example() -> None:
+    told = (REPOSITORY / ".env.example").read_text("utf-8")
+    for name in set(re.findall(r"(?<!\$)\$\{(\w+)", COMPOSE_TEXT)):
+        assert re.search(rf"^#?{name}=", told, re.MULTILINE), name
+
+
+def test_images_have_the_version_of_the_project() -> None:
+    version = PROJECT["project"]["version"]
+    assert f"ARG VERSION={version}\n" in DOCKERFILE
+    assert set(re.findall(r"CALIBRANT_VERSION:-([^}]+)}", COMPOSE_TEXT)) == {version}
+    tags = {image["newTag"] for document in EVERY for image in document.get("images", [])}
+    assert tags == {version}
+
+
+def test_every_image_that_is_deployed_is_a_target() -> None:
+    targets = set(re.findall(r"^FROM runtime AS (\S+)$", DOCKERFILE, re.MULTILINE))
+    assert {service["build"]["target"] for service in SERVICES.values() if "build" in service} == targets
+    named = {image["name"] for document in EVERY for image in document.get("images", [])}
+    assert named == {f"calibrant/{target}" for target in targets}
+    assert {container["image"] for container in CONTAINERS.values()} - named == {"redis:7.4.2-bookworm"}
+    assert "redis:7.4.2-bookworm" in SERVICES["redis"]["image"]
+
+
+# The store
+
+
+@pytest.mark.parametrize("command", [compose_command(), kubernetes_command()], ids=["compose", "kubernetes"])
+def test_the_store_keeps_every_write_evicts_nothing_and_tells_no_password(command: list[str]) -> None:
+    text = " ".join(command)
+    for told in ("--appendonly yes", "--appendfsync always", "--maxmemory-policy noeviction", "--dir /data"):
+        assert told in text
+    started, _, told_on_input = command[-1].partition("<<END")
+    assert "$" not in started
+    assert told_on_input.split() == ["requirepass", "$REDISCLI_AUTH", "END"]
+
+
+# Compose
+
+
+@pytest.mark.parametrize("name", SERVICES)
+def test_a_service_is_hardened_and_can_be_scaled(name: str) -> None:
+    service = SERVICES[name]
+    assert service["read_only"] is True
+    assert service["cap_drop"] == ["ALL"]
+    assert service["security_opt"] == ["no-new-privileges:true"]
+    assert service["restart"] == "unless-stopped"
+    assert "container_name" not in service
+    assert "ports" not in service or name == "api"
+    assert all(str(port).startswith("127.0.0.1:") for port in service.get("ports", []))
+    assert "PASSWORD" not in str([service.get("command"), service.get("healthcheck")])
+
+
+def test_nothing_starts_before_the_store_answers_and_nobody_else_reaches_it() -> None:
+    for name in ("api", "worker-cpu", "worker-gpu"):
+        assert SERVICES[name]["depends_on"] == {"redis": {"condition": "service_healthy"}}
+    assert SERVICES["redis"]["networks"] == ["store"]
+    assert COMPOSE["networks"]["store"] == {"internal": True}
+    assert [name for name, service in SERVICES.items() if "profiles" in service] == ["worker-gpu"]
+
+
+# Kubernetes
+
+
+def test_every_file_is_named_by_the_kustomization_beside_it_and_every_name_is_a_file() -> None:
+    for path in MANIFESTS.glob("**/kustomization.yaml"):
+        told = yaml.safe_load(path.read_text("utf-8"))
+        named = {*told.get("resources", []), *told.get("components", [])}
+        assert {file.name for file in path.parent.glob("*.yaml")} - {"kustomization.yaml"} == {
+            name for name in named if name.endswith(".yaml")
+        }
+        assert all((path.parent / name).exists() for name in named)
+
+
+@pytest.mark.parametrize("workload", WORKLOADS, ids=list(PODS))
+def test_a_workload_selects_its_own_pods_and_no_others(workload: dict[str, Any]) -> None:
+    assert _selected(workload["spec"]["selector"]) == {workload["metadata"]["name"]}
+
+
+@pytest.mark.parametrize("name", PODS)
+def test_a_pod_meets_the_restricted_standard(name: str) -> None:
+    pod, container = PODS[name]["spec"], CONTAINERS[name]
+    assert pod["automountServiceAccountToken"] is False
+    assert pod["securityContext"]["runAsNonRoot"] is True
+    assert pod["securityContext"]["runAsUser"] == (999 if name == "calibrant-redis" else 10001)
+    assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    assert container["securityContext"] == {
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+    }
+    assert container["resources"]["requests"].keys() == {"cpu", "memory"}
+    assert "memory" in container["resources"]["limits"]
+    assert "readinessProbe" in container
+
+
+def test_services_budgets_and_rules_lead_to_pods_and_ports_that_are_there() -> None:
+    ports = {name: {port["name"] for port in container.get("ports", [])} for name, container in CONTAINERS.items()}
+    for service in _of_kind("Service"):
+        (found,) = _selected({"matchLabels": service["spec"]["selector"]})
+        assert {port["targetPort"] for port in service["spec"]["ports"]} <= ports[found]
+    for budget in _of_kind("PodDisruptionBudget"):
+        assert _selected(budget["spec"]["selector"]) == {budget["metadata"]["name"]}
+    for policy in _of_kind("NetworkPolicy"):
+        pods = _selected(policy["spec"]["podSelector"])
+        assert pods
+        for rule in policy["spec"].get("ingress", []):
+            assert all(port["port"] in ports[name] for port in rule["ports"] for name in pods)
+            for peer in rule.get("from", []):
+                assert _selected(peer["podSelector"]) == set(PODS) - {"calibrant-redis"}
+    for scaler in [*_of_kind("HorizontalPodAutoscaler"), *_of_kind("ScaledObject")]:
+        assert scaler["spec"]["scaleTargetRef"]["name"] in PODS
+
+
+def test_probes_ask_open_paths_on_a_named_port_and_a_store_that_is_away_restarts_nothing() -> None:
+    api = CONTAINERS["calibrant-api"]
+    probes = {kind: api[kind]["httpGet"] for kind in ("startupProbe", "livenessProbe", "readinessProbe")}
+    assert {probe["port"] for probe in probes.values()} == {"http"}
+    assert all(is_open(probe["path"]) for probe in probes.values())
+    assert probes["livenessProbe"]["path"] == probes["startupProbe"]["path"] == "/health/live"
+    assert probes["readinessProbe"]["path"] == "/health/ready"
+    for name in ("calibrant-worker", "calibrant-worker-gpu"):
+        assert "livenessProbe" not in CONTAINERS[name]
+        assert CONTAINERS[name]["readinessProbe"]["exec"]["command"] == ["python", "-m", "workers.alive"]
+
+
+def test_the_example_of_the_secret_holds_what_pods_ask_for_and_no_value() -> None:
+    (secret,) = _of_kind("Secret")
+    assert set(secret["stringData"].values()) == {""}
+    references = [variable.get("valueFrom", {}) for container in CONTAINERS.values() for variable in container["env"]]
+    asked = {(found["name"], found["key"]) for found in (each.get("secretKeyRef") for each in references) if found}
+    assert asked == {(secret["metadata"]["name"], key) for key in secret["stringData"]}
+
+
+def test_workers_are_scaled_by_a_metric_that_exists() -> None:
+    page = (REPOSITORY / "docs/observability.md").read_text("utf-8")
+    (scaler,) = _of_kind("ScaledObject")
+    for trigger in scaler["spec"]["triggers"]:
+        metric, queue = re.fullmatch(r'(\w+)\{queue="(\w+)"\}', trigger["metadata"]["valueLocation"]).groups()  # type: ignore[union-attr]
+        assert f"| `{metric}` | gauge | `queue` |" in page
+        assert queue in QUEUES
+        assert trigger["metadata"]["url"].endswith("/metrics")
+    (authentication,) = _of_kind("TriggerAuthentication")
+    assert {trigger["authenticationRef"]["name"] for trigger in scaler["spec"]["triggers"]} == {
+        authentication["metadata"]["name"]
+    }

@@ -1,0 +1,105 @@
+"""What the built images are shown to do: answer, fit, and hold to what a hardened container may."""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+
+from tests.images.building import Builder, Image
+from tests.images.containers import USER, Container, Started
+from tests.images.stores import compose_command, free_port, told_store
+
+_PATIENCE = 60.0
+
+
+def show(builder: Builder, api: Image, worker: Image, *, folder: Path) -> Iterator[str]:
+    """Run both images on a store with a password; give a line for each thing that was seen."""
+    password = secrets.token_hex(16)
+    with contextlib.ExitStack() as held:
+        store = held.enter_context(told_store(compose_command(), folder, password))
+        port = free_port()
+        variables = {"CALIBRANT_REDIS_URL": store.url, "CALIBRANT_PORT": str(port)}
+        of_api = Container(api, held.enter_context(builder.mounted(api.name)), variables)
+        of_worker = Container(worker, held.enter_context(builder.mounted(worker.name)), variables)
+        yield from _trees(of_api, of_worker)
+        key = _told(of_worker.run("calibrant", "keys", "create", "shown", "--scope", "admin"))
+        log = folder / "log"
+        running = _up(held, "api", of_api, log)
+        working = _up(held, "worker-cpu", of_worker, log)
+        for name, process in (("api", running), ("worker-cpu", working)):
+            _require(process.user() == USER, f"{name}: runs as {process.user()}")
+            _require(password not in process.command_lines(), f"{name}: a command line shows the password")
+        yield f"both run as {USER} on a read-only root; no command line shows the password"
+        yield from _calls(f"http://127.0.0.1:{port}", key)
+        for name, process in (("worker-cpu", working), ("api", running)):
+            started = time.monotonic()
+            status = process.stop(patience=_PATIENCE)
+            _require(status == 0, f"{name}: SIGTERM gave status {status}")
+            yield f"{name}: ended by SIGTERM in {time.monotonic() - started:.1f} s with status 0"
+
+
+def _trees(api: Container, worker: Container) -> Iterator[str]:
+    """What stands in the images, and what does not."""
+    for name, container in (("api", api), ("worker-cpu", worker)):
+        _require(container.run("touch", "/opt/calibrant/x").returncode != 0, f"{name}: its root can be written to")
+        _require(container.run("touch", "/tmp/x").returncode == 0, f"{name}: /tmp cannot be written to")
+        _require(container.run("python", "-c", "import pip").returncode != 0, f"{name}: it has pip")
+    _require(api.run("python", "-c", "import torch").returncode != 0, "api: it has torch")
+    torch = _told(worker.run("python", "-c", "import torch; print(torch.__version__, torch.version.cuda)"))
+    _require(torch.endswith(" None"), f"worker-cpu: its torch has CUDA: {torch}")
+    yield f"api: no torch, no pip; worker-cpu: torch {torch.split()[0]}, no pip"
+
+
+def _up(held: contextlib.ExitStack, name: str, container: Container, log: Path) -> Started:
+    """The image's own command, once its own health check is content."""
+    process = held.enter_context(container.started(held.enter_context(log.open("ab"))))
+    deadline = time.monotonic() + _PATIENCE
+    while not container.is_well():
+        ended = process.outer.poll() is not None
+        _require(not ended and time.monotonic() < deadline, f"{name} is not well:\n{log.read_text('utf-8')[-4000:]}")
+    return process
+
+
+def _calls(url: str, key: str) -> Iterator[str]:
+    """Evaluate, fit at once, fit by a job, apply."""
+    rng = np.random.default_rng(1)
+    p = rng.uniform(size=5000)
+    batch = {"predictions": p.tolist(), "labels": (rng.uniform(size=p.size) < p**2).astype(int).tolist()}
+    with httpx.Client(base_url=url, headers={"Authorization": f"Bearer {key}"}, timeout=_PATIENCE) as http:
+        _require(httpx.post(f"{url}/evaluate", json=batch).status_code == 401, "api: it answers without a key")
+        report = _answer(http.post("/evaluate", json=batch), 200)
+        yield f"POST /evaluate: ece {report['measures']['ece']['value']:.4f} of 5000 rows"
+        _answer(http.post("/maps", json={**batch, "method": "platt", "name": "quick"}), 201)
+        yield "POST /maps, platt: 201"
+        started = time.monotonic()
+        asked = {**batch, "method": "averaged", "name": "long"}
+        made = _answer(http.post("/maps", json=asked, headers={"Prefer": "wait=30"}), 201)
+        yield f"POST /maps, averaged, by a job: {made['id']} after {time.monotonic() - started:.1f} s"
+        asked = {**batch, "map": "long"}
+        after = _answer(http.post("/evaluate", json=asked, headers={"Prefer": "respond-async, wait=30"}), 200)
+        yield f"POST /evaluate of it, by a job: ece {after['after']['measures']['ece']['value']:.4f} after"
+        _answer(http.post("/calibrate", json={"map": "long", "predictions": [0.1, 0.9]}), 200)
+        yield "POST /calibrate: 200"
+
+
+def _answer(response: httpx.Response, status: int) -> Any:
+    _require(response.status_code == status, f"{response.request.url.path}: {response.status_code} {response.text}")
+    return response.json()
+
+
+def _told(ran: subprocess.CompletedProcess[str]) -> str:
+    _require(ran.returncode == 0, f"{ran.args[-3:]}: {ran.stderr}")
+    return ran.stdout.strip()
+
+
+def _require(holds: bool, otherwise: str) -> None:
+    if not holds:
+        raise SystemExit(otherwise)

@@ -1,0 +1,154 @@
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from itertools import count
+
+import pytest
+
+from benchmarks.chaos.checks import CHECKS, faults
+from benchmarks.chaos.evidence import Change, Evidence, Job, Map
+from benchmarks.chaos.ledger import Ledger, Promise
+from benchmarks.chaos.page import PAGE, page
+from benchmarks.chaos.recovery import Harm, Outage, recoveries, summary
+from benchmarks.chaos.schedule import paced, shuffled
+
+RAN = (Change(1.0, "queued"), Change(2.0, "running"), Change(3.0, "succeeded"))
+ABANDONED = (Change(1.0, "queued"), Change(2.0, "running"), Change(7.5, "queued"), Change(7.6, "running"))
+FIT = Job(Promise("job_1", "fit", "name", at=1.0), "succeeded", "succeeded", "map_1", RAN)
+EVALUATION = Job(Promise("job_2", "evaluate", at=1.0), "succeeded", "succeeded", None, RAN)
+MAP = Map("map_1", b"{}", b"{}", applies=True)
+SOUND = Evidence(
+    jobs=(FIT, EVALUATION),
+    maps=(MAP,),
+    stored_jobs=frozenset({"job_1", "job_2"}),
+    stored_maps=frozenset({"map_1"}),
+    versions={"name": {1: "map_1"}},
+    left={},
+    answers={0: 2, 202: 2, 503: 1},
+)
+
+
+def with_fit(**changes: object) -> Evidence:
+    return replace(SOUND, jobs=(replace(FIT, **changes), EVALUATION))  # type: ignore[arg-type]
+
+
+def broken(found: Evidence) -> set[str]:
+    return {name for name, said in faults(found).items() if said}
+
+
+def test_nothing_is_wrong_with_what_is_sound() -> None:
+    assert not broken(SOUND)
+
+
+@pytest.mark.parametrize(
+    ("found", "what"),
+    [
+        (with_fit(status=None), "every acknowledged job is known"),
+        (replace(SOUND, stored_jobs=frozenset({"job_1"})), "every acknowledged job is known"),
+        (with_fit(told=None, status="running", map=None), "no job is queued or running for ever"),
+        (with_fit(changes=(*RAN, Change(4.0, "succeeded"))), "every job ended exactly once"),
+        (with_fit(changes=(*RAN, Change(4.0, "running"))), "every job ended exactly once"),
+        (with_fit(changes=RAN[:2]), "every job ended exactly once"),
+        (with_fit(told="failed"), "no end that was told has changed"),
+        (with_fit(changes=(*RAN[:2], Change(3.0, "cancelled"))), "no end that was told has changed"),
+        (replace(SOUND, doubled=("job_1",)), "no request was done twice, no job given to two"),
+        (
+            replace(SOUND, stored_jobs=frozenset({"job_1", "job_2", "job_3"})),
+            "no request was done twice, no job given to two",
+        ),
+        (replace(SOUND, stored_maps=frozenset()), "every acknowledged map is there"),
+        (replace(SOUND, maps=(replace(MAP, last=None),)), "every acknowledged map is there"),
+        (replace(SOUND, maps=()), "every acknowledged map is there"),
+        (replace(SOUND, maps=(replace(MAP, last=b"{1}"),)), "no map's document has changed"),
+        (
+            replace(SOUND, maps=(replace(MAP, applies=False),)),
+            "every map applies bit for bit as its document does in process",
+        ),
+        (replace(SOUND, stored_maps=frozenset({"map_1", "map_2"})), "no map twice"),
+        (
+            replace(SOUND, jobs=(FIT, replace(FIT, promise=replace(FIT.promise, job_id="job_2", name=None)))),
+            "no map twice",
+        ),
+        (replace(SOUND, versions={"name": {2: "map_1"}}), "the versions of a name have no gap and no double"),
+        (
+            replace(SOUND, versions={"name": {1: "map_1", 2: "map_1"}}),
+            "the versions of a name have no gap and no double",
+        ),
+        (replace(SOUND, left={"calibrant::leases": 1}), "no lease, no message and no held batch is left over"),
+        (replace(SOUND, answers={500: 1}), "every answer was a documented one"),
+    ],
+)
+def test_what_is_not_sound_is_found(found: Evidence, what: str) -> None:
+    assert what in broken(found)
+
+
+def test_every_check_can_fail() -> None:
+    cases = test_what_is_not_sound_is_found.pytestmark[0].args[1]  # type: ignore[attr-defined]
+    assert {what for _, what in cases} == set(CHECKS)
+
+
+def test_a_job_that_two_requests_are_given_is_noted() -> None:
+    ledger = Ledger()
+    for _ in range(2):
+        ledger.promise(Promise("job_1", "fit"))
+    assert ledger.doubled == ["job_1"]
+    ledger.end("job_1", "succeeded")
+    ledger.end("job_1", "failed")
+    assert ledger.ends == {"job_1": "succeeded"}
+    assert not ledger.open()
+
+
+def test_a_recovery_lasts_from_the_kill_to_the_next_change() -> None:
+    harm = Harm("worker", 5.0, "worker-1/10", ("job_1", "job_2"))
+    (found,) = recoveries([harm], {"job_1": ABANDONED, "job_2": RAN}, [], 2)
+    assert (found.job, found.seconds, found.disturbed) == ("job_1", 2.5, False)
+
+
+OWN = Outage("worker-1", 5.01, 9.0)
+
+
+@pytest.mark.parametrize(
+    ("outages", "seconds"),
+    [
+        ([OWN], 2.5),
+        ([OWN, Outage("worker-2", 3.0, 4.5)], 2.5),
+        ([OWN, Outage("store", 7.6, 8.0)], 2.5),
+        ([OWN, Outage("store", 6.0, 7.0)], 0.5),
+        ([OWN, Outage("worker-2", 4.0, 6.5)], 1.0),
+        ([OWN, Outage("worker-3", 4.0, 6.5)], 1.0),
+        ([Outage("worker-2", 6.0, 9.0)], 1.5),
+    ],
+)
+def test_a_recovery_is_measured_from_when_the_store_and_a_supervisor_were_there(
+    outages: list[Outage], seconds: float
+) -> None:
+    """The victim's own absence is no excuse while another supervisor lives."""
+    harm = Harm("supervisor", 5.0, "worker-1", ("job_1",))
+    (found,) = recoveries([harm], {"job_1": ABANDONED}, outages, 2)
+    assert (found.seconds, found.after_disturbance) == (2.5, seconds)
+    assert found.disturbed == (seconds < 2.5)
+
+
+def test_a_summary_names_the_longest() -> None:
+    assert summary([float(i) for i in range(1, 101)]) == {"count": 100, "median": 50.5, "p99": 99.0, "max": 100.0}
+    assert summary([]) == {"count": 0}
+
+
+def test_the_schedule_holds_every_kind_as_often_as_asked_and_is_the_seeds_own() -> None:
+    times = {"a": 3, "b": 2}
+    kinds = shuffled(times, random.Random(1))
+    assert sorted(kinds) == ["a", "a", "a", "b", "b"]
+    assert kinds == shuffled(times, random.Random(1))
+
+
+def test_the_schedule_ends_with_its_time() -> None:
+    """Each look at this clock finds a second gone."""
+    ticks = count()
+    done = list(paced(["a"] * 100, 10.0, random.Random(0), now=lambda: float(next(ticks))))
+    assert len(done) == 9
+    assert all(0 < gap <= 10.0 for gap, _ in done)
+
+
+def test_the_page_is_that_of_the_figures() -> None:
+    assert PAGE.read_text("utf-8") == page(), "run python -m benchmarks.chaos.page"
