@@ -17,7 +17,7 @@ from cli.store_url import store_url
 from storage.backup.contents import write_backup
 from storage.backup.file import new_file
 from storage.backup.restoring import restore as write_into
-from storage.connection import UNAVAILABLE, check_durability, connect
+from storage.connection import UNAVAILABLE, check_durability, connect, kind_of
 from storage.embedded import store_of
 from storage.errors import StorageError
 
@@ -135,7 +135,7 @@ def _told() -> Iterator[None]:
     except StorageError as error:
         raise typer.Exit(_failed(error.detail)) from error
     except UNAVAILABLE as error:
-        raise typer.Exit(_failed("the store cannot be reached")) from error
+        raise typer.Exit(_failed(f"the store cannot be reached ({kind_of(error)})")) from None
     except OSError as error:
         raise typer.Exit(_failed(str(error))) from error
 

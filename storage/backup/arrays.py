@@ -18,6 +18,8 @@ from storage.keyspace import Keyspace
 
 #: Bytes of a batch that stand in one line.
 _PIECE_BYTES = 1024 * 1024
+#: Milliseconds that a batch which jobs hold lives at least, though it would have expired without them.
+_LEAST_HELD_MS = 24 * 3600 * 1000
 
 
 def batch_lines(redis: Redis, keys: Keyspace, batch_id: str) -> Iterator[Text]:
@@ -32,8 +34,8 @@ def batch_lines(redis: Redis, keys: Keyspace, batch_id: str) -> Iterator[Text]:
         pipe.pttl(key)
         pipe.hget(key, HELD_EXPIRES)
         record, fields, life, expires = pipe.execute()
-    if expires is not None:  # a job holds it: the moment when it is to expire then
-        life = max(1, int(expires) - round(now().timestamp() * 1000))
+    if expires is not None:  # jobs hold it: those that are restored must find it, and then hold it anew
+        life = max(_LEAST_HELD_MS, int(expires) - round(now().timestamp() * 1000))
     for field in sorted({name.decode() for name in fields} - {RECORD, HELD_EXPIRES}):
         data = cast(bytes | None, redis.hget(key, field))
         if data is None:

@@ -15,7 +15,7 @@ Item = TypeVar("Item")
 #: Keys whose sizes are asked for at once.
 _AT_ONCE = 200
 #: Bytes that are read at once, or one document that is larger.
-_MOST_BYTES = 8 * 1024 * 1024
+_MOST_BYTES = 4 * 1024 * 1024
 
 
 class Kept(NamedTuple):

@@ -31,8 +31,10 @@ from storage.batches import BatchStore
 from storage.clock import stamp
 from storage.embedded import embedded_server
 from storage.errors import DamagedBackup, LaterFormat, StorageError, StoreNotEmpty
+from storage.holds import HELD_EXPIRES
 from storage.idempotency import Reservation, pack
 from storage.keyspace import Shared, new_id
+from storage.parts import part_id
 from storage.store import Store
 from tests.integration.conftest import serving
 from tests.integration.first_version import load_first_store
@@ -218,6 +220,31 @@ def test_a_job_that_ran_is_queued_again_without_what_its_run_had_told(redis: Red
     assert _jobs(store) == [job]
     assert redis.llen("rq:queue:fits") == 1
     assert redis.smembers(store.keys.unended_jobs()) == {job.id.encode()}
+
+
+def test_a_job_in_parts_is_begun_again_as_a_whole(redis: Redis, store: Store) -> None:
+    job = _submit(store, _job(parts=3, left=3))
+    begun = job.model_copy(update={"status": "running", "started_at": stamp(), "left": 1})
+    redis.set(store.keys.job(job.id), begun.model_dump_json())
+    redis.delete(store.keys.job(part_id(job.id, 0)))
+    file = _backup(redis)
+    assert [line.kind for line in read_lines(file)] == ["job"]
+    redis.flushall()
+    restore(redis, file, merge=False)
+    assert _jobs(store) == [job]
+    assert redis.exists(*(store.keys.job(part_id(job.id, part)) for part in range(3))) == 3
+
+
+def test_a_batch_that_a_job_holds_is_there_for_the_restored_job_though_its_own_time_has_passed(
+    redis: Redis, store: Store
+) -> None:
+    batch = _batch(store)
+    job = _submit(store, _job(spec=_job().spec | {"batch": batch.id}))
+    redis.hset(store.keys.batch(batch.id), HELD_EXPIRES, "1000")
+    _moved(redis)
+    assert redis.pttl(store.keys.batch(batch.id)) == -1
+    store.jobs.cancel(job.id)
+    assert 0 < redis.pttl(store.keys.batch(batch.id)) <= 24 * 3_600_000
 
 
 def test_a_backup_of_the_first_version_is_restored_as_todays(redis: Redis, api: httpx.Client) -> None:
