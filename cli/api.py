@@ -14,8 +14,8 @@ from service.app import create_app
 from service.process import Process
 from service.settings import Settings
 from storage.api_keys import ApiKeyStore
-from storage.connection import connect
-from storage.redis_url import UnreadableUrl
+from storage.server.connection import connect
+from storage.server.redis_url import UnreadableUrl
 from telemetry.tracing import MissingTelemetry
 
 #: Exit status of what must be set right by hand: to start it again mends nothing.

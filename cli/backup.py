@@ -17,9 +17,9 @@ from cli.store_url import store_url
 from storage.backup.contents import write_backup
 from storage.backup.file import new_file
 from storage.backup.restoring import restore as write_into
-from storage.connection import UNAVAILABLE, check_durability, connect, kind_of
-from storage.embedded import store_of
 from storage.errors import StorageError
+from storage.server.connection import UNAVAILABLE, check_durability, connect, kind_of
+from storage.server.embedded import store_of
 
 RedisUrl = Annotated[
     str | None, typer.Option("--redis-url", envvar="CALIBRANT_REDIS_URL", help="Redis that holds the store.")

@@ -18,10 +18,10 @@ from cli.store_url import store_url
 from schemas.keys import SCOPES, KeyRecord, Scope
 from storage.api_keys import ApiKeyStore, is_live
 from storage.clock import stamp
-from storage.connection import UNAVAILABLE, connect, kind_of
-from storage.embedded import store_of
 from storage.errors import StorageError
 from storage.keyspace import DEFAULT_TENANT
+from storage.server.connection import UNAVAILABLE, connect, kind_of
+from storage.server.embedded import store_of
 
 keys = typer.Typer(help="Make, list, rotate and revoke API keys, in the store itself.", no_args_is_help=True)
 

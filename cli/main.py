@@ -173,7 +173,7 @@ def worker(
 
 
 def _queues(text: str) -> tuple[str, ...]:
-    from storage.queues import QUEUES
+    from storage.jobs.queues import QUEUES
 
     names = tuple(name.strip() for name in text.split(","))
     if not set(names) <= set(QUEUES):

@@ -14,8 +14,8 @@ from typing import IO
 
 from cli.api import refuse_open_bind
 from cli.children import Child
-from storage.embedded import embedded
 from storage.processes import spawn, stop
+from storage.server.embedded import embedded
 
 #: Seconds that a worker may take to end its task, and the API its requests.
 _PATIENCE = 15.0

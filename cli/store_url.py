@@ -7,7 +7,7 @@ from pathlib import Path
 
 import typer
 
-from storage.redis_url import UnreadableUrl, read_url
+from storage.server.redis_url import UnreadableUrl, read_url
 
 _FLAG, _FILE_FLAG = "--redis-url", "--redis-url-file"
 _VARIABLE = "CALIBRANT_REDIS_URL"

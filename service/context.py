@@ -21,15 +21,15 @@ from service.process import Process
 from service.settings import Settings
 from service.slots import Slots
 from storage.clock import stamp
-from storage.connection import UNAVAILABLE
-from storage.holds import batches_of
+from storage.jobs.holds import batches_of
+from storage.jobs.queues import GPU_FITS, QUEUE_OF
+from storage.jobs.supervisors import serves
+from storage.jobs.waits import wait_for_job
+from storage.jobs.watch import Watcher
 from storage.keyspace import Kind as IdKind
 from storage.keyspace import derived_id, new_id
-from storage.queues import GPU_FITS, QUEUE_OF
+from storage.server.connection import UNAVAILABLE
 from storage.store import Store
-from storage.supervisors import serves
-from storage.waits import wait_for_job
-from storage.watch import Watcher
 from telemetry.observed import carried
 
 #: What is estimated to take longer is a job.

@@ -17,8 +17,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from calibrant.errors import CalibrationError
 from service.idempotency import Handler, Idempotent
 from service.problems import away, refused
-from storage.connection import UNAVAILABLE
 from storage.errors import StorageError
+from storage.server.connection import UNAVAILABLE
 
 
 class Direct(Idempotent):

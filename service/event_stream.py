@@ -13,9 +13,9 @@ from service.context import Context
 from service.errors import InvalidField
 from service.slots import Slots
 from service.waiting import LOOK_SECONDS
-from storage.connection import UNAVAILABLE
 from storage.errors import UnknownJob
-from storage.job_events import JobEvent, is_event_id
+from storage.jobs.events import JobEvent, is_event_id
+from storage.server.connection import UNAVAILABLE
 
 #: A comment: proxies close what is silent for long.
 _HEARTBEAT = b": still here\n\n"

@@ -24,10 +24,10 @@ from service.errors import InvalidField
 from service.formats.body import bounded
 from service.formats.payload import Body
 from service.prefer import Preferences
-from storage.connection import UNAVAILABLE
 from storage.errors import StorageError
 from storage.idempotency import Reservation, pack, unpack
 from storage.problems import problem_of
+from storage.server.connection import UNAVAILABLE
 
 Handler = Callable[[Request], Coroutine[Any, Any, Response]]
 

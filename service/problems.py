@@ -18,7 +18,7 @@ from service.formats.options import invalid_field
 from service.inference.errors import error_of, spoken_at
 from storage.errors import StorageError
 from storage.problems import problem_of
-from storage.unavailable import UNAVAILABLE, kind_of
+from storage.server.unavailable import UNAVAILABLE, kind_of
 
 log = logging.getLogger(__name__)
 

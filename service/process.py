@@ -20,11 +20,11 @@ from service.slots import Slots
 from storage.api_keys import ApiKeyStore
 from storage.census import take_census
 from storage.changes import Change
-from storage.connection import check_durability, check_master, connect, connect_async
 from storage.errors import UnsuitableStore
+from storage.jobs.watch import Watcher
 from storage.link import STALE_SECONDS, Link
-from storage.unavailable import StoreAway
-from storage.watch import Watcher
+from storage.server.connection import check_durability, check_master, connect, connect_async
+from storage.server.unavailable import StoreAway
 from telemetry.tracing import open_tracer
 
 #: Seconds that a start waits for the store; without it the service starts all the same.

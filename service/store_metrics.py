@@ -12,7 +12,7 @@ from prometheus_client.registry import Collector
 
 import calibrant
 from storage.census import Census
-from storage.connection import UNAVAILABLE, kind_of
+from storage.server.connection import UNAVAILABLE, kind_of
 
 log = logging.getLogger(__name__)
 

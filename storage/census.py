@@ -6,12 +6,12 @@ from dataclasses import dataclass, field
 
 from redis import Redis
 
+from storage.jobs.lines import lines
+from storage.jobs.queues import QUEUES, queue_key
+from storage.jobs.supervisors import read_supervisors
+from storage.jobs.tally import Ended, read_counts
+from storage.jobs.throughput import pace_of, read_ends
 from storage.keyspace import DEFAULT_TENANT, Keyspace, Shared
-from storage.lines import lines
-from storage.queues import QUEUES, queue_key
-from storage.supervisors import read_supervisors
-from storage.tally import Ended, read_counts
-from storage.throughput import pace_of, read_ends
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from calibrant.methods import Fitting
 from calibrant.progress import Progress, Rising
 from schemas.evaluate import EvaluateSpec
 from schemas.maps import MapRecord
-from storage.maps import MapStore
+from storage.registry.maps import MapStore
 from storage.reports import comparison_document, law_document, report_document
 
 #: The level of the intervals of a comparison and of power laws where none is asked for.

@@ -18,10 +18,10 @@ from redis.asyncio.client import PubSub
 from redis.exceptions import RedisError
 
 from storage.changes import Change, read_change
-from storage.connection import connect_async
 from storage.errors import StorageError
 from storage.keyspace import Shared
-from storage.unavailable import StoreAway, kind_of
+from storage.server.connection import connect_async
+from storage.server.unavailable import StoreAway, kind_of
 
 log = logging.getLogger(__name__)
 

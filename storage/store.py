@@ -11,17 +11,17 @@ from calibrant.batch import Batch
 from calibrant.in_sample import Fit, in_sample
 from calibrant.maps.calibration_map import CalibrationMap
 from schemas.maps import Bins, FitBins, FitSpec, ImportOptions, InSample, MapRecord, Scores
-from storage.aliases import AliasStore
 from storage.batches import BatchStore
 from storage.clock import stamp
 from storage.idempotency import IdempotencyStore
-from storage.jobs import JobStore
+from storage.jobs.runs import RunStore
+from storage.jobs.store import JobStore
+from storage.jobs.unended import Places
 from storage.keyspace import DEFAULT_TENANT, Keyspace
-from storage.listing import Listing
-from storage.maps import MapStore
 from storage.quotas import NO_QUOTAS, Charges, Quotas
-from storage.runs import RunStore
-from storage.unended import Places
+from storage.registry.aliases import AliasStore
+from storage.registry.listing import Listing
+from storage.registry.maps import MapStore
 
 
 @dataclass(frozen=True)

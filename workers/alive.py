@@ -8,8 +8,8 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from storage.connection import UNAVAILABLE, connect
-from storage.supervisors import read_supervisors
+from storage.jobs.supervisors import read_supervisors
+from storage.server.connection import UNAVAILABLE, connect
 
 
 def alive(redis_url: str, host: str) -> bool:

@@ -7,9 +7,9 @@ import threading
 import time
 
 from schemas.jobs import Progress
-from storage.connection import UNAVAILABLE
 from storage.errors import RunLost, TimeLimit
-from storage.runs import Run
+from storage.jobs.runs import Run
+from storage.server.connection import UNAVAILABLE
 
 #: No more updates a second than this.
 UPDATES_PER_SECOND = 5.0

@@ -23,11 +23,11 @@ from rq import Worker
 from rq.worker_registration import REDIS_WORKER_KEYS
 
 from schemas.workers import WorkersRecord
-from storage.connection import UNAVAILABLE, check_durability, connect, safe_url
+from storage.jobs.queues import EVALUATIONS, FITS, GPU_FITS
+from storage.jobs.recovery import LOOK_SECONDS, Recovery
+from storage.jobs.supervisors import announce, retire
 from storage.processes import die_with_parent
-from storage.queues import EVALUATIONS, FITS, GPU_FITS
-from storage.recovery import LOOK_SECONDS, Recovery
-from storage.supervisors import announce, retire
+from storage.server.connection import UNAVAILABLE, check_durability, connect, safe_url
 from telemetry.tracing import check_telemetry
 from workers.observe import OTLP_VARIABLE
 from workers.patience import jittered

@@ -21,10 +21,10 @@ from schemas.problem_table import problem
 from schemas.problems import Problem
 from storage.errors import RunLost, StorageError
 from storage.evaluations import read_asked, several_document
-from storage.parts import is_join
+from storage.jobs.parts import is_join
+from storage.jobs.runs import Run
 from storage.problems import problem_of
 from storage.rows import read_stored_batch
-from storage.runs import Run
 from storage.store import Store, map_record
 from telemetry.observed import span
 from workers.observe import Task, observe

@@ -25,14 +25,14 @@ from rq.job import Job
 from rq.serializers import JSONSerializer
 from rq.worker import WorkerStatus
 
-from storage.connection import UNAVAILABLE
 from storage.errors import RunLost
+from storage.jobs.leases import RENEWAL_SECONDS, renew
+from storage.jobs.queues import GPU_FITS, Message, TaskJob, rq_queue
+from storage.jobs.runs import Run, RunStore
 from storage.keyspace import Keyspace
-from storage.leases import RENEWAL_SECONDS, renew
 from storage.problems import problem_of
 from storage.processes import die_with_parent
-from storage.queues import GPU_FITS, Message, TaskJob, rq_queue
-from storage.runs import Run, RunStore
+from storage.server.connection import UNAVAILABLE
 from storage.store import Store
 from workers.patience import patiently
 from workers.progress import Throttled, time_limit

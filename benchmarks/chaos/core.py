@@ -15,8 +15,8 @@ from redis import Redis
 from rq import Worker
 
 from benchmarks.chaos.proc import children
-from storage.leases import read_leases
-from storage.queues import EVALUATIONS, FITS
+from storage.jobs.leases import read_leases
+from storage.jobs.queues import EVALUATIONS, FITS
 
 # -P: what lies in the folder that this runs in must not stand in for the packages.
 _CALIBRANT = (sys.executable, "-P", "-m", "cli")

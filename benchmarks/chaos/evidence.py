@@ -15,7 +15,7 @@ from benchmarks.chaos.core import left_over
 from benchmarks.chaos.ledger import Ledger, Promise
 from calibrant import load
 from calibrant_client import Calibrant, ProblemResponse
-from storage.job_events import read_events
+from storage.jobs.events import read_events
 from storage.keyspace import Keyspace
 
 #: What every map is applied to.

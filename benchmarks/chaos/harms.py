@@ -17,7 +17,7 @@ from benchmarks.chaos.disk import Disk
 from benchmarks.chaos.parts import Part
 from benchmarks.chaos.proc import children
 from benchmarks.chaos.recovery import Harm
-from storage.connection import UNAVAILABLE
+from storage.server.connection import UNAVAILABLE
 
 PAUSE_SECONDS, FULL_SECONDS, STEP_SECONDS = 10.0, 5.0, 3600
 #: Seconds that a kind waits for a victim to be there.

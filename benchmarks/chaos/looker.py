@@ -16,8 +16,8 @@ from redis import Redis
 from benchmarks.chaos.ledger import Ledger
 from benchmarks.chaos.load import EARLY, PAUSE, sent
 from schemas.jobs import FINAL
-from storage.connection import UNAVAILABLE
 from storage.keyspace import Keyspace
+from storage.server.connection import UNAVAILABLE
 
 _LOOK_SECONDS = 0.1
 _END_SECONDS = 120.0

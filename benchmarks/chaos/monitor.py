@@ -11,7 +11,7 @@ from benchmarks.chaos.cluster import Cluster
 from benchmarks.chaos.core import workers_of
 from benchmarks.chaos.parts import Part
 from benchmarks.chaos.recovery import STORE, Outage
-from storage.connection import UNAVAILABLE
+from storage.server.connection import UNAVAILABLE
 
 #: Seconds between two looks, and after which a store that does not answer counts as away.
 _LOOK_SECONDS, _AWAY_SECONDS = 0.02, 0.25

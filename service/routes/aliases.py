@@ -12,7 +12,7 @@ from service.context import Context, Here, answer
 from service.errors import InvalidField
 from service.formats.fields import fields_of, read_fields
 from service.openapi import raises
-from storage.references import is_name
+from storage.registry.references import is_name
 
 router = APIRouter(prefix="/maps/{name}/aliases", tags=["maps"])
 

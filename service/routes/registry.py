@@ -23,7 +23,7 @@ from service.formats.payload import Payload
 from service.idempotency import Idempotent
 from service.openapi import located, raises
 from storage.clock import stamp
-from storage.references import read_reference
+from storage.registry.references import read_reference
 from storage.store import imported_record
 
 router = APIRouter(prefix="/maps", tags=["maps"], route_class=Idempotent)

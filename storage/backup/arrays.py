@@ -13,7 +13,7 @@ from storage.backup.file import Text
 from storage.backup.records import life_of
 from storage.batches import RECORD
 from storage.clock import now
-from storage.holds import HELD_EXPIRES
+from storage.jobs.holds import HELD_EXPIRES
 from storage.keyspace import Keyspace
 
 #: Bytes of a batch that stand in one line.

@@ -23,8 +23,8 @@ from storage.backup.arrays import batch_lines
 from storage.backup.file import BackupWriter, Text
 from storage.backup.records import Kept, chunks, kept
 from storage.formats import read_stored
+from storage.jobs.parts import is_part
 from storage.keyspace import Keyspace, Shared, keys_of_all_tenants, read_key
-from storage.parts import is_part
 from storage.transactions import transact
 
 #: Names, ids or keys that are asked for at once.

@@ -27,7 +27,7 @@ from storage.backup.file import read_lines
 from storage.clock import seconds
 from storage.errors import StorageError, StoreNotEmpty
 from storage.formats import read_document
-from storage.job_events import write_job
+from storage.jobs.events import write_job
 from storage.keyspace import Shared, keys_of_all_tenants
 from storage.store import Store
 from storage.transactions import transact

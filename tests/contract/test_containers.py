@@ -13,7 +13,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from service.open_paths import is_open
-from storage.queues import QUEUES
+from storage.jobs.queues import QUEUES
 from tests.images.stores import compose_command, kubernetes_command
 
 REPOSITORY = Path(__file__).parents[2]

@@ -11,7 +11,7 @@ from starlette.types import Message
 from service.metrics import METRICS_PATH, Metrics
 from service.observe import Exchange
 from storage.census import Census
-from storage.tally import Ended
+from storage.jobs.tally import Ended
 from telemetry.observed import Observed
 from workers.observe import Task, fields
 

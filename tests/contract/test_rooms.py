@@ -11,7 +11,7 @@ import pytest
 from calibrant.errors import CalibrationError
 from schemas.problem_table import TABLE
 from storage.errors import StorageError
-from storage.queues import TASKS
+from storage.jobs.queues import TASKS
 from storage.rows import NoLabels
 
 ROOT = Path(__file__).parents[2]

@@ -192,7 +192,7 @@ def test_what_keys_refuses_is_told_in_a_line(folder: Path) -> None:
 
 def test_the_service_answers_503_while_its_store_is_away_and_recovers(folder: Path) -> None:
     """Against a Redis of our own, so that it can be taken away and brought back."""
-    from storage.embedded import embedded_server
+    from storage.server.embedded import embedded_server
 
     with (folder / "log").open("ab") as log:
         with embedded_server(folder / "store", log=log) as (redis_url, _):

@@ -13,9 +13,9 @@ from typing import NamedTuple
 import yaml
 from redis import Redis
 
-from storage.connection import UNAVAILABLE
-from storage.embedded import server_binary
 from storage.processes import spawn, stop
+from storage.server.connection import UNAVAILABLE
+from storage.server.embedded import server_binary
 from tests.images.building import REPOSITORY
 
 _PATIENCE = 20.0

@@ -19,10 +19,10 @@ from cli.api import Server
 from cli.stack import Stack, stack
 from service.app import create_app
 from service.settings import Settings
-from storage.connection import connect
-from storage.embedded import embedded_server
-from storage.queues import Message
-from storage.runs import Run
+from storage.jobs.queues import Message
+from storage.jobs.runs import Run
+from storage.server.connection import connect
+from storage.server.embedded import embedded_server
 from storage.store import Store
 
 

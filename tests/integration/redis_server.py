@@ -15,9 +15,9 @@ import httpx
 from redis import Redis
 from redis.exceptions import AuthenticationError
 
-from storage.embedded import server_binary
 from storage.processes import spawn, stop
-from storage.unavailable import UNAVAILABLE
+from storage.server.embedded import server_binary
+from storage.server.unavailable import UNAVAILABLE
 
 
 class RedisServer:

@@ -29,12 +29,12 @@ from storage.backup.file import BackupWriter, Text, new_file, read_lines
 from storage.backup.restoring import Restored, restore, restore_job
 from storage.batches import BatchStore
 from storage.clock import stamp
-from storage.embedded import embedded_server
 from storage.errors import DamagedBackup, LaterFormat, StorageError, StoreNotEmpty
-from storage.holds import HELD_EXPIRES
 from storage.idempotency import Reservation, pack
+from storage.jobs.holds import HELD_EXPIRES
+from storage.jobs.parts import part_id
 from storage.keyspace import Shared, new_id
-from storage.parts import part_id
+from storage.server.embedded import embedded_server
 from storage.store import Store
 from tests.integration.conftest import serving
 from tests.integration.first_version import load_first_store

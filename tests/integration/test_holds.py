@@ -16,7 +16,7 @@ from schemas.jobs import JobRecord
 from schemas.problems import Problem
 from storage.clock import now, seconds, stamp
 from storage.errors import BatchInUse, UnknownBatch
-from storage.holds import batches_of, hold, release
+from storage.jobs.holds import batches_of, hold, release
 from storage.keyspace import Keyspace, new_id
 from storage.store import Store
 from tests.integration.conftest import claimed

@@ -18,8 +18,8 @@ from schemas.problems import Problem
 from service.settings import Settings
 from storage.clock import stamp
 from storage.errors import JobFinal
+from storage.jobs.queues import FITS, rq_queue
 from storage.keyspace import Keyspace, Shared, new_id
-from storage.queues import FITS, rq_queue
 from storage.store import Store
 from tests.integration.conftest import claimed, serving
 

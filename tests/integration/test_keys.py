@@ -16,10 +16,10 @@ import pytest
 
 from cli.stack import stack
 from storage.api_keys import ApiKeyStore, NewKey, is_live
-from storage.connection import connect
-from storage.embedded import embedded_server
 from storage.errors import KeyConflict, UnknownKey
 from storage.keyspace import Shared
+from storage.server.connection import connect
+from storage.server.embedded import embedded_server
 
 GOOD = {"predictions": [0.1, 0.9], "labels": [0, 1]}
 

@@ -27,10 +27,10 @@ from schemas.problems import Problem
 from storage.api_keys import ApiKeyStore
 from storage.census import take_census
 from storage.clock import stamp
-from storage.connection import connect
-from storage.embedded import embedded_server
 from storage.keyspace import Keyspace, Shared, new_id
 from storage.processes import stop
+from storage.server.connection import connect
+from storage.server.embedded import embedded_server
 from storage.store import Store
 from tests.integration.conftest import claimed
 

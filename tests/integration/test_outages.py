@@ -18,7 +18,7 @@ import pytest
 
 from service.settings import Settings
 from storage.api_keys import ApiKeyStore
-from storage.connection import connect
+from storage.server.connection import connect
 from tests.integration.conftest import serving
 from tests.integration.redis_server import RedisServer, assert_away, ready, redis_server, until
 

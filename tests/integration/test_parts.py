@@ -17,12 +17,12 @@ from schemas.problems import Problem
 from service.paging import asked
 from storage.clock import stamp
 from storage.errors import RunLost, UnknownJob
+from storage.jobs.leases import read_leases
+from storage.jobs.parts import part_id
+from storage.jobs.queues import FITS, Message, rq_queue
+from storage.jobs.recovery import Recovery
+from storage.jobs.runs import MOST_KILLS, Run
 from storage.keyspace import Keyspace, Shared, new_id
-from storage.leases import read_leases
-from storage.parts import part_id
-from storage.queues import FITS, Message, rq_queue
-from storage.recovery import Recovery
-from storage.runs import MOST_KILLS, Run
 from storage.store import Store
 from tests.integration.test_workers import children, supervisor, until
 

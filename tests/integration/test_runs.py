@@ -12,14 +12,14 @@ from schemas.jobs import JobRecord, Progress
 from schemas.workers import WorkersRecord
 from storage.clock import stamp
 from storage.errors import RunLost
+from storage.jobs.leases import LOST_SECONDS, read_leases, renew
+from storage.jobs.lines import PLACES, Line
+from storage.jobs.queues import EVALUATIONS, FITS, GPU_FITS, Message, queue_key, rq_queue
+from storage.jobs.recovery import LOOK_SECONDS, Recovery
+from storage.jobs.runs import DELAYS, MOST_KILLS, Run
+from storage.jobs.supervisors import announce
 from storage.keyspace import Keyspace, Shared, new_id
-from storage.leases import LOST_SECONDS, read_leases, renew
-from storage.lines import PLACES, Line
-from storage.queues import EVALUATIONS, FITS, GPU_FITS, Message, queue_key, rq_queue
-from storage.recovery import LOOK_SECONDS, Recovery
-from storage.runs import DELAYS, MOST_KILLS, Run
 from storage.store import Store
-from storage.supervisors import announce
 from tests.integration.conftest import claimed
 
 

@@ -16,7 +16,7 @@ from redis.exceptions import RedisError
 
 from calibrant_client import Calibrant
 from cli.stack import stack
-from storage.connection import connect
+from storage.server.connection import connect
 from tests.integration.redis_server import redis_server, until
 
 PASSWORD = "pa55-of-the-store"

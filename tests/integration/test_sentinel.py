@@ -12,9 +12,9 @@ import httpx
 import pytest
 
 from service.settings import Settings
-from storage.connection import connect, connect_async
-from storage.embedded import server_binary
 from storage.processes import spawn, stop
+from storage.server.connection import connect, connect_async
+from storage.server.embedded import server_binary
 from tests.integration.conftest import serving
 from tests.integration.redis_server import RedisServer, assert_away, free_port, ready, redis_server, until
 

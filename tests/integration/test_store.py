@@ -22,13 +22,13 @@ from schemas.problem_table import TABLE
 from schemas.problems import Problem
 from storage.batches import BatchStore
 from storage.clock import stamp
-from storage.connection import check_durability, safe_url
-from storage.embedded import embedded_server, locked
 from storage.errors import EmbeddedStoreFailed, RunLost, UnknownBatch, UnknownJob, UnknownMap, UnsuitableStore
+from storage.jobs.queues import FITS, rq_queue
 from storage.keyspace import Keyspace, new_id
-from storage.listing import MAX_SCANNED
 from storage.processes import spawn, stop
-from storage.queues import FITS, rq_queue
+from storage.registry.listing import MAX_SCANNED
+from storage.server.connection import check_durability, safe_url
+from storage.server.embedded import embedded_server, locked
 from storage.store import Store, map_record
 from tests.integration.conftest import claimed
 from workers.alive import alive

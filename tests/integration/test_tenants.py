@@ -17,8 +17,8 @@ from redis import Redis
 
 from cli.stack import stack
 from storage.api_keys import ApiKeyStore
-from storage.connection import connect
-from storage.embedded import embedded_server
+from storage.server.connection import connect
+from storage.server.embedded import embedded_server
 
 ROWS = {"predictions": [0.1] * 20 + [0.9] * 20, "labels": [0, 0, 0, 1] * 5 + [1, 1, 1, 0] * 5}
 FIT = {"method": "pl", "options": {"folds": 2, "candidates": [1]}}

@@ -21,13 +21,13 @@ from schemas.batches import BatchRecord
 from schemas.jobs import JobRecord
 from schemas.maps import FitSpec
 from storage.clock import stamp
-from storage.connection import connect
-from storage.embedded import embedded_server
+from storage.jobs.leases import LOST_SECONDS, read_leases
+from storage.jobs.supervisors import read_supervisors
 from storage.keyspace import new_id
-from storage.leases import LOST_SECONDS, read_leases
 from storage.processes import spawn, stop
+from storage.server.connection import connect
+from storage.server.embedded import embedded_server
 from storage.store import Store
-from storage.supervisors import read_supervisors
 
 
 @contextlib.contextmanager

@@ -13,7 +13,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from service.metrics import Metrics
 from service.observe import Observe, route_of
 from storage.census import Census
-from storage.tally import Ended
+from storage.jobs.tally import Ended
 
 
 class Caller:

@@ -3,9 +3,9 @@ from __future__ import annotations
 import pytest
 from redis.exceptions import AuthenticationError, OutOfMemoryError, ResponseError
 
-from storage.connection import connect, safe_url
-from storage.redis_url import UnreadableUrl, read_url
-from storage.unavailable import UNAVAILABLE, kind_of, refusal_of
+from storage.server.connection import connect, safe_url
+from storage.server.redis_url import UnreadableUrl, read_url
+from storage.server.unavailable import UNAVAILABLE, kind_of, refusal_of
 
 SECRET = "s3cret"
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from storage.references import Reference, is_name, read_reference
+from storage.registry.references import Reference, is_name, read_reference
 
 
 @pytest.mark.parametrize(

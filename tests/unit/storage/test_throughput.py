@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from storage.throughput import KEPT, End, pace_of, read_ends
+from storage.jobs.throughput import KEPT, End, pace_of, read_ends
 
 
 @pytest.mark.parametrize(

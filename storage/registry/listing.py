@@ -13,7 +13,7 @@ from schemas.listing import ListedMap, MapPage, MapQuery
 from storage.formats import read_stored
 from storage.keyspace import Keyspace
 from storage.pages import Place, read_cursor, write_cursor
-from storage.summaries import FACETS, add_missing, facet
+from storage.registry.summaries import FACETS, add_missing, facet
 
 #: Summaries that are read at once where there are several filters.
 _CHUNK = 500

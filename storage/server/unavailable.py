@@ -1,7 +1,7 @@
 """What tells that the store is away, in one tuple: the server is gone, silent, or answers that it cannot now.
 
 Redis also says "cannot now" by an error of a command: its disk or its memory is full, it has become a replica, or
-the user has no right to the command. The clients of ``storage.client`` raise these as ``StoreRefuses``.
+the user has no right to the command. The clients of ``storage.server.client`` raise these as ``StoreRefuses``.
 """
 
 from __future__ import annotations

@@ -16,13 +16,13 @@ from typing import TypeVar, cast
 from redis import Redis
 
 from schemas.jobs import JobRecord
+from storage.jobs.leases import LOST_SECONDS, RENEWAL_SECONDS, Lease, read_leases
+from storage.jobs.lines import Line, lines, missing
+from storage.jobs.parts import part_id, read_job
+from storage.jobs.queues import FITS, GPU_FITS, Message
+from storage.jobs.runs import DELAYS, RunStore
+from storage.jobs.supervisors import serves
 from storage.keyspace import Keyspace, Shared, job_field, read_job_field
-from storage.leases import LOST_SECONDS, RENEWAL_SECONDS, Lease, read_leases
-from storage.lines import Line, lines, missing
-from storage.parts import part_id, read_job
-from storage.queues import FITS, GPU_FITS, Message
-from storage.runs import DELAYS, RunStore
-from storage.supervisors import serves
 
 log = logging.getLogger(__name__)
 

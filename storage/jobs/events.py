@@ -10,12 +10,12 @@ from redis.client import Pipeline
 
 from schemas.jobs import FINAL, JobRecord, JobSummary
 from storage.formats import check_format
-from storage.holds import batches_of, release
+from storage.jobs.holds import batches_of, release
+from storage.jobs.leases import end_lease
+from storage.jobs.tally import count
+from storage.jobs.throughput import ended
+from storage.jobs.unended import end
 from storage.keyspace import Keyspace, Shared
-from storage.leases import end_lease
-from storage.tally import count
-from storage.throughput import ended
-from storage.unended import end
 
 #: About so many changes of a job are kept: a progress that is left out is told by the next.
 MOST_KEPT = 1000

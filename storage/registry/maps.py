@@ -14,10 +14,10 @@ from storage.changes import Change, announce
 from storage.clock import seconds
 from storage.errors import MapInUse, RunLost, UnknownMap
 from storage.formats import read_stored
+from storage.jobs.runs import Run
 from storage.keyspace import Keyspace, Shared
-from storage.references import read_reference
-from storage.runs import Run
-from storage.summaries import erase_summary, write_summary
+from storage.registry.references import read_reference
+from storage.registry.summaries import erase_summary, write_summary
 from storage.transactions import transact
 
 

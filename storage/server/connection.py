@@ -14,12 +14,12 @@ from redis.backoff import ExponentialWithJitterBackoff
 from redis.connection import SSLConnection, UnixDomainSocketConnection
 from redis.exceptions import ResponseError
 
-from storage.client import AsyncStoreRedis, Gate, RetryUnlessSilent, StoreRedis
 from storage.errors import UnsuitableStore
-from storage.redis_url import RedisUrl, read_url, safe_url
-from storage.sentinel import async_master_pool, master_pool
-from storage.traced import TracedRedis
-from storage.unavailable import UNAVAILABLE, StoreRefuses, kind_of
+from storage.server.client import AsyncStoreRedis, Gate, RetryUnlessSilent, StoreRedis
+from storage.server.redis_url import RedisUrl, read_url, safe_url
+from storage.server.sentinel import async_master_pool, master_pool
+from storage.server.traced import TracedRedis
+from storage.server.unavailable import UNAVAILABLE, StoreRefuses, kind_of
 
 __all__ = [
     "UNAVAILABLE",

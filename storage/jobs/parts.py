@@ -18,10 +18,10 @@ from redis.client import Pipeline
 from schemas.jobs import FINAL, JobRecord, Progress
 from storage.errors import RunLost
 from storage.formats import read_stored
-from storage.job_events import write_job
+from storage.jobs.events import write_job
+from storage.jobs.lines import Line
+from storage.jobs.queues import Message
 from storage.keyspace import Keyspace, Shared, job_field
-from storage.lines import Line
-from storage.queues import Message
 
 #: A job in parts tells its progress in thousandths, of which the join is the last few.
 _UNITS, _JOIN_UNITS = 1000, 50

@@ -1,4 +1,4 @@
-"""The clients of Redis that the rest of the service uses: redis-py's, with the errors of ``storage.unavailable``."""
+"""The clients of Redis for all rooms: redis-py's, with the errors of ``storage.server.unavailable``."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from redis.exceptions import ResponseError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 from redis.retry import Retry
 
-from storage.unavailable import StoreRefuses, refusal_of
+from storage.server.unavailable import StoreRefuses, refusal_of
 
 T = TypeVar("T")
 #: Raises where no command should be sent.

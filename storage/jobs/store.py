@@ -12,16 +12,16 @@ from rq.command import send_command
 from schemas.jobs import FINAL, JobRecord
 from storage.clock import seconds, stamp
 from storage.errors import JobFinal, UnknownJob
-from storage.holds import batches_of, hold
-from storage.job_events import JobEvent, read_events, write_job
+from storage.jobs.events import JobEvent, read_events, write_job
+from storage.jobs.holds import batches_of, hold
+from storage.jobs.leases import read_leases
+from storage.jobs.lines import Line
+from storage.jobs.parts import end_whole, find, parts_of, read_job
+from storage.jobs.queues import Message
+from storage.jobs.unended import begin
 from storage.keyspace import Keyspace, Shared, job_field
-from storage.leases import read_leases
-from storage.lines import Line
 from storage.pages import Asked, Page, read_page
-from storage.parts import end_whole, find, parts_of, read_job
-from storage.queues import Message
 from storage.transactions import transact
-from storage.unended import begin
 
 
 class JobStore:

@@ -16,7 +16,7 @@ from redis.connection import SSLConnection
 from redis.retry import Retry
 from redis.sentinel import Sentinel, SentinelConnectionPool, SentinelManagedConnection
 
-from storage.redis_url import RedisUrl
+from storage.server.redis_url import RedisUrl
 
 #: Seconds that a sentinel may take to answer: the next one is asked then.
 _SENTINEL_SECONDS = 0.5

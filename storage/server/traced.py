@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from storage.client import StorePipeline, StoreRedis
+from storage.server.client import StorePipeline, StoreRedis
 from telemetry.observed import span
 
 #: Names of the standard's conventions. Keys are not told: they hold names that callers chose.

@@ -17,12 +17,12 @@ from schemas.problem_table import problem
 from schemas.problems import Problem
 from storage.clock import stamp
 from storage.errors import RunLost
-from storage.job_events import write_job
+from storage.jobs.events import write_job
+from storage.jobs.leases import Lease, grant
+from storage.jobs.lines import Line
+from storage.jobs.parts import Found, end_part, end_whole, find, is_join, note_progress, read_job, read_results
+from storage.jobs.queues import FITS, GPU_FITS, Message
 from storage.keyspace import Keyspace, Shared, job_field
-from storage.leases import Lease, grant
-from storage.lines import Line
-from storage.parts import Found, end_part, end_whole, find, is_join, note_progress, read_job, read_results
-from storage.queues import FITS, GPU_FITS, Message
 from storage.transactions import transact
 
 Result = TypeVar("Result")

@@ -14,9 +14,9 @@ from typing import IO
 
 from redis import Redis
 
-from storage.connection import UNAVAILABLE
 from storage.errors import EmbeddedStoreFailed, FolderInUse
 from storage.processes import spawn, stop
+from storage.server.connection import UNAVAILABLE
 
 #: A unix socket's path must be shorter than this on every system (sun_path).
 _LONGEST_SOCKET_PATH = 100

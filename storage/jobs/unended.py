@@ -17,9 +17,9 @@ from redis.client import Pipeline
 
 from schemas.jobs import JobRecord
 from storage.errors import QueueFull, TooManyJobs
+from storage.jobs.waits import wait_for_place
 from storage.keyspace import Keyspace, Shared
 from storage.quotas import Quotas
-from storage.waits import wait_for_place
 
 #: Seconds that a place is held for a job that is not submitted.
 PATIENCE = 120

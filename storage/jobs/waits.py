@@ -14,9 +14,9 @@ from redis.client import Pipeline
 
 from schemas.jobs import JobRecord, Kind
 from storage.clock import seconds
+from storage.jobs.queues import QUEUES
+from storage.jobs.throughput import pace_of, read_ends
 from storage.keyspace import Keyspace, Shared
-from storage.queues import QUEUES
-from storage.throughput import pace_of, read_ends
 
 #: The most that is told of a place and of a job.
 MOST_FOR_PLACE, MOST_FOR_JOB = 300, 60

@@ -14,9 +14,9 @@ from storage.clock import stamp
 from storage.errors import UnknownAlias
 from storage.formats import read_stored
 from storage.keyspace import Keyspace
-from storage.maps import unknown_map
-from storage.references import is_name
-from storage.summaries import facet
+from storage.registry.maps import unknown_map
+from storage.registry.references import is_name
+from storage.registry.summaries import facet
 from storage.transactions import transact
 
 #: Given the alias as it stands, or None; what it raises ends a change.

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 
 from redis.asyncio import Redis
 
-from storage.connection import UNAVAILABLE, kind_of
 from storage.keyspace import Shared
+from storage.server.connection import UNAVAILABLE, kind_of
 
 log = logging.getLogger(__name__)
 

@@ -13,8 +13,8 @@ from redis import Redis
 from redis.client import Pipeline
 
 from schemas.jobs import JobRecord
+from storage.jobs.queues import Message, message_key, queue_key, write_message
 from storage.keyspace import Keyspace, Shared
-from storage.queues import Message, message_key, queue_key, write_message
 
 #: Messages of one tenant that stand in a queue at once. With one, workers would wait for each other's claims.
 PLACES = 2

@@ -1,0 +1,1 @@
+"""The registry: maps, their versions, aliases and lists."""

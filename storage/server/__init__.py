@@ -1,0 +1,1 @@
+"""The server: how Redis is reached, and what it means when it is not."""
