@@ -26,7 +26,6 @@ def figures(scenario: Scenario, harms: Harms, found: Evidence) -> dict[str, Any]
     return {
         "harms": dict(Counter(harm.kind for harm in harms.done)),
         "harms_under_stepping_clocks": dict(Counter(harm.kind for harm in harms.done if harm.during_clock_steps)),
-        "missed": dict(Counter(harms.missed)),
         "harms_whose_jobs_are_unknown": sum(harm.jobs is None for harm in harms.done),
         "outages": {part: _outage_figures(outages, part) for part in sorted({outage.part for outage in outages})},
         **_jobs(found),
