@@ -53,13 +53,23 @@ def horses_of(supervisor: int) -> list[int]:
 
 
 def jobs_on(redis: Redis, workers: Iterable[int]) -> list[str]:
-    """The jobs whose leases these worker processes hold; parts of jobs, which tell of no change, are left out."""
+    """The jobs, and parts of jobs, whose leases these worker processes hold."""
     wanted = set(workers)
     leases = read_leases(redis)
     owners = sorted({lease.owner for lease in leases})
     told = [redis.hget(f"{Worker.redis_worker_namespace_prefix}{owner}", "pid") for owner in owners]
     mine = {owner for owner, pid in zip(owners, told, strict=True) if pid is not None and int(pid) in wanted}
-    return [lease.job_id for lease in leases if lease.owner in mine and not _PART.search(lease.job_id)]
+    return [lease.job_id for lease in leases if lease.owner in mine]
+
+
+def whole(job: str) -> str:
+    """The job that a part belongs to; a job itself."""
+    return _PART.sub("", job)
+
+
+def parts_run(redis: Redis) -> dict[str, int]:
+    """The parts of jobs that run, and the number of each one's run; no event tells of them."""
+    return {lease.job_id: lease.run for lease in read_leases(redis) if _PART.search(lease.job_id)}
 
 
 def left_over(redis: Redis) -> dict[str, int]:

@@ -11,7 +11,7 @@ RATE_GOAL, OVERHEAD_GOAL, GROWTH_GOAL = 40, 0.030, 0.05
 _RATES = {
     "drained": "all queued before the first worker is there",
     "while_queueing": "while 4 clients queue them",
-    "plain_rq": "RQ alone, jobs that do nothing",
+    "plain_rq": "jobs that do nothing, all queued",
 }
 
 
@@ -41,7 +41,7 @@ def throughput_part(told: dict[str, Any]) -> list[str]:
 
 def _rate_rows(name: str, found: dict[str, Any]) -> list[str]:
     return [
-        f"| {'' if what == 'plain_rq' else name} | {words} | {found['medians'][what]:.1f} "
+        f"| {'RQ, forks' if what == 'plain_rq' else name} | {words} | {found['medians'][what]:.1f} "
         f"| {', '.join(f'{rate:.1f}' for rate in found['rates'][what])} "
         f"| {'' if what == 'plain_rq' else f'at least {RATE_GOAL}'} |"
         for what, words in _RATES.items()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import httpx
@@ -13,7 +13,7 @@ import httpx
 from benchmarks.chaos.asks import LARGE, SMALL, Batches, draw, draw_classes, mixed
 from benchmarks.chaos.clock import Clock
 from benchmarks.chaos.cluster import Cluster, await_true
-from benchmarks.chaos.evidence import Evidence, gather
+from benchmarks.chaos.evidence import Change, Evidence, gather
 from benchmarks.chaos.harms import Harms
 from benchmarks.chaos.ledger import Ledger
 from benchmarks.chaos.load import Load
@@ -69,6 +69,10 @@ class Scenario:
             Calibrant(self._running.url, api_key=self._key) as client,
         ):
             return gather(self.ledger, redis, self.keys, client)
+
+    def changes(self, found: Evidence) -> dict[str, Sequence[Change]]:
+        """The changes of every job, and the ends of the runs of parts."""
+        return {job.promise.job_id: job.changes for job in found.jobs} | self.monitor.runs_over
 
     def _upload(self) -> Batches:
         with Calibrant(self._running.url, api_key=self._key) as client:

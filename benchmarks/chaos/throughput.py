@@ -19,6 +19,7 @@ from benchmarks.chaos.cluster import Cluster, await_true, cluster
 from benchmarks.chaos.evidence import Change, status_changes
 from benchmarks.chaos.page import write_page
 from benchmarks.chaos.plain_rq import plain_rate
+from benchmarks.chaos.recovery import summary
 from benchmarks.chaos.results import circumstances, write
 from calibrant_client import Calibrant
 from calibrant_client.sending import pause_of
@@ -115,11 +116,7 @@ def measure(running: Cluster, folder: Path, *, count: int, rounds: int) -> dict[
         "rates": found,
         "medians": {name: statistics.median(rates) for name, rates in found.items()},
         "fit_in_process_seconds": alone,
-        "single_job_seconds": {
-            "median": statistics.median(queued),
-            "p99": statistics.quantiles(queued, n=100)[98],
-            "max": max(queued),
-        },
+        "single_job_seconds": summary(queued),
         "overhead_seconds": statistics.median(queued) - alone,
     }
 
