@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 #: Names that the maps of several clients share.
 NAMES = tuple(f"chaos-{i}" for i in range(5))
-SMALL, LARGE = 1_000, 20_000
+SMALL, LARGE, CLASSES = 1_000, 20_000, 3
 QUICK = ("platt", "beta", "isotonic", "temperature")
 
 Rows = tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]
@@ -41,12 +41,23 @@ class Batches:
 
     small: str
     large: str
+    classes: str
 
 
-def fit(method: str, batch: str, name: str | None = None) -> Ask:
+def draw_classes(n: int, seed: int) -> Rows:
+    """Predictions of three classes that are too sure of themselves, and their labels."""
+    numbers = np.random.default_rng(seed)
+    logits = numbers.standard_normal((n, CLASSES))
+    truth, told = np.exp(logits), np.exp(1.5 * logits)
+    cumulative = np.cumsum(truth / truth.sum(1, keepdims=True), axis=1)
+    labels = np.minimum((numbers.random((n, 1)) > cumulative).sum(1), CLASSES - 1)
+    return told / told.sum(1, keepdims=True), labels
+
+
+def fit(method: str, batch: str, name: str | None = None, reduction: str | None = None) -> Ask:
     """A fit of one map."""
-    body = {"method": method, "batch": batch} | ({} if name is None else {"name": name})
-    return Ask("/maps", "fit", body, name)
+    given = {"method": method, "batch": batch, "name": name, "reduction": reduction}
+    return Ask("/maps", "fit", {field: value for field, value in given.items() if value is not None}, name)
 
 
 def evaluation(batch: str) -> Ask:
@@ -55,13 +66,17 @@ def evaluation(batch: str) -> Ask:
 
 
 def mixed(batches: Batches, numbers: random.Random) -> Ask:
-    """One of the mix: 45 quick fits, 20 of PL, 15 averaged (a third of them long) and 20 evaluations in a hundred."""
+    """One of the mix: of a hundred, 45 quick fits, 20 of PL, 5 in parts, 10 averaged (half of them long) and 20
+    evaluations.
+    """
     name = numbers.choice(NAMES) if numbers.random() < 0.3 else None
     at = numbers.random()
     if at < 0.45:
         return fit(numbers.choice(QUICK), batches.small, name)
     if at < 0.65:
         return fit("pl", batches.small, name)
+    if at < 0.70:
+        return fit("pl", batches.classes, name, "classwise")
     if at < 0.80:
         return fit("averaged", batches.large if at > 0.75 else batches.small, name)
     return evaluation(batches.small)

@@ -89,6 +89,7 @@ def cluster(
     sites: Mapping[str, Site] | None = None,
     supervisors: int = 2,
     workers: int = 2,
+    warm: bool = False,
 ) -> Iterator[Cluster]:
     """Run a deployment whose logs lie in ``folder``; ``sites`` tells where ``store``, ``api``, ``worker-1``... run."""
     where = sites or {}
@@ -107,7 +108,7 @@ def cluster(
         url,
         part("store", store_command(store_folder or folder, store_at.host, redis_port)),
         part("api", api_command(api_at.host, api_port), **API_SETTINGS),
-        tuple(part(f"worker-{i + 1}", supervisor_command(workers)) for i in range(supervisors)),
+        tuple(part(f"worker-{i + 1}", supervisor_command(workers, warm=warm)) for i in range(supervisors)),
     )
     with contextlib.ExitStack() as started:
         for one in running.parts:

@@ -24,9 +24,10 @@ _CALIBRANT = (sys.executable, "-P", "-m", "cli")
 _LASTING = re.compile(
     r"calibrant:[^:]+:(batch:\*|batches|batch-bytes|map:\*|maps|summaries|aliases:.+|index:.+|newest-versions"
     r"|versions:.+|job:\*|jobs|job-events:\*|idempotency:\*)"
-    r"|calibrant::(tenants|job-counts|api-keys|requests:.+|supervisors|supervisor:.+|audit)"
+    r"|calibrant::(tenants|job-counts|api-keys|requests:.+|supervisors|supervisor:.+|audit|ends:.+|busy-since)"
     r"|rq:(queues|workers|workers:.+|worker:.+|clean_registries:.+)"
 )
+_PART = re.compile(r"-p\d+$")
 _ID = re.compile(r"(?<=:)[a-z]*_?[0-9a-f]{30,}\b")
 
 
@@ -35,9 +36,10 @@ def api_command(host: str, port: int) -> list[str]:
     return [*_CALIBRANT, "api", "--host", host, "--port", str(port)]
 
 
-def supervisor_command(workers: int) -> list[str]:
-    """A supervisor of so many workers, on every queue."""
-    return [*_CALIBRANT, "worker", "--queues", ",".join((FITS, EVALUATIONS)), "--processes", str(workers)]
+def supervisor_command(workers: int, *, warm: bool = False) -> list[str]:
+    """A supervisor of so many workers, on every queue; ``warm`` ones do their jobs without a fork."""
+    command = [*_CALIBRANT, "worker", "--queues", ",".join((FITS, EVALUATIONS)), "--processes", str(workers)]
+    return [*command, "--warm"] if warm else command
 
 
 def workers_of(supervisor: int) -> list[int]:
@@ -51,13 +53,23 @@ def horses_of(supervisor: int) -> list[int]:
 
 
 def jobs_on(redis: Redis, workers: Iterable[int]) -> list[str]:
-    """The jobs whose leases these worker processes hold."""
+    """The jobs, and parts of jobs, whose leases these worker processes hold."""
     wanted = set(workers)
     leases = read_leases(redis)
     owners = sorted({lease.owner for lease in leases})
     told = [redis.hget(f"{Worker.redis_worker_namespace_prefix}{owner}", "pid") for owner in owners]
     mine = {owner for owner, pid in zip(owners, told, strict=True) if pid is not None and int(pid) in wanted}
     return [lease.job_id for lease in leases if lease.owner in mine]
+
+
+def whole(job: str) -> str:
+    """The job that a part belongs to; a job itself."""
+    return _PART.sub("", job)
+
+
+def parts_run(redis: Redis) -> dict[str, int]:
+    """The parts of jobs that run, and the number of each one's run; no event tells of them."""
+    return {lease.job_id: lease.run for lease in read_leases(redis) if _PART.search(lease.job_id)}
 
 
 def left_over(redis: Redis) -> dict[str, int]:

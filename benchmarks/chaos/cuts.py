@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from redis import Redis
 
 from benchmarks.chaos.cluster import Cluster, await_true
-from benchmarks.chaos.core import jobs_on, workers_of
+from benchmarks.chaos.core import jobs_on, whole, workers_of
 from benchmarks.chaos.evidence import status_changes
 from benchmarks.chaos.namespaces import Network
 from benchmarks.chaos.parts import Part
@@ -48,7 +48,8 @@ class Cutter:
         jobs, at = _jobs_of(redis, part), time.time()
         self.network.cut(part.name)
         time.sleep(seconds)
-        ended = tuple(job for job in jobs if self._ended_since(redis, job, at))
+        # The end of a part is not told, that of its job is.
+        ended = tuple(job for job in jobs if self._ended_since(redis, whole(job), at))
         self.network.mend(part.name)
         began = time.monotonic()
         back = _holds(lambda: bool(set(_jobs_of(redis, part)) - set(jobs)), _BACK_SECONDS)

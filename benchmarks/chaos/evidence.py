@@ -8,6 +8,7 @@ from typing import cast
 
 import httpx
 import numpy as np
+import numpy.typing as npt
 import orjson
 from redis import Redis
 
@@ -18,7 +19,7 @@ from calibrant_client import Calibrant, ProblemResponse
 from storage.jobs.events import read_events
 from storage.keyspace import Keyspace
 
-#: What every map is applied to.
+#: What a map of one event is applied to.
 VECTOR = np.concatenate([[0.0, 1.0], np.linspace(1e-6, 1 - 1e-6, 197), [0.5]])
 
 
@@ -112,12 +113,20 @@ def _map(map_id: str, first: bytes, client: Calibrant) -> Map:
     """A map as it is now; its values from the service beside those of its document in this process, bit for bit."""
     try:
         document = client.export_map(map_id)
-        served = client.calibrate(map_id, VECTOR)
+        fitted = load(document)
+        asked = VECTOR if fitted.n_classes is None else _rows(fitted.n_classes)
+        served = client.calibrate(map_id, asked)
     except (ProblemResponse, httpx.HTTPError):
         return Map(map_id, first, None, applies=False)
-    here = load(document).apply(VECTOR)
+    here = fitted.apply(asked)
     same = served.dtype == here.dtype and served.tobytes() == here.tobytes()
     return Map(map_id, _canonical(first), orjson.dumps(document, option=orjson.OPT_SORT_KEYS), applies=same)
+
+
+def _rows(n_classes: int) -> npt.NDArray[np.float64]:
+    """What a map of so many classes is applied to."""
+    rows: npt.NDArray[np.float64] = np.random.default_rng(0).dirichlet(np.ones(n_classes), len(VECTOR))
+    return rows
 
 
 def _canonical(document: bytes) -> bytes:

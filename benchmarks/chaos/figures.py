@@ -20,13 +20,11 @@ _TOLD = 20
 def figures(scenario: Scenario, harms: Harms, found: Evidence) -> dict[str, Any]:
     """What was done, what became of the jobs, how fast they were recovered, and what does not hold."""
     wrong = faults(found)
-    changes = {job.promise.job_id: job.changes for job in found.jobs}
-    outages = scenario.monitor.seen()
+    changes, outages = scenario.changes(found), scenario.monitor.seen()
     recovered = recoveries(harms.done, changes, outages, scenario.supervisors)
     return {
         "harms": dict(Counter(harm.kind for harm in harms.done)),
         "harms_under_stepping_clocks": dict(Counter(harm.kind for harm in harms.done if harm.during_clock_steps)),
-        "missed": dict(Counter(harms.missed)),
         "harms_whose_jobs_are_unknown": sum(harm.jobs is None for harm in harms.done),
         "outages": {part: _outage_figures(outages, part) for part in sorted({outage.part for outage in outages})},
         **_jobs(found),

@@ -1,4 +1,4 @@
-"""Sees when parts do not work: the store by its answers, a supervisor by its workers."""
+"""Sees what no event tells: when the store does not answer, a supervisor has no workers, a part's run has ended."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ import time
 from collections.abc import Iterator
 
 from benchmarks.chaos.cluster import Cluster
-from benchmarks.chaos.core import workers_of
+from benchmarks.chaos.core import parts_run, workers_of
+from benchmarks.chaos.evidence import Change
 from benchmarks.chaos.parts import Part
 from benchmarks.chaos.recovery import STORE, Outage
 from storage.server.connection import UNAVAILABLE
@@ -18,10 +19,14 @@ _LOOK_SECONDS, _AWAY_SECONDS = 0.02, 0.25
 
 
 class Monitor:
-    """Looks at every part, each by a thread; ``outages`` are those that have ended."""
+    """Looks at everything, each by a thread; ``outages`` are those that have ended.
+
+    ``runs_over`` are the moments when the runs of parts of jobs were over, by a result or by a recovery.
+    """
 
     def __init__(self, cluster: Cluster) -> None:
         self.outages: list[Outage] = []
+        self.runs_over: dict[str, list[Change]] = {}
         self._open: dict[str, float] = {}
         self._cluster = cluster
         self._stopped = threading.Event()
@@ -61,6 +66,16 @@ class Monitor:
                 self._open.setdefault(part.name, time.time())
             else:
                 self._close(part.name)
+
+    def _watch_runs(self) -> None:
+        redis, before = self._cluster.connect(_AWAY_SECONDS), dict[str, int]()
+        with contextlib.closing(redis):
+            while not self._stopped.wait(_LOOK_SECONDS):
+                with contextlib.suppress(*UNAVAILABLE):
+                    now = parts_run(redis)
+                    for part in (part for part, run in before.items() if now.get(part) != run):
+                        self.runs_over.setdefault(part, []).append(Change(time.time(), "over"))
+                    before = now
 
     def _close(self, name: str) -> None:
         since = self._open.pop(name, None)

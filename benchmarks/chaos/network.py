@@ -51,8 +51,7 @@ def chaos(running: Cluster, net: Network, given: argparse.Namespace, key: str) -
     found = scenario.run(do_harm)
     told = figures(scenario, harms, found)
     cut_off = [Harm("supervisor", cut.at, cut.name, cut.jobs) for cut in cutter.done]
-    changes = {job.promise.job_id: job.changes for job in found.jobs}
-    recovered = recoveries(cut_off, changes, scenario.monitor.seen(), scenario.supervisors)
+    recovered = recoveries(cut_off, scenario.changes(found), scenario.monitor.seen(), scenario.supervisors)
     told["recovery"][_CUT] = recovery_figures(recovered, "supervisor")
     said = [words for cut in cutter.done for words in cut_faults(cut)]
     told["faults"][_CHECK], told["fault_counts"][_CHECK] = said, len(said)

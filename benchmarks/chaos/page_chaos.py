@@ -34,7 +34,8 @@ def chaos_part(told: dict[str, Any]) -> list[str]:
             "A store on a file system of its own, an API, and two supervisors of two workers each, as processes that "
             "are started again 0.2 s after their end, as an orchestrator would. Clients keep 200 jobs under way, each "
             "posted under an idempotency key until it is acknowledged: of a hundred, 45 are quick fits, 20 fits of PL, "
-            "15 averaged fits (a third of them on 20,000 rows, all others on 1,000) and 20 evaluations. Harm is done "
+            "10 averaged fits (half of them on 20,000 rows), 5 fits of PL to three classes of 20,000 rows, which go "
+            "in parts, and 20 evaluations; the others are on 1,000 rows. Harm is done "
             f"in random order at random moments of {told['seconds'] / 60:.3g} minutes. Then no more is posted, the end "
             "of every job is awaited, and all is looked at."
         ),
@@ -99,9 +100,6 @@ def _harm_rows(told: dict[str, Any]) -> list[str]:
         for kind, words in _HARMS.items()
         if kind in told["harms"]
     ]
-    if told["missed"]:
-        missed = ", ".join(f"{kind} {times}" for kind, times in told["missed"].items())
-        lines += ["", f"Not done, as no victim was there within 10 s: {missed}."]
     return lines
 
 
@@ -144,7 +142,8 @@ def _recovery_rows(told: dict[str, Any]) -> list[str]:
     return [
         *paragraph(
             "Seconds from a kill to the moment when the job that ran on the victim waits or runs again, or has ended, "
-            "by the times of the job's events. Disturbed are those before whose recovery the store was away, no "
+            "by the times of the job's events; for a part of a job, of which no event tells, to the end of its lease, looked "
+            "at every 0.02 s. Disturbed are those before whose recovery the store was away, no "
             "supervisor lived, or another supervisor died: they count from the end of that."
         ),
         "",

@@ -11,39 +11,48 @@ RATE_GOAL, OVERHEAD_GOAL, GROWTH_GOAL = 40, 0.030, 0.05
 _RATES = {
     "drained": "all queued before the first worker is there",
     "while_queueing": "while 4 clients queue them",
-    "plain_rq": "RQ alone, jobs that do nothing",
+    "plain_rq": "jobs that do nothing, all queued",
 }
 
 
 def throughput_part(told: dict[str, Any]) -> list[str]:
     """Jobs a second, and what the queue costs."""
-    single = told["single_job_seconds"]
-    rows = [
-        f"| {words} | {told['medians'][name]:.1f} | {', '.join(f'{rate:.1f}' for rate in told['rates'][name])} "
-        f"| {f'at least {RATE_GOAL}' if name != 'plain_rq' else ''} |"
-        for name, words in _RATES.items()
-    ]
     return [
         *paragraph(
             f"{told['jobs']:,} fits (`platt`, 1,000 rows, the batch uploaded once, `Prefer: respond-async`) by two "
-            f"worker processes, from the first start to the last end; {told['rounds']} rounds of all three in turns. "
-            "Beside them jobs that do nothing, by two plain `rq worker` processes on the same store."
+            "worker processes, which do each job in a fork or, with `--warm`, themselves; from the first start to the "
+            f"last end, {told['rounds']} rounds in turns. Beside them as many jobs that do nothing, by two plain "
+            "`rq worker` processes, which fork, on the same store. Then one fit at a time on an idle queue, "
+            f"{told['single_jobs']} of them, from the moment when it is queued to its end; the overhead is what their "
+            "median is more than that of the same fit in process."
         ),
         "",
         *paragraph(circumstances(told)),
         "",
-        "| | jobs/s, median | of each round | goal |",
-        "|---|---|---|---|",
-        *rows,
+        "| workers | jobs/s | median | of each round | goal |",
+        "|---|---|---|---|---|",
+        *(row for name, found in told["workers"].items() for row in _rate_rows(name, found)),
         "",
-        *paragraph(
-            f"One fit at a time on an idle queue, {told['single_jobs']} of them, from the moment it is queued to its "
-            f"end: median {1e3 * single['median']:.0f} ms, p99 {1e3 * single['p99']:.0f} ms, longest "
-            f"{1e3 * single['max']:.0f} ms. In process the same fit takes "
-            f"{1e3 * told['fit_in_process_seconds']:.1f} ms: the queue costs {1e3 * told['overhead_seconds']:.0f} ms "
-            f"(goal: at most {1e3 * OVERHEAD_GOAL:.0f})."
-        ),
+        "| workers | one fit, median, ms | p99, ms | longest, ms | in process, ms | overhead, ms | goal, ms |",
+        "|---|---|---|---|---|---|---|",
+        *(_overhead_row(name, found) for name, found in told["workers"].items()),
     ]
+
+
+def _rate_rows(name: str, found: dict[str, Any]) -> list[str]:
+    return [
+        f"| {'RQ, forks' if what == 'plain_rq' else name} | {words} | {found['medians'][what]:.1f} "
+        f"| {', '.join(f'{rate:.1f}' for rate in found['rates'][what])} "
+        f"| {'' if what == 'plain_rq' else f'at least {RATE_GOAL}'} |"
+        for what, words in _RATES.items()
+    ]
+
+
+def _overhead_row(name: str, found: dict[str, Any]) -> str:
+    single = found["single_job_seconds"]
+    seconds = (*(single[what] for what in ("median", "p99", "max")), found["fit_in_process_seconds"])
+    told = " | ".join(f"{1e3 * one:.1f}" for one in (*seconds, found["overhead_seconds"]))
+    return f"| {name} | {told} | at most {1e3 * OVERHEAD_GOAL:.0f} |"
 
 
 def soak_part(told: dict[str, Any]) -> list[str]:

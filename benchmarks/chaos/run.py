@@ -30,7 +30,7 @@ _STEPPING_SHARE = 0.15
 
 def asked(words: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seconds", type=float, default=480, help="for the harm; the start and the drain come on top")
+    parser.add_argument("--seconds", type=float, default=540, help="for the harm; the start and the drain come on top")
     parser.add_argument("--times", type=int, default=50, help="kills of each kind")
     parser.add_argument("--seed", type=int, default=None, help="of what is done when; a fresh one by default")
     parser.add_argument("--drain", type=float, default=180, help="seconds that the last jobs may take to end")

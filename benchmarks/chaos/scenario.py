@@ -5,15 +5,15 @@ from __future__ import annotations
 import contextlib
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import httpx
 
-from benchmarks.chaos.asks import LARGE, SMALL, Batches, draw, mixed
+from benchmarks.chaos.asks import LARGE, SMALL, Batches, draw, draw_classes, mixed
 from benchmarks.chaos.clock import Clock
 from benchmarks.chaos.cluster import Cluster, await_true
-from benchmarks.chaos.evidence import Evidence, gather
+from benchmarks.chaos.evidence import Change, Evidence, gather
 from benchmarks.chaos.harms import Harms
 from benchmarks.chaos.ledger import Ledger
 from benchmarks.chaos.load import Load
@@ -70,9 +70,14 @@ class Scenario:
         ):
             return gather(self.ledger, redis, self.keys, client)
 
+    def changes(self, found: Evidence) -> dict[str, Sequence[Change]]:
+        """The changes of every job, and the ends of the runs of parts."""
+        return {job.promise.job_id: job.changes for job in found.jobs} | self.monitor.runs_over
+
     def _upload(self) -> Batches:
         with Calibrant(self._running.url, api_key=self._key) as client:
-            return Batches(small=client.upload(*draw(SMALL, 1)).id, large=client.upload(*draw(LARGE, 2)).id)
+            rows = (draw(SMALL, 1), draw(LARGE, 2), draw_classes(LARGE, 3))
+            return Batches(*(client.upload(*each).id for each in rows))
 
     def _drain(self) -> float | None:
         began = time.monotonic()
@@ -89,12 +94,16 @@ def told(what: str) -> None:
 
 
 def harass(harms: Harms, times: dict[str, int], seconds: float, numbers: random.Random) -> None:
-    """Do harm as often as asked, at random, within the time."""
-    known = harms.kinds()
+    """Do harm as often as asked, at random, within the time; what finds no victim is tried again at the end."""
+    known, deadline = harms.kinds(), time.monotonic() + seconds
     kinds = shuffled({kind: count for kind, count in times.items() if kind in known}, numbers)
-    for gap, kind in paced(kinds, seconds, numbers):
-        time.sleep(gap)
-        harms.do(kind)
+    while kinds and (left := deadline - time.monotonic()) > 0:
+        missed = []
+        for gap, kind in paced(kinds, left, numbers):
+            time.sleep(gap)
+            if not harms.do(kind):
+                missed.append(kind)
+        kinds = missed
 
 
 def step_clocks(running: Cluster, clock: Clock) -> None:

@@ -23,6 +23,7 @@ from benchmarks.chaos.core import workers_of
 from benchmarks.chaos.page import write_page
 from benchmarks.chaos.page_load import GROWTH_GOAL
 from benchmarks.chaos.proc import resident
+from benchmarks.chaos.recovery import summary
 from benchmarks.chaos.results import circumstances, write
 from calibrant_client import Calibrant
 from calibrant_client.sending import pause_of
@@ -121,10 +122,7 @@ def measure(running: Cluster, seconds: float) -> dict[str, Any]:
         "seconds": seconds,
         "answers": {kind: {str(s): n for s, n in sorted(found.items())} for kind, found in clients.answers.items()},
         "errors": sum(sum(found.values()) for found in errors.values()),
-        "latency": {
-            kind: {"median": statistics.median(taken), "p99": statistics.quantiles(taken, n=100)[98]}
-            for kind, taken in clients.seconds.items()
-        },
+        "latency": {kind: summary(taken) for kind, taken in clients.seconds.items()},
         "memory": growth(samples, seconds),
         "memory_each_10_s": [(round(at), found) for at, found in samples[::10]],
         "restarts": sum(part.starts for part in running.parts) - sum(starts),

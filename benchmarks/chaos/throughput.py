@@ -19,6 +19,7 @@ from benchmarks.chaos.cluster import Cluster, await_true, cluster
 from benchmarks.chaos.evidence import Change, status_changes
 from benchmarks.chaos.page import write_page
 from benchmarks.chaos.plain_rq import plain_rate
+from benchmarks.chaos.recovery import summary
 from benchmarks.chaos.results import circumstances, write
 from calibrant_client import Calibrant
 from calibrant_client.sending import pause_of
@@ -26,6 +27,8 @@ from schemas.jobs import FINAL
 from storage.keyspace import Keyspace
 
 SINGLE_JOBS, CLIENTS = 100, 4
+#: Kind of workers -> whether they do jobs in their own process rather than in a fork.
+KINDS = {"forks": False, "warm": True}
 _DRAIN_SECONDS = 300.0
 
 
@@ -100,7 +103,7 @@ def in_process() -> float:
 
 
 def measure(running: Cluster, folder: Path, *, count: int, rounds: int) -> dict[str, Any]:
-    """The figures; our rounds and those of plain RQ in turns."""
+    """The figures of one kind of workers; their rounds and those of plain RQ in turns."""
     fits = Fits(running)
     fits.changes(fits.post(20))
     found: dict[str, list[float]] = {"drained": [], "while_queueing": [], "plain_rq": []}
@@ -110,17 +113,10 @@ def measure(running: Cluster, folder: Path, *, count: int, rounds: int) -> dict[
         found["plain_rq"].append(plain_rate(fits.redis, running.redis_url, count, folder))
     alone, queued = in_process(), overheads(fits)
     return {
-        "jobs": count,
-        "rounds": rounds,
         "rates": found,
         "medians": {name: statistics.median(rates) for name, rates in found.items()},
         "fit_in_process_seconds": alone,
-        "single_jobs": SINGLE_JOBS,
-        "single_job_seconds": {
-            "median": statistics.median(queued),
-            "p99": statistics.quantiles(queued, n=100)[98],
-            "max": max(queued),
-        },
+        "single_job_seconds": summary(queued),
         "overhead_seconds": statistics.median(queued) - alone,
     }
 
@@ -130,16 +126,17 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=1_000)
     parser.add_argument("--rounds", type=int, default=3)
     given = parser.parse_args()
-    told = circumstances()
-    with tempfile.TemporaryDirectory(prefix="calibrant-throughput-") as name:
-        folder = Path(name)
-        with cluster(folder, supervisors=1, workers=2) as running:
+    found = circumstances() | {"jobs": given.jobs, "rounds": given.rounds, "single_jobs": SINGLE_JOBS, "workers": {}}
+    for name, warm in KINDS.items():
+        with (
+            tempfile.TemporaryDirectory(prefix="calibrant-throughput-") as folder,
+            cluster(Path(folder), supervisors=1, workers=2, warm=warm) as running,
+        ):
             running.await_ready()
-            found = measure(running, folder, count=given.jobs, rounds=given.rounds)
-    write("throughput", told | found)
+            found["workers"][name] = measure(running, Path(folder), count=given.jobs, rounds=given.rounds)
+        print(name, {what: found["workers"][name][what] for what in ("medians", "overhead_seconds")}, flush=True)
+    write("throughput", found)
     write_page()
-    for what in ("medians", "single_job_seconds", "overhead_seconds"):
-        print(what, found[what])
 
 
 if __name__ == "__main__":
