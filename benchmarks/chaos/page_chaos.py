@@ -142,8 +142,8 @@ def _recovery_rows(told: dict[str, Any]) -> list[str]:
     return [
         *paragraph(
             "Seconds from a kill to the moment when the job that ran on the victim waits or runs again, or has ended, "
-            "by the times of the job's events; for a part of a job, of which no event tells, to the end of its lease, looked "
-            "at every 0.02 s. Disturbed are those before whose recovery the store was away, no "
+            "by the times of the job's events; for a part of a job, of which no event tells, to the end of its lease, "
+            "looked at every 0.02 s. Disturbed are those before whose recovery the store was away, no "
             "supervisor lived, or another supervisor died: they count from the end of that."
         ),
         "",

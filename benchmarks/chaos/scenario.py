@@ -72,7 +72,9 @@ class Scenario:
 
     def changes(self, found: Evidence) -> dict[str, Sequence[Change]]:
         """The changes of every job, and the ends of the runs of parts."""
-        return {job.promise.job_id: job.changes for job in found.jobs} | self.monitor.runs_over
+        changes: dict[str, Sequence[Change]] = dict(self.monitor.runs_over)
+        changes.update((job.promise.job_id, job.changes) for job in found.jobs)
+        return changes
 
     def _upload(self) -> Batches:
         with Calibrant(self._running.url, api_key=self._key) as client:
