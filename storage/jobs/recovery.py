@@ -142,13 +142,24 @@ class Recovery:
 
     def _audit_tenant(self, tenant: str) -> None:
         for record in self._unended(tenant):
-            if record.status == "queued" and not self._waits(tenant, record):
-                self._runs(tenant).enqueue(record.id)
-            elif record.status == "running" and not self._has_lease(tenant, record):
-                self._runs(tenant).lose(Lease(tenant, record.id, record.run, ""), killed=False)
-            else:
+            if not self._is_stray(tenant, record):
                 continue
             log.warning("job %s was %s and nobody knew of it, it is run again", record.id, record.status)
+            if record.status == "queued":
+                self._runs(tenant).enqueue(record.id)
+            else:
+                self._runs(tenant).lose(Lease(tenant, record.id, record.run, ""), killed=False)
+
+    def _is_stray(self, tenant: str, record: JobRecord) -> bool:
+        """Whether a job neither waits nor runs that should, and that is still so when it is read once more.
+
+        It moves on in the transactions that change its record: unchanged, it was nowhere when it was looked for.
+        """
+        known = self._waits if record.status == "queued" else self._has_lease
+        if record.status not in ("queued", "running") or known(tenant, record):
+            return False
+        again = self._read(tenant, [record.id])
+        return [(each.status, each.run) for each in again] == [(record.status, record.run)]
 
     def _unended(self, tenant: str) -> Iterator[JobRecord]:
         """The jobs that have not ended, and the parts of those that are done in parts."""
