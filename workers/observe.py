@@ -54,7 +54,7 @@ def observe(job: JobRecord, tenant: str, queued_at: datetime | None) -> Iterator
 
 @contextlib.contextmanager
 def _traced(job: JobRecord, queued_at: datetime | None, observed: Observed) -> Iterator[Root | None]:
-    """Open this process's tracer for one task: the fork that does it ends right after, without any clean-up."""
+    """Open this process's tracer for one task: the fork that does it may end at any time, without any clean-up."""
     tracer = open_tracer(SERVICE, os.environ.get(OTLP_VARIABLE), os.environ)
     if tracer is None:
         yield None

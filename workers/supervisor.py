@@ -7,6 +7,7 @@ none of it: a thread that torch started before a fork would hang the child.
 from __future__ import annotations
 
 import contextlib
+import gc
 import logging
 import os
 import secrets
@@ -251,6 +252,10 @@ def work(plan: Plan, queues: tuple[str, ...], name: str, *, cuda: bool) -> int:
 def preload() -> None:
     """Import what every task needs, so that every fork has it; run nothing of torch."""
     import calibrant.averaging.fitting  # noqa: F401
+
+    # What was imported stays for good: a collector that walked it would copy its pages into every fork.
+    gc.collect()
+    gc.freeze()
 
 
 def warm_up() -> None:

@@ -27,13 +27,14 @@ from rq.worker import WorkerStatus
 
 from storage.errors import RunLost
 from storage.jobs.leases import RENEWAL_SECONDS, renew
-from storage.jobs.queues import GPU_FITS, Message, TaskJob, rq_queue
+from storage.jobs.queues import GPU_FITS, Message, TaskJob, rq_queue, task_of
 from storage.jobs.runs import Run, RunStore
 from storage.keyspace import Keyspace
 from storage.problems import problem_of
 from storage.processes import die_with_parent
 from storage.server.connection import UNAVAILABLE
 from storage.store import Store
+from workers.horse import Harness, Order
 from workers.patience import patiently
 from workers.progress import Throttled, time_limit
 from workers.tasks import Work
@@ -49,7 +50,7 @@ _HEARTBEAT_SECONDS = 5.0
 
 
 class LeasedWorker(Worker):
-    """An RQ worker that does what it has claimed and nothing else, in a fork that dies with it.
+    """An RQ worker that has what it has claimed, and nothing else, done by a fork that dies with it.
 
     ``redis`` is for the queues, on which it waits for long; ``side`` answers soon or not at all.
     """
@@ -66,6 +67,7 @@ class LeasedWorker(Worker):
         self._side = side
         self._device = device
         self._run: Run | None = None
+        self._harness: Harness | None = None
         self._beat = float("-inf")
 
     @property
@@ -94,17 +96,12 @@ class LeasedWorker(Worker):
             self.set_state(WorkerStatus.IDLE)
 
     def see_through(self, run: Run, job: Job, queue: Queue) -> None:
-        """Do a run in a fork, and renew its lease meanwhile."""
-        ended, alive = os.pipe()
-        with os.fdopen(ended, "rb") as end:
-            self.fork_work_horse(job, queue)
-            os.close(alive)
-            with contextlib.suppress(OSError):  # the fork does the same; whoever is first
-                os.setpgid(self.horse_pid, self.horse_pid)
-            stopped = self._watch(run, end.fileno())
-        _, status, _ = self.wait_for_horse()
-        self._horse_pid = 0
-        if status == os.EX_OK or stopped == "taken" or not self.holds(run, 0):
+        """Have the work-horse do a run, and renew its lease meanwhile."""
+        harness = self._told(Order(run.job, run.lease, job.enqueued_at), job, queue)
+        stopped = self._watch(run, harness)
+        goes_on = harness.hear()
+        status = os.EX_OK if goes_on else self._bury_horse()
+        if goes_on is not None or stopped == "taken" or not self.holds(run, 0):
             return
         with contextlib.suppress(RunLost):
             if stopped == "limit":
@@ -113,10 +110,36 @@ class LeasedWorker(Worker):
                 log.warning("job %s: its process ended with wait status %s, it is run again", run.job.id, status)
                 patiently(lambda: run.lose(killed=True))
 
-    def _watch(self, run: Run, end: int) -> str | None:
-        """Renew until the fork has ended, or end it: its job was ``taken`` away or has passed its ``limit``."""
+    def _told(self, order: Order, job: Job, queue: Queue) -> Harness:
+        """The work-horse that was told of a run: the one that there is, or a new one."""
+        if self._harness is not None:
+            try:
+                self._harness.tell(order)
+            except BrokenPipeError:  # it ended while it had nothing to do
+                self._bury_horse()
+            else:
+                return self._harness
+        self._harness = Harness()
+        self.fork_work_horse(job, queue)
+        self._harness.hold()
+        with contextlib.suppress(OSError):  # the fork does the same; whoever is first
+            os.setpgid(self.horse_pid, self.horse_pid)
+        self._harness.tell(order)
+        return self._harness
+
+    def _bury_horse(self) -> int | None:
+        """The wait status of a work-horse that has ended or ends now."""
+        if self._harness is not None:
+            self._harness.drop()
+            self._harness = None
+        _, status, _ = self.wait_for_horse()
+        self._horse_pid = 0
+        return status
+
+    def _watch(self, run: Run, harness: Harness) -> str | None:
+        """Renew until the work-horse answers or has ended; end it where it was ``taken`` or passed its ``limit``."""
         began, times, stopped = time.monotonic(), 0, None
-        while not select.select([end], [], [], RENEWAL_SECONDS)[0]:
+        while not select.select([harness.answers], [], [], RENEWAL_SECONDS)[0]:
             times += 1
             if not self.holds(run, times):
                 stopped = "taken"
@@ -134,16 +157,19 @@ class LeasedWorker(Worker):
             return True
 
     def perform_job(self, job: Job, queue: Queue) -> bool:  # noqa: ARG002 - RQ's own
-        """Do the run that was claimed: called in the fork."""
-        if self._run is not None:
-            self.perform(self._run, job)
+        """Be the work-horse: called in the fork."""
+        if self._harness is not None:
+            self._harness.work(self.perform)
         return True
 
-    def perform(self, run: Run, job: Job, stopped: threading.Event | None = None) -> None:
+    def perform(self, order: Order, stopped: threading.Event | None = None) -> None:
         """Do a run in this process."""
-        store = Store.of(self.connection, run.tenant)
-        work = Work(run, store, device_of(self._device), Throttled(run, stopped), job.enqueued_at)
-        job.func(work)
+        tenant = order.lease.tenant
+        run = Run(RunStore(self._side, Keyspace(tenant)), order.job, order.lease)
+        work = Work(
+            run, Store.of(self.connection, tenant), device_of(self._device), Throttled(run, stopped), order.queued_at
+        )
+        task_of(order.job.kind)(work)
 
     def handle_payload(self, message: Any) -> None:
         """Hear a command of the store: to stop a job, and no other."""
@@ -205,7 +231,7 @@ class WarmWorker(LeasedWorker):
         renewing = threading.Thread(target=self._renew, args=(run, over), daemon=True)
         renewing.start()
         try:
-            self.perform(run, job, self._stopped)
+            self.perform(Order(run.job, run.lease, job.enqueued_at), self._stopped)
         finally:
             over.set()
             renewing.join()

@@ -10,7 +10,7 @@ from redis.client import Pipeline
 from rq import Queue
 from rq.job import Job, JobStatus
 from rq.serializers import JSONSerializer
-from rq.utils import now
+from rq.utils import import_attribute, now
 
 from schemas.jobs import JobRecord, Kind
 
@@ -32,6 +32,11 @@ class TaskJob(Job):
         if self.func_name not in TASKS.values() or self.instance:
             raise PermissionError("this job names a function that is no task")
         return cast(Callable[..., Any], super().func)
+
+
+def task_of(kind: Kind) -> Callable[..., Any]:
+    """The function that does jobs of a kind."""
+    return import_attribute(TASKS[kind])
 
 
 class Message(NamedTuple):

@@ -91,7 +91,8 @@ def endless(store: Store, **changes: Any) -> JobRecord:
         renormalised=0,
     )
     store.batches.put(batch, {"predictions": p, "labels": (random.random(len(p)) < p).astype(np.int64)}, ttl=600)
-    spec = FitSpec(method="pl-de", name=None, options={}, batch=batch.id, reduction=None, seed=0)
+    asked = {"method": "pl-de"} | changes.pop("spec", {})
+    spec = FitSpec(name=None, options={}, batch=batch.id, reduction=None, seed=0, **asked)
     fields = {
         "id": new_id("job"),
         "kind": "fit",
@@ -164,30 +165,37 @@ def test_a_supervisor_that_is_killed_takes_all_with_it_and_another_goes_on(
             store.jobs.cancel(job.id)
 
 
+@pytest.mark.parametrize("heard", [True, False])
 def test_a_running_job_that_is_cancelled_stops_within_a_second(
-    store: Store, redis: Redis, redis_url: str, log: Path
+    store: Store, redis: Redis, redis_url: str, log: Path, heard: bool
 ) -> None:
-    job = endless(store)
+    job, follower = endless(store), endless(store)
     with supervisor(redis_url, log) as process:
         until(redis, lambda: runs(store, job, 1))
-        (horse,) = until(redis, lambda: horses(process.pid))
+        (worker,) = children(process.pid)
+        if not heard:
+            redis.client_kill_filter(_type="pubsub")
         store.jobs.cancel(job.id)
-        until(redis, lambda: ended(horse), 1.0)
-        assert read_leases(redis) == {}
-        assert children(process.pid)
+        # Its worker has nothing else to do once the next one runs.
+        until(redis, lambda: runs(store, follower, 1), 1.0)
+        assert [lease.job_id for lease in read_leases(redis)] == [follower.id]
+        assert children(process.pid) == [worker]
+        store.jobs.cancel(follower.id)
     assert store.jobs.get(job.id).status == "cancelled"
 
 
-def test_a_cancellation_that_no_worker_heard_stops_the_job_within_a_second(
-    store: Store, redis: Redis, redis_url: str, log: Path
-) -> None:
-    job = endless(store)
+def test_a_work_horse_does_one_job_after_another(store: Store, redis: Redis, redis_url: str, log: Path) -> None:
+    jobs = [endless(store, spec={"method": "platt"}) for _ in range(3)]
     with supervisor(redis_url, log) as process:
-        until(redis, lambda: runs(store, job, 1))
-        (horse,) = until(redis, lambda: horses(process.pid))
-        redis.client_kill_filter(_type="pubsub")
-        store.jobs.cancel(job.id)
-        until(redis, lambda: ended(horse), 1.0)
+        until(redis, lambda: all(store.jobs.get(job.id).status == "succeeded" for job in jobs))
+        (horse,) = horses(process.pid)
+        # One that ends while it has nothing to do is followed by another.
+        os.kill(horse, signal.SIGKILL)
+        until(redis, lambda: ended(horse))
+        last = endless(store, spec={"method": "platt"})
+        until(redis, lambda: store.jobs.get(last.id).status == "succeeded")
+        assert store.jobs.get(last.id).losses == 0
+        assert horses(process.pid) != [horse]
 
 
 def test_a_job_that_takes_too_long_ends_with_its_problem(store: Store, redis: Redis, redis_url: str, log: Path) -> None:
