@@ -63,8 +63,8 @@ Warm = Annotated[
     typer.Option(
         "--warm",
         envvar="CALIBRANT_WARM",
-        help="Do jobs in the worker processes themselves, as with CUDA, rather than in forks: quicker where they are "
-        "small, and one that does not stop when told ends its worker.",
+        help="Do jobs in the worker processes themselves, as with CUDA, rather than in work-horses: fewer processes, "
+        "and a job that does not stop when told ends its worker.",
     ),
 ]
 DrainSeconds = Annotated[

@@ -27,7 +27,7 @@ from schemas.jobs import FINAL
 from storage.keyspace import Keyspace
 
 SINGLE_JOBS, CLIENTS = 100, 4
-#: Kind of workers -> whether they do jobs in their own process rather than in a fork.
+#: Kind of workers -> whether they do jobs in their own process rather than in a work-horse.
 KINDS = {"forks": False, "warm": True}
 _DRAIN_SECONDS = 300.0
 
