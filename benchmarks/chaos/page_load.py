@@ -21,7 +21,8 @@ def throughput_part(told: dict[str, Any]) -> list[str]:
         *paragraph(
             f"{told['jobs']:,} fits (`platt`, 1,000 rows, the batch uploaded once, `Prefer: respond-async`) by two "
             "worker processes, which have jobs done by a fork, one after another, or, with `--warm`, do them "
-            f"themselves; from the first start to the last end, {told['rounds']} rounds in turns. Beside them as many jobs that do nothing, by two plain "
+            f"themselves; from the first start to the last end, {told['rounds']} rounds in turns. Beside them as many "
+            "jobs that do nothing, by two plain "
             "`rq worker` processes, which fork for each, on the same store. Then one fit at a time on an idle queue, "
             f"{told['single_jobs']} of them, from the moment when it is queued to its end; the overhead is what their "
             "median is more than that of the same fit in process."
