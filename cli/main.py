@@ -169,7 +169,7 @@ def worker(
         raise typer.BadParameter(str(error), param_hint="--otlp-endpoint") from error
     except UnsuitableStore as error:
         typer.echo(f"calibrant: {error.detail}", err=True)
-        raise typer.Exit(1) from error
+        raise typer.Exit(2) from error
 
 
 def _queues(text: str) -> tuple[str, ...]:

@@ -17,8 +17,10 @@ from cli.children import Child
 from storage.processes import spawn, stop
 from storage.server.embedded import embedded
 
-#: Seconds that a worker may take to end its task, and the API its requests.
-_PATIENCE = 15.0
+#: Seconds beyond those that what is under way has to end, in which the API and the worker end themselves.
+_PATIENCE = 5.0
+#: Seconds that those are where no setting says it.
+_DRAIN_SECONDS = 10.0
 
 
 @dataclass
@@ -88,10 +90,11 @@ def stack(
             "CALIBRANT_HOST": host,
         }
         environment.pop("CALIBRANT_REDIS_URL_FILE", None)
+        patience = float(environment.get("CALIBRANT_DRAIN_SECONDS", _DRAIN_SECONDS)) + _PATIENCE
         worker = Child("the worker", lambda: _worker(environment, log))
-        started.callback(lambda: stop(worker.process, patience=_PATIENCE))
+        started.callback(lambda: stop(worker.process, patience=patience))
         api = Child("the API", lambda: _api(environment, log, listener))
-        started.callback(lambda: stop(api.process, patience=_PATIENCE))
+        started.callback(lambda: stop(api.process, patience=patience))
         running = Stack(_url(listener), store, api, worker)
         yield running
 

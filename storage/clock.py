@@ -24,3 +24,9 @@ def stamp(moment: datetime | None = None, after: int = 0) -> str:
 def at(moment: float) -> str:
     """The stamp of a moment in seconds since 1970."""
     return stamp(datetime.fromtimestamp(moment, UTC))
+
+
+def seconds_of(answered: tuple[int, int]) -> float:
+    """The seconds since 1970 of what Redis answers to TIME."""
+    whole, micro = answered
+    return whole + micro / 1e6

@@ -1,6 +1,6 @@
 """The supervisor: it keeps its workers alive, ends with them and they with it, and looks after the jobs of all.
 
-It imports what tasks need before it forks its workers, so that a worker is there again within milliseconds, and runs
+It imports what tasks need before it forks its workers, so that a worker is there again at once, and runs
 none of it: a thread that torch started before a fork would hang the child.
 """
 
@@ -97,7 +97,7 @@ class Supervisor:
         self._recovery = Recovery(self._redis)
         self._places = [Place() for _ in range(plan.processes)]
         self._id = secrets.token_hex(8)
-        self._reached = False
+        self._checked = self._reached = False
         self._told = False
 
     def run(self) -> None:
@@ -114,7 +114,7 @@ class Supervisor:
                 self._reap()
                 self._look()
                 self._fill()
-                _pause(woken, LOOK_SECONDS)
+                _pause(woken, self._seconds_to_wait())
             self._drain(woken)
         with contextlib.suppress(*UNAVAILABLE):
             retire(self._redis, self._id)
@@ -131,8 +131,9 @@ class Supervisor:
             processes=len(self._places),
         )
         try:
-            if not self._reached:
+            if not self._checked:
                 check_durability(self._redis)
+                self._checked = True
             announce(self._redis, told)
             self._recovery.look()
         except UNAVAILABLE as error:
@@ -143,6 +144,12 @@ class Supervisor:
             if not self._reached:
                 log.info("supervisor: the store answers")
             self._reached = True
+
+    def _seconds_to_wait(self) -> float:
+        """Until the next look, or until a worker may be started again."""
+        moment = time.monotonic()
+        pauses = [place.not_before - moment for place in self._places if place.pid is None and self._reached]
+        return max(0.0, min([LOOK_SECONDS, *pauses]))
 
     def _fill(self) -> None:
         """Start the workers that are missing, once the store answers and their pause is over."""

@@ -15,7 +15,7 @@ import signal
 import threading
 import time
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 from redis import Redis
 from redis.client import Pipeline
@@ -25,16 +25,15 @@ from rq.job import Job
 from rq.serializers import JSONSerializer
 from rq.worker import WorkerStatus
 
-from storage.errors import RunLost
+from storage.errors import LaterFormat, RunLost, StorageError
 from storage.jobs.leases import RENEWAL_SECONDS, renew
-from storage.jobs.queues import GPU_FITS, Message, TaskJob, rq_queue, task_of
+from storage.jobs.queues import GPU_FITS, Message, MessageQueue, TaskJob, rq_queue, task_of
 from storage.jobs.runs import Run, RunStore
 from storage.keyspace import Keyspace
 from storage.problems import problem_of
-from storage.processes import die_with_parent
 from storage.server.connection import UNAVAILABLE
 from storage.store import Store
-from workers.horse import Harness, Order
+from workers.horse import Horse, Order
 from workers.patience import patiently
 from workers.progress import Throttled, time_limit
 from workers.tasks import Work
@@ -49,11 +48,18 @@ _TTL_SECONDS = 20
 _HEARTBEAT_SECONDS = 5.0
 
 
+#: How a run ended, as its worker sees it: the work-horse answered, or died; it was ended as the job was taken away, or
+#: took too long.
+End = Literal["done", "died", "taken", "limit"]
+
+
 class LeasedWorker(Worker):
     """An RQ worker that has what it has claimed, and nothing else, done by a fork that dies with it.
 
     ``redis`` is for the queues, on which it waits for long; ``side`` answers soon or not at all.
     """
+
+    queue_class = MessageQueue
 
     def __init__(self, queues: Sequence[str], *, name: str, redis: Redis, side: Redis, device: str) -> None:
         super().__init__(
@@ -66,8 +72,10 @@ class LeasedWorker(Worker):
         )
         self._side = side
         self._device = device
-        self._run: Run | None = None
-        self._harness: Harness | None = None
+        self._horse: Horse | None = None
+        self._woken, self._waker = os.pipe()
+        os.set_blocking(self._woken, False)
+        os.set_blocking(self._waker, False)
         self._beat = float("-inf")
 
     @property
@@ -82,72 +90,76 @@ class LeasedWorker(Worker):
             log.error("queue %s: a message that is none of ours was dropped", queue.name)
             job.delete()
             return
-        runs = RunStore(self._side, Keyspace(message.tenant))
-        run = patiently(lambda: runs.claim(message, self.name, queue.name))
+        run = self._claim(message, queue.name)
         if run is None:
             return
         # While it is busy RQ answers SIGTERM by letting the job end.
         self.set_state(WorkerStatus.BUSY)
-        self._run = run
         try:
-            self.see_through(run, job, queue)
+            self.see_through(run, Order(run.job, run.lease, job.enqueued_at))
         finally:
-            self._run = None
             self.set_state(WorkerStatus.IDLE)
 
-    def see_through(self, run: Run, job: Job, queue: Queue) -> None:
+    def _claim(self, message: Message, queue: str) -> Run | None:
+        """The run that a message speaks of; None where there is none, or its job cannot be read.
+
+        A job of a later version is left to a worker of that version: its message is queued again as a lost one.
+        """
+        runs = RunStore(self._side, Keyspace(message.tenant))
+        try:
+            return patiently(lambda: runs.claim(message, self.name, queue))
+        except LaterFormat as error:
+            log.warning("job %s: %s", message.job_id, error.detail)
+        except StorageError as error:
+            log.error("job %s cannot be read (%s), its message was dropped", message.job_id, error.detail)
+            patiently(lambda: runs.drop(message, queue))
+        return None
+
+    def see_through(self, run: Run, order: Order) -> None:
         """Have the work-horse do a run, and renew its lease meanwhile."""
-        harness = self._told(Order(run.job, run.lease, job.enqueued_at), job, queue)
-        stopped = self._watch(run, harness)
-        goes_on = harness.hear()
-        status = os.EX_OK if goes_on else self._bury_horse()
-        if goes_on is not None or stopped == "taken" or not self.holds(run, 0):
+        end = self._watch(run, self._told(order))
+        if end == "done" or not self.holds(run, 0):
             return
         with contextlib.suppress(RunLost):
-            if stopped == "limit":
+            if end == "limit":
                 patiently(lambda: run.fail(problem_of(time_limit(run))))
-            else:
-                log.warning("job %s: its process ended with wait status %s, it is run again", run.job.id, status)
+            elif end == "died":
                 patiently(lambda: run.lose(killed=True))
 
-    def _told(self, order: Order, job: Job, queue: Queue) -> Harness:
-        """The work-horse that was told of a run: the one that there is, or a new one."""
-        if self._harness is not None:
-            try:
-                self._harness.tell(order)
-            except BrokenPipeError:  # it ended while it had nothing to do
-                self._bury_horse()
-            else:
-                return self._harness
-        self._harness = Harness()
-        self.fork_work_horse(job, queue)
-        self._harness.hold()
-        with contextlib.suppress(OSError):  # the fork does the same; whoever is first
-            os.setpgid(self.horse_pid, self.horse_pid)
-        self._harness.tell(order)
-        return self._harness
+    def _told(self, order: Order) -> Horse:
+        """The work-horse that was told of a run: the one that there is, or a new one where that has ended."""
+        if self._horse is not None and not self._horse.tell(order):
+            self._end_horse()
+        if self._horse is None:
+            self._horse = Horse(self.perform)
+            self._horse_pid = self._horse.pid
+            self._horse.tell(order)  # where it has ended already, it is heard to have
+        return self._horse
 
-    def _bury_horse(self) -> int | None:
-        """The wait status of a work-horse that has ended or ends now."""
-        if self._harness is not None:
-            self._harness.drop()
-            self._harness = None
-        _, status, _ = self.wait_for_horse()
-        self._horse_pid = 0
-        return status
+    def _end_horse(self) -> int | None:
+        """End the work-horse; its wait status."""
+        horse, self._horse, self._horse_pid = self._horse, None, 0
+        return None if horse is None else horse.end()
 
-    def _watch(self, run: Run, harness: Harness) -> str | None:
-        """Renew until the work-horse answers or has ended; end it where it was ``taken`` or passed its ``limit``."""
-        began, times, stopped = time.monotonic(), 0, None
-        while not select.select([harness.answers], [], [], RENEWAL_SECONDS)[0]:
+    def _watch(self, run: Run, horse: Horse) -> End:
+        """Renew until the work-horse answers or has ended; end it where its run is taken away or takes too long."""
+        began, times = time.monotonic(), 0
+        while True:
+            ready = select.select([horse.answers, self._woken], [], [], RENEWAL_SECONDS)[0]
+            if horse.answers in ready:
+                goes_on = horse.hear()
+                if not goes_on:
+                    status = self._end_horse()
+                if goes_on is None:
+                    log.warning("job %s: its process ended with wait status %s", run.job.id, status)
+                return "died" if goes_on is None else "done"
+            if ready:
+                _drained(self._woken)
             times += 1
-            if not self.holds(run, times):
-                stopped = "taken"
-            elif time.monotonic() - began > run.job.timeout + GRACE_SECONDS:
-                stopped = "limit"
-            if stopped is not None:
-                self.kill_horse()
-        return stopped
+            taken = not self.holds(run, times)
+            if taken or time.monotonic() - began > run.job.timeout + GRACE_SECONDS:
+                self._end_horse()
+                return "taken" if taken else "limit"
 
     def holds(self, run: Run, times: int) -> bool:
         """Whether the run is still the job's; while the store is away nobody can take it."""
@@ -156,45 +168,30 @@ class LeasedWorker(Worker):
         except UNAVAILABLE:
             return True
 
-    def perform_job(self, job: Job, queue: Queue) -> bool:  # noqa: ARG002 - RQ's own
-        """Be the work-horse: called in the fork."""
-        if self._harness is not None:
-            self._harness.work(self.perform)
-        return True
-
     def perform(self, order: Order, stopped: threading.Event | None = None) -> None:
         """Do a run in this process."""
         tenant = order.lease.tenant
         run = Run(RunStore(self._side, Keyspace(tenant)), order.job, order.lease)
-        work = Work(
-            run, Store.of(self.connection, tenant), device_of(self._device), Throttled(run, stopped), order.queued_at
-        )
+        store = Store.of(self.connection, tenant)
+        work = Work(run, store, device_of(self._device), Throttled(run, stopped), order.queued_at)
         task_of(order.job.kind)(work)
 
     def handle_payload(self, message: Any) -> None:
-        """Hear a command of the store: to stop a job, and no other."""
-        payload = parse_payload(message)
-        run = self._run
-        if payload.get("command") == "stop-job" and run is not None and payload.get("job_id") == run.job.id:
-            self.stop_run()
+        """Hear that a job is to stop, in a thread of RQ's: whoever does one then looks whether it is that."""
+        if parse_payload(message).get("command") == "stop-job":
+            self.wake()
 
-    def stop_run(self) -> None:
-        """End the run under way, whose job was cancelled."""
-        if self.horse_pid:
-            self.kill_horse()
+    def wake(self) -> None:
+        """Have the lease of the run under way looked at now."""
+        with contextlib.suppress(BlockingIOError):
+            os.write(self._waker, b".")
 
-    def kill_horse(self, sig: Any = signal.SIGKILL) -> None:
-        """End the fork and all that it has started."""
-        with contextlib.suppress(ProcessLookupError):
-            try:
-                os.killpg(self.horse_pid, sig)
-            except ProcessLookupError:  # not yet a group of its own
-                os.kill(self.horse_pid, sig)
+    def kill_horse(self, sig: Any = signal.SIGKILL) -> None:  # noqa: ARG002 - RQ's own
+        """End the work-horse, where RQ is told to stop a second time."""
+        self._end_horse()
 
-    def setup_work_horse_signals(self) -> None:
-        """Set up the fork's signals."""
-        super().setup_work_horse_signals()  # type: ignore[no-untyped-call]
-        die_with_parent()
+    def set_shutdown_requested_date(self) -> None:
+        """Nothing: who is told to stop does so also while the store is away."""
 
     def reorder_queues(self, reference_queue: Queue) -> None:
         """Let the queues take turns; that of GPUs goes first."""
@@ -223,36 +220,35 @@ class WarmWorker(LeasedWorker):
     A run that does not come up for air in time is ended with the worker, which its supervisor starts again.
     """
 
-    _stopped: threading.Event
-
-    def see_through(self, run: Run, job: Job, queue: Queue) -> None:  # noqa: ARG002 - the other forks with it
+    def see_through(self, run: Run, order: Order) -> None:
         """Do a run while a thread renews its lease."""
-        self._stopped, over = threading.Event(), threading.Event()
-        renewing = threading.Thread(target=self._renew, args=(run, over), daemon=True)
+        stopped, over = threading.Event(), threading.Event()
+        renewing = threading.Thread(target=self._renew, args=(run, stopped, over), daemon=True)
         renewing.start()
         try:
-            self.perform(Order(run.job, run.lease, job.enqueued_at), self._stopped)
+            self.perform(order, stopped)
         finally:
             over.set()
+            self.wake()
             renewing.join()
 
-    def stop_run(self) -> None:
-        """Have the run end the next time it comes up for air."""
-        self._stopped.set()
-
-    def _renew(self, run: Run, over: threading.Event) -> None:
+    def _renew(self, run: Run, stopped: threading.Event, over: threading.Event) -> None:
         began, times, since = time.monotonic(), 0, None
-        while not over.wait(RENEWAL_SECONDS):
+        while True:
+            if select.select([self._woken], [], [], RENEWAL_SECONDS)[0]:
+                _drained(self._woken)
+            if over.is_set():
+                return
             times += 1
             moment = time.monotonic()
             if since is not None and moment - since > GRACE_SECONDS:
                 log.warning("job %s did not stop, its worker ends with it", run.job.id)
                 os._exit(os.EX_TEMPFAIL)
-            if moment - began > run.job.timeout + GRACE_SECONDS:
+            if since is None and moment - began > run.job.timeout + GRACE_SECONDS:
                 with contextlib.suppress(RunLost):
                     patiently(lambda: run.fail(problem_of(time_limit(run))))
             if since is None and not self.holds(run, times):
-                self._stopped.set()
+                stopped.set()
                 since = moment
 
 
@@ -270,3 +266,8 @@ def _is_task(job: Job) -> bool:
         return callable(job.func)
     except PermissionError:
         return False
+
+
+def _drained(woken: int) -> None:
+    with contextlib.suppress(BlockingIOError):
+        os.read(woken, 4096)

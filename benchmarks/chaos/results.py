@@ -32,6 +32,6 @@ def circumstances() -> dict[str, Any]:
     return {
         "day": time.strftime("%Y-%m-%d", time.gmtime()),
         "machine": machine(),
-        "kernel": platform.release(),
+        "kernel": platform.release().partition("-")[0],
         "load_before": round(os.getloadavg()[0], 2),
     }

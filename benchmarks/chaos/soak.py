@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import itertools
 import random
 import statistics
 import sys
@@ -22,7 +21,7 @@ from benchmarks.chaos.cluster import Cluster, cluster
 from benchmarks.chaos.core import workers_of
 from benchmarks.chaos.page import write_page
 from benchmarks.chaos.page_load import GROWTH_GOAL
-from benchmarks.chaos.proc import resident
+from benchmarks.chaos.proc import children, resident
 from benchmarks.chaos.recovery import summary
 from benchmarks.chaos.results import circumstances, write
 from calibrant_client import Calibrant
@@ -88,10 +87,14 @@ class Clients:
 
 
 def memory(running: Cluster) -> dict[str, int]:
-    """Bytes of the API, and of the supervisors with their workers; work-horses live too short to grow."""
+    """Bytes of the API, and of the supervisors with their workers and work-horses; shared pages count for each."""
     supervisors = [part.pid for part in running.supervisors if part.pid is not None]
-    workers = itertools.chain.from_iterable({pid, *workers_of(pid)} for pid in supervisors)
-    return {"API": resident(running.api.pid or 0), "workers": sum(map(resident, workers))}
+    workers = [pid for supervisor in supervisors for pid in workers_of(supervisor)]
+    horses = [pid for worker in workers for pid in children(worker)]
+    return {
+        "API": resident(running.api.pid or 0),
+        "workers": sum(map(resident, (*supervisors, *workers, *horses))),
+    }
 
 
 def growth(samples: list[tuple[float, dict[str, int]]], seconds: float) -> dict[str, Any]:

@@ -42,9 +42,9 @@ def is_event_id(text: str) -> bool:
 
 
 def write_job(
-    pipe: Pipeline, keys: Keyspace, record: JobRecord, name: EventName = "status", *, measured: bool = True
+    pipe: Pipeline, keys: Keyspace, record: JobRecord, name: EventName | None = "status", *, measured: bool = True
 ) -> None:
-    """Queue the writes of a changed job: its record, its event, and word of it.
+    """Queue the writes of a changed job: its record and, where the change has a ``name``, its event and word of it.
 
     One that does not run has no lease. One that ends is counted, lets go of its batches and its place, and tells how
     fast jobs end, unless it ended long ago and is not ``measured``.
@@ -54,7 +54,7 @@ def write_job(
     pipe.set(key, record.model_dump_json(), ex=ttl)
     if record.status != "running":
         end_lease(pipe, keys.tenant, record.id)
-    if record.parent is not None:  # a part: callers are told of the whole
+    if record.parent is not None or name is None:  # of a part, callers are told by the whole
         return
     summary = record.summary().model_dump_json()
     pipe.xadd(events, {"format": FORMAT, "name": name, "job": summary}, maxlen=MOST_KEPT, approximate=True)

@@ -52,6 +52,12 @@ def grant(pipe: Pipeline, lease: Lease) -> None:
     pipe.hset(Shared.leases(), lease.field, f"{lease.prefix}0")
 
 
+def holds(client: Redis | Pipeline, lease: Lease) -> bool:
+    """Whether a lease is the job's."""
+    held = client.hget(Shared.leases(), lease.field)
+    return held is not None and cast(bytes, held).decode().startswith(lease.prefix)
+
+
 def end_lease(pipe: Pipeline, tenant: str, job_id: str) -> None:
     """Queue the end of a job's lease, in the transaction by which its run ends."""
     pipe.hdel(Shared.leases(), job_field(tenant, job_id))

@@ -125,9 +125,10 @@ def end_part(pipe: Pipeline, redis: Redis, keys: Keyspace, found: Found, result:
     pipe.hdel(Shared.leases(), job_field(keys.tenant, record.id))
     pipe.delete(keys.job(record.id))
     left = whole.left - 1
-    write_job(pipe, keys, whole.model_copy(update={"left": left}), "progress")
+    write_job(pipe, keys, whole.model_copy(update={"left": left}), None)
     if not left:
-        join = _part(whole, whole.parts)
+        # Where its parts went: there may be no worker left for the queue that the job was first in.
+        join = _part(whole.model_copy(update={"queue": record.queue}), whole.parts)
         write_job(pipe, keys, join)
         Line(redis, keys, join.queue).enter(pipe, join, front=True)
 

@@ -66,9 +66,21 @@ class Message(NamedTuple):
         return None
 
 
+class MessageQueue(Queue):
+    """A queue whose messages leave it when they are taken.
+
+    RQ keeps those of a single queue in a list beside it until registries of its own, which we do not keep, are cleaned.
+    """
+
+    @classmethod
+    def lmove(cls, connection: Redis, queue_key: str, timeout: int | None) -> Any:
+        """The next message."""
+        return cls.lpop([queue_key], timeout, connection=connection)
+
+
 def rq_queue(redis: Redis, name: str) -> Queue:
     """The RQ queue of that name, with JSON messages."""
-    return Queue(name, connection=redis, job_class=TaskJob, serializer=JSONSerializer)
+    return MessageQueue(name, connection=redis, job_class=TaskJob, serializer=JSONSerializer)
 
 
 def queue_key(name: str) -> str:

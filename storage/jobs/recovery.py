@@ -11,11 +11,14 @@ import logging
 import secrets
 import time
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from functools import partial
 from typing import TypeVar, cast
 
 from redis import Redis
 
 from schemas.jobs import JobRecord
+from storage.clock import seconds_of
+from storage.errors import StorageError
 from storage.jobs.leases import LOST_SECONDS, RENEWAL_SECONDS, Lease, read_leases
 from storage.jobs.lines import Line, lines, missing
 from storage.jobs.parts import part_id, read_job
@@ -28,6 +31,8 @@ log = logging.getLogger(__name__)
 
 #: Seconds between two looks.
 LOOK_SECONDS = RENEWAL_SECONDS
+#: Seconds after which a message that is in nobody's hands counts as lost.
+MISSING_SECONDS = 1.0
 #: Seconds between two audits by one leader.
 AUDIT_SECONDS = 30.0
 #: Seconds that a leader is one after its last word.
@@ -42,6 +47,7 @@ _CHUNK = 500
 
 
 Thing = TypeVar("Thing", bound=Hashable)
+Result = TypeVar("Result")
 
 
 class Unchanged:
@@ -74,16 +80,16 @@ class Recovery:
         self._id = secrets.token_hex(8)
         self._audited = float("-inf")
         self._leases = Unchanged(LOST_SECONDS, clock)
-        self._missing = Unchanged(LOST_SECONDS, clock)
+        self._missing = Unchanged(MISSING_SECONDS, clock)
         self._stranded = Unchanged(LOST_SECONDS, clock)
 
     def look(self) -> None:
         """Look once, and recover what was lost; raises what redis-py raises while the store is away."""
         for lease, _ in self._leases.look(read_leases(self._redis).items()):
             log.warning("job %s: its lease was not renewed, it is run again", lease.job_id)
-            self._runs(lease.tenant).lose(lease, killed=False)
+            _with_readable(lease.job_id, self._runs(lease.tenant).lose, lease)
         for tenant, job_id in self._due():
-            self._runs(tenant).enqueue(job_id)
+            _with_readable(job_id, self._runs(tenant).enqueue, job_id)
         if self._redis.eval(_LEAD, 1, Shared.leader(), self._id, str(_LEADER_SECONDS)):
             waiting = lines(self._redis)
             self._replace(waiting)
@@ -99,16 +105,16 @@ class Recovery:
                 runs = self._runs(lease.tenant)
                 if killed:
                     log.warning("job %s: its worker ended, it is run again", lease.job_id)
-                    runs.lose(lease, killed=True)
+                    _with_readable(lease.job_id, partial(runs.lose, killed=True), lease)
                 else:
-                    runs.release(lease)
+                    _with_readable(lease.job_id, runs.release, lease)
 
     def _runs(self, tenant: str) -> RunStore:
         return RunStore(self._redis, Keyspace(tenant))
 
     def _due(self) -> list[tuple[str, str]]:
         """The jobs whose delay is over, or lies further off than any does: then Redis's clock was set back."""
-        moment = self._redis.time()[0]
+        moment = seconds_of(self._redis.time())
         with self._redis.pipeline() as pipe:
             pipe.zrangebyscore(Shared.delayed(), "-inf", moment)
             pipe.zrangebyscore(Shared.delayed(), moment + 2 * max(DELAYS), "+inf")
@@ -127,7 +133,8 @@ class Recovery:
             tenants = []
         for tenant in self._stranded.look(tenants):
             for message in self._line(tenant, GPU_FITS).messages():
-                self._runs(tenant).move(message.rpartition("-")[0], FITS)
+                job_id = message.rpartition("-")[0]
+                _with_readable(job_id, self._runs(tenant).move, job_id, FITS)
 
     def _line(self, tenant: str, queue: str) -> Line:
         return Line(self._redis, Keyspace(tenant), queue)
@@ -148,7 +155,7 @@ class Recovery:
             if record.status == "queued":
                 self._runs(tenant).enqueue(record.id)
             else:
-                self._runs(tenant).lose(Lease(tenant, record.id, record.run, ""), killed=False)
+                self._runs(tenant).lose(Lease(tenant, record.id, record.run, ""))
 
     def _is_stray(self, tenant: str, record: JobRecord) -> bool:
         """Whether a job neither waits nor runs that should, and that is still so when it is read once more.
@@ -174,7 +181,8 @@ class Recovery:
     def _read(self, tenant: str, ids: Sequence[str]) -> list[JobRecord]:
         keys = Keyspace(tenant)
         stored = cast(list[bytes | None], self._redis.mget([keys.job(job_id) for job_id in ids]))
-        return [record for record in map(read_job, stored) if record is not None]
+        found = (_with_readable(job_id, read_job, data) for job_id, data in zip(ids, stored, strict=True))
+        return [record for record in found if record is not None]
 
     def _has_lease(self, tenant: str, record: JobRecord) -> bool:
         return bool(self._redis.hexists(Shared.leases(), job_field(tenant, record.id)))
@@ -182,3 +190,12 @@ class Recovery:
     def _waits(self, tenant: str, record: JobRecord) -> bool:
         delayed = self._redis.zscore(Shared.delayed(), job_field(tenant, record.id))
         return delayed is not None or self._line(tenant, record.queue).has(Message.next_of(tenant, record).id)
+
+
+def _with_readable(job_id: str, act: Callable[..., Result], *args: object) -> Result | None:
+    """What ``act`` gives; a job that this version cannot read is passed over, for another to look after."""
+    try:
+        return act(*args)
+    except StorageError as error:
+        log.warning("job %s: %s", job_id, error.detail)
+        return None

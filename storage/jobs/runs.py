@@ -15,10 +15,10 @@ from redis.client import Pipeline
 from schemas.jobs import FINAL, JobRecord, Progress
 from schemas.problem_table import problem
 from schemas.problems import Problem
-from storage.clock import stamp
+from storage.clock import seconds_of, stamp
 from storage.errors import RunLost
 from storage.jobs.events import write_job
-from storage.jobs.leases import Lease, grant
+from storage.jobs.leases import Lease, grant, holds
 from storage.jobs.lines import Line
 from storage.jobs.parts import Found, end_part, end_whole, find, is_join, note_progress, read_job, read_results
 from storage.jobs.queues import FITS, GPU_FITS, Message
@@ -102,11 +102,14 @@ class RunStore:
 
         def write(pipe: Pipeline) -> Run | None:
             found = self.look(pipe, message.job_id)
+            held = holds(pipe, lease)
             pipe.multi()
             line.leave(pipe, message.id)
             record, whole = found.record, found.whole
             if record is None or whole is None or whole.status in FINAL:
                 return None
+            if held:  # claimed before, by a write whose answer was lost
+                return Run(self, record, lease)
             if record.status != "queued" or record.run + 1 != message.run:
                 return None
             begun = {"status": "running", "started_at": record.started_at or stamp()}
@@ -118,6 +121,12 @@ class RunStore:
             return Run(self, record, lease)
 
         return self._transact(message.job_id, write)
+
+    def drop(self, message: Message, queue: str) -> None:
+        """Take a message away whose job cannot be read."""
+        with self._redis.pipeline() as pipe:
+            Line(self._redis, self._keys, queue).leave(pipe, message.id)
+            pipe.execute()
 
     def report(self, job: JobRecord, progress: Progress) -> None:
         """Note how far a run is."""
@@ -173,12 +182,12 @@ class RunStore:
 
         self._transact(job.id, write)
 
-    def lose(self, lease: Lease, *, killed: bool) -> None:
+    def lose(self, lease: Lease, *, killed: bool = False) -> None:
         """Take a run away that was lost with its process; nothing changes where it is not the job's run any more.
 
         A job that was lost on a GPU is run on a CPU.
         """
-        moment = float(self._redis.time()[0])
+        moment = seconds_of(self._redis.time())
 
         def write(pipe: Pipeline) -> None:
             found = self.look(pipe, lease.job_id)

@@ -7,6 +7,8 @@ from typing import cast
 from redis import Redis
 
 from schemas.workers import WorkersRecord
+from storage.errors import StorageError
+from storage.formats import read_stored
 from storage.keyspace import Shared
 
 #: Seconds that a supervisor counts as alive after its last word.
@@ -38,7 +40,15 @@ def read_supervisors(redis: Redis) -> list[WorkersRecord]:
     gone = [each for each, record in zip(ids, told, strict=True) if record is None]
     if gone:
         redis.srem(Shared.supervisors(), *cast(list[str], gone))
-    return [WorkersRecord.model_validate_json(record) for record in told if record is not None]
+    return [record for record in map(_read, told) if record is not None]
+
+
+def _read(told: bytes | None) -> WorkersRecord | None:
+    """One of a version that tells more than this one knows is passed over."""
+    try:
+        return None if told is None else read_stored(WorkersRecord, told)
+    except StorageError:
+        return None
 
 
 def serves(redis: Redis, queue: str) -> bool:

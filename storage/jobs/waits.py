@@ -7,13 +7,13 @@ jobs that wait may be longer or shorter than those that ended.
 from __future__ import annotations
 
 import math
-from typing import cast, get_args
+from typing import get_args
 
 from redis import Redis
 from redis.client import Pipeline
 
 from schemas.jobs import JobRecord, Kind
-from storage.clock import seconds
+from storage.clock import seconds, seconds_of
 from storage.jobs.queues import QUEUES
 from storage.jobs.throughput import pace_of, read_ends
 from storage.keyspace import Keyspace, Shared
@@ -35,7 +35,7 @@ def wait_for_place(redis: Redis, over: int, *, own: bool) -> int:
         for queue in QUEUES:
             _ask_ends(pipe, queue)
         time, since, *rest = pipe.execute()
-    now = _moment(time)
+    now = seconds_of(time)
     ends = [end for stored in rest[len(kinds) :] for end in read_ends(stored)]
     turns = max(1, *rest[: len(kinds)]) if own else 1
     expected = pace_of(ends).seconds(over * turns, since=now if since is None else float(since), now=now)
@@ -56,18 +56,12 @@ def wait_for_job(redis: Redis, keys: Keyspace, record: JobRecord) -> int:
     # The tenant's later jobs come after this one; few of them have ended before it.
     place = max(1, int(own or 1) - newer)
     jobs = 1 if record.status == "running" else min(place * max(1, tenants), max(place, every))
-    expected = pace_of(read_ends(stored)).seconds(jobs, since=since, now=_moment(time))
+    expected = pace_of(read_ends(stored)).seconds(jobs, since=since, now=seconds_of(time))
     return _told(expected, FOR_JOB, MOST_FOR_JOB)
 
 
 def _ask_ends(pipe: Pipeline, queue: str) -> None:
     pipe.lrange(Shared.ends(queue), 0, -1)
-
-
-def _moment(answered: object) -> float:
-    """Seconds since 1970 of what TIME answers."""
-    whole, micro = cast(tuple[int, int], answered)
-    return whole + micro / 1e6
 
 
 def _told(expected: float | None, default: int, most: int) -> int:

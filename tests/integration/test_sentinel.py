@@ -17,6 +17,7 @@ from storage.server.connection import connect, connect_async
 from storage.server.embedded import server_binary
 from tests.integration.conftest import serving
 from tests.integration.redis_server import RedisServer, assert_away, free_port, ready, redis_server, until
+from tests.integration.test_workers import supervisor
 
 PASSWORD, SENTINELS_PASSWORD = "of-the-servers", "of-the-sentinels"
 BATCH = {"predictions": [0.1, 0.9], "labels": [0, 1]}
@@ -72,6 +73,27 @@ def test_the_service_goes_on_at_the_new_master(servers: tuple[RedisServer, Redis
         with contextlib.closing(master.admin(password=PASSWORD)) as old:
             until(lambda: cast(list[Any], old.execute_command("ROLE"))[0] == b"slave", 60)  # type: ignore[no-untyped-call]
         assert api.post("/batches", json=BATCH).status_code == 201
+
+
+def test_workers_go_on_at_the_new_master(servers: tuple[RedisServer, RedisServer, str], tmp_path: Path) -> None:
+    master, _, url = servers
+    fit = {"predictions": [0.1, 0.4, 0.6, 0.9] * 5, "labels": [0, 1, 0, 1] * 5, "method": "platt"}
+    waits = {"Prefer": "respond-async, wait=30"}
+    with (
+        serving(Settings(url)) as served,
+        httpx.Client(base_url=served, timeout=60) as api,
+        supervisor(url, tmp_path / "worker.log"),
+    ):
+        assert ready(api)
+        assert api.post("/maps", json=fit, headers=waits).status_code == 201
+        with contextlib.closing(connect(url)) as client:
+            client.set("last", "")
+            assert client.wait(1, 5000) == 1
+        master.kill()
+        until(lambda: api.post("/maps", json=fit, headers=waits).status_code == 201, 90)
+    log = (tmp_path / "worker.log").read_text()
+    assert PASSWORD not in log
+    assert SENTINELS_PASSWORD not in log
 
 
 def test_an_event_loop_finds_the_master_too(servers: tuple[RedisServer, RedisServer, str]) -> None:

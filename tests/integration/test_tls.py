@@ -15,6 +15,7 @@ import pytest
 from service.settings import Settings
 from tests.integration.conftest import serving
 from tests.integration.redis_server import assert_away, ready, redis_server
+from tests.integration.test_workers import supervisor
 
 BATCH = {"predictions": [0.1, 0.9], "labels": [0, 1]}
 FILES = {"ca_certs": "ca.pem", "certfile": "client.pem", "keyfile": "client.key"}
@@ -111,6 +112,19 @@ def test_the_service_works_over_tls_with_certificates_of_both_sides(port: int, c
     unchecked = f"rediss://localhost:{port}/0?{options}&ssl_check_hostname=false"
     with serving(Settings(unchecked)) as url, httpx.Client(base_url=url, timeout=30) as api:
         assert ready(api)
+
+
+def test_workers_work_over_tls(port: int, certificates: Path, tmp_path: Path) -> None:
+    options = "&".join(f"ssl_{name}={certificates}/{file}" for name, file in FILES.items())
+    store = f"rediss://127.0.0.1:{port}/0?{options}"
+    fit = BATCH | {"predictions": [0.1, 0.4, 0.6, 0.9] * 5, "labels": [0, 1, 0, 1] * 5, "method": "platt"}
+    with (
+        serving(Settings(store)) as url,
+        httpx.Client(base_url=url, timeout=60) as api,
+        supervisor(store, tmp_path / "worker.log"),
+    ):
+        assert ready(api)
+        assert api.post("/maps", json=fit, headers={"Prefer": "respond-async, wait=30"}).status_code == 201
 
 
 def test_a_certificate_of_an_unknown_authority_is_an_outage_that_says_why(

@@ -184,6 +184,27 @@ def test_a_running_job_that_is_cancelled_stops_within_a_second(
     assert store.jobs.get(job.id).status == "cancelled"
 
 
+def test_jobs_that_are_cancelled_as_they_begin_cost_the_next_no_run(
+    store: Store, redis: Redis, redis_url: str, log: Path
+) -> None:
+    jobs = [endless(store, spec={"method": "platt"} if i % 2 else {}) for i in range(20)]
+    with supervisor(redis_url, log) as process:
+        for job in jobs[::2]:
+            until(redis, lambda job=job: store.jobs.get(job.id).status == "running")  # type: ignore[misc]
+            store.jobs.cancel(job.id)
+        until(redis, lambda: all(store.jobs.get(job.id).status == "succeeded" for job in jobs[1::2]))
+        assert {store.jobs.get(job.id).losses for job in jobs} == {0}
+        assert len(children(process.pid)) == 1
+    assert read_leases(redis) == {}
+
+
+def test_a_worker_of_one_queue_leaves_nothing_beside_it(store: Store, redis: Redis, redis_url: str, log: Path) -> None:
+    job = endless(store, spec={"method": "platt"})
+    with supervisor(redis_url, log, "--queues", "fits"):
+        until(redis, lambda: store.jobs.get(job.id).status == "succeeded")
+    assert redis.keys("rq:queue:*") == redis.keys("rq:job:*") == redis.keys("rq:wip:*") == []
+
+
 def test_a_work_horse_does_one_job_after_another(store: Store, redis: Redis, redis_url: str, log: Path) -> None:
     jobs = [endless(store, spec={"method": "platt"}) for _ in range(3)]
     with supervisor(redis_url, log) as process:

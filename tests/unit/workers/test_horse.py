@@ -1,0 +1,58 @@
+from __future__ import annotations
+
+import os
+import signal
+from datetime import UTC, datetime
+
+from schemas.jobs import JobRecord
+from storage.jobs.leases import Lease
+from workers.horse import MOST_GROWTH, MOST_RUNS, Horse, Order
+
+ORDER = Order(
+    JobRecord(
+        id="job_1", kind="fit", status="running", created_at="2026-01-01T00:00:00.000Z", ttl=60, spec={"name": "\n"}
+    ),
+    Lease("default", "job_1", 1, "a-worker"),
+    datetime(2026, 1, 1, tzinfo=UTC),
+)
+
+
+def _nothing(order: Order) -> None:
+    assert order == ORDER
+
+
+def test_an_order_goes_through_a_line() -> None:
+    assert ORDER.line().count(b"\n") == 1
+    assert Order.read(ORDER.line()) == ORDER
+
+
+def test_a_work_horse_ends_after_so_many_runs() -> None:
+    horse = Horse(_nothing)
+    for _ in range(MOST_RUNS - 1):
+        assert horse.tell(ORDER)
+        assert horse.hear() is True
+    assert horse.tell(ORDER)
+    assert horse.hear() is False
+    assert horse.end() in (0, signal.SIGKILL)
+
+
+def test_a_work_horse_that_took_much_memory_ends_after_the_run() -> None:
+    horse = Horse(lambda _: print(end="x" * (2 * MOST_GROWTH), file=open(os.devnull, "w")))  # noqa: SIM115
+    assert horse.tell(ORDER)
+    assert horse.hear() is False
+    horse.end()
+
+
+def test_a_work_horse_that_died_is_heard_and_told_of() -> None:
+    horse = Horse(lambda _: os.kill(os.getpid(), signal.SIGKILL))
+    assert horse.tell(ORDER)
+    assert horse.hear() is None
+    assert not horse.tell(ORDER)
+    assert os.WTERMSIG(horse.end()) == signal.SIGKILL
+
+
+def test_what_a_run_raises_ends_the_work_horse() -> None:
+    horse = Horse(lambda _: [][0])
+    assert horse.tell(ORDER)
+    assert horse.hear() is None
+    assert os.WEXITSTATUS(horse.end()) == os.EX_SOFTWARE
