@@ -37,8 +37,8 @@ def chaos_part(told: dict[str, Any]) -> list[str]:
             "10 averaged fits (half of them on 20,000 rows), 5 fits of PL to three classes of 20,000 rows, which go "
             "in parts, and 20 evaluations; the others are on 1,000 rows. Harm is done "
             f"in random order at random moments of {told['seconds'] / 60:.3g} minutes. Then no more is posted, the end "
-            "of every job is awaited, and all is looked at. So that a client whose request died with the API may send it "
-            "again soon, `idempotency-lease` is 2 s and `max-wait` 1 s."
+            "of every job is awaited, and all is looked at. So that a client whose request died with the API may send "
+            "it again soon, `idempotency-lease` is 2 s and `max-wait` 1 s."
         ),
         "",
         *paragraph(circumstances(told)),

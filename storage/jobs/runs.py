@@ -60,9 +60,9 @@ class Run:
         """End the job, or this part of it, with its result."""
         self._store.succeed(self.job, result)
 
-    def fail(self, problem: Problem) -> None:
-        """End the job with its problem, whichever part has it."""
-        self._store.fail(self.job, problem)
+    def fail(self, why: Problem) -> None:
+        """End the job with a problem, whichever part has it."""
+        self._store.fail(self.job, why)
 
     def lose(self, *, killed: bool = False) -> None:
         """Have the job run again, after a while that grows, or end it where that has been done often enough."""
@@ -169,14 +169,14 @@ class RunStore:
             changes = {"status": "succeeded", "finished_at": stamp(), "result": result, "progress": progress}
             end_whole(pipe, self._redis, self._keys, found, changes)
 
-    def fail(self, job: JobRecord, problem: Problem) -> None:
+    def fail(self, job: JobRecord, why: Problem) -> None:
         """End a job with the problem of a run; ended in that run before, it stays as it is."""
 
         def write(pipe: Pipeline) -> None:
             found = self.look(pipe, job.id)
             pipe.multi()
             if found.runs(job.run):
-                end_whole(pipe, self._redis, self._keys, found, _failed(problem))
+                end_whole(pipe, self._redis, self._keys, found, _failed(why))
             else:
                 _check_done(found.record, job)
 
@@ -277,8 +277,8 @@ def _waiting(record: JobRecord, **changes: Any) -> JobRecord:
     return record.model_copy(update={"status": "queued", "progress": Progress()} | changes)
 
 
-def _failed(problem: Problem) -> dict[str, Any]:
-    return {"status": "failed", "finished_at": stamp(), "problem": problem}
+def _failed(why: Problem) -> dict[str, Any]:
+    return {"status": "failed", "finished_at": stamp(), "problem": why}
 
 
 def _check_done(record: JobRecord | None, job: JobRecord) -> None:
