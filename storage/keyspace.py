@@ -157,7 +157,7 @@ class Shared:
 
     @staticmethod
     def leader() -> str:
-        """String: which supervisor's recovery looks over what is long to look over; gone seconds after its last word."""
+        """String: whose recovery looks over what is long to look over; gone seconds after its last word."""
         return "calibrant::leader"
 
     @staticmethod
