@@ -13,21 +13,27 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx
 import numpy as np
 import pytest
 from redis import Redis
 
 from schemas.batches import BatchRecord
-from schemas.jobs import JobRecord
+from schemas.jobs import JobRecord, JobsQuery
 from schemas.maps import FitSpec
+from schemas.workers import WorkersRecord
+from service.paging import asked
+from service.settings import Settings
 from storage.clock import stamp
 from storage.jobs.leases import LOST_SECONDS, read_leases
-from storage.jobs.supervisors import read_supervisors
+from storage.jobs.queues import FITS, GPU_FITS
+from storage.jobs.supervisors import announce, read_supervisors
 from storage.keyspace import new_id
 from storage.processes import spawn, stop
 from storage.server.connection import connect
 from storage.server.embedded import embedded_server
 from storage.store import Store
+from tests.integration.conftest import serving
 
 
 @contextlib.contextmanager
@@ -288,6 +294,33 @@ def test_a_worker_without_forks_stops_what_is_cancelled_and_works_on(
         store.jobs.cancel(follower.id)
     assert store.jobs.get(cancelled.id).status == "cancelled"
     assert store.jobs.get(late.id).losses == 0
+
+
+def test_a_fit_that_is_worth_a_gpu_goes_where_one_is_alive_and_no_other_does(
+    store: Store, redis: Redis, redis_url: str, log: Path
+) -> None:
+    rows = {"predictions": [0.1, 0.4, 0.6, 0.9] * 20, "labels": [0, 1, 0, 1] * 20}
+
+    def queue_of(api: httpx.Client, method: str) -> str:
+        answer = api.post("/maps", json=rows | {"method": method}, headers={"Prefer": "respond-async"})
+        return store.jobs.get(answer.json()["id"]).queue
+
+    with serving(Settings(redis_url, gpu_seconds=0.01)) as url, httpx.Client(base_url=url, timeout=60) as api:
+        assert queue_of(api, "pl") == FITS
+        # Which queues a worker takes says what it is: here there is no GPU to have.
+        with supervisor(redis_url, log, "--queues", "fits-gpu"):
+            until(redis, lambda: read_supervisors(redis))
+            assert queue_of(api, "pl") == GPU_FITS
+            assert queue_of(api, "platt") == FITS
+            until(redis, lambda: any(job.queue == GPU_FITS and job.status == "succeeded" for job in _jobs(store)))
+        assert queue_of(api, "pl") == FITS
+    with serving(Settings(redis_url)) as url, httpx.Client(base_url=url, timeout=60) as api:
+        announce(redis, WorkersRecord(id="a", host="h", pid=1, device="cuda", queues=[GPU_FITS], processes=1))
+        assert queue_of(api, "pl") == FITS  # too small
+
+
+def _jobs(store: Store) -> list[JobRecord]:
+    return store.jobs.page(asked(JobsQuery(limit=100)), lambda _: True).items
 
 
 def test_a_supervisor_keeps_as_many_workers_as_it_is_told(
