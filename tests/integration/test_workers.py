@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -319,7 +319,7 @@ def test_a_fit_that_is_worth_a_gpu_goes_where_one_is_alive_and_no_other_does(
         assert queue_of(api, "pl") == FITS  # too small
 
 
-def _jobs(store: Store) -> list[JobRecord]:
+def _jobs(store: Store) -> Sequence[JobRecord]:
     return store.jobs.page(asked(JobsQuery(limit=100)), lambda _: True).items
 
 
