@@ -77,9 +77,13 @@ class Process:
         finally:
             for part in parts:
                 part.close()
-            for task in tasks:
+            # Each ends by itself soon; one that is cancelled while it connects by TLS leaves a connection that uvloop
+            # finds open when it closes.
+            _, late = await asyncio.wait(tasks, timeout=_STOP_SECONDS)
+            for task in late:
                 task.cancel()
-            await asyncio.wait(tasks, timeout=_STOP_SECONDS)
+            if late:
+                await asyncio.wait(late, timeout=_STOP_SECONDS)
             await self._told.aclose()
             self.redis.close()
             self._counting.close()

@@ -17,7 +17,7 @@ log = logging.getLogger(__name__)
 #: Seconds after which a lost subscription is tried again.
 _AGAIN_SECONDS = 0.5
 #: Seconds of silence after which the connection is looked after.
-_LISTEN_SECONDS = 1.0
+_LISTEN_SECONDS = 0.2
 
 
 class Watcher:
@@ -39,7 +39,8 @@ class Watcher:
             except UNAVAILABLE as error:
                 # The link to the store tells it, once; here it would be told at every attempt.
                 log.debug("watch: store away: %s", kind_of(error))
-            await asyncio.sleep(_AGAIN_SECONDS)
+            if not self.closed:
+                await asyncio.sleep(_AGAIN_SECONDS)
 
     def close(self) -> None:
         """Wake all for the last time: ``closed`` tells them to wait no more."""
