@@ -13,7 +13,7 @@ from typing import Annotated, BinaryIO, cast
 import typer
 from redis import Redis
 
-from cli.store_url import store_url
+from cli.store_url import DATA, Data, RedisUrl, RedisUrlFile, store_url
 from storage.backup.contents import write_backup
 from storage.backup.file import new_file
 from storage.backup.restoring import restore as write_into
@@ -21,17 +21,6 @@ from storage.errors import StorageError
 from storage.server.connection import UNAVAILABLE, check_durability, connect, kind_of
 from storage.server.embedded import store_of
 
-RedisUrl = Annotated[
-    str | None, typer.Option("--redis-url", envvar="CALIBRANT_REDIS_URL", help="Redis that holds the store.")
-]
-RedisUrlFile = Annotated[
-    Path | None,
-    typer.Option("--redis-url-file", envvar="CALIBRANT_REDIS_URL_FILE", help="File that holds the URL."),
-]
-Data = Annotated[
-    Path, typer.Option("--data", envvar="CALIBRANT_DATA", help="Folder of the embedded store, where there is no URL.")
-]
-_DATA = Path(".calibrant")
 _STANDARD = Path("-")
 #: Seconds that the store may take to answer, with 64 MB of a batch at the most.
 _PATIENCE = 60.0
@@ -50,7 +39,7 @@ def backup(
     file: Annotated[Path, typer.Argument(help="File to write; - for standard output.")],
     redis_url: RedisUrl = None,
     redis_url_file: RedisUrlFile = None,
-    data: Data = _DATA,
+    data: Data = DATA,
     batches: Annotated[
         bool, typer.Option("--batches/--no-batches", help="Batches, and the jobs that wait or run and need them.")
     ] = True,
@@ -70,7 +59,7 @@ def restore(
     file: Annotated[Path, typer.Argument(help="File to read; - for standard input.")],
     redis_url: RedisUrl = None,
     redis_url_file: RedisUrlFile = None,
-    data: Data = _DATA,
+    data: Data = DATA,
     merge: Annotated[
         bool, typer.Option("--merge", help="Into a store that holds something, which all stays as it is.")
     ] = False,

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from rich.console import Console
 from rich.table import Table
 
-from cli.store_url import store_url
+from cli.store_url import DATA, Data, RedisUrl, RedisUrlFile, store_url
 from schemas.keys import SCOPES, KeyRecord, Scope
 from storage.api_keys import ApiKeyStore, is_live
 from storage.clock import stamp
@@ -25,17 +25,6 @@ from storage.server.embedded import store_of
 
 keys = typer.Typer(help="Make, list, rotate and revoke API keys, in the store itself.", no_args_is_help=True)
 
-RedisUrl = Annotated[
-    str | None, typer.Option("--redis-url", envvar="CALIBRANT_REDIS_URL", help="Redis that holds the keys.")
-]
-RedisUrlFile = Annotated[
-    Path | None,
-    typer.Option("--redis-url-file", envvar="CALIBRANT_REDIS_URL_FILE", help="File that holds the URL of the Redis."),
-]
-Data = Annotated[
-    Path, typer.Option("--data", envvar="CALIBRANT_DATA", help="Folder of the embedded store, where there is no URL.")
-]
-_DATA = Path(".calibrant")
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 24 * 3600}
 
 
@@ -60,7 +49,7 @@ def create(
     ] = None,
     redis_url: RedisUrl = None,
     redis_url_file: RedisUrlFile = None,
-    data: Data = _DATA,
+    data: Data = DATA,
 ) -> None:
     """Make a key and print it, this once: it is kept nowhere.
 
@@ -80,7 +69,7 @@ def rotate(
     expires: Annotated[str | None, typer.Option(help="The new secret ends after this span.")] = None,
     redis_url: RedisUrl = None,
     redis_url_file: RedisUrlFile = None,
-    data: Data = _DATA,
+    data: Data = DATA,
 ) -> None:
     """Give a key a second secret and print it; the first one ends after the grace."""
     ends = None if expires is None else stamp(after=_seconds(expires))
@@ -94,7 +83,7 @@ def revoke(
     key_id: Annotated[str, typer.Argument(help="Id of the key.")],
     redis_url: RedisUrl = None,
     redis_url_file: RedisUrlFile = None,
-    data: Data = _DATA,
+    data: Data = DATA,
 ) -> None:
     """End a key in every process within a second."""
     with _store(store_url(redis_url, redis_url_file), data) as store:
@@ -103,7 +92,7 @@ def revoke(
 
 
 @keys.command("list")
-def list_keys(redis_url: RedisUrl = None, redis_url_file: RedisUrlFile = None, data: Data = _DATA) -> None:
+def list_keys(redis_url: RedisUrl = None, redis_url_file: RedisUrlFile = None, data: Data = DATA) -> None:
     """List every key that was ever made."""
     with _store(store_url(redis_url, redis_url_file), data) as store:
         records = store.all()

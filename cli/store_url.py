@@ -4,10 +4,25 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Annotated
 
 import typer
 
 from storage.server.redis_url import UnreadableUrl, read_url
+
+#: The options of a command that works on the store itself.
+RedisUrl = Annotated[
+    str | None, typer.Option("--redis-url", envvar="CALIBRANT_REDIS_URL", help="Redis that is the store.")
+]
+RedisUrlFile = Annotated[
+    Path | None,
+    typer.Option("--redis-url-file", envvar="CALIBRANT_REDIS_URL_FILE", help="File that holds the URL of the Redis."),
+]
+Data = Annotated[
+    Path, typer.Option("--data", envvar="CALIBRANT_DATA", help="Folder of the embedded store, where there is no URL.")
+]
+#: The folder where none is told.
+DATA = Path(".calibrant")
 
 _FLAG, _FILE_FLAG = "--redis-url", "--redis-url-file"
 _VARIABLE = "CALIBRANT_REDIS_URL"

@@ -40,7 +40,10 @@ class Served:
         """The process id of the store, the api or the worker; None while there is none."""
         listed = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
         for pid in listed:
-            command = Path(f"/proc/{pid}/cmdline").read_bytes()
+            try:
+                command = Path(f"/proc/{pid}/cmdline").read_bytes()
+            except (FileNotFoundError, ProcessLookupError):  # it has just ended
+                continue
             words = command.split(b"\0")
             if what.encode() in words if what != "store" else b"redis.sock" in command or b"--unixsocket" in words:
                 return int(pid)
