@@ -15,7 +15,19 @@ from storage.jobs.queues import TASKS
 from storage.rows import NoLabels
 
 ROOT = Path(__file__).parents[2]
-ROOMS = ("calibrant", "schemas", "telemetry", "storage", "service", "workers", "calibrant_client", "cli")
+ROOMS = (
+    "calibrant",
+    "schemas",
+    "telemetry",
+    "tabular",
+    "pictures",
+    "reports",
+    "storage",
+    "service",
+    "workers",
+    "calibrant_client",
+    "cli",
+)
 
 
 def _leaves(base: type[Exception]) -> list[type[Exception]]:

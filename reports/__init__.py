@@ -1,0 +1,1 @@
+"""Reports: an evaluation as one HTML file, verdict first. No network, no store."""
