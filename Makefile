@@ -26,8 +26,9 @@ demo: $(STAMP) ## the main job, end to end, on two real classifiers
 serve: $(STAMP) ## run everything on 127.0.0.1:8000, data in .calibrant/; Ctrl-C stops it
 	@$(BIN)/calibrant serve
 
+# A process a core; files in their order, for those that start services come early and take longest.
 test: $(STAMP) ## the whole test suite
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 
 fuzz: $(STAMP) ## Schemathesis over the whole API: every phase, 2,000 examples a call
 	$(BIN)/python -m tests.fuzz

@@ -202,14 +202,15 @@ def test_a_store_that_evicts_ends_the_service_once_it_is_reached(tmp_path: Path)
 
 
 def test_an_open_address_is_not_served_until_a_key_is_known(tmp_path: Path) -> None:
-    with redis_server(tmp_path, started=False) as server:
+    with redis_server(tmp_path) as server:
+        with connect(server.url) as redis:
+            key = ApiKeyStore(redis).create("one", tenant="default", scope="read").text
+        server.kill()  # it knows the key again once it is back
         with serving(Settings(server.url), needs_key=True) as url, httpx.Client(base_url=url, timeout=30) as api:
             assert api.get("/health/live", headers={"Host": "calibrant.example"}).status_code == 200
             assert_away(api.get("/docs", headers={"Host": "calibrant.example"}))
             assert_away(api.get("/maps"))
             server.start()
-            with connect(server.url) as redis:
-                key = ApiKeyStore(redis).create("one", tenant="default", scope="read").text
             until(lambda: ready(api))
             assert api.get("/maps").status_code == 401
             assert api.get("/maps", headers={"Authorization": f"Bearer {key}"}).status_code == 200
