@@ -197,4 +197,5 @@ def _path(pieces: Sequence[Points], closed: bool) -> Any:
             told[-1] = Path.CLOSEPOLY
         codes.append(told)
     outlines = [np.concatenate([piece, piece[:1]]) for piece in pieces] if closed else pieces
-    return Path(np.concatenate(outlines), np.concatenate(codes))
+    # Hundredths of a pixel are beyond any screen, and half the length of an SVG.
+    return Path(np.round(np.concatenate(outlines), 2), np.concatenate(codes))

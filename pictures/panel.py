@@ -39,7 +39,7 @@ class Panel:
     @property
     def grain(self) -> float:
         """How large marks are here: on a small panel smaller."""
-        return min(1.0, max(0.55, self.box[2] / 300.0))
+        return min(1.0, max(0.7, self.box[2] / 300.0))
 
     def at(self, x: Values, y: Values) -> Points:
         """Places on the canvas ``(m, 2)``."""

@@ -26,7 +26,7 @@ from pictures.several import MOST, draw_several
 from schemas.maps import Bins
 from tests.unit.pictures.specimens import PLAIN, N, diagrams, fit_bins, piecewise, plane, rows, sizes
 
-NONE = {"data": None, "definition": {}, "problem": "too few rows"}
+NONE: dict[str, Any] = {"data": None, "definition": {}, "problem": "too few rows"}
 RANDOM = np.random.default_rng(3)
 BATCHES: dict[str, tuple[Any, Any]] = {
     "one row": ([0.7], [1]),
@@ -225,7 +225,7 @@ def test_a_record_without_bins_has_nothing_to_draw_and_one_bin_is_enough() -> No
 
 
 def test_a_png_is_what_the_svg_of_the_light_theme_is() -> None:
-    auto, light = (draw("corp", diagrams()["corp"], PLAIN, form="png", theme=theme) for theme in ("auto", "light"))  # type: ignore[arg-type]
+    auto, light = (draw("corp", diagrams()["corp"], PLAIN, form="png", theme=theme) for theme in ("auto", "light"))
     assert auto == light
     with Image.open(io.BytesIO(light.content)) as image:
         assert image.info["Description"].startswith("CORP reliability diagram: 1,200 rows")
