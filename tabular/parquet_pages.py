@@ -34,7 +34,8 @@ def check_file(body: memoryview, limits: Limits) -> list[str]:
     """The names of the columns, after a look at everything that the file states.
 
     Raises the limits' own error for rows, columns or bytes over them, stated by the footer or by the pages,
-    ``FileTooLarge`` for pages, and ``DamagedFile`` for a file whose parts do not fit each other or whose encodings could unpack without bound.
+    ``FileTooLarge`` for too many pages, and ``DamagedFile`` for a file whose parts do not fit each other or whose
+    encodings could unpack without bound.
     """
     footer = _footer(body)
     limits.check_rows(_natural(footer.get(_ROWS)))
