@@ -15,7 +15,7 @@ import numpy as np
 
 from tabular.arrays import Array, numbers_of, texts_of
 from tabular.bounds import Bounds
-from tabular.errors import DamagedFile, Field, FileTooLarge, TabularError, WrongKind
+from tabular.errors import DamagedFile, Field, FileTooLarge, PickledObjects, TabularError, WrongKind
 from tabular.table import Column, Places, Values
 from tabular.told import quoted
 
@@ -141,7 +141,7 @@ def read_header(data: IO[bytes]) -> _Header:
 def check_header(header: _Header, name: str, size: int, bounds: Bounds) -> None:
     """Raise the error of an array whose shape its bytes do not fill, that is too large, or holds objects."""
     if header.dtype.hasobject or header.dtype.names is not None:
-        raise TabularError(
+        raise PickledObjects(
             f"{quoted(name)} holds Python objects or records, which are never opened (they are pickles): save plain "
             "numbers, as by np.asarray(x, dtype=float)"
         )
