@@ -172,9 +172,7 @@ class ParquetTable(_Columns):
         return self._open(self._arrow).read(columns=names, use_threads=False)
 
     def _open(self, arrow: Any) -> Any:
-        return arrow.parquet.ParquetFile(
-            self._source(arrow), read_dictionary=self._coded, memory_pool=arrow.system_memory_pool()
-        )
+        return arrow.parquet.ParquetFile(self._source(arrow), read_dictionary=self._coded)
 
     def _source(self, arrow: Any) -> Any:
         return arrow.BufferReader(arrow.py_buffer(self._body))
@@ -221,17 +219,10 @@ def _bytes_of(file: BinaryIO) -> memoryview:
 @contextmanager
 def _damage(arrow: Any) -> Iterator[None]:
     """Turn what a damaged file raises into ``DamagedFile``."""
+    broken = (arrow.ArrowException, OSError, MemoryError, LookupError, ValueError, NotImplementedError)
     try:
         yield
     except TabularError:
         raise
-    except (
-        arrow.ArrowException,
-        OSError,
-        MemoryError,
-        LookupError,
-        ValueError,
-        TypeError,
-        NotImplementedError,
-    ) as error:
+    except broken as error:
         raise DamagedFile("the file is a damaged Parquet or Arrow file, or one that is cut off") from error

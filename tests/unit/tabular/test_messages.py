@@ -8,6 +8,7 @@ import pickle
 import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,6 +18,8 @@ from tabular.errors import Field, TabularError
 from tabular.reading import Asked, read_sheet
 
 HEAD, TAIL = "label,p\n", "1,0.5\n"
+
+PLAIN = Asked()
 
 
 @dataclass(frozen=True)
@@ -28,7 +31,7 @@ class Case:
     field: Field
     words: str
     offer: Mapping[str, int] | tuple[str, ...] | None = None
-    asked: Asked = Asked()
+    asked: Asked = PLAIN
 
 
 def archive(names: Mapping[str, bytes]) -> bytes:
@@ -39,13 +42,13 @@ def archive(names: Mapping[str, bytes]) -> bytes:
     return out.getvalue()
 
 
-def npz(**arrays: np.ndarray) -> bytes:
+def npz(**arrays: Any) -> bytes:
     out = io.BytesIO()
     np.savez(out, **arrays)
     return out.getvalue()
 
 
-def npy(array: np.ndarray) -> bytes:
+def npy(array: Any) -> bytes:
     out = io.BytesIO()
     np.save(out, array)
     return out.getvalue()
@@ -203,7 +206,7 @@ CASES = {
     "objects": Case(
         npz(labels=LABELS, probs=np.array([None, 1])), "pickled-objects", "file", "'probs' holds Python obj"
     ),
-    "array of records": Case(npy(np.zeros(2, dtype="f8,f8")), "pickled-objects", "file", "never opened", None, Asked()),
+    "array of records": Case(npy(np.zeros(2, dtype="f8,f8")), "pickled-objects", "file", "never opened"),
     "one array": Case(npy(ROWS), "no-labels", "labels", "the file has no other column", ()),
     "logits array": Case(npz(labels=LABELS, logits=ROWS), "looks-like-logits", "scale", "called logits", ("logit",)),
     "nan in array": Case(
@@ -218,7 +221,7 @@ CASES = {
     "one-hot": Case(npz(y=np.eye(2, dtype=int), probs=ROWS), "not-labels", "labels", "of one-hot rows take the argmax"),
     "lengths": Case(npz(y=np.array([0]), probs=ROWS), "wrong-shape", "file", "there are 1 labels for 2 rows"),
     "cut npz": Case(npz(y=LABELS, probs=ROWS)[:-30], "damaged-file", "file", "damaged or cut off"),
-    "cut npy": Case(npy(ROWS)[:-1], "damaged-file", "file", "a shape that its bytes do not fill", None, Asked()),
+    "cut npy": Case(npy(ROWS)[:-1], "damaged-file", "file", "a shape that its bytes do not fill"),
     "lying shape": Case(
         archive({"p.npy": npy(ROWS)[:-8], "y.npy": npy(LABELS)}), "damaged-file", "file", "do not fill"
     ),
