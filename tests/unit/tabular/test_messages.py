@@ -144,8 +144,9 @@ CASES = {
     ),
     # The scale.
     "percent": Case(
-        HEAD + "1,50\n0,2\n", "looks-like-percent", "predictions", "these look like percent. Divide by 100"
+        HEAD + "1,50\n0,2\n", "looks-like-percent", "predictions", "these look like percent: divide by 100"
     ),
+    "predicted classes": Case(HEAD + "1,7\n", "looks-like-percent", "predictions", "or like predicted classes"),
     "percent sign": Case(
         HEAD + "1,50%\n", "looks-like-percent", "predictions", "has percent signs, first in row 1 (line 2)"
     ),
@@ -219,6 +220,9 @@ CASES = {
     "complex": Case(npz(y=LABELS, p=np.array([1j, 1])), "not-a-number", "predictions", "'p' holds complex numbers"),
     "cube": Case(npz(y=LABELS, p=np.zeros((2, 2, 2))), "wrong-shape", "predictions", "has the shape (2, 2, 2)"),
     "one-hot": Case(npz(y=np.eye(2, dtype=int), probs=ROWS), "not-labels", "labels", "of one-hot rows take the argmax"),
+    "unlike columns": Case(
+        npz(y=LABELS, a=ROWS, b=LABELS), "wrong-shape", "predictions", "a number a row each", None, Asked(("a", "b"))
+    ),
     "lengths": Case(npz(y=np.array([0]), probs=ROWS), "wrong-shape", "file", "there are 1 labels for 2 rows"),
     "cut npz": Case(npz(y=LABELS, probs=ROWS)[:-30], "damaged-file", "file", "damaged or cut off"),
     "cut npy": Case(npy(ROWS)[:-1], "damaged-file", "file", "a shape that its bytes do not fill"),
