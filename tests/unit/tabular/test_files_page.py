@@ -14,7 +14,7 @@ import pytest
 
 from tabular import errors, names
 from tabular.reading import Asked, Sheet, read_sheet
-from tests.unit.tabular.test_messages import CASES
+from tests.unit.tabular.test_messages import CASES, refusal_of
 
 PAGE = (Path(__file__).parents[3] / "docs" / "files.md").read_text(encoding="utf-8")
 CODES = {
@@ -30,6 +30,12 @@ def test_every_code_stands_on_the_page_once() -> None:
 
 def test_every_code_is_among_the_refusals_that_are_tried() -> None:
     assert {case.code for case in CASES.values()} == CODES - ELSEWHERE
+
+
+def test_every_message_on_the_page_is_said() -> None:
+    shown = dict(re.findall(r"^\| `([a-z0-9-]+)` \| (.*) \|$", PAGE, re.MULTILINE))
+    said = {error.detail for error in map(refusal_of, CASES.values())}
+    assert [message for code, message in shown.items() if code not in ELSEWHERE and message not in said] == []
 
 
 @pytest.mark.parametrize("field", ["PREDICTIONS", "LOGITS", "LABELS", "WEIGHTS", "GROUPS"])
