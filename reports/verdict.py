@@ -106,8 +106,8 @@ def _size(
     if gap is not None and gap.get("p_value") is not None and gap["p_value"] < ALPHA:
         sure = "Overconfident" if gap["value"] > 0.0 else "Underconfident"
         return f"{sure} by {numbers.points(gap['value'])} on average"
-    error = found.value(side, "ece")
-    return "Miscalibrated" if error is None else f"Off by {numbers.points(error)} on average, in no one range"
+    error = found.value(side, "ece", norm=1)
+    return "Miscalibrated" if error is None else f"Off by {numbers.points(error)} on average, no range standing out"
 
 
 def _largest(regions: Sequence[Region]) -> list[Region]:
@@ -142,7 +142,7 @@ def _not_rejected(side: Mapping[str, Any], n: int, reduction: str, test: Tested,
 
 
 def _untested(side: Mapping[str, Any], report: Mapping[str, Any], after: bool) -> str:
-    error = found.value(side, "ece")
+    error = found.value(side, "ece", norm=1)
     why = "the map has seen these rows" if after and report.get("in_sample") else "no test of calibration was made"
     if error is None:
         return f"No verdict: {why}"
@@ -164,7 +164,7 @@ def _reasons(
     ]
     if test is not None:
         told.append(test.sentence)
-    error, answer = found.value(side, "ece"), found.measure(side, "ece", norm=1)
+    error, answer = found.value(side, "ece", norm=1), found.measure(side, "ece", norm=1)
     if error is not None and answer is not None:
         ends = answer.get("interval")
         level = numbers.level(found.level(side))
