@@ -83,11 +83,8 @@ class Access:
             return
         path = scope["path"]
         is_free = is_open(path)
-        if (
-            self._needs_link(scope["method"], path, is_free=is_free)
-            and not self._link.fresh
-            and not await self._link.settled(PATIENCE)
-        ):
+        waits = self._needs_link(scope["method"], path, is_free=is_free) and not self._link.fresh
+        if waits and not await self._link.settled(PATIENCE):
             await self._away()(scope, receive, send)
             return
         allowance: Allowance | None = None

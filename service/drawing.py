@@ -7,11 +7,11 @@ from functools import partial
 from typing import Any
 
 from fastapi import Response
-from pictures.diagram import draw, draw_several
-from pictures.errors import PictureError
 
 from calibrant.diagrams.stored import KeptBins, diagram_of_bins
+from pictures.diagram import draw
 from pictures.drawn import About, Drawn, Format
+from pictures.errors import PictureError
 from schemas.diagrams import PictureQuery
 from schemas.maps import Bins, FitBins, MapRecord
 from service.captions import caption
@@ -51,6 +51,8 @@ def draw_report(report: Mapping[str, Any], key: str, form: Format, look: Picture
     """Draw a diagram; where there was a map before and after it; of several batches one beside the other."""
     style: dict[str, Any] = {"form": form, "theme": look.theme, "width": look.width}
     if "batches" in report:
+        from pictures.diagram import draw_several
+
         several = [(_shown(each["report"], key), caption(each["report"], key, each["batch"])) for each in _each(report)]
         return draw_several(several[0][0]["definition"]["name"], several, **style)
     shown = _shown(report, key)

@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import Callable
 from typing import TypeVar
 
-from pictures.engine import load
 from starlette.concurrency import run_in_threadpool
 
+from pictures.engine import load
 from service.errors import Busy
 
 T = TypeVar("T")

@@ -30,15 +30,14 @@ router = APIRouter(tags=["diagrams"], route_class=Idempotent)
 
 #: The title's error is told under this key.
 _ERROR = "error"
+_TEXT = {"type": "string"}
 
 
 @router.post(
     "/diagrams",
     response_model=PictureAnswer | PicturesAnswer,
     responses={
-        200: {
-            "content": {SVG: {"schema": {"type": "string"}}, PNG: {"schema": {"type": "string", "format": "binary"}}}
-        },
+        200: {"content": {SVG: {"schema": _TEXT}, PNG: {"schema": _TEXT | {"format": "binary"}}}},
         **queues("A job, where the diagram is a long fit; its picture is at its Location, then /diagram.svg or .png"),
         **raises(
             *OF_ROWS,
