@@ -92,6 +92,12 @@ comparing: $(STAMP) ## how often comparisons of maps are wrong; writes docs/comp
 docs: $(STAMP) ## the pages made from the code: measures, diagrams, methods, settings, problems, calls
 	$(BIN)/python -m benchmarks.pages
 
+pictures-golden: $(STAMP) ## draw the golden images that have changed; look at them; writes tests/golden/pictures
+	$(BIN)/python -m tests.unit.pictures
+
+pictures-speed: $(STAMP) ## time of drawing each picture; writes docs/picture-speed.md
+	$(BIN)/python -m benchmarks.pictures
+
 agreement: $(STAMP) ## our values beside those of published code; writes docs/agreement.md
 	$(BIN)/python -m benchmarks.agreement
 

@@ -71,7 +71,7 @@ def _panels(canvas: Canvas, top: float, plot: Plot, kept: Sequence[Shown], every
         row, column = divmod(i, columns)
         box = (_LEFT + column * (side + _BETWEEN), top + row * deep + _ABOVE, side, side)
         panel = Panel(canvas, box, x, y)
-        _title(canvas, box, cleaned(about.name or f"model {i + 1}"), error_line(about, plot.error(data), brief=True))
+        _title(canvas, box, cleaned(about.name or "") or f"model {i + 1}", error_line(about, plot.error(data), brief=True))
         panel.diagonal()
         plot.show(panel, data, BEFORE)
         panel.side(plot.places(*y, _TICKS) if column == 0 else ((), ()), plot.axes[1] if column == 0 else "")
