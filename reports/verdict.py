@@ -20,6 +20,8 @@ SMALL = 0.01
 FEW_ROWS, COULD_HIDE = 100, 0.1
 #: So many ranges stand in the headline; the sentences below it tell of all.
 _IN_HEADLINE = 2
+#: Those that add less than this share of what the first one adds stand only there.
+_LEAST_SHARE = 0.1
 
 
 @dataclass(frozen=True)
@@ -79,7 +81,7 @@ def _rejected(
     told = [_size(side, reduction, test, regions, classes)]
     temperature = _temperature(side)
     if temperature is not None and "oo high" not in told[0] and "oo low" not in told[0]:
-        told.append(f"temperature {temperature:.2g}" if temperature >= 0.1 else "temperature below 0.1")
+        told.append(f"temperature {numbers.temperature(temperature)}")
     told.append(f"calibration rejected, {numbers.p_value(test.p_value)}")
     return "; ".join(told)
 
@@ -110,8 +112,10 @@ def _size(
 
 def _largest(regions: Sequence[Region]) -> list[Region]:
     """The ranges that add most to the error, in their order on the axis from the top."""
-    ranked = sorted(regions, key=lambda region: -abs(region.gap) * region.share)[:_IN_HEADLINE]
-    return sorted(ranked, key=lambda region: -region.start)
+    ranked = sorted(regions, key=lambda region: -abs(region.gap) * region.share)
+    least = _LEAST_SHARE * abs(ranked[0].gap) * ranked[0].share
+    told = [region for region in ranked[:_IN_HEADLINE] if abs(region.gap) * region.share >= least]
+    return sorted(told, key=lambda region: -region.start)
 
 
 def _temperature(side: Mapping[str, Any]) -> float | None:
@@ -171,5 +175,6 @@ def _reasons(
     temperature = _temperature(side)
     if temperature is not None and test is not None and test.p_value < ALPHA:
         way = "softer: they are too extreme" if temperature > 1.0 else "sharper: they are too timid"
-        told.append(f"Of all temperatures {temperature:.2g} has the least log loss, which makes predictions {way}.")
+        least = numbers.temperature(temperature)
+        told.append(f"Of all temperatures {least} has the least log loss, which makes predictions {way}.")
     return told
