@@ -58,6 +58,9 @@ file-speed: $(STAMP) ## time and memory of reading files, beside pandas, polars 
 bench-http: $(STAMP) ## the service over HTTP beside a bare FastAPI route, by wrk; writes docs/http-speed.md
 	$(BIN)/python -m benchmarks.http.run
 
+report-speed: $(STAMP) ## diagrams and reports over HTTP; writes docs/report-speed.md
+	$(BIN)/python -m benchmarks.http.reports
+
 $(PEERS)/installed: benchmarks/peers/requirements.txt constraints-cpu.txt
 	$(PYTHON) -m venv $(PEERS)
 	$(PEERS)/bin/python -m pip install --quiet --disable-pip-version-check -r $< -c constraints-cpu.txt
