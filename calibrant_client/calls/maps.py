@@ -50,7 +50,8 @@ def fit(
 ) -> Steps[MapRecord]:
     """Fit a map to a stored batch, or to ``predictions`` and ``labels``, and wait for it.
 
-    ``progress`` is told of its job, if it is one. Raises ``JobFailed`` for a fit that ended without a map, ``JobTimeout`` after ``timeout`` seconds.
+    ``progress`` is told of its job, if it is one. Raises ``JobFailed`` for a fit that ended without a map,
+    ``JobTimeout`` after ``timeout`` seconds.
 
     >>> client.fit("platt", name="spam", predictions=p, labels=y).method
     'platt'
