@@ -25,9 +25,9 @@ def path_of(*parts: str) -> str:
     return "".join(f"/{quote(part, safe=':@')}" for part in parts)
 
 
-def get(path: str, query: Mapping[str, Any] | None = None) -> Request:
+def get(path: str, query: Mapping[str, Any] | None = None, *, accept: str = JSON) -> Request:
     """A request that reads; what is None in its query is left out."""
-    return Request("GET", path, _said(query or {}), {"Accept": JSON})
+    return Request("GET", path, _said(query or {}), {"Accept": accept})
 
 
 def with_fields(

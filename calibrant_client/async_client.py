@@ -124,6 +124,7 @@ class AsyncCalibrant:
 
     diagram = _call(calls.pictures.diagram)
     map_diagram = _call(calls.pictures.map_diagram)
+    job_diagram = _call(calls.pictures.job_diagram)
 
     fit = _call(calls.maps.fit)
     bounds = _call(calls.maps.bounds)

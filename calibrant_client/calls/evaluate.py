@@ -16,7 +16,7 @@ from schemas.jobs import JobAnswer
 #: Names from a catalogue, or objects with ``name``, options and ``as``.
 Asked: TypeAlias = Sequence[str | Mapping[str, Any]]
 
-_HTML = {"Accept": "text/html"}
+_HTML = "text/html"
 
 
 def evaluate(
@@ -122,11 +122,11 @@ def report_html(
 ) -> Steps[str]:
     """The full report on a stored batch, or on rows, as one HTML file that needs no network. Raises as ``evaluate``."""
     fields = {"batch": batch, "map": map, "reduction": reduction, "seed": seed}
-    answer = yield from ask(patience, _asked("/evaluate", fields, rows, headers=_HTML))
+    answer = yield from ask(patience, _asked("/evaluate", fields, rows, headers={"Accept": _HTML}))
     if answer.status == 202:
         job = read(JobAnswer, answer)
         yield from wait(patience, job.id, timeout=timeout, progress=progress)
-        answer = yield from ask(patience, Request("GET", path_of("jobs", job.id), headers=_HTML))
+        answer = yield from ask(patience, get(path_of("jobs", job.id), accept=_HTML))
     return answer.content.decode()
 
 
