@@ -23,8 +23,8 @@ def answer(status: int = 200, content: bytes = b"{}", **headers: str) -> Answer:
     return Answer(status, httpx.Headers({name.replace("_", "-"): value for name, value in headers.items()}), content)
 
 
-def take(steps: Generator[Any, Any, Any], came: Sequence[Answer | str | httpx.TransportError | None]) -> Taken:
-    """Take every step; the answers, lines and errors of ``came`` come one after the other, and nothing of a pause."""
+def take(steps: Generator[Any, Any, Any], came: Sequence[Any]) -> Taken:
+    """Take every step; the answers, lines (None: no more) and errors of ``came`` come in turn."""
     left, given = list(came), []
     requests: list[Request] = []
     pauses: list[float] = []

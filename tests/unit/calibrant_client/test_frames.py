@@ -53,7 +53,9 @@ def test_columns_are_classes_in_order(given: Any) -> None:
     np.testing.assert_array_equal(numbers_of(given, "predictions"), PROBS)
 
 
-@pytest.mark.parametrize("given", [np.float32(P), pd.Series(P, dtype="float32"), pl.Series(P, dtype=pl.Float32)])
+@pytest.mark.parametrize(
+    "given", [np.array(P, np.float32), pd.Series(P, dtype="float32"), pl.Series(P, dtype=pl.Float32)]
+)
 def test_single_precision_stays_single_precision_on_the_wire(given: Any) -> None:
     arrays, _ = taken_apart({"predictions": given})
     assert unpack(pack(arrays))["predictions"].dtype == np.float32
