@@ -12,11 +12,12 @@ from pictures.drawn import About, Drawn
 from pictures.figures import decimal, percent
 from pictures.heading import MARGIN, Key, about_lines, about_words, heading
 from pictures.lettering import cleaned, shortened
-from pictures.panel import Panel, values
+from pictures.panel import Panel, beside, values
 from pictures.plot import AFTER, BEFORE, CALIBRATED, Data, Look, Plot, data_of
 
-#: Pixels left of a panel and below it, and of the histogram.
-LEFT, BELOW, HISTOGRAM = 54.0, 42.0, 44.0
+#: Pixels left of a panel and below it, of the histogram and above it.
+_LEFT, _BELOW, _HISTOGRAM, _GAP = 54.0, 46.0, 44.0, 26.0
+_TICKS = 6
 #: Panels are square up to this height.
 _TALLEST = 400.0
 
@@ -34,30 +35,38 @@ def one_panel(canvas: Canvas, plot: Plot, before: Shown, after: Shown | None) ->
     if after is None:
         keys = plot.keys(every[0], before[0].get("definition") or {}, BEFORE)
     else:
-        lines, keys = lines[:1], _two_keys(plot, shown, every)
+        lines, keys = lines[:1], both_keys(plot, shown, every)
     top = heading(canvas, title, lines, keys)
     x, y = plot.window(every)
-    side = canvas.width - LEFT - MARGIN
-    panel = Panel(canvas, (LEFT, top, side, min(side, _TALLEST)), x, y)
+    upright = plot.places(*y, _TICKS)
+    left = max(_LEFT, MARGIN + beside(upright, plot.axes[1]))
+    side = canvas.width - left - MARGIN
+    panel = Panel(canvas, (left, top, side, min(side, _TALLEST)), x, y)
     panel.diagonal()
     for data, look in zip(every, looks, strict=True):
         plot.show(panel, data, look)
-    bottom = top + panel.box[3]
-    panel.side(title=plot.axes[1])
+    panel.side(upright, plot.axes[1])
+    bottom = _base(panel, plot, every, looks)
+    height = notes(canvas, bottom, [one.get("problem") for one, _ in shown])
+    return canvas.drawn(height, title, alternative(plot, shown, every))
+
+
+def _base(panel: Panel, plot: Plot, every: Sequence[Data], looks: Sequence[Look]) -> float:
+    """The axis of predictions, below it the rows where the diagram knows them; answers where it ends."""
+    left, top, side, tall = panel.box
+    marks = plot.places(*panel.x, _TICKS)
     if plot.rows is None:
-        panel.base(title=plot.axes[0])
-    else:
-        panel.base()
-        lower = Panel(canvas, (LEFT, bottom + 26.0, side, HISTOGRAM), x)
-        histogram(lower, [plot.rows(data) for data in every], looks)
-        lower.base(title=plot.axes[0], places=[])
-        bottom += 26.0 + HISTOGRAM - 16.0
-    height = notes(canvas, bottom + BELOW, [one.get("problem") for one, _ in shown])
-    return canvas.drawn(height, title, _alt(plot, shown, every))
+        panel.base(marks, plot.axes[0])
+        return top + tall + _BELOW
+    panel.base(marks)
+    lower = Panel(panel.canvas, (left, top + tall + _GAP, side, _HISTOGRAM), panel.x)
+    histogram(lower, [plot.rows(data) for data in every], looks)
+    lower.base(((), ()), plot.axes[0])
+    return top + tall + _GAP + _HISTOGRAM + _BELOW - 15.0
 
 
-def histogram(panel: Panel, rows: Sequence[tuple[Any, Any]], looks: Sequence[Look]) -> None:
-    """Shares of the rows between edges: the first as bars, another as their outline."""
+def histogram(panel: Panel, rows: Sequence[tuple[Any, Any]], looks: Sequence[Look], *, bare: bool = False) -> None:
+    """Shares of the rows between edges: the first as bars, another as their outline; ``bare``: without an axis."""
     most = max(float(np.max(values(share))) for _, share in rows)
     panel = Panel(panel.canvas, panel.box, panel.x, (0.0, most))
     for (edges, share), look in zip(rows, looks, strict=True):
@@ -71,7 +80,9 @@ def histogram(panel: Panel, rows: Sequence[tuple[Any, Any]], looks: Sequence[Loo
             panel.areas(corners, np.stack([zero, zero, up, up], axis=1), look.tint)
         else:
             panel.line(np.repeat(edge, 2)[1:-1], np.repeat(tall, 2), look.colour, width=1.4)
-    panel.side(places=[most], labels=[percent(most)])
+    if bare:
+        return
+    panel.side(([most], [percent(most)]))
     panel.canvas.word(panel.box[0] - 6.0, panel.box[1] + panel.box[3] + 1.0, "rows", anchor="end")
 
 
@@ -84,27 +95,23 @@ def notes(canvas: Canvas, y: float, problems: Sequence[Any]) -> float:
     return float(round(y + (0.0 if told else -4.0)))
 
 
-def _two_keys(plot: Plot, shown: Sequence[Shown], every: Sequence[Data]) -> list[Key]:
+def both_keys(plot: Plot, shown: Sequence[Shown], every: Sequence[Data]) -> list[Key]:
+    """Which is before and which after, with their errors."""
     keys = []
     for word, look, (_, about), data in zip(("before", "after"), (BEFORE, AFTER), shown, every, strict=True):
         error = about.error if about.error is not None else plot.error(data)
         told = "" if error is None else f": {cleaned(error[0])} {decimal(error[1])}"
-        keys.append(Key(word + told, look.colour, "square" if look.square else "dot"))
+        keys.append(Key(word + told, look.colour, "square" if look.square else "dot", look.dash or ()))
     return [*keys, CALIBRATED]
 
 
-def _alt(plot: Plot, shown: Sequence[Shown], every: Sequence[Data]) -> str:
+def alternative(plot: Plot, shown: Sequence[Shown], every: Sequence[Data]) -> str:
+    """The figures in words: of one, or of that before and that after."""
+    openings = [plot.kind] if len(shown) == 1 else [f"{plot.kind}, before and after a map. Before it", "After it"]
     told = []
-    for i, ((one, about), data) in enumerate(zip(shown, every, strict=True)):
-        opening = (
-            plot.kind if len(every) == 1 else ("Before", "After")[i] if i else f"{plot.kind}, before and after. Before"
-        )
-        problem = f" Note: {cleaned(str(one['problem']))}." if one.get("problem") else ""
-        told.append(
-            opening
-            + about_words(about, plot.error(data))
-            + " "
-            + plot.words(data, one.get("definition") or {})
-            + problem
-        )
+    for opening, (one, about), data in zip(openings, shown, every, strict=True):
+        told.append(opening + about_words(about, plot.error(data)))
+        told.append(plot.words(data, one.get("definition") or {}))
+        if one.get("problem"):
+            told.append(f"Note: {cleaned(str(one['problem']))}.")
     return " ".join(told)
