@@ -116,15 +116,28 @@ def report_html(
     patience: Patience,
     batch: str | None = None,
     *,
-    map: str | None = None,
+    measures: Asked | None = None,
+    diagrams: Asked | None = None,
     reduction: str | None = None,
+    classes: Sequence[int] | None = None,
+    map: str | None = None,
+    interval: float | None = None,
+    resamples: int | None = None,
     seed: int | None = None,
     timeout: float | None = None,
     progress: Progress | None = None,
     **rows: Unpack[Rows],
 ) -> Steps[str]:
-    """The full report on a stored batch, or on rows, as one HTML file that needs no network. Raises as ``evaluate``."""
-    fields = {"batch": batch, "map": map, "reduction": reduction, "seed": seed}
+    """A report to read, in one HTML file that needs no network: the verdict first, and the map to fit.
+
+    Of a stored batch, or of ``predictions`` and ``labels``; with measures and diagrams of its own choice where none are
+    named. Raises as ``evaluate``.
+
+    >>> client.report_html(predictions=p, labels=y).startswith("<!doctype html>")
+    True
+    """
+    fields: dict[str, Any] = {"batch": batch, "measures": measures, "diagrams": diagrams, "reduction": reduction}
+    fields |= {"classes": classes, "map": map, "interval": interval, "resamples": resamples, "seed": seed}
     answer = yield from ask(patience, _asked("/evaluate", fields, rows, headers={"Accept": _HTML}))
     if answer.status == 202:
         job = read(JobAnswer, answer)

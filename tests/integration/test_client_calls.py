@@ -120,6 +120,17 @@ def test_pictures_are_of_rows_and_of_maps(either: Calibrant) -> None:
     assert either.map_diagram("client-pictures", "png").startswith(b"\x89PNG")
 
 
+def test_what_is_a_job_is_waited_for_whatever_is_wanted_of_it(either: Calibrant) -> None:
+    long = [{"name": "ece-pl", "folds": 2}]
+    report = either.evaluate(predictions=P, labels=Y, measures=long, diagrams=["reliability"], timeout=60)
+    assert report.measures["ece-pl"].value is not None
+    job = next(either.jobs(kind="evaluate"))
+    assert either.job_diagram(job.id, key="reliability").startswith(b"<svg")
+    html = either.report_html(predictions=P, labels=Y, measures=long, diagrams=["reliability"], timeout=60)
+    assert html.lower().startswith("<!doctype html>")
+    assert either.diagram("fit-on-test", predictions=P, labels=Y, timeout=60).startswith(b"<svg")
+
+
 def test_a_long_fit_is_told_of_as_it_goes_and_applied(either: Calibrant) -> None:
     seen: list[str] = []
     made = either.fit("pl", predictions=P, labels=Y, timeout=60, progress=lambda job: seen.append(job.status))

@@ -24,8 +24,8 @@ MODULES = sorted(
     for path in PACKAGE.rglob("*.py")
     if path.name != "__init__.py"
 )
-#: Calls whose examples would need a job that is still running, or a report's whole work.
-WITHOUT_EXAMPLE = {"cancel", "job_diagram", "report_html"}
+#: Calls whose examples would need a job that is still running, or one of an evaluation.
+WITHOUT_EXAMPLE = {"cancel", "job_diagram"}
 
 
 @pytest.fixture(scope="module")
