@@ -10,7 +10,7 @@ import orjson
 from pydantic import BaseModel
 
 from calibrant_client.errors import unreadable
-from calibrant_client.packing import NPZ, Arrays, pack
+from calibrant_client.packing import NPY, NPZ, Array, Arrays, pack, pack_one
 from calibrant_client.steps import JSON, Answer, Request
 
 Model = TypeVar("Model", bound=BaseModel)
@@ -27,7 +27,7 @@ def path_of(*parts: str) -> str:
 
 def get(path: str, query: Mapping[str, Any] | None = None, *, accept: str = JSON) -> Request:
     """A request that reads; what is None in its query is left out."""
-    return Request("GET", path, _said(query or {}), {"Accept": accept})
+    return Request("GET", path, _said(query or {}), {"Accept": accept}, reads=True)
 
 
 def with_fields(
@@ -46,6 +46,13 @@ def with_rows(
         return with_fields("POST", path, fields, headers=headers)
     query = {name: _text(value) for name, value in _said(fields).items()}
     return Request("POST", path, query, {"Accept": JSON, "Content-Type": NPZ, **(headers or {})}, pack(arrays))
+
+
+def with_predictions(path: str, predictions: Array, fields: Mapping[str, Any]) -> Request:
+    """A post of predictions alone, of which nothing is stored; its answer is an NPZ."""
+    query = {name: _text(value) for name, value in _said(fields).items()}
+    headers = {"Accept": NPZ, "Content-Type": NPY}
+    return Request("POST", path, query, headers, pack_one(predictions), reads=True)
 
 
 def read(model: type[Model], answer: Answer) -> Model:

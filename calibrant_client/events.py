@@ -88,7 +88,7 @@ def _is_over(event: Event | None, until: float | None) -> bool:
 
 def _request(path: str, last: str | None) -> Request:
     headers = {"Accept": "text/event-stream"}
-    return Request("GET", path, headers=headers if last is None else {**headers, "Last-Event-ID": last})
+    return Request("GET", path, headers=headers if last is None else {**headers, "Last-Event-ID": last}, reads=True)
 
 
 def _silence(patience: Patience, until: float | None) -> float:

@@ -52,7 +52,7 @@ def ask(patience: Patience, request: Request) -> Steps[Answer]:
     ``ProblemResponse``, or ``httpx.TransportError`` where the last try had no answer.
     """
     deadline = time.monotonic() + patience.seconds
-    request = request if request.method == "GET" else _keyed(request)
+    request = request if request.reads else _keyed(request)
     heard = False
     for tried in range(1, patience.tries + 1):
         try:

@@ -20,13 +20,17 @@ JSON = "application/json"
 
 @dataclass(frozen=True)
 class Request:
-    """A request; ``forgets`` where it takes something away, which is gone when it is sent a second time."""
+    """A request.
+
+    ``reads`` where it changes nothing; ``forgets`` where it takes something away, which is gone when it is sent again.
+    """
 
     method: str
     path: str
     query: Mapping[str, Any] = field(default_factory=dict)
     headers: Mapping[str, str] = field(default_factory=dict)
     content: bytes | None = field(default=None, repr=False)
+    reads: bool = False
     forgets: bool = False
 
 

@@ -9,12 +9,12 @@ import numpy as np
 import numpy.typing as npt
 import orjson
 
-from calibrant_client.asking import get, path_of, read, with_fields, with_rows
+from calibrant_client.asking import get, path_of, read, with_fields, with_predictions, with_rows
 from calibrant_client.calls.jobs import Progress, wait
 from calibrant_client.calls.pages import pages
 from calibrant_client.errors import unreadable
 from calibrant_client.frames import given_back, numbers_of
-from calibrant_client.packing import NPZ, Array, unpack
+from calibrant_client.packing import Array, unpack
 from calibrant_client.rows import Rows, taken_apart
 from calibrant_client.sending import Patience, ask
 from calibrant_client.steps import JSON, Items, Request, Steps
@@ -92,8 +92,8 @@ def bounds(patience: Patience, map: str, predictions: Any, *, scale: str | None 
 
 
 def _calibrated(patience: Patience, fields: Mapping[str, Any], predictions: Any) -> Steps[dict[str, Array]]:
-    rows = {"predictions": numbers_of(predictions, "predictions")}
-    answer = yield from ask(patience, with_rows("/calibrate", rows, fields, headers={"Accept": NPZ}))
+    given = numbers_of(predictions, "predictions")
+    answer = yield from ask(patience, with_predictions("/calibrate", given, fields))
     try:
         return unpack(answer.content)
     except ValueError as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import io
 import logging
 import time
 import traceback
@@ -15,7 +16,7 @@ import numpy as np
 import pytest
 
 from calibrant_client import AsyncCalibrant, Calibrant, ProblemResponse
-from calibrant_client.packing import unpack
+from calibrant_client.packing import pack, unpack
 from tests.integration.clients import Kind, connected
 from tests.integration.failing_server import Told, failing
 
@@ -53,6 +54,17 @@ def test_a_read_is_sent_again_and_has_no_key(kind: Kind) -> None:
         assert list(client.jobs()) == []
         assert len(server.asked) == 3
         assert not any("idempotency-key" in asked.headers for asked in server.asked)
+
+
+@KINDS
+def test_calibration_stores_nothing_and_is_sent_again_without_a_key(kind: Kind) -> None:
+    given = np.array([0.25, 0.5], np.float32)
+    calibrated = Told(200, pack({"predictions": np.array([0.5, 1.0])}))
+    with failing(CUT, FULL, calibrated) as server, connected(kind, server.url) as client:
+        assert client.calibrate("a", given).tolist() == [0.5, 1.0]
+        assert not any("idempotency-key" in asked.headers for asked in server.asked)
+        sent = np.load(io.BytesIO(server.asked[-1].body), allow_pickle=False)
+        assert (sent.dtype, sent.tolist()) == (np.float32, given.tolist())
 
 
 @KINDS

@@ -13,7 +13,7 @@ from calibrant_client.steps import Answer, Request
 from tests.unit.calibrant_client.taking import answer, take
 
 PATIENCE = Patience(tries=4, seconds=60.0)
-POST, GET = Request("POST", "/evaluate", content=b"{}"), Request("GET", "/maps")
+POST, GET = Request("POST", "/evaluate", content=b"{}"), Request("GET", "/maps", reads=True)
 UNHEARD, LOST = httpx.ConnectError("refused"), httpx.ReadError("cut")
 SENT_ONCE = (400, 401, 403, 404, 408, 409, 412, 413, 415, 422, 500, 307)
 
