@@ -1,4 +1,4 @@
-"""Arrays as NPZ and NPY, as they travel: as they are, since numbers hardly compress and each byte of them would be touched."""
+"""Arrays as they travel, NPZ and NPY: not compressed, since numbers hardly shrink and each byte would be touched."""
 
 from __future__ import annotations
 
