@@ -1,0 +1,43 @@
+"""Arrays as they travel, NPZ and NPY: not compressed, since numbers hardly shrink and each byte would be touched."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[Any]
+Arrays = Mapping[str, Array]
+NPZ, NPY = "application/x-npz", "application/x-npy"
+
+
+def pack(arrays: Arrays) -> bytes:
+    """An archive of arrays, uncompressed, each in the type that it has."""
+    out = io.BytesIO()
+    np.savez(out, allow_pickle=False, **arrays)
+    return out.getvalue()
+
+
+def pack_one(array: Array) -> bytes:
+    """One array without an archive around it, which spares a checksum of every byte."""
+    out = io.BytesIO()
+    np.save(out, array, allow_pickle=False)
+    return out.getvalue()
+
+
+def unpack(content: bytes) -> dict[str, Array]:
+    """The arrays of an archive; raises ``ValueError`` where it is none."""
+    try:
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            return {name.removesuffix(".npy"): _array(archive.read(name)) for name in archive.namelist()}
+    except zipfile.BadZipFile as error:
+        raise ValueError("no NPZ archive") from error
+
+
+def _array(data: bytes) -> Array:
+    found: Array = np.lib.format.read_array(io.BytesIO(data), allow_pickle=False)
+    return found
