@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-import httpx
+from httpx import RemoteProtocolError, TransportError
 
-from calibrant_client.sending import PAUSE, TRIES, pause_of
+from calibrant_client.errors import problem_of
+from calibrant_client.sending import Patience, backoff, pause_of
+from calibrant_client.steps import Answer, Item, Items, Line, Open, Pause, Request
 from schemas.jobs import FINAL, JobSummary
+
+#: A stream that says nothing for so long is broken: a heartbeat comes every 5 s.
+_SILENCE_SECONDS = 15.0
 
 
 class Event(NamedTuple):
@@ -20,51 +24,73 @@ class Event(NamedTuple):
     job: JobSummary
 
 
-class Refused(Exception):
-    """A stream that the server does not give."""
+class EventReader:
+    """Events from the lines of a stream."""
 
-    def __init__(self, response: httpx.Response) -> None:
-        super().__init__(response.status_code)
-        self.response = response
+    def __init__(self) -> None:
+        self._fields: dict[str, str] = {}
+
+    def read(self, line: str) -> Event | None:
+        """The event that a line ends, if it does; a comment is none.
+
+        >>> reader = EventReader()
+        >>> [reader.read(line) for line in (": still here", "id: 1-0", "event: status")]
+        [None, None, None]
+        """
+        if line:
+            name, _, value = line.partition(":")
+            self._fields[name] = value.removeprefix(" ")
+            return None
+        fields, self._fields = self._fields, {}
+        if "data" not in fields:
+            return None
+        return Event(fields["id"], fields["event"], JobSummary.model_validate_json(fields["data"], extra="ignore"))
 
 
-def follow(http: httpx.Client, path: str, last: str | None) -> Iterator[Event]:
-    """The events behind ``last`` to the job's end, none twice; raises ``Refused``.
+def follow(patience: Patience, path: str, last: str | None, *, until: float | None = None) -> Items[Event]:
+    """The events behind ``last`` to the job's end, none twice, or to the first line after ``until`` by the clock.
 
-    A stream that breaks is taken up where it broke; one that breaks again and again without an event is given up.
+    A stream that breaks is taken up where it broke; one that breaks again and again without an event is given up:
+    ``httpx.TransportError``, or ``ProblemResponse`` where the server does not give it.
     """
     failures = 0
     while True:
-        headers = {} if last is None else {"Last-Event-ID": last}
-        pause = PAUSE
-        try:
-            with http.stream("GET", path, headers=headers) as response:
-                if response.status_code == httpx.codes.NO_CONTENT:
-                    return
-                if response.is_success:
-                    for event in _events(response.iter_lines()):
-                        yield event
-                        last, failures = event.id, 0
-                        if event.job.status in FINAL:
-                            return
-                else:
-                    response.read()
-                    if response.status_code != httpx.codes.SERVICE_UNAVAILABLE or failures + 1 >= TRIES:
-                        raise Refused(response)
-                    pause = pause_of(response)
-        except httpx.TransportError:
-            if failures + 1 >= TRIES:
-                raise
         failures += 1
-        time.sleep(pause)
+        pause = backoff(failures)
+        try:
+            answer: Answer = yield Open(_request(path, last), _silence(patience, until))
+            if not answer.is_success:
+                if answer.status != 503 or failures >= patience.tries:
+                    raise problem_of(answer)
+                pause = min(pause_of(answer, failures), patience.seconds)
+            elif answer.status == 204:
+                return
+            reader = EventReader()
+            while answer.is_success and (line := (yield Line())) is not None:
+                if (event := reader.read(line)) is not None:
+                    yield Item(event)
+                    last = event.id
+                failures = 0 if event is not None or line.startswith(":") else failures
+                if _is_over(event, until):
+                    return
+            if failures >= patience.tries:
+                raise RemoteProtocolError("the stream of events ends before it has told of any")
+        except TransportError:
+            if failures >= patience.tries:
+                raise
+        yield Pause(pause)
 
 
-def _events(lines: Iterable[str]) -> Iterator[Event]:
-    fields: dict[str, str] = {}
-    for line in lines:
-        name, _, value = line.partition(":")
-        if line:
-            fields[name] = value.removeprefix(" ")
-        elif "data" in fields:
-            yield Event(fields["id"], fields["event"], JobSummary.model_validate_json(fields["data"]))
-            fields = {}
+def _is_over(event: Event | None, until: float | None) -> bool:
+    ended = event is not None and event.job.status in FINAL
+    return ended or (until is not None and time.monotonic() >= until)
+
+
+def _request(path: str, last: str | None) -> Request:
+    headers = {"Accept": "text/event-stream"}
+    return Request("GET", path, headers=headers if last is None else {**headers, "Last-Event-ID": last})
+
+
+def _silence(patience: Patience, until: float | None) -> float:
+    left = _SILENCE_SECONDS if until is None else max(until - time.monotonic(), 0.1)
+    return min(_SILENCE_SECONDS, patience.seconds, left)

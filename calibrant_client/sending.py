@@ -1,49 +1,121 @@
-"""Sending what changes something: once, however often the connection breaks."""
+"""Sending what changes something once, and anything again, while it is worth it and there is time."""
 
 from __future__ import annotations
 
+import random
 import time
 import uuid
 from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from email.utils import parsedate_to_datetime
+from typing import Protocol
 
-import httpx
+from httpx import ConnectError, ConnectTimeout, LocalProtocolError, PoolTimeout, TransportError, UnsupportedProtocol
 
-#: How often a request is sent, and the seconds between two times where the server does not say.
-TRIES, PAUSE = 4, 0.25
-#: The most that a server's Retry-After is followed.
-_LONGEST_PAUSE = 5.0
+from calibrant_client.errors import problem_of
+from calibrant_client.steps import Answer, Pause, Request, Steps, sent
+
+#: Seconds before a request is sent a second time, doubled each time and no longer than the last.
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.25, 8.0
+#: A connection gets so many seconds at least, however little is left.
+_LEAST_SECONDS = 0.1
+#: The answers that another time may be better; 409 only where the server says when.
+_EARLY, _EARLY_IF_TOLD = (429, 502, 503, 504), 409
+#: What fails the same however often it is tried, and what fails before the server has heard of it.
+_HOPELESS = (LocalProtocolError, UnsupportedProtocol)
+_UNHEARD = (ConnectError, ConnectTimeout, PoolTimeout)
 
 
-def post(
-    http: httpx.Client,
-    path: str,
-    content: bytes | None,
-    headers: Mapping[str, str],
-    *,
-    query: Mapping[str, str] | None = None,
-    key: str | None = None,
-) -> httpx.Response:
-    """Post under an idempotency key, ``key`` or a fresh one; again where no answer came, or none could be given yet."""
-    named = {**headers, "Idempotency-Key": uuid.uuid4().hex if key is None else key}
-    for left in reversed(range(TRIES)):
+@dataclass(frozen=True)
+class Patience:
+    """How often a request is sent at most, and the seconds in which all of that happens."""
+
+    tries: int = 4
+    seconds: float = 60.0
+
+    def __post_init__(self) -> None:
+        if self.tries < 1 or not self.seconds > 0.0:
+            raise ValueError("tries must be at least 1, and timeout above 0 seconds")
+
+
+class Headed(Protocol):
+    """Anything with headers."""
+
+    @property
+    def headers(self) -> Mapping[str, str]: ...  # noqa: D102
+
+
+def ask(patience: Patience, request: Request) -> Steps[Answer]:
+    """The answer to a request, which is sent again where no answer came, or none could be given yet.
+
+    What may change something goes under an idempotency key, the same each time, so that it is done once. Raises
+    ``ProblemResponse``, or ``httpx.TransportError`` where the last try had no answer.
+    """
+    deadline = time.monotonic() + patience.seconds
+    request = request if request.method == "GET" else _keyed(request)
+    heard = False
+    for tried in range(1, patience.tries + 1):
         try:
-            response = http.post(path, params=query, content=content, headers=named)
-        except httpx.TransportError:
-            if left == 0:
+            answer = yield from sent(request, max(deadline - time.monotonic(), _LEAST_SECONDS))
+        except TransportError as error:
+            pause = backoff(tried)
+            if isinstance(error, _HOPELESS) or not _is_worth(patience, tried, pause, deadline):
                 raise
-            time.sleep(PAUSE)
+            heard = heard or not isinstance(error, _UNHEARD)
         else:
-            if left == 0 or not _is_early(response):
-                return response
-            time.sleep(pause_of(response))
-    raise AssertionError  # the last time returned or raised
+            if answer.is_success or (request.forgets and heard and answer.status == 404):
+                return answer
+            pause = pause_of(answer, tried)
+            if not _is_early(answer) or not _is_worth(patience, tried, pause, deadline):
+                raise problem_of(answer)
+        yield Pause(pause)
+    raise AssertionError  # the last try returned or raised
 
 
-def pause_of(response: httpx.Response) -> float:
-    """Seconds that a server wants to be left alone."""
-    told = response.headers.get("Retry-After", "")
-    return min(float(told), _LONGEST_PAUSE) if told.isdigit() else PAUSE
+def pause_of(response: Headed, tried: int = 1) -> float:
+    """Seconds that a server wants to be left alone; where it does not say, those of ``backoff``."""
+    told = retry_after(response.headers)
+    return backoff(tried) if told is None else told
 
 
-def _is_early(response: httpx.Response) -> bool:
-    return response.status_code in (409, 503) and "Retry-After" in response.headers
+def backoff(tried: int) -> float:
+    """Seconds to wait after so many tries: twice as long each time, by chance up to half of it less."""
+    most = min(_FIRST_PAUSE * 2.0 ** (tried - 1), _LONGEST_PAUSE)
+    return most * random.uniform(0.5, 1.0)  # noqa: S311 - no secret
+
+
+def retry_after(headers: Mapping[str, str]) -> float | None:
+    """Seconds that ``Retry-After`` tells, as a number or as a date by the server's own clock; None where it does not.
+
+    >>> retry_after({"Retry-After": "7"})
+    7.0
+    >>> dated = {"Date": "Sun, 06 Nov 1994 08:49:37 GMT", "Retry-After": "Sun, 06 Nov 1994 08:49:40 GMT"}
+    >>> retry_after(dated)
+    3.0
+    """
+    told = headers.get("Retry-After", "").strip()
+    if told.isascii() and told.isdigit():
+        return float(told)
+    try:
+        then = parsedate_to_datetime(told).timestamp()
+    except ValueError:
+        return None
+    try:
+        now = parsedate_to_datetime(headers.get("Date", "")).timestamp()
+    except ValueError:
+        now = time.time()
+    return max(then - now, 0.0)
+
+
+def _keyed(request: Request) -> Request:
+    """The request under an idempotency key: its own, or a fresh one."""
+    return replace(request, headers={"Idempotency-Key": uuid.uuid4().hex, **request.headers})
+
+
+def _is_early(answer: Answer) -> bool:
+    told = answer.status == _EARLY_IF_TOLD and "Retry-After" in answer.headers
+    return told or answer.status in _EARLY
+
+
+def _is_worth(patience: Patience, tried: int, pause: float, deadline: float) -> bool:
+    return tried < patience.tries and time.monotonic() + pause < deadline

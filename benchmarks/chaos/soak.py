@@ -30,6 +30,8 @@ from calibrant_client.sending import pause_of
 CLIENTS, MINUTE = 20, 60.0
 #: The answers that are no error: two kinds of them are documented for a service that has too much to do.
 FINE, EARLY = frozenset({200, 201, 202}), frozenset({429, 503})
+#: The most that a Retry-After is followed.
+_LONGEST_PAUSE = 5.0
 _NAMES = [f"soak-{i}" for i in range(10)]
 _ROWS = draw(200, 3)
 
@@ -66,7 +68,7 @@ class Clients:
         with self._lock:
             self.answers[kind][response.status_code] += 1
             self.seconds[kind].append(took)
-        return pause_of(response) if response.status_code in EARLY else 0.0
+        return min(pause_of(response), _LONGEST_PAUSE) if response.status_code in EARLY else 0.0
 
     def _ask_on(self, seed: int) -> None:
         numbers = random.Random(seed)  # noqa: S311 - no secret

@@ -30,6 +30,8 @@ SINGLE_JOBS, CLIENTS = 100, 4
 #: Kind of workers -> whether they do jobs in their own process rather than in a work-horse.
 KINDS = {"forks": False, "warm": True}
 _DRAIN_SECONDS = 300.0
+#: The most that a Retry-After is followed.
+_LONGEST_PAUSE = 5.0
 
 
 class Fits:
@@ -54,7 +56,7 @@ class Fits:
                 return str(response.json()["id"])
             if response.status_code not in (429, 503):
                 raise RuntimeError(response.text)
-            time.sleep(pause_of(response))
+            time.sleep(min(pause_of(response), _LONGEST_PAUSE))
 
     def changes(self, jobs: list[str]) -> list[list[Change]]:
         """The changes of each job, once all have ended."""

@@ -1,0 +1,5 @@
+"""The calls of a client, each as its steps: one noun a module, what users read of each beside it."""
+
+from calibrant_client.calls import aliases, batches, catalogue, evaluate, jobs, maps, pictures
+
+__all__ = ["aliases", "batches", "catalogue", "evaluate", "jobs", "maps", "pictures"]
