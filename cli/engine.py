@@ -47,7 +47,7 @@ class Engine(Protocol):
 @contextlib.contextmanager
 def engine_of(server: str | None) -> Iterator[Engine]:
     """The engine of a command, whose errors are told in a line."""
-    if server is None:
+    if not server:
         from cli.local import Local
 
         with told():
@@ -66,7 +66,7 @@ def read_map(text: str, server: str | None) -> str | dict[str, Any]:
     """
     path = Path(text)
     is_file = path.suffix == ".json" or len(path.parts) > 1
-    if server is not None:
+    if server:
         if is_file:
             raise typer.BadParameter(
                 "is a file, and a server applies the maps that it keeps: store it there by "

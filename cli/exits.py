@@ -12,7 +12,7 @@ from cli.places import line_of
 
 #: The data or the request is refused; the server is away, or failed by an error of its own; a measure is above its
 #: bound. 2 is wrong usage and 130 Ctrl-C, as everywhere.
-REFUSED, USAGE, AWAY, ABOVE = 1, 2, 3, 4
+REFUSED, AWAY, ABOVE = 1, 3, 4
 EXIT_CODES = (
     "Exit codes: 0 fine; 1 the data or the request is refused; 2 wrong usage; 3 the server is away or failed; "
     "4 a measure is above --fail-above; 130 ended by Ctrl-C."
@@ -77,10 +77,10 @@ def _of_a_server(error: Exception, whose: str | None) -> Failure | None:
 
     if isinstance(error, ProblemResponse):
         problem = error.problem
-        code = AWAY if problem.status >= _OF_THE_SERVER else REFUSED
+        # What has no type is no answer of the service's: that of a proxy, or of another server.
+        refused = problem.type != "about:blank" and problem.status < _OF_THE_SERVER
+        code = REFUSED if refused else AWAY
         return Failure(line_of(f"{problem.title}: {problem.detail}", problem.errors), code)
-    if isinstance(error, httpx.InvalidURL | httpx.UnsupportedProtocol):
-        return Failure(f"{whose} is no URL of a server, such as http://127.0.0.1:8000", USAGE)
     if isinstance(error, httpx.TransportError):
         return Failure(f"{whose} does not answer ({type(error).__name__})", AWAY)
     return None

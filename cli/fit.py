@@ -51,7 +51,7 @@ def fit(
 
     The answer is its document, from which alone it can be applied; with a server it is what the map is called there.
     """
-    if server is None and name is not None:
+    if not server and name is not None:
         raise typer.BadParameter("is kept by a server: name one by --server, or a file by --out", param_hint="--name")
     with engine_of(server) as engine:
         rows = read_rows(file, Columns(prediction, label, weight, None, scale, map_label))

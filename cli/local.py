@@ -36,7 +36,8 @@ class Local:
         )
         batch = read_batch(rows.predictions, rows.labels, rows.weights, scale=rows.scale)
         with bar() as shown:
-            return report_document(evaluation.run(batch, rows.groups, progress=shown), None)
+            report = report_document(evaluation.run(batch, rows.groups, progress=shown), None)
+        return as_answered(report)
 
     def fit(self, rows: Sheet, asked: Fit) -> Fitted:
         """Fit a map to the rows; it is kept nowhere."""
@@ -61,6 +62,16 @@ class Local:
         from calibrant.maps.calibration_map import load
 
         return load(_document(map)).apply_checked(read_predictions(rows.predictions, scale=rows.scale))
+
+
+def as_answered(report: dict[str, Any]) -> dict[str, Any]:
+    """A report as it comes back from a server: its fields in the contract's order, and plain JSON throughout."""
+    import orjson
+
+    from schemas.evaluate import ReportAnswer
+
+    answer = ReportAnswer.model_validate_json(orjson.dumps(report, option=orjson.OPT_SERIALIZE_NUMPY))
+    return answer.model_dump(exclude_unset=True)
 
 
 def _document(map: str | dict[str, Any]) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from cli.fit import fit
 from cli.jobs import jobs
 from cli.keys import keys
 from cli.maps import maps
+from cli.report import report
 from cli.settings import with_settings
 from cli.store_url import needed_store_url, store_url
 from telemetry.logs import FORMATS, LEVELS, configure
@@ -33,6 +34,7 @@ app = typer.Typer(
 app.command()(evaluate)
 app.command()(fit)
 app.command()(calibrate)
+app.command()(report)
 app.add_typer(maps, name="maps")
 app.add_typer(jobs, name="jobs")
 

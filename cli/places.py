@@ -17,6 +17,8 @@ _FLAGS = {
     "method": "--method",
     "options": "--option",
     "name": "--name",
+    "ref": "the map",
+    "document": "the document",
 }
 _OF_ROWS = ("predictions", "labels", "weights", "groups")
 
@@ -37,7 +39,7 @@ def line_of(detail: str, places: Sequence[Place]) -> str:
     >>> line_of("", [Offence("/labels/17", "is not 0 or 1")])
     'labels in row 18: is not 0 or 1'
     >>> line_of("", [Offence("/measures/0", "must be one of: ece, ks")])
-    '--measure must be one of: ece, ks'
+    '--measure: must be one of: ece, ks'
     """
     if not places:
         return detail
@@ -49,4 +51,4 @@ def line_of(detail: str, places: Sequence[Place]) -> str:
     if field not in _FLAGS:
         return detail
     inner = " ".join(part for part in rest if not part.isdigit())
-    return f"{_FLAGS[field]}{f' {inner}' if inner else ''} {first.detail}"
+    return f"{_FLAGS[field]}{f' {inner}' if inner else ''}: {first.detail}"

@@ -9,10 +9,9 @@ from cli.bars import bar
 from cli.engine import Fitted
 
 if TYPE_CHECKING:
-    from calibrant_client.rows import Rows
-
     from calibrant.cells import Floats
     from calibrant_client import Calibrant
+    from calibrant_client.rows import Rows
     from tabular.sheet import Sheet
 
 

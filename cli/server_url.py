@@ -39,12 +39,20 @@ NeededServer = Annotated[
 @contextlib.contextmanager
 def client_of(server: str | None, whose: str) -> Iterator[Calibrant]:
     """The client of the server that is named, whose errors are told in a line; ``whose`` things it is asked for."""
-    if server is None:
+    if not server:
         raise typer.BadParameter(
             f"{whose} are kept by a server; name it by --server or {_VARIABLE}", param_hint="--server"
         )
-    with told(server):
-        from calibrant_client import Calibrant
+    with told(server), _client(server) as client:
+        yield client
 
-        with Calibrant(server, api_key=os.environ.get(KEY_VARIABLE)) as client:
-            yield client
+
+def _client(server: str) -> Calibrant:
+    from httpx import InvalidURL
+
+    from calibrant_client import Calibrant
+
+    try:
+        return Calibrant(server, api_key=os.environ.get(KEY_VARIABLE))
+    except (ValueError, InvalidURL) as error:
+        raise typer.BadParameter(str(error), param_hint="--server") from None
