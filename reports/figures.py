@@ -20,15 +20,15 @@ _SIZE = re.compile(rb'<svg[^>]*? width="(\d+(?:\.\d+)?)[a-z]*" height="(\d+(?:\.
 
 #: What each diagram shows, in the order of a report.
 CAPTIONS: Mapping[str, str] = {
-    "reliability": "Label shares of bins of rows against their mean predictions: on the diagonal is calibrated, below it "
-    "too high. The filled area is the calibration error; the bars beneath count rows.",
-    "fit-on-test": "The calibration map that fits these rows best, with the band in which it lies: where the band leaves "
-    "the diagonal, predictions are off.",
+    "reliability": "Label shares of bins of rows against their mean predictions: on the diagonal is calibrated, below "
+    "it too high. The filled area is the calibration error; the bars beneath count rows.",
+    "fit-on-test": "The calibration map that fits these rows best, with the band in which it lies: where the band "
+    "leaves the diagonal, predictions are off.",
     "corp": "The best rising curve through the labels. Calibrated predictions would keep it within the band.",
-    "logit-logit": "The same on logit axes, which spread the ends: a straight line is what Platt scaling can repair, one "
-    "through the middle what a temperature can.",
-    "ks-graphs": "Predicted and true events added up from the lowest prediction: where the lines part, predictions are "
-    "off. Needs no bins.",
+    "logit-logit": "The same on logit axes, which spread the ends: a straight line is what Platt scaling can repair, "
+    "one through the middle what a temperature can.",
+    "ks-graphs": "Predicted and true events added up from the lowest prediction: where the lines part, predictions "
+    "are off. Needs no bins.",
 }
 
 
@@ -81,4 +81,4 @@ def _about(report: Mapping[str, Any], side: Mapping[str, Any], name: str | None)
     error, answer = found.value(side, "ece"), found.measure(side, "ece", norm=1)
     ends = None if answer is None or answer.get("interval") is None else tuple(answer["interval"])
     told = None if error is None else ("calibration error", error)
-    return About(report["n"], report["reduction"], name, told, None if told is None else ends)  # type: ignore[arg-type]
+    return About(report["n"], report["reduction"], name, told, None if told is None else ends)

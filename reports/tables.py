@@ -82,7 +82,7 @@ class Grouped:
 class Groups:
     """The subgroups: ``columns`` are titles of measures, ``gaps`` a sentence each; ``hidden`` are not in the table."""
 
-    columns: tuple[str, ...]
+    columns: list[str]
     rows: tuple[Grouped, ...]
     gaps: tuple[str, ...]
     hidden: int
@@ -99,7 +99,7 @@ def grouped(report: Mapping[str, Any]) -> Groups | None:
         Grouped(name, numbers.count(group["n"]), tuple(_cell(group["measures"].get(key)) for key in keys))
         for name, group in ranked[:MOST_GROUPS]
     )
-    columns = tuple(_title(answer, key) for key, answer in next(iter(groups.values()))["measures"].items())
+    columns = [_title(answer, key) for key, answer in next(iter(groups.values()))["measures"].items()]
     seen, level = report.get("gaps") or {}, found.level(report)
     gaps = tuple(_gap(title, seen[key], level) for title, key in zip(columns, keys, strict=True) if key in seen)
     return Groups(columns, rows, gaps, len(ranked) - len(rows))

@@ -40,7 +40,9 @@ def verdict(report: Mapping[str, Any], *, after: bool = False, classes: Sequence
     correction for all ranges (``find_regions``), the temperature where its interval excludes 1. ``classes`` are names.
     """
     side = report["after"] if after else report
-    test, regions = tested(side), clear_regions(side)
+    seen = after and bool(report.get("in_sample"))
+    # Where the map has seen the labels no law of chance holds.
+    test, regions = (None, ()) if seen else (tested(side), clear_regions(side))
     n, reduction = report["n"], report["reduction"]
     if test is None:
         tone: Tone = "unknown"
