@@ -71,4 +71,5 @@ def _names(header: Sequence[str], calibrated: Floats, classes: Sequence[str] | N
 def _lines(rows: Sequence[Sequence[str]], separator: str) -> bytes:
     text = io.StringIO()
     csv.writer(text, delimiter=separator, lineterminator="\n").writerows(rows)
-    return text.getvalue().encode()
+    # Bytes of other columns that are no UTF-8 were read as lone surrogates, and are written as they were.
+    return text.getvalue().encode("utf-8", "surrogateescape")

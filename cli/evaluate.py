@@ -45,7 +45,10 @@ def evaluate(
     """Measure how well predictions are calibrated; with --map before and after it."""
     with engine_of(server) as engine:
         from calibrant.measures.catalogue import read_requests
+        from calibrant.measures.intervals import Resampling
 
+        # What is wrong with the request is told before a long file is read or sent.
+        Resampling.read(interval, resamples, seed)
         measures = read_measures(measure)
         keys = [asked.key for asked in read_requests(measures)]
         gate = Gate.read(fail_above, fail_by, keys=keys, interval=interval)

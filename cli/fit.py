@@ -54,8 +54,12 @@ def fit(
     if not server and name is not None:
         raise typer.BadParameter("is kept by a server: name one by --server, or a file by --out", param_hint="--name")
     with engine_of(server) as engine:
+        from calibrant.methods import Fitting
+
+        options = read_options(option)
+        Fitting.read(method, options, reduction, where="/options")
         rows = read_rows(file, Columns(prediction, label, weight, None, scale, map_label))
-        fitted = engine.fit(rows, Fit(method, read_options(option), name, reduction, seed))
+        fitted = engine.fit(rows, Fit(method, options, name, reduction, seed))
     with told():
         _tell(fitted, len(rows))
         if out is not None and out != STANDARD:

@@ -13,6 +13,7 @@ from cli.output import say
 
 By = Literal["value", "debiased", "lower", "upper"]
 _FLAG = "--fail-above"
+_ENDS = {"lower": 0, "upper": 1}
 
 FailAbove = Annotated[
     list[str] | None,
@@ -26,8 +27,8 @@ FailBy = Annotated[
     str,
     typer.Option(
         "--fail-by",
-        help="What of a measure --fail-above looks at: value, debiased, or, with --interval, lower (fail where the "
-        "measure is surely above) or upper (fail unless it is surely not).",
+        help="What of a measure --fail-above looks at: value; debiased, where it has that; or an end of --interval, "
+        "lower (fail where it is surely above) or upper (fail unless it is surely not).",
     ),
 ]
 
@@ -61,24 +62,24 @@ class Gate(NamedTuple):
         measures = (after or report)["measures"]
         above = False
         for key, bound in self.bounds.items():
-            found = self._of(measures[key], key)
+            found, told = self._of(measures[key], key)
             if found > bound:
                 above = True
-                say(f"{key} is {found:.6g} ({self._told}{', after the map' if after else ''}), above {bound:g}")
+                say(f"{key} is {found:.6g} ({told}{', after the map' if after else ''}), above {bound:g}")
         if above:
             raise typer.Exit(ABOVE)
 
-    @property
-    def _told(self) -> str:
-        return {"lower": "lower end of its interval", "upper": "upper end of its interval"}.get(self.by, self.by)
-
-    def _of(self, measure: Mapping[str, Any], key: str) -> float:
-        interval = measure["interval"]
-        ends = {"lower": 0, "upper": 1}
-        found = interval and interval[ends[self.by]] if self.by in ends else measure[self.by]
+    def _of(self, measure: Mapping[str, Any], key: str) -> tuple[float, str]:
+        """What of a measure is held against its bound, and what that is called."""
+        found, told = measure["value"], "value"
+        if self.by == "debiased" and measure["debiased"] is not None:
+            found, told = measure["debiased"], "debiased"
+        elif self.by in _ENDS:
+            interval, told = measure["interval"], f"{self.by} end of its interval"
+            found = None if interval is None else interval[_ENDS[self.by]]
         if found is None:
-            raise Refused(f"{key} cannot be held against {_FLAG}: {measure['problem'] or f'it has no {self._told}'}")
-        return float(found)
+            raise Refused(f"{key} cannot be held against {_FLAG}: {measure['problem'] or f'it has no {told}'}")
+        return float(found), told
 
 
 def _bound(text: str) -> float:

@@ -46,7 +46,7 @@ class Local:
         from calibrant.methods import FitContext, Fitting
         from calibrant.methods.fitting import read_seed
 
-        fitting = Fitting.read(asked.method, asked.options, asked.reduction)
+        fitting = Fitting.read(asked.method, asked.options, asked.reduction, where="/options")
         read_seed(asked.seed)
         batch = read_batch(rows.predictions, rows.labels, rows.weights, scale=rows.scale)
         fitting.check(batch)

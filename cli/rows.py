@@ -70,25 +70,28 @@ class Columns:
 
 @contextlib.contextmanager
 def source_of(file: Path) -> Iterator[BinaryIO]:
-    """The file, or standard input, so that it can be read more than once."""
-    if file != STANDARD:
-        with file.open("rb") as source:
-            yield source
-        return
+    """The file, or standard input, so that it can be read more than once: what comes through a pipe is copied."""
     from tabular.bounds import Bounds
     from tabular.errors import TabularError
     from tabular.source import copy, spooled
 
-    with spooled() as kept:
-        try:
-            copy(sys.stdin.buffer, kept, Bounds())
-        except TabularError as error:
-            raise Refused(_line(error, file)) from error
-        yield kept
+    with contextlib.ExitStack() as stack:
+        source = cast(BinaryIO, sys.stdin.buffer if file == STANDARD else stack.enter_context(file.open("rb")))
+        if not source.seekable():
+            kept = stack.enter_context(spooled())
+            try:
+                copy(source, kept, Bounds())
+            except TabularError as error:
+                raise Refused(_line(error, file)) from error
+            source = kept
+        yield source
 
 
 def read_rows(file: Path, columns: Columns, *, labelled: bool = True, source: BinaryIO | None = None) -> Sheet:
-    """Read a file, or ``source`` in its place, and say on standard error what was guessed; raises ``Refused``."""
+    """Read a file, ``source`` if it is open, and say on standard error what was guessed; raises ``Refused``."""
+    if source is None:
+        with source_of(file) as source:
+            return read_rows(file, columns, labelled=labelled, source=source)
     from tabular.errors import TabularError
     from tabular.reading import read_sheet
     from tabular.sheet import Asked
@@ -101,10 +104,8 @@ def read_rows(file: Path, columns: Columns, *, labelled: bool = True, source: Bi
         scale=_scale(columns.scale),
         mapping=_mapping(columns.map_label),
     )
-    if source is None:
-        source = cast(BinaryIO, sys.stdin.buffer) if file == STANDARD else None
     try:
-        sheet = read_sheet(source or file, name=name_of(file), asked=asked, max_rows=None, labelled=labelled)
+        sheet = read_sheet(source, name=name_of(file), asked=asked, max_rows=None, labelled=labelled)
     except TabularError as error:
         raise Refused(_line(error, file, columns)) from error
     for sentence in sheet.said:
