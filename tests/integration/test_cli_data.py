@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import numpy as np
@@ -114,6 +116,26 @@ def test_a_file_of_a_map_is_not_sent_along(there: Run, csv: Path) -> None:
     assert "calibrant maps import map.json" in " ".join(found.stderr.replace("│", " ").split())
 
 
-def test_what_is_no_calibrant_server_is_told_apart_from_a_refusal(service: Stack, csv: Path) -> None:
-    found = _run(f"{service.url}/docs", "evaluate", csv)
-    assert (found.exit_code, "Traceback" in found.stderr) == (3, False)
+def test_what_is_no_calibrant_server_is_told_apart_from_a_refusal(csv: Path) -> None:
+    with HTTPServer(("127.0.0.1", 0), _Stranger) as stranger:
+        thread = threading.Thread(target=stranger.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        try:
+            found = _run(f"http://127.0.0.1:{stranger.server_port}", "evaluate", csv)
+        finally:
+            stranger.shutdown()
+            thread.join()
+    assert found.exit_code == 3
+    assert found.stderr.splitlines()[-1].startswith("calibrant: No problem document")
+
+
+class _Stranger(BaseHTTPRequestHandler):
+    """Another server, which knows of nothing."""
+
+    def do_POST(self) -> None:
+        """Answer 404 with a page of its own."""
+        self.rfile.read(int(self.headers["Content-Length"]))
+        self.send_error(404)
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Say nothing."""
