@@ -10,7 +10,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from tabular.arrays import numbers_of, texts_of
+from tabular.arrays import numbers_of, stacked, texts_of
 from tabular.arrow_messages import check_messages
 from tabular.bounds import Bounds
 from tabular.errors import (
@@ -43,14 +43,14 @@ class _Columns:
 
     def __init__(self, arrow: Any, first: Any, bounds: Bounds) -> None:
         self._arrow, self._bounds = arrow, bounds
-        names = first.schema.names
-        bounds.check_columns(len(names))
-        if len(set(names)) < len(names):
-            twice = sorted({name for name in names if names.count(name) > 1})
-            raise DuplicateColumns(f"the file has {listed(twice)} more than once: rename one of them")
-        if not first.num_rows:
-            raise EmptyFile("the file has no rows")
         with _damage(arrow):
+            names = first.schema.names
+            bounds.check_columns(len(names))
+            if len(set(names)) < len(names):
+                twice = sorted({name for name in names if names.count(name) > 1})
+                raise DuplicateColumns(f"the file has {listed(twice)} more than once: rename one of them")
+            if not first.num_rows:
+                raise EmptyFile("the file has no rows")
             first.validate(full=True)
             self.columns = tuple(self._column(name, first.column(name)) for name in names)
 
@@ -76,7 +76,7 @@ class _Columns:
         predictions = [self._numbers(column(at), name(at), "predictions") for at in places.predictions]
         weights, labels, groups = places.weights, places.labels, places.groups
         return Values(
-            predictions[0] if len(predictions) == 1 else np.column_stack(predictions),
+            stacked(predictions),
             None if weights is None else self._numbers(column(weights), name(weights), "weights"),
             None if labels is None else self._texts(column(labels), name(labels), "labels"),
             None if groups is None else self._texts(column(groups), name(groups), "groups"),
