@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias, Unpack
 
-from calibrant_client.asking import Model, path_of, read, with_rows
+from calibrant_client.asking import Model, get, path_of, read, with_rows
 from calibrant_client.calls.jobs import Progress, wait
+from calibrant_client.errors import unreadable
 from calibrant_client.rows import Rows, taken_apart
 from calibrant_client.sending import Patience, ask
 from calibrant_client.steps import Answer, Request, Steps
@@ -27,6 +28,7 @@ def evaluate(
     diagrams: Asked | None = None,
     reduction: str | None = None,
     classes: Sequence[int] | None = None,
+    by_group: bool | None = None,
     map: str | None = None,
     interval: float | None = None,
     resamples: int | None = None,
@@ -50,6 +52,7 @@ def evaluate(
         "diagrams": diagrams,
         "reduction": reduction,
         "classes": classes,
+        "by_group": by_group,
     }
     fields |= {"map": map, "interval": interval, "resamples": resamples, "seed": seed}
     answer = yield from ask(patience, _asked("/evaluate", fields, rows))
@@ -113,20 +116,35 @@ def report_html(
     patience: Patience,
     batch: str | None = None,
     *,
-    map: str | None = None,
+    measures: Asked | None = None,
+    diagrams: Asked | None = None,
     reduction: str | None = None,
+    classes: Sequence[int] | None = None,
+    map: str | None = None,
+    interval: float | None = None,
+    resamples: int | None = None,
     seed: int | None = None,
     timeout: float | None = None,
     progress: Progress | None = None,
     **rows: Unpack[Rows],
 ) -> Steps[str]:
-    """The full report on a stored batch, or on rows, as one HTML file that needs no network. Raises as ``evaluate``."""
-    fields = {"batch": batch, "map": map, "reduction": reduction, "seed": seed}
+    """A report to read, in one HTML file that needs no network: the verdict first, and the map to fit.
+
+    Of a stored batch, or of ``predictions`` and ``labels``; with measures and diagrams of its own choice where none are
+    named. Raises as ``evaluate``.
+
+    >>> client.report_html(predictions=p, labels=y).startswith("<!doctype html>")
+    True
+    """
+    fields: dict[str, Any] = {"batch": batch, "measures": measures, "diagrams": diagrams, "reduction": reduction}
+    fields |= {"classes": classes, "map": map, "interval": interval, "resamples": resamples, "seed": seed}
     answer = yield from ask(patience, _asked("/evaluate", fields, rows, headers={"Accept": _HTML}))
     if answer.status == 202:
         job = read(JobAnswer, answer)
         yield from wait(patience, job.id, timeout=timeout, progress=progress)
         answer = yield from ask(patience, get(path_of("jobs", job.id), accept=_HTML))
+    if not answer.headers.get("Content-Type", "").startswith(_HTML):
+        raise unreadable(answer)
     return answer.content.decode()
 
 

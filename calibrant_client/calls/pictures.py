@@ -37,13 +37,15 @@ def diagram(
     progress: Progress | None = None,
     **rows: Unpack[Rows],
 ) -> Steps[bytes]:
-    """A picture of a stored batch, or of ``predictions`` and ``labels``; with ``map``, before and after it.
+    r"""A picture of a stored batch, or of ``predictions`` and ``labels``; with ``map``, before and after it.
 
     ``diagram`` is a name, or an object with ``name`` and options; of ``batches`` there is a picture of each, side by
-    side. ``width`` is in pixels; ``interval`` is the level of the error's interval in the title. Raises as ``evaluate``.
+    side. ``width`` is in pixels; ``interval`` is the level of the interval in the title.
+
+    Raises as ``evaluate``.
 
     >>> client.diagram("reliability", predictions=p, labels=y, form="png")[:4]
-    b'\\x89PNG'
+    b'\x89PNG'
     """
     look = {"theme": theme, "width": width}
     fields: dict[str, Any] = {"diagram": diagram, "batch": batch, "batches": batches, "map": map, **look}

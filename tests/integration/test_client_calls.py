@@ -1,0 +1,188 @@
+"""The calls of both clients, against the whole service."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from redis import Redis
+
+import calibrant
+from calibrant_client import AsyncCalibrant, Calibrant, JobTimeout, ProblemResponse
+from cli.stack import Stack
+from schemas.jobs import JobRecord, Progress
+from service.settings import Settings
+from storage.clock import stamp
+from storage.keyspace import new_id
+from storage.store import Store
+from tests.integration.clients import Kind, connected
+from tests.integration.conftest import claimed, serving
+
+NUMBERS = np.random.default_rng(8)
+P = np.round(NUMBERS.uniform(size=300), 3)
+Y = (NUMBERS.uniform(size=300) < P**2).astype(int)
+GROUPS = np.where(NUMBERS.uniform(size=300) < 0.5, "a", "b")
+PROBS = NUMBERS.dirichlet(np.ones(3), size=300)
+LABELS = np.array([NUMBERS.choice(3, p=row) for row in PROBS])
+INDEX = pd.RangeIndex(1000, 1300)
+
+
+@pytest.fixture(params=["sync", "async"])
+def kind(request: pytest.FixtureRequest) -> Kind:
+    found: Kind = request.param
+    return found
+
+
+@pytest.fixture
+def either(kind: Kind, service: Stack) -> Iterator[Calibrant]:
+    with connected(kind, service.url) as client:
+        yield client
+
+
+def _public(client: type) -> dict[str, inspect.Signature]:
+    called = {name: member for name, member in vars(client).items() if callable(member) and not name.startswith("_")}
+    return {name: inspect.signature(member) for name, member in called.items()}
+
+
+def test_both_clients_have_the_same_calls_with_the_same_arguments() -> None:
+    one, other = _public(Calibrant), _public(AsyncCalibrant)
+    assert {name: list(told.parameters.values())[1:] for name, told in one.items()} == {
+        name: list(told.parameters.values())[1:] for name, told in other.items()
+    }
+    assert len(one) > 30
+    for client in (Calibrant, AsyncCalibrant):
+        assert all(inspect.getdoc(getattr(client, name)) for name in one)
+
+
+def test_rows_are_measured_and_fitted_without_a_stored_batch(either: Calibrant) -> None:
+    asked: dict[str, Any] = {"measures": ["ece", "brier"], "interval": 0.9, "resamples": 100}
+    report = either.evaluate(predictions=P, labels=Y == 1, groups=GROUPS, **asked)
+    local = calibrant.evaluate(P, Y, **asked)
+    assert report.measures["ece"].value == local.measures["ece"].value
+    assert report.measures["ece"].interval == local.measures["ece"].interval
+    assert report.groups is not None
+    assert {name: group.n for name, group in report.groups.items()} == {g: GROUPS.tolist().count(g) for g in "ab"}
+    fitted = either.fit("platt", predictions=P, labels=Y, options={}, tags={"x": "ä"}, description="é & ?")
+    assert (fitted.tags, fitted.description) == ({"x": "ä"}, "é & ?")
+    np.testing.assert_array_equal(either.calibrate(fitted.id, P), calibrant.load(fitted.document).apply(P))
+    with pytest.raises(ProblemResponse) as refusal:
+        either.evaluate(predictions=P + 2.0, labels=Y)
+    assert (refusal.value.code, refusal.value.request_id is None) == ("out-of-range", False)
+
+
+def test_frames_go_in_and_come_out_with_index_name_and_columns(either: Calibrant) -> None:
+    event = either.fit("isotonic", predictions=pd.Series(P), labels=pl.Series(Y)).id
+    expected = either.calibrate(event, P)
+    series = pd.Series(P, index=INDEX, name="spam")
+    pd.testing.assert_series_equal(either.calibrate(event, series), pd.Series(expected, index=INDEX, name="spam"))
+    assert either.calibrate(event, pl.Series("spam", P)).equals(pl.Series("spam", expected), check_names=True)
+    assert either.calibrate(event, P.tolist()).tolist() == expected.tolist()
+
+    frame = pd.DataFrame(PROBS, index=INDEX, columns=["ham", "spam", "eggs"])
+    vector = either.fit("temperature", predictions=frame, labels=pd.Series(LABELS, index=INDEX)).id
+    probs = either.calibrate(vector, PROBS)
+    pd.testing.assert_frame_equal(
+        either.calibrate(vector, frame), pd.DataFrame(probs, index=INDEX, columns=frame.columns)
+    )
+    columns = pl.DataFrame(PROBS, schema=["ham", "spam", "eggs"], orient="row")
+    assert either.calibrate(vector, columns).equals(pl.DataFrame(probs, schema=columns.columns, orient="row"))
+    confidence = either.fit("platt", predictions=columns, labels=LABELS).id
+    pd.testing.assert_series_equal(
+        either.calibrate(confidence, frame), pd.Series(either.calibrate(confidence, PROBS), index=INDEX)
+    )
+
+
+def test_a_batch_is_stored_appended_to_listed_and_forgotten(either: Calibrant) -> None:
+    stored = either.upload(P, Y, weights=np.ones(300), groups=GROUPS, weights_kind="importance", ttl=60)
+    assert (stored.arrays, stored.weights_kind) == (["predictions", "labels", "weights", "groups"], "importance")
+    longer = either.append(stored.id, P[:2], Y[:2], weights=[1, 2], groups=["a", "c"])
+    assert either.batch(stored.id) == longer
+    assert (longer.n, longer in list(either.batches())) == (302, True)
+    either.delete_batch(stored.id)
+    with pytest.raises(ProblemResponse, match="404"):
+        either.batch(stored.id)
+
+
+def test_pictures_are_of_rows_and_of_maps(either: Calibrant) -> None:
+    made = either.fit("platt", predictions=P, labels=Y, name="client-pictures")
+    asked = {"name": "reliability", "n_bins": 5}
+    svg = either.diagram(asked, predictions=P, labels=Y, map=made.id, theme="light", width=400)
+    assert svg.startswith(b"<svg")
+    assert either.diagram(batch=either.upload(P, Y).id, form="png").startswith(b"\x89PNG")
+    assert either.map_diagram(made.id, width=400).startswith(b"<svg")
+    assert either.map_diagram("client-pictures", "png").startswith(b"\x89PNG")
+
+
+def test_what_is_a_job_is_waited_for_whatever_is_wanted_of_it(either: Calibrant) -> None:
+    long = [{"name": "ece-pl", "folds": 2}]
+    report = either.evaluate(predictions=P, labels=Y, measures=long, diagrams=["reliability"], timeout=60)
+    assert report.measures["ece-pl"].value is not None
+    job = next(either.jobs(kind="evaluate"))
+    assert either.job_diagram(job.id, key="reliability").startswith(b"<svg")
+    html = either.report_html(predictions=P, labels=Y, measures=long, diagrams=["reliability"], timeout=60)
+    assert html.lower().startswith("<!doctype html>")
+    assert either.diagram("fit-on-test", predictions=P, labels=Y, timeout=60).startswith(b"<svg")
+
+
+def test_a_long_fit_is_told_of_as_it_goes_and_applied(either: Calibrant) -> None:
+    seen: list[str] = []
+    made = either.fit("pl", predictions=P, labels=Y, timeout=60, progress=lambda job: seen.append(job.status))
+    assert made.method == "pl"
+    assert seen[-1] == "succeeded"
+    assert seen == sorted(seen, key=["queued", "running", "succeeded"].index)
+
+
+@pytest.mark.usefixtures("redis")
+def test_a_job_that_takes_too_long_goes_on_and_is_named(kind: Kind, api: httpx.Client, store: Store) -> None:
+    job = store.jobs.submit(_job())
+    run = claimed(store, job.id)
+    run.report(Progress(done=1, total=2))
+    with connected(kind, str(api.base_url)) as client:
+        with pytest.raises(JobTimeout, match=job.id) as late:
+            client.wait(job.id, timeout=0.3)
+        assert late.value.job_id == job.id
+        assert [listed.id for listed in client.jobs(status="running", kind="fit")] == [job.id]
+        assert client.cancel(job.id).status == "cancelled"
+        assert [event.job.status for event in client.events(job.id)][-1] == "cancelled"
+
+
+def test_a_cancelled_task_closes_its_stream_and_leaves_the_job(redis: Redis, redis_url: str, store: Store) -> None:
+    job = store.jobs.submit(_job())
+    with serving(Settings(redis_url, max_event_streams=1)) as url:
+        asyncio.run(asyncio.wait_for(_follow_and_cancel(url, job.id), 20))
+    assert store.jobs.get(job.id).status == "queued"
+
+
+async def _follow_and_cancel(url: str, job_id: str) -> None:
+    """Follow a job three times over the one place that there is for a stream, cancelled each time."""
+    async with AsyncCalibrant(url, tries=1) as client:
+        for _ in range(3):
+            begun = asyncio.Event()
+            following = asyncio.create_task(_follow(client, job_id, begun))
+            await begun.wait()
+            with pytest.raises(ProblemResponse, match="503"):
+                await anext(client.events(job_id))
+            following.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await following
+
+
+async def _follow(client: AsyncCalibrant, job_id: str, begun: asyncio.Event) -> None:
+    while True:
+        try:
+            async for _ in client.events(job_id):
+                begun.set()
+        except ProblemResponse as problem:
+            if problem.code != "too-many-streams":  # the server has yet to notice that the one before has left
+                raise
+
+
+def _job() -> JobRecord:
+    return JobRecord(id=new_id("job"), kind="fit", status="queued", created_at=stamp(), ttl=60, spec={})

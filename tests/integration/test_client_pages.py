@@ -1,0 +1,78 @@
+"""What the client's documentation shows, run: docs/client.md as a reader follows it, and the example of each call."""
+
+from __future__ import annotations
+
+import asyncio
+import doctest
+import importlib
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import calibrant_client
+from calibrant_client import AsyncCalibrant, Calibrant
+from cli.stack import stack
+
+PAGE = Path(__file__).parents[2] / "docs" / "client.md"
+PACKAGE = Path(calibrant_client.__file__).parent
+MODULES = sorted(
+    ".".join(("calibrant_client", *path.relative_to(PACKAGE).with_suffix("").parts))
+    for path in PACKAGE.rglob("*.py")
+    if path.name != "__init__.py"
+)
+#: Calls whose examples would need a job that is still running, or one of an evaluation.
+WITHOUT_EXAMPLE = {"cancel", "job_diagram"}
+
+
+@pytest.fixture(scope="module")
+def url(folder: Path) -> Iterator[str]:
+    """A service of this module's own: its examples name maps by version."""
+    with (
+        (folder / "client-pages.log").open("ab") as log,
+        stack(host="127.0.0.1", port=0, data=folder / "client-pages", log=log) as running,
+    ):
+        yield running.url
+
+
+@pytest.fixture
+def names(url: str) -> Iterator[dict[str, Any]]:
+    """What the examples of the calls speak of: a client, rows, and the job of a fit."""
+    numbers = np.random.default_rng(0)
+    p = numbers.uniform(size=200)
+    y = numbers.uniform(size=200) < p
+    with Calibrant(url) as client:
+        client.fit("pl", predictions=p, labels=y, timeout=60)
+        given = {"client": client, "p": p, "y": y, "url": url, "job_id": next(client.jobs()).id}
+        yield given | {"Calibrant": Calibrant, "AsyncCalibrant": AsyncCalibrant, "asyncio": asyncio}
+
+
+def test_the_examples_of_the_calls_answer_what_they_say(names: dict[str, Any]) -> None:
+    runner, finder, told = doctest.DocTestRunner(), doctest.DocTestFinder(), set()
+    # Those of maps first: the others use the map that they make.
+    for name in sorted(MODULES, key=lambda name: not name.endswith(".maps")):
+        module = importlib.import_module(name)
+        found = [test for test in finder.find(module, extraglobs=names) if test.examples]
+        for test in sorted(found, key=lambda test: test.lineno or 0):
+            runner.run(test)
+            told.add(test.name.rpartition(".")[2])
+    assert runner.summarize(verbose=False).failed == 0
+    calls = {name for name in vars(Calibrant) if not name.startswith("_")} - {"close"}
+    assert calls - told == WITHOUT_EXAMPLE
+
+
+def test_the_page_of_the_client_runs_from_end_to_end(url: str) -> None:
+    text = PAGE.read_text("utf-8").replace("http://127.0.0.1:8000", url)
+    blocks = re.findall(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    assert len(blocks) == text.count("```python")
+    names: dict[str, Any] = {}
+    for block in blocks:
+        exec(compile(block, str(PAGE), "exec"), names)
+    names["client"].close()
+    names["patient"].close()
+    assert names["after"].measures["ece"].value < names["report"].measures["ece"].value
+    assert names["compared"].contestants[0].name == "uncalibrated"
+    assert names["svg"].startswith(b"<svg")
