@@ -7,6 +7,7 @@ from pathlib import Path
 from calibrant.diagrams.page import diagrams_page
 from calibrant.measures.page import catalogue_page
 from calibrant.methods.page import methods_page
+from cli.commands_page import commands_page
 from cli.settings_page import settings_page
 from schemas.problem_table.page import problems_page
 from service.calls_page import calls_page
@@ -17,6 +18,7 @@ PAGES = {
     "diagrams": diagrams_page,
     "methods": methods_page,
     "settings": settings_page,
+    "commands": commands_page,
     "problems": problems_page,
     "calls": calls_page,
 }

@@ -8,18 +8,14 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from shutil import copyfileobj
-from typing import Annotated, BinaryIO, cast
+from typing import TYPE_CHECKING, Annotated, BinaryIO, cast
 
 import typer
-from redis import Redis
 
 from cli.store_url import DATA, Data, RedisUrl, RedisUrlFile, store_url
-from storage.backup.contents import write_backup
-from storage.backup.file import new_file
-from storage.backup.restoring import restore as write_into
-from storage.errors import StorageError
-from storage.server.connection import UNAVAILABLE, check_durability, connect, kind_of
-from storage.server.embedded import store_of
+
+if TYPE_CHECKING:
+    from redis import Redis
 
 _STANDARD = Path("-")
 #: Seconds that the store may take to answer, with 64 MB of a batch at the most.
@@ -46,6 +42,8 @@ def backup(
     force: Annotated[bool, typer.Option("--force", help="Replace a file that is there.")] = False,
 ) -> None:
     """Write all that the store keeps to a file, while the service runs or not."""
+    from storage.backup.contents import write_backup
+
     with (
         _told(),
         _connected(store_url(redis_url, redis_url_file), data, new=False) as redis,
@@ -65,6 +63,9 @@ def restore(
     ] = False,
 ) -> None:
     """Write a backup into a store; jobs that had not ended are queued again."""
+    from storage.backup.restoring import restore as write_into
+    from storage.server.connection import check_durability
+
     with _told(), _input(file) as source, _connected(store_url(redis_url, redis_url_file), data, new=True) as redis:
         check_durability(redis)
         restored = write_into(redis, source, merge=merge)
@@ -82,6 +83,9 @@ def _counted(counts: Mapping[str, int]) -> str:
 @contextlib.contextmanager
 def _connected(redis_url: str | None, data: Path, *, new: bool) -> Iterator[Redis]:
     """The store that is named, or the embedded one, which is made only where it may be ``new``."""
+    from storage.server.connection import connect
+    from storage.server.embedded import store_of
+
     if redis_url is None and not new and not data.is_dir():
         raise FileNotFoundError(f"there is no store in {data}")
     with store_of(data) if redis_url is None else contextlib.nullcontext(redis_url) as url:
@@ -95,6 +99,8 @@ def _connected(redis_url: str | None, data: Path, *, new: bool) -> Iterator[Redi
 @contextlib.contextmanager
 def _output(file: Path, force: bool) -> Iterator[BinaryIO]:
     if file != _STANDARD:
+        from storage.backup.file import new_file
+
         with new_file(file, force=force) as out:
             yield out
         return
@@ -119,6 +125,9 @@ def _input(file: Path) -> Iterator[BinaryIO]:
 @contextlib.contextmanager
 def _told() -> Iterator[None]:
     """Tell what fails in a line."""
+    from storage.errors import StorageError
+    from storage.server.connection import UNAVAILABLE, kind_of
+
     try:
         yield
     except StorageError as error:

@@ -3,34 +3,31 @@
 from __future__ import annotations
 
 import contextlib
-import os
 from collections.abc import Iterator
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
-import httpx
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
-from rich.table import Column, Table
 
-from calibrant_client import Calibrant
-from calibrant_client.errors import ProblemResponse
-from schemas.jobs import FINAL, JobSummary
+from cli.output import Json, table, write_json, write_lines
+from cli.server_url import NeededServer, client_of
+
+if TYPE_CHECKING:
+    from rich.progress import Progress, TaskID
+
+    from schemas.jobs import JobSummary
 
 jobs = typer.Typer(help="List, watch and cancel the jobs of a server.", no_args_is_help=True)
 
-Server = Annotated[str, typer.Option("--server", envvar="CALIBRANT_SERVER", help="URL of the server.")]
 JobId = Annotated[str, typer.Argument(help="Id of the job.")]
-_WIDE = 160
-_SERVER = "http://127.0.0.1:8000"
-#: The key of the server: never a flag, which others could read.
-_KEY_VARIABLE = "CALIBRANT_API_KEY"
+_WHOSE = "jobs"
 
 
 @jobs.command()
-def watch(job_id: JobId, server: Server = _SERVER) -> None:
+def watch(job_id: JobId, server: NeededServer = None) -> None:
     """Show a job's progress until it has ended; exits with 1 where it did not succeed."""
-    with _client(server) as client, _bar() as (bar, task):
+    from schemas.jobs import FINAL
+
+    with client_of(server, _WHOSE) as client, _bar() as (bar, task):
         job = None
         for event in client.events(job_id):
             job = event.job
@@ -46,24 +43,30 @@ def watch(job_id: JobId, server: Server = _SERVER) -> None:
 
 @jobs.command(name="list")
 def list_jobs(
-    server: Server = _SERVER,
-    status: Annotated[str | None, typer.Option(help="queued, running, succeeded, failed or cancelled.")] = None,
+    server: NeededServer = None,
+    status: Annotated[
+        str | None, typer.Option("--status", help="queued, running, succeeded, failed or cancelled.")
+    ] = None,
+    as_json: Json = False,
 ) -> None:
     """List the jobs, newest first."""
+    with client_of(server, _WHOSE) as client:
+        found = list(client.jobs(status=status))
+    if as_json:
+        write_json([job.model_dump() for job in found])
+        return
     # An id that is cut is none.
-    table = Table(Column("id", no_wrap=True, min_width=34), "kind", "status", "progress", "created")
-    with _client(server) as client:
-        for job in client.jobs(status=status):
-            table.add_row(job.id, job.kind, job.status, _share(job), job.created_at)
-    console = Console()
-    # What is no terminal gets the table as wide as it is.
-    (console if console.is_terminal else Console(width=_WIDE)).print(table)
+    shown = table("id", "kind", "status", "progress", "created", left=5)
+    shown.columns[0].min_width = 34
+    for job in found:
+        shown.add_row(job.id, job.kind, job.status, _share(job), job.created_at)
+    write_lines(shown)
 
 
 @jobs.command()
-def cancel(job_id: JobId, server: Server = _SERVER) -> None:
+def cancel(job_id: JobId, server: NeededServer = None) -> None:
     """End a job that waits or runs; nothing of it is kept."""
-    with _client(server) as client:
+    with client_of(server, _WHOSE) as client:
         typer.echo(f"{job_id} {client.cancel(job_id).status}")
 
 
@@ -73,21 +76,11 @@ def _share(job: JobSummary) -> str:
 
 
 @contextlib.contextmanager
-def _client(server: str) -> Iterator[Calibrant]:
-    """The client, whose errors are told in a line."""
-    try:
-        with Calibrant(server, api_key=os.environ.get(_KEY_VARIABLE)) as client:
-            yield client
-    except ProblemResponse as error:
-        typer.echo(f"calibrant: {error.problem.title}: {error.problem.detail}", err=True)
-        raise typer.Exit(1) from error
-    except httpx.TransportError as error:
-        typer.echo(f"calibrant: {server} does not answer ({type(error).__name__})", err=True)
-        raise typer.Exit(1) from error
-
-
-@contextlib.contextmanager
 def _bar() -> Iterator[tuple[Progress, TaskID]]:
+    """A bar that stays when the job has ended: here it is the answer."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
     columns = (BarColumn(), TextColumn("{task.percentage:>3.0f} %"), TextColumn("{task.fields[stage]}"))
     with Progress(*columns, TimeElapsedColumn(), console=Console(stderr=True)) as bar:
         yield bar, bar.add_task("", stage="queued", total=1.0)

@@ -7,21 +7,16 @@ import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from pydantic import ValidationError
-from rich.console import Console
-from rich.table import Table
 
 from cli.store_url import DATA, Data, RedisUrl, RedisUrlFile, store_url
-from schemas.keys import SCOPES, KeyRecord, Scope
-from storage.api_keys import ApiKeyStore, is_live
-from storage.clock import stamp
-from storage.errors import StorageError
 from storage.keyspace import DEFAULT_TENANT
-from storage.server.connection import UNAVAILABLE, connect, kind_of
-from storage.server.embedded import store_of
+
+if TYPE_CHECKING:
+    from schemas.keys import KeyRecord, Scope
+    from storage.api_keys import ApiKeyStore
 
 keys = typer.Typer(help="Make, list, rotate and revoke API keys, in the store itself.", no_args_is_help=True)
 
@@ -55,6 +50,8 @@ def create(
 
     From the first key on the service asks everyone for one.
     """
+    from storage.clock import stamp
+
     ends = None if expires is None else stamp(after=_seconds(expires))
     with _store(store_url(redis_url, redis_url_file), data) as store:
         made = store.create(name, tenant=tenant, scope=_scope(scope), expires_at=ends, rate_limit=rate_limit)
@@ -72,6 +69,8 @@ def rotate(
     data: Data = DATA,
 ) -> None:
     """Give a key a second secret and print it; the first one ends after the grace."""
+    from storage.clock import stamp
+
     ends = None if expires is None else stamp(after=_seconds(expires))
     with _store(store_url(redis_url, redis_url_file), data) as store:
         made = store.rotate(key_id, grace=_seconds(grace), expires_at=ends)
@@ -94,6 +93,9 @@ def revoke(
 @keys.command("list")
 def list_keys(redis_url: RedisUrl = None, redis_url_file: RedisUrlFile = None, data: Data = DATA) -> None:
     """List every key that was ever made."""
+    from rich.console import Console
+    from rich.table import Table
+
     with _store(store_url(redis_url, redis_url_file), data) as store:
         records = store.all()
     table = Table(box=None, pad_edge=False)
@@ -107,6 +109,8 @@ def list_keys(redis_url: RedisUrl = None, redis_url_file: RedisUrlFile = None, d
 
 
 def _state(record: KeyRecord) -> str:
+    from storage.api_keys import is_live
+
     if record.revoked_at is not None:
         return f"revoked {record.revoked_at}"
     live = [secret for secret in record.secrets if is_live(secret)]
@@ -117,6 +121,8 @@ def _state(record: KeyRecord) -> str:
 
 
 def _scope(text: str) -> Scope:
+    from schemas.keys import SCOPES
+
     for scope in SCOPES:
         if text == scope:
             return scope
@@ -126,6 +132,13 @@ def _scope(text: str) -> Scope:
 @contextlib.contextmanager
 def _store(redis_url: str | None, data: Path) -> Iterator[ApiKeyStore]:
     """The keys of the store that is named, or of the embedded one; what fails is told in a line."""
+    from pydantic import ValidationError
+
+    from storage.api_keys import ApiKeyStore
+    from storage.errors import StorageError
+    from storage.server.connection import UNAVAILABLE, connect, kind_of
+    from storage.server.embedded import store_of
+
     try:
         with store_of(data) if redis_url is None else contextlib.nullcontext(redis_url) as url:
             redis = connect(url)

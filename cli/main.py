@@ -9,8 +9,14 @@ from typing import Annotated, Any
 import typer
 
 from cli.backup import backup, restore
+from cli.calibrate import calibrate
+from cli.evaluate import evaluate
+from cli.exits import EXIT_CODES
+from cli.fit import fit
 from cli.jobs import jobs
 from cli.keys import keys
+from cli.maps import maps
+from cli.report import report
 from cli.settings import with_settings
 from cli.store_url import needed_store_url, store_url
 from telemetry.logs import FORMATS, LEVELS, configure
@@ -18,11 +24,18 @@ from telemetry.logs import FORMATS, LEVELS, configure
 app = typer.Typer(
     name="calibrant",
     help="Is a classifier calibrated, and if not, what would make it so.",
+    epilog=EXIT_CODES,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     add_completion=False,
 )
-app.add_typer(keys, name="keys")
+
+
+app.command()(evaluate)
+app.command()(fit)
+app.command()(calibrate)
+app.command()(report)
+app.add_typer(maps, name="maps")
 app.add_typer(jobs, name="jobs")
 
 
@@ -221,3 +234,4 @@ def demo() -> None:
 
 app.command()(backup)
 app.command()(restore)
+app.add_typer(keys, name="keys")

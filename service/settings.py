@@ -10,9 +10,10 @@ import dataclasses
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from types import UnionType
-from typing import Any, NamedTuple, get_type_hints
+from typing import TYPE_CHECKING, Any, NamedTuple, get_type_hints
 
-from storage.quotas import Quotas
+if TYPE_CHECKING:  # the store's client takes longer to load than all flags, which ``calibrant --help`` needs alone
+    from storage.quotas import Quotas
 
 MIB = 1024 * 1024
 HOUR = 3600
@@ -89,6 +90,8 @@ class Settings:
     @property
     def quotas(self) -> Quotas:
         """What a tenant may keep, and the bound of all jobs."""
+        from storage.quotas import Quotas
+
         return Quotas(self.quota_bytes, self.quota_maps, self.quota_jobs, self.max_queued_jobs)
 
     @property

@@ -1,0 +1,91 @@
+"""What an evaluation or a fit is asked for, as flags say it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import typer
+
+Measure = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--measure",
+        help='Measure: its name, such as ks, or a JSON object, such as {"name": "ece", "n_bins": 20, "as": "ece-20"}; '
+        "repeatable. By default ece, ece-equal-width, ece-sweep and ks.",
+    ),
+]
+Reduction = Annotated[
+    str | None,
+    typer.Option("--reduction", help="Event: binary, confidence, class:3, classwise, top:2, canonical and others."),
+]
+Interval = Annotated[
+    float | None, typer.Option("--interval", help="Level of the intervals, such as 0.95; none by default.")
+]
+Resamples = Annotated[int, typer.Option("--resamples", help="Resamples behind the intervals.")]
+Seed = Annotated[int, typer.Option("--seed", help="Seed of all that is drawn: resamples, tests, folds.")]
+#: The largest seed of the wire's contract.
+SEED, RESAMPLES = 0, 1000
+
+
+@dataclass(frozen=True)
+class Evaluate:
+    """An evaluation asked for; ``map`` is a reference of the server's, or a document."""
+
+    measures: list[str | dict[str, Any]] | None = None
+    diagrams: list[str | dict[str, Any]] | None = None
+    reduction: str | None = None
+    map: str | dict[str, Any] | None = None
+    interval: float | None = None
+    resamples: int = RESAMPLES
+    seed: int = SEED
+
+    def options(self) -> dict[str, Any]:
+        """The options of ``POST /evaluate``."""
+        given = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        return {name: value for name, value in given.items() if value is not None}
+
+
+@dataclass(frozen=True)
+class Fit:
+    """A fit asked for."""
+
+    method: str
+    options: dict[str, Any]
+    name: str | None = None
+    reduction: str | None = None
+    seed: int = SEED
+
+
+def read_measures(given: Sequence[str] | None) -> list[str | dict[str, Any]] | None:
+    """Names and JSON objects as the contract has them."""
+    return [_object(text) if text.lstrip().startswith("{") else text for text in given] if given else None
+
+
+def _object(text: str) -> dict[str, Any]:
+    import orjson
+
+    try:
+        read: dict[str, Any] = orjson.loads(text)
+    except orjson.JSONDecodeError as error:
+        raise typer.BadParameter(
+            f"is no JSON: {error.msg}, at character {error.pos + 1}", param_hint="--measure"
+        ) from None
+    return read
+
+
+def read_options(given: Sequence[str] | None) -> dict[str, Any]:
+    """Options of a method by name, of ``name=value``; a value is JSON, or else a text."""
+    import orjson
+
+    options: dict[str, Any] = {}
+    for pair in given or ():
+        name, equals, text = pair.partition("=")
+        if not equals or not name:
+            raise typer.BadParameter("must be a name, = and a value, such as folds=5", param_hint="--option")
+        try:
+            options[name] = orjson.loads(text)
+        except orjson.JSONDecodeError:
+            options[name] = text
+    return options

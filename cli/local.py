@@ -1,0 +1,80 @@
+"""The work of a command in this process, by ``calibrant`` itself: no server, no store."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from cli.asked import Evaluate, Fit
+from cli.bars import bar
+from cli.engine import Fitted
+from cli.exits import Refused
+
+if TYPE_CHECKING:
+    from calibrant.cells import Floats
+    from tabular.sheet import Sheet
+
+
+class Local:
+    """What ``Engine`` says, in this process."""
+
+    def evaluate(self, rows: Sheet, asked: Evaluate) -> dict[str, Any]:
+        """Measure the rows."""
+        from calibrant.batch import read_batch
+        from calibrant.diagrams.catalogue import read_diagrams
+        from calibrant.evaluation import Evaluation
+        from calibrant.maps.calibration_map import load
+        from calibrant.measures.catalogue import read_requests
+        from calibrant.measures.intervals import Resampling
+        from storage.reports import report_document
+
+        evaluation = Evaluation(
+            read_requests(asked.measures),
+            asked.reduction,
+            None if asked.map is None else load(_document(asked.map)),
+            Resampling.read(asked.interval, asked.resamples, asked.seed),
+            diagrams=read_diagrams(asked.diagrams),
+        )
+        batch = read_batch(rows.predictions, rows.labels, rows.weights, scale=rows.scale)
+        with bar() as shown:
+            report = report_document(evaluation.run(batch, rows.groups, progress=shown), None)
+        return as_answered(report)
+
+    def fit(self, rows: Sheet, asked: Fit) -> Fitted:
+        """Fit a map to the rows; it is kept nowhere."""
+        from calibrant.batch import read_batch
+        from calibrant.in_sample import in_sample
+        from calibrant.methods import FitContext, Fitting
+        from calibrant.methods.fitting import read_seed
+
+        fitting = Fitting.read(asked.method, asked.options, asked.reduction, where="/options")
+        read_seed(asked.seed)
+        batch = read_batch(rows.predictions, rows.labels, rows.weights, scale=rows.scale)
+        fitting.check(batch)
+        with bar() as shown:
+            fitted = fitting.run(batch, FitContext(asked.seed, "cpu", shown))
+        seen = in_sample(batch, fitted)
+        scores = [{"log_loss": s.log_loss, "brier": s.brier, "ece": s.ece} for s in (seen.before, seen.after)]
+        return Fitted(fitted.to_document(), {"before": scores[0], "after": scores[1]})
+
+    def calibrate(self, rows: Sheet, map: str | dict[str, Any]) -> Floats:
+        """Apply a map to the predictions."""
+        from calibrant.batch import read_predictions
+        from calibrant.maps.calibration_map import load
+
+        return load(_document(map)).apply_checked(read_predictions(rows.predictions, scale=rows.scale))
+
+
+def as_answered(report: dict[str, Any]) -> dict[str, Any]:
+    """A report as it comes back from a server: its fields in the contract's order, and plain JSON throughout."""
+    import orjson
+
+    from schemas.evaluate import ReportAnswer
+
+    answer = ReportAnswer.model_validate_json(orjson.dumps(report, option=orjson.OPT_SERIALIZE_NUMPY))
+    return answer.model_dump(exclude_unset=True)
+
+
+def _document(map: str | dict[str, Any]) -> dict[str, Any]:
+    if isinstance(map, str):
+        raise Refused("a map's name or id is known to a server alone; name one by --server, or give a file")
+    return map

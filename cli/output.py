@@ -1,0 +1,99 @@
+"""What a command answers: on standard output or in a file, as a table for people or as JSON for pipes."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+STANDARD = Path("-")
+#: What is no terminal has no width; nothing is wrapped there.
+_WIDE = 500
+
+Json = Annotated[bool, typer.Option("--json", help="Write JSON, as the API answers it, instead of a table.")]
+Out = Annotated[Path, typer.Option("--out", help="File to write; - for standard output.")]
+
+
+def say(line: str) -> None:
+    """Tell what is no answer, on standard error."""
+    typer.echo(f"calibrant: {line}", err=True)
+
+
+def write_json(content: Any, out: Path = STANDARD) -> None:
+    """Write plain JSON on a line."""
+    import orjson
+
+    with opened(out) as file:
+        file.write(orjson.dumps(content, option=orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_APPEND_NEWLINE))
+
+
+def write_lines(*parts: str | Table) -> None:
+    """Write tables and text on standard output: for a terminal as it likes them, else plain and aligned."""
+    console = _console()
+    with console.capture() as captured:
+        for i, part in enumerate(parts):
+            if i > 0 and not console.is_terminal:  # a terminal's tables have room around them
+                console.print()
+            console.print(part, highlight=False, markup=False, soft_wrap=isinstance(part, str))
+    lines = captured.get()
+    if not console.is_terminal:
+        lines = "".join(f"{line.rstrip()}\n" for line in lines.splitlines())
+    with opened(STANDARD) as file:
+        file.write(lines.encode())
+
+
+def table(*columns: str, left: int = 1, title: str | None = None) -> Table:
+    """An empty table; the columns after the first ``left`` hold numbers."""
+    from rich import box
+    from rich.table import Table
+
+    made = Table(
+        title=title, title_justify="left", box=box.SIMPLE_HEAD if _console().is_terminal else None, pad_edge=False
+    )
+    for i, name in enumerate(columns):
+        made.add_column(name, justify="left" if i < left else "right", no_wrap=i == 0)
+    return made
+
+
+def _console() -> Console:
+    from rich.console import Console
+
+    console = Console()
+    return console if console.is_terminal else Console(width=_WIDE)
+
+
+@contextlib.contextmanager
+def opened(out: Path) -> Iterator[BinaryIO]:
+    """The file to write, or standard output; whoever closes that early, as ``head`` does, has seen enough."""
+    if out != STANDARD:
+        with out.open("wb") as file:
+            yield file
+        return
+    stream = sys.stdout.buffer
+    try:
+        yield stream
+        stream.flush()
+    except BrokenPipeError:
+        # What is left is dropped, also what Python itself writes at its end.
+        with open(os.devnull, "wb") as nowhere:
+            os.dup2(nowhere.fileno(), sys.stdout.fileno())
+
+
+def counted(rows: Sequence[Any] | int, one: str = "row", several: str = "rows") -> str:
+    """A number with its noun."""
+    n = rows if isinstance(rows, int) else len(rows)
+    return f"{n:,} {one if n == 1 else several}"
+
+
+def plain(text: str) -> str:
+    """A name from elsewhere, without what would steer the terminal."""
+    return "".join(c if c.isprintable() else "?" for c in text)

@@ -1,0 +1,100 @@
+"""``calibrant report``: one HTML file that tells how well a file's predictions are calibrated."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from cli.asked import SEED, Evaluate, Reduction, Seed
+from cli.engine import engine_of, read_map
+from cli.exits import told
+from cli.output import STANDARD, Out, opened
+from cli.rows import Columns, File, Group, Label, MapLabel, Prediction, ScaleName, Weight, name_of, read_rows
+from cli.server_url import Server
+
+if TYPE_CHECKING:
+    from cli.engine import Engine
+    from tabular.sheet import Sheet
+
+MapOf = Annotated[
+    str | None,
+    typer.Option(
+        "--map",
+        help="Map to tell of before and after: a file with its document, or with a server its id, name, name:3 or "
+        "name@alias.",
+    ),
+]
+
+
+def report(
+    file: File,
+    label: Label = None,
+    prediction: Prediction = None,
+    group: Group = None,
+    weight: Weight = None,
+    scale: ScaleName = "probability",
+    map_label: MapLabel = None,
+    reduction: Reduction = None,
+    seed: Seed = SEED,
+    map_of: MapOf = None,
+    out: Out = STANDARD,
+    server: Server = None,
+) -> None:
+    """Write a full report as one HTML file: the verdict in words, the diagrams, the measures and what they mean."""
+    with engine_of(server) as engine:
+        applied = None if map_of is None else read_map(map_of, server)
+        rows = read_rows(file, Columns(prediction, label, weight, group, scale, map_label))
+        found, options = _measured(engine, rows, reduction, seed, applied)
+    with told():
+        page = _page(found, options, rows, file, map_of)
+        with opened(out) as written:
+            written.write(page.encode())
+
+
+def _measured(
+    engine: Engine, rows: Sheet, reduction: str | None, seed: int, applied: str | dict[str, Any] | None
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The report, with that of the groups where there are any, and the options that made it."""
+    from reports.panel import by_group, full, joined
+
+    n_classes = None if rows.predictions.ndim == 1 else rows.predictions.shape[1]
+    options = full(len(rows), n_classes, reduction, seed=seed)
+    found = engine.evaluate(replace(rows, groups=None), Evaluate(reduction=reduction, map=applied, **options))
+    grouped = None if rows.groups is None else by_group(reduction, n_classes, seed=seed)
+    if grouped is not None:
+        found = joined(found, engine.evaluate(rows, Evaluate(reduction=reduction, map=applied, **grouped)))
+    if applied is None:
+        found["recommendation"] = _recommendation(rows, reduction, seed)
+    return found, options if reduction is None else {**options, "reduction": reduction}
+
+
+def _recommendation(rows: Sheet, reduction: str | None, seed: int) -> dict[str, Any]:
+    """The map to fit; it is found here, whoever measures: that takes about a second."""
+    from calibrant.batch import read_batch
+    from reports.recommendation import recommend
+
+    batch = read_batch(rows.predictions, rows.labels, rows.weights, scale=rows.scale)
+    return recommend(batch, reduction, seed=seed).to_document()
+
+
+def _page(found: dict[str, Any], options: dict[str, Any], rows: Sheet, file: Path, map_of: str | None) -> str:
+    from datetime import UTC, datetime
+
+    from calibrant import __version__
+    from reports.html import standalone
+    from reports.subject import Subject
+
+    about = Subject(
+        name=name_of(file) if file == STANDARD else file.name,
+        version=__version__,
+        when=datetime.now(UTC),
+        said=rows.said,
+        options=options,
+        classes=rows.classes,
+        weights=None if rows.weights is None else "frequency",
+        map=map_of,
+    )
+    return standalone(found, about)

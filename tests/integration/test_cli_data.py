@@ -1,0 +1,141 @@
+"""The commands about data against a server, which answers what this process would answer, to the last digit."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner, Result
+
+from cli.main import app
+from cli.stack import Stack
+
+Run = Callable[..., Result]
+
+
+@pytest.fixture(scope="module")
+def csv(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    generator = np.random.default_rng(1)
+    p = generator.uniform(size=200)
+    y = (generator.uniform(size=200) < p**2).astype(int)
+    sites = generator.choice(["north", "south"], size=200)
+    path = tmp_path_factory.mktemp("cli") / "preds.csv"
+    rows = [f"{y[i]},{p[i]:.6f},{sites[i]}" for i in range(200)]
+    path.write_text("\n".join(["y,p,site", *rows, ""]), encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def here() -> Run:
+    """The command without a server."""
+    return lambda *arguments: _run(None, *arguments)
+
+
+@pytest.fixture
+def there(service: Stack) -> Run:
+    """The command with the server, which the environment names."""
+    return lambda *arguments: _run(service.url, *arguments)
+
+
+def _run(server: str | None, *arguments: str | Path) -> Result:
+    return CliRunner().invoke(app, [str(argument) for argument in arguments], env={"CALIBRANT_SERVER": server})
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        ["evaluate"],
+        ["evaluate", "--group", "site", "--interval", "0.9", "--resamples", "100", "--measure", "ece", "--seed", "3"],
+        ["evaluate", "--measure", "ece-pl", "--measure", "decomposition"],
+        ["fit", "--method", "isotonic"],
+        ["fit", "--method", "pl", "--seed", "5"],
+    ],
+    ids=" ".join,
+)
+def test_both_answer_the_same_to_the_last_digit(here: Run, there: Run, csv: Path, asked: list[str]) -> None:
+    command, *flags = asked
+    answers = [run(command, csv, *flags, "--json") for run in (here, there)]
+    assert [answer.exit_code for answer in answers] == [0, 0], answers[1].stderr
+    assert answers[0].stdout == answers[1].stdout
+    assert answers[0].stderr == answers[1].stderr
+
+
+@pytest.mark.parametrize(
+    "asked", [["--measure", "nope"], ["--reduction", "top:2"], ["--interval", "2"], ["--label", "z"]], ids=" ".join
+)
+def test_both_refuse_the_same_in_the_same_words(here: Run, there: Run, csv: Path, asked: list[str]) -> None:
+    answers = [run("evaluate", csv, *asked) for run in (here, there)]
+    assert [answer.exit_code for answer in answers] == [1, 1]
+    assert answers[0].stderr == answers[1].stderr
+
+
+def test_a_map_goes_through_its_life(there: Run, here: Run, csv: Path, tmp_path: Path) -> None:
+    for version in (1, 2):
+        fitted = there("fit", csv, "--method", "beta", "--name", "cli-life")
+        assert (fitted.exit_code, fitted.stdout) == (0, f"cli-life:{version}\n")
+    assert there("maps", "alias", "cli-life", "champion", "1").stdout == "cli-life@champion cli-life:1\n"
+    listed = json.loads(there("maps", "list", "--name", "cli-life", "--json").stdout)
+    assert [(found["version"], found["aliases"]) for found in listed] == [(2, []), (1, ["champion"])]
+    assert listed[0]["id"] in there("maps", "list").stdout
+    assert "beta" in there("maps", "show", "cli-life:2").stdout
+
+    document = tmp_path / "map.json"
+    assert there("maps", "export", "cli-life@champion", "--out", document).exit_code == 0
+    assert there("maps", "export", "cli-life:1").stdout == document.read_text("utf-8")
+    by_server, by_file = (
+        there("calibrate", csv, "--map", "cli-life@champion"),
+        here("calibrate", csv, "--map", document),
+    )
+    assert by_server.stdout == by_file.stdout != ""
+
+    assert there("maps", "import", document, "--name", "cli-copy").stdout == "cli-copy:1\n"
+    refused = there("maps", "delete", "cli-life")
+    assert (refused.exit_code, refused.stderr.split(":")[1].strip()) == (1, "the map")
+    assert there("maps", "delete", "cli-life:2").exit_code == 0
+    gone = there("maps", "show", "cli-life:2")
+    assert (gone.exit_code, gone.stdout) == (1, "")
+
+
+def test_a_stored_map_is_told_before_and_after(there: Run, csv: Path) -> None:
+    there("fit", csv, "--method", "beta", "--name", "cli-after")
+    found = there("evaluate", csv, "--map", "cli-after", "--measure", "ece")
+    assert found.exit_code == 0
+    assert "The map was fitted to these rows" in found.stdout
+    unknown = there("evaluate", csv, "--map", "cli-nowhere")
+    assert (unknown.exit_code, unknown.stderr.splitlines()[-1]) == (1, "calibrant: --map: there is no such map")
+
+
+def test_a_file_of_a_map_is_not_sent_along(there: Run, csv: Path) -> None:
+    found = there("evaluate", csv, "--map", "map.json")
+    assert found.exit_code == 2
+    assert "calibrant maps import map.json" in " ".join(found.stderr.replace("│", " ").split())
+
+
+def test_what_is_no_calibrant_server_is_told_apart_from_a_refusal(csv: Path) -> None:
+    with HTTPServer(("127.0.0.1", 0), _Stranger) as stranger:
+        thread = threading.Thread(target=stranger.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        try:
+            found = _run(f"http://127.0.0.1:{stranger.server_port}", "evaluate", csv)
+        finally:
+            stranger.shutdown()
+            thread.join()
+    assert found.exit_code == 3
+    assert found.stderr.splitlines()[-1].startswith("calibrant: No problem document")
+
+
+class _Stranger(BaseHTTPRequestHandler):
+    """Another server, which knows of nothing."""
+
+    def do_POST(self) -> None:
+        """Answer 404 with a page of its own."""
+        self.rfile.read(int(self.headers["Content-Length"]))
+        self.send_error(404)
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Say nothing."""

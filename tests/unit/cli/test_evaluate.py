@@ -1,0 +1,123 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import calibrant
+from schemas.evaluate import ReportAnswer
+from tests.unit.cli.conftest import Run
+
+
+def _columns(csv_text: str) -> tuple[np.ndarray, np.ndarray]:
+    rows = [line.split(",") for line in csv_text.splitlines()[1:]]
+    return np.array([float(row[2]) for row in rows]), np.array([int(row[1]) for row in rows])
+
+
+def test_the_table_tells_the_librarys_values(run: Run, csv: Path, csv_text: str) -> None:
+    found = run("evaluate", csv, "--label", "y", "--prediction", "p")
+    assert (found.exit_code, found.stderr) == (0, "")
+    lines = found.stdout.splitlines()
+    assert lines[0] == "300 rows, binary"
+    report = calibrant.evaluate(*_columns(csv_text))
+    for key, measure in report.measures.items():
+        row = next(line.split() for line in lines if line.split()[:1] == [key])
+        assert row[1] == f"{measure.value:.4f}"
+
+
+def test_what_was_guessed_is_said_on_standard_error(run: Run, csv: Path) -> None:
+    found = run("evaluate", csv)
+    assert found.exit_code == 0
+    assert "labels: column 'y', by its name" in found.stderr
+    assert "predictions: column 'p'" in found.stderr
+    assert "by its name" not in found.stdout
+
+
+def test_json_is_the_answer_of_the_wire_to_the_last_digit(run: Run, csv: Path, csv_text: str) -> None:
+    found = run("evaluate", csv, "--measure", "ks", "--measure", '{"name": "ece", "norm": 2, "as": "l2"}', "--json")
+    answer = ReportAnswer.model_validate_json(found.stdout)
+    report = calibrant.evaluate(*_columns(csv_text), measures=["ks", {"name": "ece", "norm": 2, "as": "l2"}])
+    assert {key: m.value for key, m in answer.measures.items()} == {key: m.value for key, m in report.measures.items()}
+    assert answer.after is None
+    assert "after" not in json.loads(found.stdout)
+
+
+def test_standard_input_is_read_like_a_file(run: Run, csv: Path, csv_text: str) -> None:
+    from_file, from_pipe = run("evaluate", csv), run("evaluate", "-", stdin=csv_text.encode())
+    assert from_pipe.stdout == from_file.stdout
+    assert from_pipe.exit_code == 0
+
+
+def test_groups_have_a_table_with_their_largest_gap(run: Run, csv: Path) -> None:
+    found = run("evaluate", csv, "--group", "site", "--measure", "ks")
+    rows = [line.split() for line in found.stdout.splitlines()]
+    assert [row[0] for row in rows if row and row[0] in ("north", "south")] == ["north", "south"]
+    assert "largest gap" in found.stdout
+
+
+def test_a_map_is_told_before_and_after(run: Run, csv: Path, tmp_path: Path) -> None:
+    document = tmp_path / "map.json"
+    assert run("fit", csv, "--method", "platt", "--out", document).exit_code == 0
+    found = run("evaluate", csv, "--map", document, "--measure", "ece")
+    assert found.exit_code == 0
+    header, row = (line for line in found.stdout.splitlines() if line.startswith(("measure", "ece")))
+    assert header.split()[:3] == ["measure", "before", "after"]
+    before, after = map(float, row.split()[1:3])
+    assert after < before
+    assert "the map gains" in found.stdout
+
+
+def test_weights_of_two_are_rows_twice(run: Run, csv: Path, csv_text: str, tmp_path: Path) -> None:
+    header, *rows = csv_text.splitlines()
+    weighted, twice = tmp_path / "weighted.csv", tmp_path / "twice.csv"
+    weighted.write_text("\n".join([f"{header},w", *(f"{row},2" for row in rows)]), encoding="utf-8")
+    twice.write_text("\n".join([header, *rows, *rows]), encoding="utf-8")
+    asked = ("--measure", "ece", "--json")
+    by_weight = json.loads(run("evaluate", weighted, "--weight", "w", *asked).stdout)["measures"]["ece"]["value"]
+    by_row = json.loads(run("evaluate", twice, *asked).stdout)["measures"]["ece"]["value"]
+    assert by_weight == pytest.approx(by_row, abs=1e-12)
+
+
+def test_several_columns_are_classes_in_the_order_given(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "classes.csv"
+    path.write_text("truth,b,a\n0,0.7,0.3\n1,0.2,0.8\n0,0.6,0.4\n1,0.1,0.9\n", encoding="utf-8")
+    asked = ("--label", "truth", "--measure", "accuracy", "--json")
+    in_order = run("evaluate", path, "--prediction", "b", "--prediction", "a", *asked)
+    turned = run("evaluate", path, "--prediction", "a", "--prediction", "b", *asked)
+    values = [json.loads(found.stdout)["measures"]["accuracy"]["value"] for found in (in_order, turned)]
+    assert values == [1.0, 0.0]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "told"),
+    [
+        (["--fail-above", "ece=0.9"], 0, None),
+        (["--fail-above", "ece=0.01"], 4, "(value), above 0.01"),
+        (["--fail-above", "ks=0.9", "--fail-above", "ece=0.01", "--fail-by", "debiased"], 4, "(debiased), above 0.01"),
+        (["--fail-above", "ece=0.01", "--fail-by", "upper", "--interval", "0.9"], 4, "upper end of its interval"),
+        (["--fail-above", "ece=0.01", "--fail-by", "upper"], 2, "needs --interval"),
+        (["--fail-above", "smooth-ece=0.01"], 2, "names no measure that is asked for"),
+        (["--fail-above", "ece"], 2, "such as ece=0.05"),
+        (["--fail-above", "ece=nan"], 2, "such as ece=0.05"),
+        (["--fail-above", "ks=0.1", "--fail-by", "debiased"], 4, "(value), above 0.1"),
+        (["--fail-above", "auroc=0.1", "--measure", "auroc", "--fail-by", "lower"], 2, "needs --interval"),
+    ],
+)
+def test_a_gate_fails_with_a_code_of_its_own(
+    run: Run, csv: Path, arguments: list[str], code: int, told: str | None
+) -> None:
+    found = run("evaluate", csv, *arguments)
+    assert found.exit_code == code
+    assert told is None or told in " ".join(found.stderr.split())
+    # A report is written whether it passes or not, but not where nothing was measured.
+    assert ("300 rows" in found.stdout) == (code != 2)
+
+
+def test_after_a_map_the_gate_looks_at_what_the_map_gives(run: Run, csv: Path, tmp_path: Path) -> None:
+    document = tmp_path / "map.json"
+    run("fit", csv, "--method", "isotonic", "--out", document)
+    gate = ("--measure", "ece", "--fail-above", "ece=0.02")
+    assert run("evaluate", csv, *gate).exit_code == 4
+    assert run("evaluate", csv, *gate, "--map", document).exit_code == 0

@@ -1,0 +1,123 @@
+"""Files as people have them: what is wrong is told in one line, with what would mend it, and never by a traceback."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.unit.cli.conftest import Run
+
+PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\1\0\0\0\1"
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        (b"", "the file is empty"),
+        (PNG, "is a PNG image"),
+        (b"y,p\n1,0.5\n0,\n", "row 2"),
+        (b"y,p\n1,0.5\n0,abc\n", "row 2"),
+        (b"y,p\n1,55\n0,20\n1,90\n", "percent. Divide by 100"),
+        (b"y,p\n1,-2.5\n0,1.5\n", "--scale logit"),
+        (b"y,p\nspam,0.9\nham,0.2\n", "add --map-label ham=0 --map-label spam=1"),
+        (b"y,logit\n1,0.5\n0,0.2\n", "called logits"),
+        (b"y,p\n1,0.5,3\n", "3 cells where the header has 2"),
+        (b"0.5,1\n0.2,0\n", "put a line such as 'label,p' before it"),
+        (b"y,p,score\n1,0.5,0.4\n0,0.2,0.1\n", "add --prediction p or --prediction score"),
+    ],
+)
+@pytest.mark.parametrize("through", ["file", "pipe"])
+def test_a_file_that_cannot_be_read_is_told_in_a_line(
+    run: Run, tmp_path: Path, content: bytes, told: str, through: str
+) -> None:
+    path = tmp_path / "preds.csv"
+    path.write_bytes(content)
+    found = run("evaluate", path) if through == "file" else run("evaluate", "-", stdin=content)
+    assert found.exit_code == 1
+    assert found.stdout == ""
+    (line,) = [line for line in found.stderr.splitlines() if told in line]
+    assert line.startswith(f"calibrant: {path if through == 'file' else 'standard input'}: ")
+    assert len(found.stderr.splitlines()) == 1
+
+
+def test_the_flags_that_are_offered_mend_it(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "mail.csv"
+    path.write_text("y,p\nspam,0.9\nnot spam,0.2\nspam,0.6\nnot spam,0.7\n", encoding="utf-8")
+    refused = run("evaluate", path)
+    assert refused.stderr.endswith("add --map-label 'not spam=0' --map-label spam=1\n")
+    mended = run("evaluate", path, "--map-label", "not spam=0", "--map-label", "spam=1")
+    assert (mended.exit_code, mended.stdout.splitlines()[0]) == (0, "4 rows, binary")
+
+
+@pytest.mark.parametrize(
+    ("flag", "name", "near"),
+    [("--label", "Y", "--label y"), ("--prediction", "P", "--prediction p"), ("--group", "sit", "--group site")],
+)
+def test_a_column_that_is_not_there_is_told_with_the_nearest(
+    run: Run, csv: Path, flag: str, name: str, near: str
+) -> None:
+    found = run("evaluate", csv, flag, name)
+    assert found.exit_code == 1
+    assert found.stderr.splitlines()[-1].endswith(f"did you mean {near}?")
+
+
+def test_semicolons_and_a_byte_order_mark_are_read_and_said(run: Run, csv_text: str) -> None:
+    plain = run("evaluate", "-", stdin=csv_text.encode())
+    found = run("evaluate", "-", stdin=b"\xef\xbb\xbf" + csv_text.replace(",", ";").encode())
+    assert found.stdout == plain.stdout
+    assert "separated by semicolons" in found.stderr
+
+
+def test_an_archive_of_numpy_is_read_from_a_pipe(run: Run, csv_text: str, csv: Path) -> None:
+    rows = [line.split(",") for line in csv_text.splitlines()[1:]]
+    out = io.BytesIO()
+    np.savez(out, p=np.array([float(row[2]) for row in rows]), y=np.array([int(row[1]) for row in rows]))
+    assert run("evaluate", "-", stdin=out.getvalue()).stdout == run("evaluate", csv).stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "told"),
+    [
+        (["--measure", "nope"], 1, "--measure: must be one of"),
+        (["--measure", '{"name": "ece", "n_bins": 0}'], 1, "--measure n_bins: must be"),
+        (["--measure", "{nope"], 2, "is no JSON"),
+        (["--reduction", "top:2"], 1, "--reduction"),
+        (["--interval", "2"], 1, "--interval"),
+        (["--resamples", "1", "--interval", "0.9"], 1, "--resamples"),
+        (["--seed", "-1"], 1, "--seed"),
+        (["--scale", "percent"], 2, "must be probability or logit"),
+        (["--map-label", "spam"], 2, "such as spam=1"),
+        (["--map", "champion"], 2, "is no file"),
+        (["--map", "missing.json"], 1, "No such file"),
+        (["--server", "localhost"], 2, "must begin with http"),
+        (["--nope"], 2, "No such option"),
+    ],
+)
+def test_a_wrong_request_names_its_flag(run: Run, csv: Path, arguments: list[str], code: int, told: str) -> None:
+    found = run("evaluate", csv, *arguments)
+    assert found.exit_code == code
+    assert told in " ".join(found.stderr.replace("│", " ").split())
+    assert "Traceback" not in found.stderr
+
+
+def test_a_file_that_is_not_there_is_told_by_its_name(run: Run, tmp_path: Path) -> None:
+    missing = run("evaluate", tmp_path / "missing.csv")
+    assert (missing.exit_code, missing.stderr) == (1, f"calibrant: {tmp_path}/missing.csv: No such file or directory\n")
+    folder = run("evaluate", tmp_path)
+    assert (folder.exit_code, folder.stderr) == (1, f"calibrant: {tmp_path}: Is a directory\n")
+
+
+@pytest.mark.parametrize("group", ["maps", "jobs"])
+def test_maps_and_jobs_need_a_server_and_say_so(run: Run, group: str) -> None:
+    found = run(group, "list")
+    assert found.exit_code == 2
+    assert "CALIBRANT_SERVER" in found.stderr
+
+
+def test_a_server_that_is_away_has_a_code_of_its_own(run: Run, csv: Path) -> None:
+    found = run("evaluate", csv, "--server", "http://127.0.0.1:9")
+    assert found.exit_code == 3
+    assert found.stderr.splitlines()[-1].startswith("calibrant: http://127.0.0.1:9 does not answer")

@@ -1,0 +1,137 @@
+"""Maps fitted to files, and files calibrated by them, without a server."""
+
+from __future__ import annotations
+
+import csv as tables
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import calibrant
+from tests.unit.cli.conftest import Run
+
+
+@pytest.fixture
+def document(run: Run, csv: Path, tmp_path: Path) -> Path:
+    path = tmp_path / "map.json"
+    found = run("fit", csv, "--method", "beta", "--out", path)
+    assert (found.exit_code, found.stdout) == (0, "")
+    assert "which proves nothing" in found.stderr
+    return path
+
+
+def test_a_fit_writes_the_document_that_the_library_reads(document: Path, run: Run, csv: Path) -> None:
+    fitted = calibrant.load(json.loads(document.read_bytes()))
+    assert fitted.method == "beta"
+    # Without a file the document is the answer.
+    assert run("fit", csv, "--method", "beta").stdout == document.read_text("utf-8")
+
+
+def test_options_of_a_method_are_read_as_json(run: Run, csv: Path) -> None:
+    found = run("fit", csv, "--method", "histogram", "--option", "n_bins=5", "--option", "binning=equal-width")
+    assert found.exit_code == 0, found.stderr
+    assert len(json.loads(found.stdout)["parameters"]["heights"]) == 5
+    for option, told in (("n_bins=many", "--option n_bins: must be"), ("nope=2", "--option: has an option that")):
+        refused = run("fit", csv, "--method", "histogram", "--option", option)
+        assert refused.exit_code == 1
+        assert told in refused.stderr
+
+
+def test_a_text_file_keeps_its_columns_and_gets_one_more(run: Run, csv: Path, csv_text: str, document: Path) -> None:
+    found = run("calibrate", csv, "--map", document)
+    assert found.exit_code == 0
+    given = list(tables.DictReader(csv_text.splitlines()))
+    written = list(tables.DictReader(found.stdout.splitlines()))
+    assert [{k: v for k, v in row.items() if k != "calibrated"} for row in written] == given
+    fitted = calibrant.load(json.loads(document.read_bytes()))
+    expected = fitted.apply([float(row["p"]) for row in given])
+    assert [float(row["calibrated"]) for row in written] == expected.tolist()
+
+
+def test_what_is_written_is_separated_as_what_was_read(run: Run, csv_text: str, document: Path, tmp_path: Path) -> None:
+    text = csv_text.replace(",", ";")
+    assert run("calibrate", "-", "--map", document, stdin=text.encode()).stdout.startswith("id;y;p;site;calibrated\n")
+    out = tmp_path / "calibrated.tsv"
+    assert run("calibrate", "-", "--map", document, "--out", out, stdin=text.encode()).stdout == ""
+    assert out.read_text("utf-8").startswith("id\ty\tp\tsite\tcalibrated\n")
+
+
+def test_cells_that_hold_separators_and_lines_stand_as_they_were(run: Run, document: Path) -> None:
+    text = 'p,note\n0.5,"a, b"\n0.25,"two\nlines"\n'
+    rows = list(tables.reader(run("calibrate", "-", "--map", document, stdin=text.encode()).stdout.splitlines(True)))
+    assert [row[1] for row in rows] == ["note", "a, b", "two\nlines"]
+    assert [len(row) for row in rows] == [3, 3, 3]
+
+
+def test_other_columns_in_another_encoding_stay_as_they_were(run: Run, document: Path) -> None:
+    found = run("calibrate", "-", "--map", document, stdin="p,town\n0.5,Köln\n".encode("latin-1"))
+    assert found.exit_code == 0
+    assert b",K\xf6ln," in found.stdout_bytes
+
+
+def test_an_archive_gets_the_calibrated_column_alone(run: Run, document: Path, tmp_path: Path) -> None:
+    given, out = tmp_path / "preds.npz", tmp_path / "calibrated.npz"
+    np.savez(given, p=np.array([0.2, 0.8]))
+    assert run("calibrate", given, "--map", document).stdout.splitlines()[0] == "calibrated"
+    assert run("calibrate", given, "--map", document, "--out", out).exit_code == 0
+    fitted = calibrant.load(json.loads(document.read_bytes()))
+    with np.load(out) as archive:
+        assert archive["calibrated"].tolist() == fitted.apply([0.2, 0.8]).tolist()
+
+
+def test_classes_get_a_column_each(run: Run, tmp_path: Path) -> None:
+    generator = np.random.default_rng(0)
+    probs = generator.dirichlet([1.0, 1.0, 1.0], size=60)
+    labels = [int(generator.choice(3, p=row)) for row in probs]
+    lines = [f"{label},{','.join(map(repr, row.tolist()))}" for label, row in zip(labels, probs, strict=True)]
+    text = "\n".join(["y,prob_0,prob_1,prob_2", *lines]).encode()
+    document = tmp_path / "map.json"
+    assert run("fit", "-", "--method", "temperature", "--out", document, stdin=text).exit_code == 0
+    written = list(tables.reader(run("calibrate", "-", "--map", document, stdin=text).stdout.splitlines()))
+    assert written[0][-3:] == ["calibrated_0", "calibrated_1", "calibrated_2"]
+    assert sum(map(float, written[1][-3:])) == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize(
+    ("text", "arguments", "code", "told"),
+    [
+        ("p,calibrated\n0.5,1\n", [], 1, "has a column 'calibrated' already"),
+        ("p\n0.5\n", ["--out", "preds.xlsx"], 2, "must end in"),
+        ("logit\n0.5\n", ["--scale", "logit"], 1, "--scale: is logit, where the map was fitted on probability"),
+    ],
+)
+def test_what_cannot_be_calibrated_is_told(
+    run: Run, document: Path, text: str, arguments: list[str], code: int, told: str
+) -> None:
+    found = run("calibrate", "-", "--map", document, *arguments, stdin=text.encode())
+    assert found.exit_code == code
+    assert told in " ".join(found.stderr.replace("│", " ").split())
+    assert found.stdout == ""
+
+
+def test_a_file_that_is_no_map_is_told(run: Run, csv: Path, tmp_path: Path) -> None:
+    path = tmp_path / "map.json"
+    for content, told in ((b"{nope", "no JSON from line 1 on"), (b"[]", "that is a JSON object"), (b"{}", "format")):
+        path.write_bytes(content)
+        found = run("calibrate", csv, "--map", path)
+        assert found.exit_code == 1
+        assert told in found.stderr
+
+
+def test_a_name_is_kept_by_a_server_alone(run: Run, csv: Path) -> None:
+    found = run("fit", csv, "--name", "spam")
+    assert found.exit_code == 2
+    assert "--server" in found.stderr
+
+
+def test_a_report_is_one_file_with_the_verdict_first(run: Run, csv: Path, tmp_path: Path) -> None:
+    out = tmp_path / "report.html"
+    found = run("report", csv, "--label", "y", "--prediction", "p", "--out", out)
+    assert (found.exit_code, found.stdout) == (0, "")
+    page = out.read_text("utf-8")
+    assert page.startswith("<!doctype html>")
+    assert page.index("rejected, p &lt; 0.001") < page.index("<table")
+    assert "preds.csv" in page
+    assert "column &#39;" not in page  # nothing was guessed
