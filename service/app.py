@@ -31,6 +31,7 @@ from service.routes import (
     metrics,
     pages,
     registry,
+    web_signing,
 )
 from service.settings import Settings
 
@@ -71,6 +72,7 @@ def create_app(settings: Settings, *, needs_key: bool = False) -> FastAPI:
         keyring=process.keyring,
         link=process.link,
         rates=process.rates,
+        sessions=process.sessions,
         rate_limit=settings.rate_limit,
         origins=settings.origins,
     )
@@ -96,6 +98,7 @@ def create_app(settings: Settings, *, needs_key: bool = False) -> FastAPI:
         health,
         metrics,
         pages,
+        web_signing,
     ):
         app.include_router(routes.router)
     app.mount("/assets", Assets())
