@@ -210,6 +210,16 @@ class Shared:
         return "calibrant::job-changes"
 
     @staticmethod
+    def session(digest: str) -> str:
+        """String: a session of the web page, by the SHA-256 of its token, JSON."""
+        return f"calibrant::session:{digest}"
+
+    @staticmethod
+    def page_token() -> str:
+        """String: what goes with the forms of the web page where no API keys are in use."""
+        return "calibrant::page-token"
+
+    @staticmethod
     def requests(key_id: str, window: int) -> str:
         """Counter: the requests of an API key in a minute, counted since 1970."""
         return f"calibrant::requests:{key_id}:{window}"

@@ -15,6 +15,7 @@ from service.errors import NotFound
 from service.formats.media import JSON
 from service.formats.negotiation import choose
 from service.openapi import raises
+from service.web.visit import Visiting
 
 router = APIRouter(tags=["pages"])
 
@@ -23,9 +24,9 @@ _PAGE: dict[str, Any] = {_HTML: {"schema": {"type": "string"}}}
 
 
 @router.get("/", response_class=HTMLResponse)
-async def index() -> Response:
+async def index(visit: Visiting) -> Response:
     """What this service is, and where everything stands."""
-    return pages.index()
+    return visit.page("home.html", links=pages.LINKS)
 
 
 @router.get("/docs", response_class=HTMLResponse)

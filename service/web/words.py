@@ -1,0 +1,44 @@
+"""How values are written on a page."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+_MINUS = "\u2212"
+_NOTHING = "\u2013"
+
+
+def number(value: float | None, digits: int = 3) -> str:
+    """A number with so many significant digits, a dash for none; the minus is a minus."""
+    if value is None:
+        return _NOTHING
+    return f"{value:.{digits}g}".replace("-", _MINUS)
+
+
+def decimals(value: float | None, places: int = 4) -> str:
+    """A number with so many places, so that a column of them lines up; a dash for none."""
+    if value is None:
+        return _NOTHING
+    return f"{value:.{places}f}".replace("-", _MINUS)
+
+
+def count(value: int | None) -> str:
+    """A whole number with its thousands apart."""
+    return _NOTHING if value is None else f"{value:,}"
+
+
+def moment(stamp: str | None) -> str:
+    """A time as people write it, in UTC."""
+    if stamp is None:
+        return _NOTHING
+    return datetime.fromisoformat(stamp).astimezone(UTC).strftime("%Y-%m-%d %H:%M")
+
+
+FILTERS: Mapping[str, Callable[..., Any]] = {
+    "number": number,
+    "decimals": decimals,
+    "count": count,
+    "moment": moment,
+}
