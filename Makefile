@@ -26,7 +26,8 @@ demo: $(STAMP) ## the main job, end to end, on two real classifiers
 serve: $(STAMP) ## run everything on 127.0.0.1:8000, data in .calibrant/; Ctrl-C stops it
 	@$(BIN)/calibrant serve
 
-test: $(STAMP) ## the whole test suite
+test: $(STAMP) ## the whole test suite; installs a Chromium for it where there is none
+	$(BIN)/python -m tests.browser.install
 	$(BIN)/python -m pytest
 
 fuzz: $(STAMP) ## Schemathesis over the whole API: every phase, 2,000 examples a call

@@ -66,6 +66,7 @@ class EvaluateSpec(Document):
     parts: int | None = Field(None, description="the first parts of the batch alone; None: all")
     batches: list[str] | None = None
     parts_of: list[int] | None = Field(None, description="of ``batches``, the first parts of each alone; None: all")
+    by_group: bool = Field(True, description="whether groups, where the rows have them, are told apart")
     maps: list[ContestantSpec] | None = None
     correction: Correction = "max-t"
     measures: list[str | dict[str, Any]] | None

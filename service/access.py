@@ -27,7 +27,7 @@ from storage.server.connection import UNAVAILABLE
 
 LOCAL_HOSTS = frozenset({"127.0.0.1", "localhost", "::1"})
 #: Calls of other methods than GET that store nothing to last.
-_READING_POSTS = ("/calibrate", "/evaluate", "/v2/", "/ui/compare")
+_READING_POSTS = ("/calibrate", "/diagrams", "/evaluate", "/v2/", "/ui/compare")
 _READING = ("GET", "HEAD", "OPTIONS")
 _ADMIN_PATHS = frozenset({METRICS_PATH})
 #: What tells nothing of the store, or that it is away: served without it where no key is needed.
@@ -91,7 +91,8 @@ class Access:
         # An open page is no longer for everyone where someone is signed in.
         is_visit = path in PERSONAL_PATHS and bool(self._keyring) and cookie_of(scope) is not None
         is_free = is_open(path) and not is_visit
-        if self._needs_link(path, is_free=is_free) and not self._link.fresh and not await self._link.settled(PATIENCE):
+        waits = self._needs_link(scope["method"], path, is_free=is_free) and not self._link.fresh
+        if waits and not await self._link.settled(PATIENCE):
             await self._away()(scope, receive, send)
             return
         allowance: Allowance | None = None
@@ -121,10 +122,11 @@ class Access:
         scope.setdefault("state", {}).update(caller=caller, session=session)
         await self._app(scope, receive, send if allowance is None else _telling(allowance, send))
 
-    def _needs_link(self, path: str, *, is_free: bool) -> bool:
+    def _needs_link(self, method: str, path: str, *, is_free: bool) -> bool:
         if is_free:
             return False
-        return path not in _STORELESS or bool(self._keyring) or not self._link.reached
+        storeless = path in _STORELESS and method in ("GET", "HEAD")
+        return not storeless or bool(self._keyring) or not self._link.reached
 
     def _away(self) -> Response:
         if self._link.refusal is not None:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+import orjson
 from fastapi import Response
 from starlette.datastructures import Headers
 
@@ -60,6 +61,11 @@ def entity_tag(body: bytes) -> str:
     return f'"{hashlib.sha256(body).hexdigest()[:32]}"'
 
 
+def weak_tag(*parts: object) -> str:
+    """The weak tag of a representation that is made of these parts, without making it: its bytes may come to differ."""
+    return "W/" + entity_tag(orjson.dumps(parts))
+
+
 def entity_tag_of(document: Document | None) -> str | None:
     """The tag of a document as it is answered; None of nothing."""
     return None if document is None else entity_tag(to_bytes(document))
@@ -94,19 +100,31 @@ class Conditions:
     def answer(self, body: bytes, headers: dict[str, str] | None = None) -> Response:
         """``body`` as JSON with its tag, or a 304 where the caller has it; raises ``PreconditionFailed``."""
         tag = entity_tag(body)
+        return self.known(tag) or Response(body, headers=tagged(tag) | (headers or {}), media_type="application/json")
+
+    def known(self, tag: str) -> Response | None:
+        """A 304 where the caller has the representation of this tag; raises ``PreconditionFailed``."""
         if self.match is not None and not _matches(self.match, tag, weakly=False):
             raise PreconditionFailed("If-Match does not name the present state")
-        told = {"ETag": tag, "Cache-Control": _REVALIDATE}
         if self.none_match is not None and _matches(self.none_match, tag, weakly=True):
-            return Response(status_code=304, headers=told)
-        return Response(body, headers=told | (headers or {}), media_type="application/json")
+            return Response(status_code=304, headers=tagged(tag))
+        return None
+
+
+def tagged(tag: str) -> dict[str, str]:
+    """The headers of a representation that has this tag."""
+    return {"ETag": tag, "Cache-Control": _REVALIDATE}
 
 
 def _matches(tags: tuple[EntityTag, ...] | str, current: str | None, *, weakly: bool) -> bool:
     """Whether one of the tags is the present one (section 8.8.3.2); the strong comparison passes weak tags over."""
     if current is None:
         return False
-    return tags == "*" or any(f'"{tag.opaque}"' == current and (weakly or not tag.weak) for tag in _members(tags))
+    opaque = current.removeprefix("W/")
+    weak = opaque != current
+    return tags == "*" or any(
+        f'"{tag.opaque}"' == opaque and (weakly or not (weak or tag.weak)) for tag in _members(tags)
+    )
 
 
 def _members(tags: tuple[EntityTag, ...] | str) -> tuple[EntityTag, ...]:

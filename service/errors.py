@@ -93,6 +93,24 @@ class NotFound(RequestError):
     code = "not-found"
 
 
+class NothingToDraw(RequestError):
+    """A diagram that does not exist of these rows; the detail says why."""
+
+    code = "nothing-to-draw"
+
+
+class JobNotFinal(RequestError):
+    """A picture of the report of a job that has not ended."""
+
+    code = "job-not-final"
+
+
+class NoBins(RequestError):
+    """A map of which no bins were kept, so that it has no diagram."""
+
+    code = "no-bins"
+
+
 class TooManyStreams(RequestError):
     """More streams of events than one process may have open."""
 

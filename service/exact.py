@@ -52,6 +52,9 @@ def _name_choices(fields: dict[str, Any]) -> None:
             one = {"type": "object", "properties": {"name": {"enum": names}}, "required": ["name"]}
             items = {"anyOf": [{"type": "string", "enum": names}, one]}
             fields[field]["anyOf"] = [{"type": "array", "items": items}, _NULL]
+    if "diagram" in fields and "predictions" in fields:
+        one = {"type": "object", "properties": {"name": {"enum": list(DIAGRAMS)}}, "required": ["name"]}
+        fields["diagram"]["anyOf"] = [{"type": "string", "enum": list(DIAGRAMS)}, one]
     if "reduction" in fields:
         fields["reduction"]["anyOf"] = [{"type": "string", "pattern": _REDUCTION}, _NULL]
 

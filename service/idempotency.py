@@ -40,6 +40,10 @@ _KEPT = (
     "preference-applied",
     "etag",
     "link",
+    "vary",
+    "content-security-policy",
+    "x-content-type-options",
+    "referrer-policy",
     "inference-header-content-length",
 )
 _PARAMETER = {

@@ -11,6 +11,7 @@ from starlette.concurrency import run_in_threadpool
 
 from service.access import PATIENCE
 from service.callers import Keyring
+from service.easel import Easel
 from service.guard import Places
 from service.held_maps import HeldMaps
 from service.metrics import Metrics
@@ -64,6 +65,7 @@ class Process:
         self.maps = HeldMaps(settings.held_maps)
         self.places = Places(settings.max_heavy_requests)
         self.streams = Slots(settings.max_event_streams)
+        self.easel = Easel()
         self._told = connect_async(settings.redis_url, timeout=STALE_SECONDS)
         self.watcher = Watcher(self._told)
         self.rates = Rates(settings.redis_url)

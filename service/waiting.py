@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
 
 from fastapi import Response
 from starlette.concurrency import run_in_threadpool
@@ -13,15 +15,23 @@ from schemas.problems import Problem
 from service.context import Context, answer, queued
 from service.problems import respond
 
+Told = Callable[[dict[str, Any]], Awaitable[Response]]
+
 #: Seconds after which a job is looked at though nothing was told of it: its worker may be lost.
 LOOK_SECONDS = 5.0
 
 
-async def settle(here: Context, record: JobRecord) -> Response:
-    """The 202 of a job; for a caller who prefers to wait, what it came to, as if it had been done at once."""
+async def settle(here: Context, record: JobRecord, told: Told | None = None) -> Response:
+    """The 202 of a job; for a caller who prefers to wait, what it came to, as if it had been done at once.
+
+    ``told`` makes the answer of a report, by default the report itself.
+    """
     record = await until_final(here, record)
     if record.status in FINAL and here.prefer.wait:
-        made = await run_in_threadpool(_result, here, record)
+        if told is not None and record.result is not None:
+            made = await told(record.result["report"])
+        else:
+            made = await run_in_threadpool(_result, here, record)
     else:
         made = await run_in_threadpool(queued, here, record)
     return applied(here, made, made_job=True)
@@ -52,12 +62,13 @@ def applied(here: Context, response: Response, *, made_job: bool = False) -> Res
 
 def _result(here: Context, record: JobRecord) -> Response:
     if record.result is None:
-        return respond(record.problem or _cancelled())
+        return respond(failure(record))
     if record.kind == "evaluate":
         return answer(record.result["report"])
     made = here.store.maps.get(record.result["map"])
     return answer(made.model_dump(), 201, {"Location": f"/maps/{made.id}"})
 
 
-def _cancelled() -> Problem:
-    return problem("job-cancelled", "the job was cancelled before it had a result")
+def failure(record: JobRecord) -> Problem:
+    """Why a job that has ended has no result."""
+    return record.problem or problem("job-cancelled", "the job was cancelled before it had a result")

@@ -28,16 +28,26 @@ LEVEL = 0.95
 
 @dataclass(frozen=True)
 class Asked:
-    """An evaluation or comparison, checked, and the ids of its maps by name."""
+    """An evaluation or comparison, checked, and the ids of its maps by name; ``by_group`` where groups matter."""
 
     task: Evaluation | Comparison
     map_id: str | None
     ids: dict[str, str]
+    by_group: bool = True
+
+    def check(self, batch: Batch, groups: Sequence[str] | None) -> None:
+        """Raise what ``document`` would, without measuring."""
+        self.task.check(batch, groups if self.by_group else None)
+
+    def seconds(self, batch: Batch, groups: Sequence[str] | None) -> float:
+        """Estimated seconds of ``document``; raises what it would."""
+        return self.task.seconds(batch, groups if self.by_group else None)
 
     def document(
         self, batch: Batch, groups: Sequence[str] | None, *, device: str = "cpu", progress: Progress | None = None
     ) -> dict[str, Any]:
         """The report of one batch as plain JSON."""
+        groups = groups if self.by_group else None
         if isinstance(self.task, Comparison):
             return comparison_document(self.task.run(batch, groups, device=device, progress=progress), self.ids)
         return report_document(self.task.run(batch, groups, device=device, progress=progress), self.map_id)
@@ -52,12 +62,12 @@ def read_asked(spec: EvaluateSpec, maps: MapStore) -> Asked:
     fitted, training = (None, Training()) if record is None else (load(record.document), training_of(record))
     evaluation = Evaluation(measures, spec.reduction, fitted, resampling, spec.classes, diagrams, training)
     if spec.maps is None:
-        return Asked(evaluation, None if record is None else record.id, {})
+        return Asked(evaluation, None if record is None else record.id, {}, spec.by_group)
     records = {contestant.name: maps.get(contestant.map) for contestant in spec.maps}
     loaded = {name: load(found.document) for name, found in records.items()}
     contestants = read_contestants(loaded, {name: training_of(found) for name, found in records.items()})
     comparison = Comparison(evaluation, contestants, spec.correction)
-    return Asked(comparison, None, {name: found.id for name, found in records.items()})
+    return Asked(comparison, None, {name: found.id for name, found in records.items()}, spec.by_group)
 
 
 def training_of(record: MapRecord) -> Training:

@@ -37,6 +37,10 @@ class Keyspace:
         """Sorted set: ids of batches by time of creation; those that expired leave it when they are met."""
         return self._key("batches")
 
+    def upload(self, batch_id: str) -> str:
+        """String: what the file of a batch was called and how it was read, JSON."""
+        return self._key("upload", batch_id)
+
     def batch_holds(self, batch_id: str) -> str:
         """Set: ids of the jobs that have not ended and need a batch."""
         return self._key("batch-holds", batch_id)

@@ -60,6 +60,13 @@ OF_NUMBERS = {
         "A weight is negative, or all are 0, or their sum is outside what `weights_kind` allows.",
         "Send weights of at least 0, some above; use `importance` for weights of which only the ratios matter.",
     ),
+    "nothing-to-draw": Row(
+        422,
+        "The diagram does not exist of these rows",
+        "Diagrams are of one event, which `canonical` and `classwise` are not, and some need more rows, or labels of "
+        "both classes; the detail tells which it is.",
+        "Ask under `confidence` or `class:k`, for another diagram, or with more rows.",
+    ),
     "no-labels": Row(
         422,
         "Labels are missing",

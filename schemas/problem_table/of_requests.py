@@ -87,6 +87,13 @@ OF_REQUESTS = {
         "No call of the service has this path.",
         "Compare the path with the table of calls; an id in it is not empty and holds no slash.",
     ),
+    "no-bins": Row(
+        404,
+        "The map has no diagram",
+        "The map was imported, or fitted by an early version: its document is complete, but of the rows of its fit "
+        "nothing is known that could be drawn.",
+        "Draw it on rows of your own: `POST /diagrams` with `map`.",
+    ),
     "method-not-allowed": Row(
         405,
         "This method is not allowed here",

@@ -59,6 +59,12 @@ OF_THE_SERVICE = {
         "A job that has succeeded or failed was to be cancelled.",
         "Nothing is left to do; `GET /jobs/{job_id}` tells its result.",
     ),
+    "job-not-final": Row(
+        409,
+        "The job has not ended",
+        "A picture of a job's report was asked for before there is a report.",
+        "Ask again after the seconds in `Retry-After`, or send `Prefer: wait=10`.",
+    ),
     "job-cancelled": Row(
         409,
         "The job was cancelled",

@@ -19,9 +19,11 @@ Options = TypeVar("Options", bound=Document)
 #: No request has more fields, and no field more entries: pydantic would tell of each that is wrong, at some cost.
 _MOST_FIELDS, _MOST_ENTRIES = 100, 10_000
 #: Options that a query carries as JSON text.
-STRUCTURED = ("measures", "diagrams", "options", "classes", "tags", "maps", "batches")
+STRUCTURED = ("measures", "diagrams", "diagram", "options", "classes", "tags", "maps", "batches")
 #: Those that may also be names separated by commas.
 _NAMED = ("measures", "diagrams", "maps", "batches")
+#: Those that may also be one name.
+_ONE_NAME = ("diagram",)
 
 
 def read_options(payload: Payload, model: type[Options]) -> Options:
@@ -55,7 +57,9 @@ def _said(error: Mapping[str, Any]) -> str:
 
 
 def _structured(name: str, text: str) -> Any:
-    """JSON text, or for some names separated by commas."""
+    """JSON text, or for some names separated by commas, or one name."""
+    if name in _ONE_NAME and not text.lstrip().startswith("{"):
+        return text
     if name in _NAMED and not text.lstrip().startswith("["):
         return [part.strip() for part in text.split(",")]
     try:

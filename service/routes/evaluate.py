@@ -74,11 +74,11 @@ def run_or_queue(here: Context, payload: Payload, options: EvaluateOptions) -> d
     if options.batch is None and options.scale is None and fitted is not None:
         scale = fitted.scale
     batch, groups = labelled(arrays, scale, kind)
-    seconds = asked.task.seconds(batch, groups)
+    seconds = asked.seconds(batch, groups)
     if asked.task.inline and seconds <= INLINE_SECONDS and not here.prefer.respond_async:
         here.take_place(seconds)
         return asked.document(batch, groups)
-    asked.task.check(batch, groups)
+    asked.check(batch, groups)
     with place_for_job(here) as job_id:
         batch_id = options.batch
         if batch_id is None:
@@ -99,8 +99,8 @@ def _several(
     parts = [here.store.batches.record(batch_id).parts for batch_id in ids]
     for batch_id in ids:
         batch, groups = labelled(*find_arrays(here.store, payload, options.model_copy(update={"batch": batch_id})))
-        asked.task.check(batch, groups)
-        seconds += 2.0 * asked.task.seconds(batch, groups)  # once for the report, once for the law
+        asked.check(batch, groups)
+        seconds += 2.0 * asked.seconds(batch, groups)  # once for the report, once for the law
     if asked.task.inline and seconds <= INLINE_SECONDS and not here.prefer.respond_async:
         here.take_place(seconds)
         return several_document(asked, ((i, *read_stored_batch(here.store.batches, i)) for i in ids), len(ids))

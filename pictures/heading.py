@@ -1,0 +1,97 @@
+"""What stands above every picture: of what it is, how many rows, how large the error, and the key to its lines."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from pictures.canvas import BODY, SMALL, TITLE, Canvas
+from pictures.drawn import About
+from pictures.figures import count, decimal
+from pictures.lettering import cleaned, shortened
+from pictures.lettering import width as width_of
+from pictures.panel import Panel
+from pictures.theme import Role
+
+MARGIN = 12.0
+#: Widths of a key's mark, of the space to its words and to the next.
+_MARK, _SPACE, _NEXT = 20.0, 5.0, 14.0
+
+
+@dataclass(frozen=True)
+class Key:
+    """A line of this kind, or a point or an area, is this."""
+
+    label: str
+    colour: Role
+    kind: Literal["line", "dot", "square", "whisker", "area"] = "line"
+    dash: tuple[float, ...] | None = None
+    hatch: str | None = None
+    stroke: Role | None = None
+
+
+def heading(canvas: Canvas, title: str, lines: Sequence[str], keys: Sequence[Key]) -> float:
+    """Put title, lines and keys; answer how many pixels they take. What is too long is shortened, keys wrap."""
+    room = canvas.width - 2 * MARGIN
+    y = 23.0
+    canvas.word(MARGIN, y, shortened(title, room, TITLE, "bold"), size=TITLE, colour="ink", bold=True)
+    for line in lines:
+        y += 17.0
+        canvas.word(MARGIN, y, shortened(line, room, BODY), size=BODY)
+    x = MARGIN
+    y += 20.0 if keys else 0.0
+    for key in keys:
+        takes = _MARK + _SPACE + width_of(key.label, SMALL)
+        if x > MARGIN and x + takes > canvas.width - MARGIN:
+            x, y = MARGIN, y + 16.0
+        _mark(canvas, key, x, y - 4.0)
+        canvas.word(x + _MARK + _SPACE, y, shortened(key.label, room - _MARK - _SPACE, SMALL), colour="ink")
+        x += takes + _NEXT
+    return y + 12.0
+
+
+def about_lines(kind: str, about: About, error: tuple[str, float] | None) -> tuple[str, list[str]]:
+    """Title and lines: the name where there is one, else what kind of picture; rows and reduction; the error.
+
+    ``error`` is the diagram's own, of which ``about`` may know a better one.
+    """
+    rows = f"n = {count(about.n)} · {cleaned(about.reduction)}"
+    told = error_line(about, error)
+    below = [part for part in (told,) if part]
+    if about.name is None:
+        return kind, [rows, *below]
+    return cleaned(about.name), [f"{kind} · {rows}", *below]
+
+
+def error_line(about: About, error: tuple[str, float] | None) -> str:
+    """The error by name, with its interval; empty where there is none."""
+    shown = about.error if about.error is not None else error
+    if shown is None:
+        return ""
+    told = f"{cleaned(shown[0])} {decimal(shown[1])}"
+    if about.error is not None and about.interval is not None:
+        return f"{told}, interval {decimal(about.interval[0])} to {decimal(about.interval[1])}"
+    return told
+
+
+def about_words(about: About, error: tuple[str, float] | None) -> str:
+    """The same as a sentence of an alternative text."""
+    of = "" if about.name is None else f" of {cleaned(about.name)}"
+    told = error_line(about, error)
+    return f"{of}: {count(about.n)} rows, reduction {cleaned(about.reduction)}" + (f", {told}." if told else ".")
+
+
+def _mark(canvas: Canvas, key: Key, x: float, y: float) -> None:
+    panel = Panel(canvas, (x, y - 5.0, _MARK, 10.0))
+    if key.kind == "area":
+        panel.areas([[0.0, 1.0, 1.0, 0.0]], [[0.0, 0.0, 1.0, 1.0]], key.colour, hatch=key.hatch, stroke=key.stroke)
+        return
+    if key.kind == "line":
+        canvas.line([np.array([[x, y], [x + _MARK, y]])], key.colour, width=2.0, dash=key.dash)
+        return
+    if key.kind == "whisker":
+        panel.line([0.5, 0.5], [0.0, 1.0], key.colour)
+    panel.dots([0.5], [0.5], 3.0, key.colour, square=key.kind == "square")

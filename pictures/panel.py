@@ -1,0 +1,119 @@
+"""A place on the canvas with two axes, on which data are drawn by their values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from pictures.canvas import SMALL, Box, Canvas, Points
+from pictures.figures import tick_labels, ticks
+from pictures.lettering import width as width_of
+from pictures.theme import Role
+
+Values = npt.ArrayLike
+Range = tuple[float, float]
+UNIT: Range = (0.0, 1.0)
+#: Corners of a circle.
+_ROUND = 16
+_TICK = 4.0
+
+
+def values(of: Values) -> npt.NDArray[np.float64]:
+    """What JSON holds, as numbers."""
+    return np.asarray(of, dtype=np.float64)
+
+
+@dataclass(frozen=True)
+class Panel:
+    """``box`` of the canvas, left, top, width and height in pixels, that shows ``x`` and ``y`` from low to high."""
+
+    canvas: Canvas
+    box: Box
+    x: Range = UNIT
+    y: Range = UNIT
+
+    def at(self, x: Values, y: Values) -> Points:
+        """Places on the canvas ``(m, 2)``."""
+        left, top, width, height = self.box
+        across = (values(x) - self.x[0]) / (self.x[1] - self.x[0])
+        up = (values(y) - self.y[0]) / (self.y[1] - self.y[0])
+        across, up = np.broadcast_arrays(across, up)
+        # Far outside is as good as just outside, and safe to draw.
+        return np.stack([left + width * np.clip(across, -9, 9), top + height * (1.0 - np.clip(up, -9, 9))], axis=-1)
+
+    def line(
+        self, x: Values, y: Values, colour: Role, *, width: float = 1.0, dash: tuple[float, ...] | None = None
+    ) -> None:
+        """A line through points."""
+        self.canvas.line([self.at(x, y)], colour, width=width, dash=dash, clip=self._clip(width))
+
+    def pieces(
+        self, x: Values, y: Values, colour: Role, *, width: float = 1.0, dash: tuple[float, ...] | None = None
+    ) -> None:
+        """Lines apart, each through its row of ``x`` and ``y (k, m)``."""
+        self.canvas.line(list(self.at(x, y)), colour, width=width, dash=dash, clip=self._clip(width))
+
+    def between(
+        self, x: Values, low: Values, high: Values, fill: Role, *, hatch: str | None = None, stroke: Role | None = None
+    ) -> None:
+        """The area between two curves over ``x (m,)``."""
+        corners = np.concatenate([self.at(x, low), self.at(x, high)[::-1]])
+        self.canvas.polygon([corners], fill, hatch=hatch, stroke=stroke, width=0.0, clip=self.box)
+
+    def areas(self, x: Values, y: Values, fill: Role | None, *, hatch: str | None = None, stroke: Role | None = None,
+              width: float = 0.0) -> None:  # fmt: skip
+        """Areas apart, each with its row of corners ``x`` and ``y (k, m)``."""
+        self.canvas.polygon(list(self.at(x, y)), fill, hatch=hatch, stroke=stroke, width=width, clip=self._clip(width))
+
+    def dots(self, x: Values, y: Values, radius: Values, fill: Role, *, stroke: Role | None = None,
+             square: bool = False) -> None:  # fmt: skip
+        """Circles of radii in pixels, or squares about as large."""
+        corners = 4 if square else _ROUND
+        angles = np.pi * (2.0 * np.arange(corners) + 1.0) / corners
+        reach = np.broadcast_to(values(radius), np.shape(values(x))) * (1.25 if square else 1.0)
+        shape = np.stack([np.cos(angles), np.sin(angles)], axis=-1)
+        outlines = self.at(x, y)[:, None, :] + reach[:, None, None] * shape
+        self.canvas.polygon(list(outlines), fill, stroke=stroke, width=1.2, clip=self._clip(8.0), layer="point")
+
+    def base(self, *, title: str = "", places: Sequence[float] | None = None, labels: Sequence[str] | None = None,
+             most: int = 6) -> None:  # fmt: skip
+        """The axis below, with round places and what it shows. It takes 34 pixels, 18 without a title."""
+        left, top, width, height = self.box
+        places = ticks(*self.x, most) if places is None else places
+        bottom = top + height
+        xs = self.at(places, self.y[0])[:, 0]
+        self.canvas.line([np.array([[left, bottom], [left + width, bottom]])], "rule")
+        self.canvas.line([np.array([[x, bottom], [x, bottom + _TICK]]) for x in xs], "rule")
+        for x, label in zip(xs, tick_labels(places) if labels is None else labels, strict=True):
+            self.canvas.word(x, bottom + 15.0, label, anchor="middle")
+        self.canvas.word(left + width / 2, bottom + (31.0 if places else 16.0), title, colour="ink", anchor="middle")
+
+    def side(self, *, title: str = "", places: Sequence[float] | None = None, labels: Sequence[str] | None = None,
+             most: int = 6) -> None:  # fmt: skip
+        """The axis at the left. It takes about 46 pixels, less without a title."""
+        left, top, _, height = self.box
+        places = ticks(*self.y, most) if places is None else places
+        told = tick_labels(places) if labels is None else labels
+        ys = self.at(self.x[0], places)[:, 1]
+        self.canvas.line([np.array([[left, top], [left, top + height]])], "rule")
+        self.canvas.line([np.array([[left - _TICK, y], [left, y]]) for y in ys], "rule")
+        for y, label in zip(ys, told, strict=True):
+            self.canvas.word(left - 6.0, y + 4.0, label, anchor="end")
+        widest = max((width_of(label, SMALL) for label in told), default=0.0)
+        self.canvas.word(left - widest - 12.0, top + height / 2, title, colour="ink", anchor="middle", upright=False)
+
+    def diagonal(self) -> None:
+        """Where the two axes are equal."""
+        low, high = max(self.x[0], self.y[0]), min(self.x[1], self.y[1])
+        self.line([low, high], [low, high], "quiet", width=1.0, dash=(5.0, 3.0))
+
+    def _clip(self, width: float) -> Box:
+        """The box, and around it what a line along its border needs."""
+        left, top, wide, tall = self.box
+        return left - width, top - width, wide + 2 * width, tall + 2 * width
+
+
+Drawing = Callable[[Panel], None]

@@ -1,0 +1,112 @@
+"""The reliability diagram with diagonal filling: what lies between a roof and the diagonal is the error of the bin."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from pictures.figures import count, decimal, percent, signed
+from pictures.heading import Key
+from pictures.panel import Panel, Range, values
+from pictures.plot import CALIBRATED, Data, Look, Plot
+
+#: Of more bins than this the alternative text tells the largest gaps alone.
+_TOLD = 20
+_LARGEST = 3
+#: Radii of points in pixels.
+_SMALLEST, _MIDDLE, _WIDEST = 1.4, 3.2, 5.5
+
+
+def show(panel: Panel, data: Data, look: Look) -> None:
+    """Fillings, roofs, intervals and the points (mean prediction, label share), as large as their bins are heavy."""
+    start, end = values(data["start"]), values(data["end"])
+    low, high = values(data["roof_start"]), values(data["roof_end"])
+    panel.areas(
+        np.stack([start, end, end, start], axis=1),
+        np.stack([start, end, high, low], axis=1),
+        None if look.hatch else look.tint,
+        hatch=look.hatch,
+        stroke=look.tint,
+    )
+    panel.pieces(np.stack([start, end], axis=1), np.stack([low, high], axis=1), look.colour, width=1.8)
+    mean, share = values(data["mean_prediction"]), values(data["label_share"])
+    if data["low"] is not None:
+        whiskers = np.stack([values(data["low"]), values(data["high"])], axis=1)
+        panel.pieces(np.stack([mean, mean], axis=1), whiskers, look.colour if look.hatch else "ink", width=1.0)
+    panel.dots(mean, share, radii(values(data["share"])), look.colour, stroke="paper", square=look.square)
+
+
+def radii(share: Any) -> Any:
+    """Radii of points in pixels, whose areas are as the bins' shares of the rows."""
+    crowd = min(1.0, (30.0 / len(share)) ** 0.5)
+    return np.clip(_MIDDLE * crowd * np.sqrt(share * len(share)), _SMALLEST, _WIDEST)
+
+
+def window(shown: Sequence[Data]) -> tuple[Range, Range]:
+    """All of [0, 1], or the one half of it where all predictions lie, as far as they go."""
+    low, high = 1.0, 0.0
+    for data in shown:
+        edges, filled = values(data["histogram"]["edges"]), np.flatnonzero(values(data["histogram"]["share"]))
+        low, high = min(low, edges[filled[0]]), max(high, edges[filled[-1] + 1])
+    if high <= 0.5:
+        tops = [np.max(values(data["label_share"])) for data in shown]
+        high = min(1.0, max(high, float(np.ceil(20.0 * max(tops)) / 20.0)))
+        return ((0.0, high),) * 2 if high <= 0.5 else ((0.0, 1.0),) * 2
+    if low >= 0.5:
+        bottoms = [np.min(values(data["label_share"])) for data in shown]
+        low = max(0.0, min(low, float(np.floor(20.0 * min(bottoms)) / 20.0)))
+        return ((low, 1.0),) * 2 if low >= 0.5 else ((0.0, 1.0),) * 2
+    return (0.0, 1.0), (0.0, 1.0)
+
+
+def keys(data: Data, definition: Mapping[str, Any], look: Look) -> list[Key]:
+    """Its marks."""
+    bins = [Key("miscalibration", look.tint, "area"), Key("bin, slope 1", look.colour)]
+    if data["low"] is not None:
+        level = percent(float(definition.get("level", 0.95)))
+        return [*bins, Key(f"label share, {level} interval", look.colour, "whisker"), CALIBRATED]
+    return [*bins, Key("label share", look.colour, "dot"), CALIBRATED]
+
+
+def words(data: Data, definition: Mapping[str, Any]) -> str:
+    """Every bin's figures, or of many those of the largest gaps."""
+    share, mean, found = (values(data[name]) for name in ("share", "mean_prediction", "label_share"))
+    gap = values(data["gap"])
+    cut = definition.get("binning", "")
+    above, below = int(np.count_nonzero(gap > 0.0)), int(np.count_nonzero(gap < 0.0))
+    worst = int(np.argmax(np.abs(gap)))
+    many = len(gap) > _TOLD
+    told = np.sort(np.argsort(-share * np.abs(gap))[:_LARGEST]) if many else range(len(gap))
+    rows = values(data["count"])
+    each = "; ".join(f"{decimal(mean[i])} to {decimal(found[i])} ({count(rows[i])} rows)" for i in told)
+    debiased = data.get("ece_debiased")
+    return (
+        f"{_bins(len(gap), str(cut))}; ECE {decimal(data['ece'])}"
+        + ("" if debiased is None else f", debiased {decimal(debiased)}")
+        + f". Labels are fewer than predicted in {below} and more in {above}. The largest gap is {signed(gap[worst])}, "
+        f"at a mean prediction of {decimal(mean[worst])}. "
+        + ("The bins that add most to the error" if many else "Mean prediction to label share, bin by bin")
+        + f": {each}."
+    )
+
+
+def _bins(number: int, binning: str) -> str:
+    return " ".join(part for part in (str(number), binning, "bin" if number == 1 else "bins") if part)
+
+
+def _rows(data: Data) -> tuple[Any, Any]:
+    return data["histogram"]["edges"], data["histogram"]["share"]
+
+
+RELIABILITY = Plot(
+    "Reliability diagram",
+    ("prediction", "label share"),
+    lambda data: ("ECE", float(data["ece"])),
+    show,
+    keys,
+    words,
+    window,
+    _rows,
+)

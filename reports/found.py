@@ -1,0 +1,53 @@
+"""Reading a report: a measure by its name, whatever key it stands under."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+Answer = Mapping[str, Any]
+
+#: A claim that a decision is right, where too high means too sure.
+CLAIMS = ("confidence", "top:", "within-top:")
+
+
+def measure(side: Mapping[str, Any], name: str, **options: Any) -> Answer | None:
+    """The first answer of this measure, and of these options, that has a value or a p-value; else None.
+
+    ``side`` is a report, its ``after`` or a group: what holds ``measures``.
+    """
+    for answer in side["measures"].values():
+        definition = answer["definition"]
+        fits = definition.get("name") == name and all(definition.get(k) == v for k, v in options.items())
+        if fits and (answer["value"] is not None or answer.get("p_value") is not None):
+            return answer  # type: ignore[no-any-return]
+    return None
+
+
+def value(side: Mapping[str, Any], name: str) -> float | None:
+    """Its value, debiased where that is defined."""
+    answer = measure(side, name)
+    if answer is None:
+        return None
+    debiased = answer.get("debiased")
+    found: float | None = answer["value"] if debiased is None else debiased
+    return found
+
+
+def level(side: Mapping[str, Any]) -> float:
+    """The level of the intervals, 0.95 where none was asked for."""
+    asked = (answer["definition"].get("interval") for answer in side["measures"].values())
+    return next((float(found) for found in asked if found is not None), 0.95)
+
+
+def diagram(side: Mapping[str, Any], name: str) -> Mapping[str, Any] | None:
+    """The data of the first diagram of this name that could be drawn, else None."""
+    for shown in (side.get("diagrams") or {}).values():
+        if shown["definition"].get("name") == name and shown["data"] is not None:
+            return shown["data"]  # type: ignore[no-any-return]
+    return None
+
+
+def of_claims(reduction: str) -> bool:
+    """Whether the event is that a decision, already taken, is right."""
+    return reduction.startswith(CLAIMS)

@@ -1,0 +1,77 @@
+"""Numbers in words: the same everywhere in a report."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from reports.cleaning import cleaned
+
+#: A p-value below this is told as being so.
+_LEAST_P = 0.001
+
+
+def count(n: float) -> str:
+    """Rows with thousands parted: ``10,000``."""
+    return f"{n:,.0f}"
+
+
+def points(share: float) -> str:
+    """A difference of probabilities in percentage points, without its sign: ``4.1 points``."""
+    size = abs(share) * 100.0
+    if size < 0.05:
+        return "less than 0.1 points"
+    told = f"{size:.1f}"
+    return f"{told} point" if told == "1.0" else f"{told} points"
+
+
+def percent(share: float) -> str:
+    """A probability in percent, with more digits next to 0 and 1: ``84.1 %``."""
+    room = min(share, 1.0 - share)
+    return f"{share:.1%}".replace("%", " %") if room >= 0.005 or room <= 0.0 else f"{share:.3%}".replace("%", " %")
+
+
+def prediction(p: float) -> str:
+    """A place on the axis of predictions; next to 0 and 1 with as many digits as tell it from them."""
+    room = min(p, 1.0 - p)
+    if 0.0 < room < 0.01:
+        return f"{p:.4f}" if room >= 0.00005 else f"{p:.1e}" if p < 0.5 else f"1 - {1.0 - p:.1e}"
+    return f"{p:.2f}"
+
+
+def p_value(p: float) -> str:
+    """``p = 0.012``, or ``p < 0.001``."""
+    if p < _LEAST_P:
+        return f"p < {_LEAST_P}"
+    return f"p = {p:.2f}" if p >= 0.1 else f"p = {p:.3f}"
+
+
+def number(value: float) -> str:
+    """A number to four places or three, small ones to five."""
+    if value == 0.0 or abs(value) < 5e-6:
+        return "0"
+    if abs(value) >= 1000.0:
+        return f"{value:,.0f}"
+    return f"{value:.5f}" if abs(value) < 0.001 else f"{value:.4f}" if abs(value) < 1.0 else f"{value:.3f}"
+
+
+def interval(ends: Sequence[float] | None) -> str:
+    """``0.0614 to 0.0776``; nothing where there is none."""
+    return "" if ends is None else f"{number(ends[0])} to {number(ends[1])}"
+
+
+def level(share: float) -> str:
+    """The level of an interval: ``95 %``."""
+    return f"{share * 100.0:g} %"
+
+
+def points_between(low: float, high: float) -> str:
+    """An interval of sizes in points: ``2.9 to 5.3``."""
+    return f"{low * 100.0:.1f} to {high * 100.0:.1f}"
+
+
+def listed(names: Sequence[str], most: int = 3) -> str:
+    """Names in a sentence: ``a, b and c``, and how many more there are."""
+    told = [cleaned(name) for name in names[:most]]
+    if len(names) > most:
+        return ", ".join(told) + f" and {len(names) - most} more"
+    return told[0] if len(told) == 1 else ", ".join(told[:-1]) + f" and {told[-1]}"

@@ -1,0 +1,122 @@
+"""Where on the axis of predictions labels and predictions part: the ranges of bins that chance does not explain."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import betainc, betaincinv
+
+Floats = npt.NDArray[np.float64]
+
+#: All ranges of bins together are told wrongly of calibrated predictions at most this often.
+ALPHA = 0.05
+
+
+@dataclass(frozen=True)
+class Region:
+    """A range of neighbouring bins: predictions from ``start`` to ``end``, ``share`` of all rows.
+
+    ``lowest`` and ``highest`` tell whether it reaches the smallest and the largest prediction. ``low`` and ``high`` are
+    the interval of ``label_share - mean_prediction``, which holds for all ranges at once.
+    """
+
+    start: float
+    end: float
+    lowest: bool
+    highest: bool
+    share: float
+    mean_prediction: float
+    label_share: float
+    low: float
+    high: float
+
+    @property
+    def gap(self) -> float:
+        """Label share less mean prediction: below 0 predictions are too high."""
+        return self.label_share - self.mean_prediction
+
+
+def find_regions(reliability: Mapping[str, Any], *, alpha: float = ALPHA) -> tuple[Region, ...]:
+    """The ranges of a reliability diagram's bins in which labels and predictions differ, in ascending order.
+
+    Of each of the b (b + 1) / 2 ranges the binomial tail of its positives, given its mean prediction, is compared
+    with ``alpha`` over their number (Bonferroni): however rows are distributed within a range, the binomial tail is the
+    larger one beyond the mean (Hoeffding 1956), so that calibrated predictions show any range at most with probability
+    alpha. The clearest range is taken, then those beside it; neighbours of one sign are joined, which makes another of
+    the ranges compared. Intervals are those of Clopper & Pearson at the same level. O(b^2).
+    """
+    rows, p, y = (
+        np.asarray(reliability[name], dtype=np.float64) for name in ("rows", "mean_prediction", "label_share")
+    )
+    if len(rows) == 0:
+        return ()
+    level = alpha / (len(rows) * (len(rows) + 1) / 2.0)
+    found = _joined(_search(rows, p, y, level, 0, len(rows)), rows * (y - p))
+    return tuple(_region(reliability, rows, p, y, level, first, end) for first, end in found)
+
+
+def _search(rows: Floats, p: Floats, y: Floats, level: float, first: int, end: int) -> list[tuple[int, int]]:
+    """The clearest range of the bins from ``first`` to before ``end``, and those on its left and right."""
+    if first >= end:
+        return []
+    starts, stops = (places + first for places in np.triu_indices(end - first))
+    m, mp, k = (_summed(values, starts, stops + 1) for values in (rows, rows * p, rows * y))
+    clear = _tail(k, m, mp / m) < level
+    if not clear.any():
+        return []
+    spread = np.sqrt(np.maximum(mp * (1.0 - mp / m), 1e-300))
+    best = int(np.argmax(np.where(clear, np.abs(k - mp) / spread, -1.0)))
+    at, to = int(starts[best]), int(stops[best]) + 1
+    left, right = _search(rows, p, y, level, first, at), _search(rows, p, y, level, to, end)
+    return [*left, (at, to), *right]
+
+
+def _tail(k: Floats, m: Floats, p: Floats) -> Floats:
+    """Twice the smaller binomial tail of k of m, k itself included; k and m need not be whole."""
+    above = np.where(k > 0.0, betainc(np.maximum(k, 1e-12), m - k + 1.0, p), 1.0)
+    below = np.where(k < m, betainc(np.maximum(m - k, 1e-12), k + 1.0, 1.0 - p), 1.0)
+    tail: Floats = 2.0 * np.minimum(above, below)
+    return tail
+
+
+def _joined(found: list[tuple[int, int]], off: Floats) -> list[tuple[int, int]]:
+    whole: list[tuple[int, int]] = []
+    for first, end in found:
+        sign = np.sign(off[first:end].sum())
+        if whole and whole[-1][1] == first and np.sign(off[slice(*whole[-1])].sum()) == sign:
+            whole[-1] = (whole[-1][0], end)
+        else:
+            whole.append((first, end))
+    return whole
+
+
+def _region(
+    reliability: Mapping[str, Any], rows: Floats, p: Floats, y: Floats, level: float, first: int, end: int
+) -> Region:
+    own = slice(first, end)
+    m = float(rows[own].sum())
+    mean_p, mean_y = float(rows[own] @ p[own]) / m, float(rows[own] @ y[own]) / m
+    k = m * mean_y
+    low = float(betaincinv(k, m - k + 1.0, level / 2.0)) if k > 0.0 else 0.0
+    high = float(betaincinv(k + 1.0, m - k, 1.0 - level / 2.0)) if k < m else 1.0
+    return Region(
+        float(reliability["start"][first]),
+        float(reliability["end"][end - 1]),
+        first == 0,
+        end == len(rows),
+        m / float(rows.sum()),
+        mean_p,
+        mean_y,
+        low - mean_p,
+        high - mean_p,
+    )
+
+
+def _summed(values: Floats, starts: npt.NDArray[np.int64], ends: npt.NDArray[np.int64]) -> Floats:
+    total = np.append(0.0, np.cumsum(values))
+    summed: Floats = total[ends] - total[starts]
+    return summed

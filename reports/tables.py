@@ -1,0 +1,163 @@
+"""The tables of a report: measures, groups and the data, as text ready to print."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from reports import found, numbers
+from reports.meanings import meaning
+from reports.subject import Subject
+
+#: So many groups stand in the table, those of the largest errors; the rest are counted.
+MOST_GROUPS = 50
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A row of the measures: texts, empty where there is nothing to say. ``after`` is the value after the map."""
+
+    key: str
+    title: str
+    meaning: str
+    value: str
+    debiased: str
+    interval: str
+    p_value: str
+    after: str
+    after_interval: str
+    problem: str
+
+
+def measured(report: Mapping[str, Any]) -> list[Measured]:
+    """The measures in the order asked for."""
+    later = (report.get("after") or {}).get("measures", {})
+    return [_measured(key, answer, later.get(key)) for key, answer in report["measures"].items()]
+
+
+def _measured(key: str, answer: Mapping[str, Any], later: Mapping[str, Any] | None) -> Measured:
+    name = str(answer["definition"].get("name", key))
+    title, told = meaning(name)
+    problem = answer.get("problem") or ""
+    return Measured(
+        key,
+        title,
+        told,
+        _value(answer),
+        "" if answer.get("debiased") is None else numbers.number(answer["debiased"]),
+        numbers.interval(answer.get("interval")),
+        ""
+        if answer.get("p_value") is None
+        else numbers.p_value(answer["p_value"]).removeprefix("p = ").removeprefix("p "),
+        "" if later is None else _best(later),
+        "" if later is None else numbers.interval(later.get("interval")),
+        # A test has no interval: nothing is missing.
+        "" if problem.startswith("no interval") and answer.get("p_value") is not None else problem,
+    )
+
+
+def _value(answer: Mapping[str, Any]) -> str:
+    return "" if answer["value"] is None else numbers.number(answer["value"])
+
+
+def _best(answer: Mapping[str, Any]) -> str:
+    if answer.get("debiased") is not None:
+        return numbers.number(answer["debiased"])
+    return _value(answer)
+
+
+@dataclass(frozen=True)
+class Grouped:
+    """A row of the subgroups: its cells by measure, a value and its interval each."""
+
+    name: str
+    n: str
+    cells: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
+class Groups:
+    """The subgroups: ``columns`` are titles of measures, ``gaps`` a sentence each; ``hidden`` are not in the table."""
+
+    columns: tuple[str, ...]
+    rows: tuple[Grouped, ...]
+    gaps: tuple[str, ...]
+    hidden: int
+
+
+def grouped(report: Mapping[str, Any]) -> Groups | None:
+    """The groups, the largest error first; None where there are none."""
+    groups = report.get("groups")
+    if not groups:
+        return None
+    keys = list(next(iter(groups.values()))["measures"])
+    ranked = sorted(groups.items(), key=lambda item: -_size(item[1]["measures"].get(keys[0])))
+    rows = tuple(
+        Grouped(name, numbers.count(group["n"]), tuple(_cell(group["measures"].get(key)) for key in keys))
+        for name, group in ranked[:MOST_GROUPS]
+    )
+    columns = tuple(_title(next(iter(groups.values()))["measures"][key], key) for key in keys)
+    gaps = tuple(
+        _gap(columns[i], gap, found.level(report))
+        for i, key in enumerate(keys)
+        if (gap := (report.get("gaps") or {}).get(key))
+    )
+    return Groups(columns, rows, gaps, len(ranked) - len(rows))
+
+
+def _size(answer: Mapping[str, Any] | None) -> float:
+    if answer is None or answer["value"] is None:
+        return -1.0
+    return abs(float(answer["value"] if answer.get("debiased") is None else answer["debiased"]))
+
+
+def _cell(answer: Mapping[str, Any] | None) -> tuple[str, str]:
+    if answer is None or answer["value"] is None:
+        return "none", ""
+    return _best(answer), numbers.interval(answer.get("interval"))
+
+
+def _title(answer: Mapping[str, Any], key: str) -> str:
+    return meaning(str(answer["definition"].get("name", key)))[0]
+
+
+def _gap(title: str, gap: Mapping[str, Any], level: float) -> str:
+    if gap.get("between") is None or gap.get("value") is None:
+        return f"{title}: {gap.get('problem') or 'no gap'}."
+    low, high = (numbers.listed([name]) for name in gap["between"])
+    told = f"{title}: the largest difference is {numbers.number(gap['value'])}, between {low} and {high}"
+    ends = gap.get("interval")
+    told += "" if ends is None else f" ({numbers.level(level)} interval {numbers.interval(ends)})"
+    if gap.get("p_value") is None:
+        return f"{told}."
+    chance = "chance explains it" if gap["p_value"] >= 0.05 else "chance does not explain it"
+    return f"{told}; {chance}, {numbers.p_value(gap['p_value'])}."
+
+
+def facts(report: Mapping[str, Any], about: Subject) -> list[tuple[str, str]]:
+    """What there was to measure: terms and what they are."""
+    told = [("Rows", numbers.count(report["n"])), ("Question", _question(report["reduction"]))]
+    if about.classes is not None:
+        told.append(("Classes", f"{len(about.classes)}: {numbers.listed(about.classes, most=10)}"))
+    told.append(("Weights", about.weights or "none: every row counts once"))
+    mended = {
+        "left_out": "Left out, rows of other classes",
+        "clipped": "Clipped into [0, 1]",
+        "renormalised": "Renormalised to a sum of 1",
+    }
+    told += [(title, f"{numbers.count(report[key])} rows") for key, title in mended.items() if report.get(key)]
+    if report.get("map"):
+        told.append(("Map applied", about.map or str(report["map"])))
+    return told
+
+
+def _question(reduction: str) -> str:
+    words = {
+        "binary": "how probable is the positive label",
+        "confidence": "how probable is it that the predicted class is right",
+        "classwise": "how probable is each class, one by one",
+        "canonical": "the whole vector of probabilities",
+        "pooled": "every probability of every row",
+    }
+    return f"{words[reduction]} ({reduction})" if reduction in words else reduction

@@ -1,0 +1,91 @@
+"""Pictures of rows: a diagram drawn at once, or by way of a job where it is a long fit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from fastapi import APIRouter, Request, Response
+from starlette.concurrency import run_in_threadpool
+
+from calibrant.diagrams.catalogue import read_diagrams
+from calibrant.diagrams.diagram import DiagramRequest
+from calibrant.errors import CalibrationError
+from schemas.diagrams import DiagramBody, DiagramOptions, OneEvaluated, PictureAnswer, PicturesAnswer
+from schemas.jobs import JobRecord
+from service.captions import shown_error
+from service.context import Here, body_of
+from service.drawing import FORMS, report_picture
+from service.errors import InvalidField
+from service.formats.body import read_payload
+from service.formats.media import JSON, PNG, SVG
+from service.formats.negotiation import choose
+from service.formats.options import read_options
+from service.idempotency import Idempotent
+from service.openapi import OF_ROWS, queues, raises
+from service.routes.evaluate import run_or_queue
+from service.waiting import settle
+
+router = APIRouter(tags=["diagrams"], route_class=Idempotent)
+
+#: The title's error is told under this key.
+_ERROR = "error"
+_TEXT = {"type": "string"}
+
+
+@router.post(
+    "/diagrams",
+    response_model=PictureAnswer | PicturesAnswer,
+    responses={
+        200: {"content": {SVG: {"schema": _TEXT}, PNG: {"schema": _TEXT | {"format": "binary"}}}},
+        **queues("A job, where the diagram is a long fit; its picture is at its Location, then /diagram.svg or .png"),
+        **raises(
+            *OF_ROWS,
+            "unknown-batch",
+            "quota-exceeded",
+            "too-many-jobs",
+            "queue-full",
+            "unknown-map",
+            "unknown-diagram",
+            "unknown-reduction",
+            "scale-mismatch",
+            "nothing-to-draw",
+            "not-acceptable",
+        ),
+    },
+    openapi_extra=body_of(DiagramBody),
+)
+async def post_diagram(request: Request, here: Here) -> Response:
+    """Draw a diagram of a batch; with ``map``, before and after it; with ``batches``, one beside the other.
+
+    As SVG, PNG, or JSON of its numbers and its words, whichever is accepted. The title has the rows, the reduction
+    and the error that is shown, with its interval. By a job where it is a long fit.
+    """
+    kind = choose(",".join(request.headers.getlist("accept")), (*FORMS, JSON))
+    payload = await read_payload(request, here.settings)
+    options = read_options(payload, DiagramOptions)
+    asked = _read(options.diagram)
+    made = await run_in_threadpool(run_or_queue, here, payload, _evaluation(options, asked))
+
+    async def told(report: Mapping[str, Any]) -> Response:
+        return await report_picture(here, report, asked.key, kind, options)
+
+    return await settle(here, made, told) if isinstance(made, JobRecord) else await told(made)
+
+
+def _read(asked: str | Mapping[str, Any]) -> DiagramRequest:
+    """The one diagram; raises ``UnknownDiagram`` and ``InvalidOption`` at its own place."""
+    try:
+        return read_diagrams([asked])[0]
+    except CalibrationError as error:
+        place = error.offences[0]
+        raise type(error).at(place.pointer.replace("/diagrams/0", "/diagram", 1), place.detail) from None
+
+
+def _evaluation(options: DiagramOptions, asked: DiagramRequest) -> OneEvaluated:
+    """The evaluation of which the picture shows the diagram, and the error in its title."""
+    if options.batches is not None and options.map is not None:
+        raise InvalidField.at("/map", "stands beside batches, which are shown one beside the other without a map")
+    measure = shown_error({"name": asked.diagram.name, **asked.options}) | {"as": _ERROR}
+    given = options.model_dump(include=set(OneEvaluated.model_fields))
+    return OneEvaluated(**given, diagrams=[options.diagram], measures=[measure])

@@ -1,0 +1,45 @@
+"""How much of a file is read; what is larger is refused with the limit named."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tabular.errors import FileTooLarge
+
+#: Bytes of a file, unpacked.
+MAX_BYTES = 2 << 30
+#: Numbers that are held at once: 800 MB.
+_MAX_NUMBERS = 100_000_000
+_MAX_COLUMNS = 10_000
+#: Bytes of a line of text, and of what is looked at before anything is read.
+MAX_LINE = 1 << 20
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """``rows`` None is no limit but that of the numbers."""
+
+    rows: int | None = None
+    bytes: int = MAX_BYTES
+    numbers: int = _MAX_NUMBERS
+    columns: int = _MAX_COLUMNS
+
+    def check_rows(self, rows: int, width: int = 1) -> None:
+        """Raise ``FileTooLarge`` for more rows, or more numbers in rows of ``width``, than the limits."""
+        if self.rows is not None and rows > self.rows:
+            raise FileTooLarge(f"the file has more than {self.rows:,} rows, which is the limit: take a sample of them")
+        if rows * width > self.numbers:
+            raise FileTooLarge(
+                f"the file has more than {self.numbers // width:,} rows of {width} numbers, which is the limit "
+                f"({self.numbers:,} numbers): take a sample of them"
+            )
+
+    def check_columns(self, columns: int) -> None:
+        """Raise ``FileTooLarge`` for more columns than the limit."""
+        if columns > self.columns:
+            raise FileTooLarge(f"the file has more than {self.columns:,} columns, which is the limit")
+
+    def check_bytes(self, size: int) -> None:
+        """Raise ``FileTooLarge`` for more bytes than the limit."""
+        if size > self.bytes:
+            raise FileTooLarge(f"the file unpacks to or has more than {self.bytes:,} bytes, which is the limit")

@@ -1,0 +1,63 @@
+"""What kind a file is, by its first bytes; its name decides nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import BinaryIO
+
+from tabular.bounds import Bounds
+from tabular.csv_table import CsvTable
+from tabular.errors import WrongKind
+from tabular.table import Table
+from tabular.told import quoted
+
+#: The beginnings of files that are none of ours, and what people call them.
+_OTHERS = (
+    (b"\x89PNG\r\n\x1a\n", "a PNG image"),
+    (b"\xff\xd8\xff", "a JPEG image"),
+    (b"GIF8", "a GIF image"),
+    (b"II*\0", "a TIFF image"),
+    (b"MM\0*", "a TIFF image"),
+    (b"RIFF", "an image, sound or film (RIFF)"),
+    (b"%PDF", "a PDF document"),
+    (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "an old Excel or Office document: save it as CSV"),
+    (b"\x89HDF", "an HDF5 file"),
+    (b"SQLite format 3\0", "an SQLite database"),
+    (b"BZh", "packed by bzip2: unpack it, or pack it by gzip"),
+    (b"\xfd7zXZ\0", "packed by xz: unpack it, or pack it by gzip"),
+    (b"7z\xbc\xaf\x27\x1c", "a 7-Zip archive: unpack it"),
+    (b"Rar!", "a RAR archive: unpack it"),
+    (b"\x7fELF", "a program"),
+    (b"{\\rtf", "an RTF document"),
+    (b"Obj\x01", "an Avro file: save it as CSV or Parquet"),
+    (b"ORC", "an ORC file: save it as CSV or Parquet"),
+)
+_PICKLES = tuple(b"\x80" + bytes([protocol]) for protocol in range(2, 6))
+_HEAD = 512
+
+
+@contextmanager
+def open_table(file: BinaryIO, name: str, bounds: Bounds) -> Iterator[Table]:
+    """Open a file as the table that it is; raises ``WrongKind``, or what the kind's own reader raises."""
+    file.seek(0)
+    head = file.read(_HEAD)
+    _refuse_others(head, name)
+    yield CsvTable(file, bounds)
+
+
+def _refuse_others(head: bytes, name: str) -> None:
+    for magic, kind in _OTHERS:
+        if head.startswith(magic):
+            raise _wrong(name, kind)
+    if head.startswith(_PICKLES):
+        raise _wrong(name, "a Python pickle, which is never opened: it could run any program; save it as NPZ or CSV")
+    text = head.removeprefix(b"\xef\xbb\xbf").lstrip().lower()
+    if text.startswith((b"<!doctype", b"<html", b"<?xml", b"<svg")):
+        raise _wrong(name, "an HTML or XML page")
+    if text.startswith((b"{", b"[")):
+        raise _wrong(name, "JSON: save it as CSV, or send it to the API")
+
+
+def _wrong(name: str, kind: str) -> WrongKind:
+    return WrongKind(f"{quoted(name)} is {kind}. CSV, NPZ, NPY, Parquet and Arrow files are read")
