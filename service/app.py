@@ -33,6 +33,8 @@ from service.routes import (
     pages,
     pictures,
     registry,
+    web_compare,
+    web_maps,
     web_signing,
 )
 from service.settings import Settings
@@ -102,6 +104,8 @@ def create_app(settings: Settings, *, needs_key: bool = False) -> FastAPI:
         health,
         metrics,
         pages,
+        web_compare,
+        web_maps,
         web_signing,
     ):
         app.include_router(routes.router)
