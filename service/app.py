@@ -33,6 +33,9 @@ from service.routes import (
     pages,
     pictures,
     registry,
+    web_jobs,
+    web_reports,
+    web_upload,
 )
 from service.settings import Settings
 
@@ -100,6 +103,9 @@ def create_app(settings: Settings, *, needs_key: bool = False) -> FastAPI:
         health,
         metrics,
         pages,
+        web_upload,
+        web_reports,
+        web_jobs,
     ):
         app.include_router(routes.router)
     app.mount("/assets", Assets())

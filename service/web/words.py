@@ -36,9 +36,18 @@ def moment(stamp: str | None) -> str:
     return datetime.fromisoformat(stamp).astimezone(UTC).strftime("%Y-%m-%d %H:%M")
 
 
+def size(n_bytes: int) -> str:
+    """A number of bytes, rounded down."""
+    for unit, one in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
+        if n_bytes >= one:
+            return f"{n_bytes // one:,} {unit}"
+    return f"{n_bytes} bytes"
+
+
 FILTERS: Mapping[str, Callable[..., Any]] = {
     "number": number,
     "decimals": decimals,
     "count": count,
     "moment": moment,
+    "size": size,
 }
