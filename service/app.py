@@ -35,6 +35,7 @@ from service.routes import (
     registry,
     web_jobs,
     web_reports,
+    web_signing,
     web_upload,
 )
 from service.settings import Settings
@@ -76,6 +77,7 @@ def create_app(settings: Settings, *, needs_key: bool = False) -> FastAPI:
         keyring=process.keyring,
         link=process.link,
         rates=process.rates,
+        sessions=process.sessions,
         rate_limit=settings.rate_limit,
         origins=settings.origins,
     )
@@ -103,6 +105,7 @@ def create_app(settings: Settings, *, needs_key: bool = False) -> FastAPI:
         health,
         metrics,
         pages,
+        web_signing,
         web_upload,
         web_reports,
         web_jobs,

@@ -56,7 +56,9 @@ class SessionStore:
         """The session of a cookie, which lives on for it; None where there is none, or it has ended."""
         name = _name(text)
         with self._redis.pipeline(transaction=False) as pipe:
-            stored, left = pipe.get(name).ttl(name).execute()
+            pipe.get(name)
+            pipe.ttl(name)
+            stored, left = pipe.execute()
         if stored is None:
             return None
         record = read_stored(SessionRecord, stored)

@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from reports.html import stylesheet
 from starlette.responses import Response
 from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
+
+from reports.html import stylesheet
 
 #: The style sheet of reports.
 REPORT_STYLE = "report.css"

@@ -27,9 +27,7 @@ async def multipart(request: Request, limit: int) -> AsyncIterator[FormData]:
     if not request.headers.get("content-type", "").lower().startswith("multipart/form-data"):
         raise UnsupportedMediaType("a file is sent by a form, as multipart/form-data")
     chunks = _bounded(request, limit)
-    parser = MultiPartParser(
-        request.headers, chunks, max_files=1, max_fields=_MOST_FIELDS, max_part_size=_FIELD_BYTES
-    )
+    parser = MultiPartParser(request.headers, chunks, max_files=1, max_fields=_MOST_FIELDS, max_part_size=_FIELD_BYTES)
     try:
         form = await parser.parse()
     except MultiPartException as error:

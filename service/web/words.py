@@ -6,6 +6,10 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+from markupsafe import Markup
+
+from service.html import prose as marked
+
 _MINUS = "\u2212"
 _NOTHING = "\u2013"
 
@@ -44,10 +48,22 @@ def size(n_bytes: int) -> str:
     return f"{n_bytes} bytes"
 
 
+def sentence(text: str) -> str:
+    """A problem's words with a capital and a full stop."""
+    return text[:1].upper() + text[1:].rstrip(".") + "." if text else ""
+
+
+def prose(text: str) -> Markup:
+    """A sentence of ours; what stands between backticks is code, and everything in it is escaped."""
+    return Markup(marked(text))  # noqa: S704
+
+
 FILTERS: Mapping[str, Callable[..., Any]] = {
     "number": number,
     "decimals": decimals,
     "count": count,
     "moment": moment,
     "size": size,
+    "sentence": sentence,
+    "prose": prose,
 }
