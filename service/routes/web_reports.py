@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 import orjson
-from fastapi import Request, Response
+from fastapi import Response
 from starlette.concurrency import run_in_threadpool
 
 from reports.html import fragment, standalone
@@ -53,7 +53,7 @@ async def report_data(batch_id: str, visit: Visiting, map: str | None = None, jo
 
 
 @router.post("/reports/{batch_id}/fit")
-async def post_fit(batch_id: str, request: Request, visit: Visiting, form: Form) -> Response:
+async def post_fit(batch_id: str, visit: Visiting, form: Form) -> Response:
     """Fit a map to the rows of the report: at once where that is quick, else by a job that can be watched."""
     asked = {"batch": batch_id, "method": text_of(form, "method"), "name": text_of(form, "name") or None}
     payload = Payload({}, asked, from_query=False)

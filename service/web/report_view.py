@@ -11,7 +11,7 @@ from reports.panel import full
 from reports.subject import Subject
 from schemas.batches import BatchRecord
 from schemas.evaluate import EvaluateOptions
-from schemas.jobs import JobRecord
+from schemas.jobs import FINAL, JobRecord
 from schemas.uploads import UploadRecord
 from service.context import Context
 from service.errors import NotFound
@@ -43,7 +43,7 @@ class ReportView:
         """The calibrator that is offered first."""
         advice = self.report.get("recommendation") or {}
         method = advice.get("method")
-        return method if method in METHODS else _FIRST
+        return method if isinstance(method, str) and method in METHODS else _FIRST
 
     @property
     def is_advised(self) -> bool:
@@ -59,31 +59,36 @@ def report_or_job(here: Context, batch_id: str, map_ref: str | None, job_id: str
     batch = here.store.batches.record(batch_id)
     upload = here.store.uploads.get(batch_id)
     options = EvaluateOptions(batch=batch_id, map=map_ref, **full(batch.n, batch.n_classes))
-    known = job_id if job_id is not None or map_ref is not None or upload is None else upload.report_job
-    made = None if known is None else _of_job(here, known, batch_id, asked=job_id is not None)
+    made = _made_already(here, batch_id, upload if map_ref is None else None, job_id)
     if made is None:
         made = run_or_queue(here, Payload({}, {}, from_query=False), options)
-    if isinstance(made, JobRecord):
-        if upload is not None and map_ref is None:
+        if isinstance(made, JobRecord) and upload is not None and map_ref is None:
             here.store.uploads.remember_report(batch_id, upload, made.id)
-        if made.status != "succeeded":
-            return made
-        made = (made.result or {})["report"]
+    if isinstance(made, JobRecord):
+        return made
     query = "".join(f"?{name}={value}" for name, value in (("job", job_id), ("map", map_ref)) if value)
     return ReportView(batch, made, _subject(batch, upload, options), query)
 
 
-def _of_job(here: Context, job_id: str, batch_id: str, *, asked: bool) -> JobRecord | None:
-    """The job that makes the report of a batch; None for one that is to be made anew."""
+def _made_already(
+    here: Context, batch_id: str, upload: UploadRecord | None, job_id: str | None
+) -> dict[str, Any] | JobRecord | None:
+    """The report that a job made, or the job while it is at work; None for a report that is to be made."""
+    known = job_id if job_id is not None else None if upload is None else upload.report_job
+    if known is None:
+        return None
     try:
-        job = here.store.jobs.get(job_id)
+        job = here.store.jobs.get(known)
     except UnknownJob:
-        if asked:
+        if job_id is not None:
             raise
         return None
     if job.kind != "evaluate" or job.spec.get("batch") != batch_id:
         raise NotFound("this job makes no report of this batch")
-    return None if job.status in ("failed", "cancelled") and not asked else job
+    if job.status == "succeeded" and job.result is not None:
+        report: dict[str, Any] = job.result["report"]
+        return report
+    return None if job.status in FINAL and job_id is None else job
 
 
 def _subject(batch: BatchRecord, upload: UploadRecord | None, options: EvaluateOptions) -> Subject:

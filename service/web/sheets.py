@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from typing import BinaryIO, cast
-
 import numpy as np
-from fastapi import UploadFile
+from starlette.datastructures import UploadFile
 
 from schemas.batches import BatchOptions, BatchRecord
 from schemas.uploads import UploadRecord
@@ -24,7 +22,7 @@ def store_file(here: Context, file: UploadFile, asked: Asked) -> BatchRecord:
     name = file.filename or "file"
     settings = here.settings
     sheet = read_sheet(
-        cast(BinaryIO, file.file),
+        file.file,
         name=name,
         asked=asked,
         max_rows=settings.max_rows,
