@@ -10,7 +10,9 @@ from typing import Any
 import jinja2
 
 from reports import found, numbers
+from reports.advice import advice, improved
 from reports.cleaning import cleaned
+from reports.figures import figures
 from reports.reproducing import reproduction
 from reports.subject import Subject
 from reports.tables import facts, grouped, measured
@@ -44,6 +46,9 @@ def _shown(report: Mapping[str, Any], about: Subject) -> dict[str, Any]:
         "level": numbers.level(found.level(report)),
         "verdict": verdict(report, classes=about.classes),
         "verdict_after": None if after is None else verdict(report, after=True, classes=about.classes),
+        "improved": improved(report),
+        "advice": advice(report),
+        "figures": figures(report, about),
         "measures": measured(report),
         "groups": grouped(report),
         "facts": facts(report, about),
@@ -64,5 +69,5 @@ def _environment() -> jinja2.Environment:
 
 
 def _printable(value: Any) -> Any:
-    """Every text that a template prints, without what could hide or rearrange the page; ours is left alone."""
-    return cleaned(value, most=100_000) if type(value) is str else value
+    """Every text that a template prints, without what could hide or rearrange the page."""
+    return cleaned(value, most=10_000_000) if type(value) is str else value

@@ -27,30 +27,35 @@ _SECRET = ("key", "token", "authorization", "secret", "password")
 
 @dataclass(frozen=True)
 class Reproduction:
-    """``options`` as JSON, and lines for a shell and for Python."""
+    """Lines: the ``options`` as JSON, a command for a shell, and Python."""
 
-    options: str
-    curl: str
-    python: str
+    options: list[str]
+    curl: list[str]
+    python: list[str]
 
 
 def reproduction(about: Subject) -> Reproduction:
     """The lines that make the report again."""
     options = {k: v for k, v in about.options.items() if v is not None and not any(s in k.lower() for s in _SECRET)}
-    told = json.dumps(options, indent=2)
-    return Reproduction(told, _curl(options), _python(options))
+    return Reproduction(_folded(options), _curl(options), _python(options))
 
 
-def _curl(options: Mapping[str, Any]) -> str:
+def _folded(options: Mapping[str, Any]) -> list[str]:
+    """JSON with an option a line: whole arrays stay together."""
+    told = [f"  {json.dumps(name)}: {json.dumps(value)}" for name, value in options.items()]
+    return ["{", *(f"{line}," for line in told[:-1]), *told[-1:], "}"]
+
+
+def _curl(options: Mapping[str, Any]) -> list[str]:
     rows = "the options above" if "batch" in options else 'the options above, with "predictions" and "labels"'
-    return (
-        f"# request.json: {rows}\n"
-        'curl "$CALIBRANT_URL/evaluate" --data @request.json --output report.html \\\n'
-        "  --header 'Content-Type: application/json' --header 'Accept: text/html' \\\n"
-        '  --header "Authorization: Bearer $CALIBRANT_API_KEY"'
-    )
+    return [
+        f"# request.json: {rows}",
+        'curl "$CALIBRANT_URL/evaluate" --data @request.json --output report.html \\',
+        "  --header 'Content-Type: application/json' --header 'Accept: text/html' \\",
+        '  --header "Authorization: Bearer $CALIBRANT_API_KEY"',
+    ]
 
 
-def _python(options: Mapping[str, Any]) -> str:
+def _python(options: Mapping[str, Any]) -> list[str]:
     taken = [f"    {name}={options[name]!r}," for name in _OF_THE_LIBRARY if name in options]
-    return "\n".join(["import calibrant", "", "report = calibrant.evaluate(", "    predictions, labels,", *taken, ")"])
+    return ["import calibrant", "", "report = calibrant.evaluate(", "    predictions, labels,", *taken, ")"]

@@ -47,14 +47,16 @@ def _measured(key: str, answer: Mapping[str, Any], later: Mapping[str, Any] | No
         _value(answer),
         "" if answer.get("debiased") is None else numbers.number(answer["debiased"]),
         numbers.interval(answer.get("interval")),
-        ""
-        if answer.get("p_value") is None
-        else numbers.p_value(answer["p_value"]).removeprefix("p = ").removeprefix("p "),
+        _chance(answer.get("p_value")),
         "" if later is None else _best(later),
         "" if later is None else numbers.interval(later.get("interval")),
         # A test has no interval: nothing is missing.
         "" if problem.startswith("no interval") and answer.get("p_value") is not None else problem,
     )
+
+
+def _chance(p: float | None) -> str:
+    return "" if p is None else numbers.p_value(p).removeprefix("p ").removeprefix("= ")
 
 
 def _value(answer: Mapping[str, Any]) -> str:
@@ -80,7 +82,7 @@ class Grouped:
 class Groups:
     """The subgroups: ``columns`` are titles of measures, ``gaps`` a sentence each; ``hidden`` are not in the table."""
 
-    columns: tuple[str, ...]
+    columns: list[str]
     rows: tuple[Grouped, ...]
     gaps: tuple[str, ...]
     hidden: int
@@ -97,12 +99,9 @@ def grouped(report: Mapping[str, Any]) -> Groups | None:
         Grouped(name, numbers.count(group["n"]), tuple(_cell(group["measures"].get(key)) for key in keys))
         for name, group in ranked[:MOST_GROUPS]
     )
-    columns = tuple(_title(next(iter(groups.values()))["measures"][key], key) for key in keys)
-    gaps = tuple(
-        _gap(columns[i], gap, found.level(report))
-        for i, key in enumerate(keys)
-        if (gap := (report.get("gaps") or {}).get(key))
-    )
+    columns = [_title(answer, key) for key, answer in next(iter(groups.values()))["measures"].items()]
+    seen, level = report.get("gaps") or {}, found.level(report)
+    gaps = tuple(_gap(title, seen[key], level) for title, key in zip(columns, keys, strict=True) if key in seen)
     return Groups(columns, rows, gaps, len(ranked) - len(rows))
 
 

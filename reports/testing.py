@@ -17,8 +17,8 @@ ALPHA = 0.05
 LEAST_VARIANCE = 10.0
 
 _WORDS = {
-    "smooth-test": "The smooth test of calibration",
-    "ks": "The Kolmogorov-Smirnov test of calibration",
+    "smooth-test": "The smooth test",
+    "ks": "The Kolmogorov-Smirnov test",
     "confidence-gap": "The test of mean confidence against accuracy",
     "ks-end": "The test of mean prediction against label share",
 }

@@ -40,7 +40,9 @@ def verdict(report: Mapping[str, Any], *, after: bool = False, classes: Sequence
     correction for all ranges (``find_regions``), the temperature where its interval excludes 1. ``classes`` are names.
     """
     side = report["after"] if after else report
-    test, regions = tested(side), clear_regions(side)
+    seen = after and bool(report.get("in_sample"))
+    # Where the map has seen the labels no law of chance holds.
+    test, regions = (None, ()) if seen else (tested(side), clear_regions(side))
     n, reduction = report["n"], report["reduction"]
     if test is None:
         tone: Tone = "unknown"
@@ -125,16 +127,14 @@ def _not_rejected(side: Mapping[str, Any], n: int, reduction: str, test: Tested,
     hidden = could_hide(side)
     rows = f"{numbers.count(n)} row{'' if n == 1 else 's'}"
     if regions:
-        return f"{direction(_largest(regions), reduction)}; calibration not rejected overall, {numbers.p_value(test.p_value)}"
+        chance = numbers.p_value(test.p_value)
+        return f"{direction(_largest(regions), reduction)}; calibration not rejected overall, {chance}"
     if _few(side, n):
         told = "" if hidden is None else f": an error of up to {numbers.points(hidden)} could hide in {rows}"
         return f"Too few rows to tell{told or f', {rows}'}"
-    told = (
-        f", {numbers.p_value(test.p_value)}"
-        if hidden is None
-        else f": an error below {numbers.points(hidden)} could hide"
-    )
-    return f"No evidence of miscalibration in {rows}{told}"
+    if hidden is None:
+        return f"No evidence of miscalibration in {rows}, {numbers.p_value(test.p_value)}"
+    return f"No evidence of miscalibration in {rows}: an error below {numbers.points(hidden)} could hide"
 
 
 def _untested(side: Mapping[str, Any], report: Mapping[str, Any], after: bool) -> str:
@@ -163,9 +163,8 @@ def _reasons(
     error, answer = found.value(side, "ece"), found.measure(side, "ece", norm=1)
     if error is not None and answer is not None:
         ends = answer.get("interval")
-        between = (
-            "" if ends is None else f" ({numbers.level(found.level(side))} interval {numbers.points_between(*ends)})"
-        )
+        level = numbers.level(found.level(side))
+        between = "" if ends is None else f" ({level} interval {numbers.points_between(*ends)})"
         told.append(f"The mean calibration error is estimated at {numbers.points(error)}{between}.")
         if test is not None and test.p_value < ALPHA and ends is not None and ends[1] < SMALL:
             told.append(f"The error is proven but small: {numbers.count(n)} rows show even less than a point.")

@@ -63,8 +63,9 @@ def region_sentence(region: Region, reduction: str) -> str:
     happened = "decisions were right" if of_claims(reduction) else "the event happened"
     low, high = sorted((abs(region.low), abs(region.high)))
     way = "high" if region.gap < 0.0 else "low"
+    average = numbers.percent(region.mean_prediction)
     return (
-        f"{where} ({numbers.percent(region.share)} of the rows) predictions average {numbers.percent(region.mean_prediction)} "
+        f"{where} ({numbers.percent(region.share)} of the rows) predictions average {average} "
         f"and {happened} in {numbers.percent(region.label_share)} of cases: {numbers.points(region.gap)} too {way} "
         f"({numbers.points_between(low, high)}, an interval that holds for all ranges at once)."
     )

@@ -34,8 +34,11 @@ from service.routes import (
     pictures,
     registry,
     web_compare,
+    web_jobs,
     web_maps,
+    web_reports,
     web_signing,
+    web_upload,
 )
 from service.settings import Settings
 
@@ -107,6 +110,9 @@ def create_app(settings: Settings, *, needs_key: bool = False) -> FastAPI:
         web_compare,
         web_maps,
         web_signing,
+        web_upload,
+        web_reports,
+        web_jobs,
     ):
         app.include_router(routes.router)
     app.mount("/assets", Assets())

@@ -56,9 +56,10 @@ async def as_json(events: Sequence[JobEvent]) -> bytes:
 
 
 async def changes(here: Context, job_id: str, last: str | None, write: Write = as_json) -> AsyncIterator[bytes]:
-    """Events after ``last`` as ``write`` tells them, heartbeats between them; ends with the job, the store or the service.
+    """Events after ``last`` as ``write`` tells them, heartbeats between them.
 
-    A caller who comes again with the last id that it saw misses nothing.
+    Ends with the job, or when the store or the service does. A caller who comes again with the last id that it saw
+    misses nothing.
     """
     jobs, watcher = here.store.jobs, here.watcher
     with watcher.waiting(jobs.key(job_id)) as changed:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Protocol
 
 from tabular.errors import FileTooLarge
 
@@ -13,6 +14,22 @@ _MAX_NUMBERS = 100_000_000
 _MAX_COLUMNS = 10_000
 #: Bytes of a line of text, and of what is looked at before anything is read.
 MAX_LINE = 1 << 20
+
+
+class Limits(Protocol):
+    """What is asked before anything is believed that a binary file states; each raises where it is too much."""
+
+    def check_rows(self, n: int, /) -> None:
+        """So many rows."""
+        ...
+
+    def check_classes(self, n_classes: int, /) -> None:
+        """So many columns of predictions."""
+        ...
+
+    def check_bytes(self, n_bytes: int, /) -> None:
+        """So many bytes, unpacked."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -33,6 +50,10 @@ class Bounds:
                 f"the file has more than {self.numbers // width:,} rows of {width} numbers, which is the limit "
                 f"({self.numbers:,} numbers): take a sample of them"
             )
+
+    def check_classes(self, n_classes: int) -> None:
+        """Raise ``FileTooLarge`` for more columns than the limit."""
+        self.check_columns(n_classes)
 
     def check_columns(self, columns: int) -> None:
         """Raise ``FileTooLarge`` for more columns than the limit."""

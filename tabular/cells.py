@@ -11,7 +11,6 @@ from tabular.told import quoted, row_of
 MISSING = frozenset(("", "na", "n/a", "#n/a", "<na>", "nan", "-nan", "null", "none", "nil", "missing", "?", "."))
 _COMMA = re.compile(r"[+-]?\d+,\d+(?:[eE][+-]?\d+)?")
 _INFINITE = re.compile(r"[+-]?inf(?:inity)?", re.IGNORECASE)
-_COUNTED = "counted from 1 after the header"
 
 
 def is_missing(text: str) -> bool:
@@ -46,7 +45,7 @@ def refusal(text: str, name: str, field: Field, row: int, line: int | None = Non
     clean, where = text.strip(), f"{row_of(row, line)} of column {quoted(name)}"
     if is_missing(clean):
         what = "is empty" if not clean else f"says {quoted(clean)}, which is no value"
-        return MissingValue(f"{where} {what} ({_COUNTED}): fill it in or leave the row out", field=field)
+        return MissingValue(f"{where} {what}: fill it in or leave the row out", field=field)
     if _COMMA.fullmatch(clean):
         return DecimalComma(
             f"column {quoted(name)} has decimal commas, first in {row_of(row, line)}: write 0.5, not 0,5", field=field
@@ -58,5 +57,5 @@ def refusal(text: str, name: str, field: Field, row: int, line: int | None = Non
             field=field,
         )
     if _INFINITE.fullmatch(clean):
-        return NotFinite(f"{where} is infinite ({_COUNTED}): every number must be finite", field=field)
-    return NotANumber(f"{where} is not a number ({_COUNTED})", field=field)
+        return NotFinite(f"{where} is infinite: every number must be finite", field=field)
+    return NotANumber(f"{where} is not a number", field=field)

@@ -6,9 +6,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import BinaryIO
 
+from tabular.arrow_table import ArrowTable, ParquetTable
 from tabular.bounds import Bounds
 from tabular.csv_table import CsvTable
 from tabular.errors import WrongKind
+from tabular.npz_table import NpyTable, NpzTable
+from tabular.packed import packing
+from tabular.source import spooled
 from tabular.table import Table
 from tabular.told import quoted
 
@@ -30,9 +34,12 @@ _OTHERS = (
     (b"Rar!", "a RAR archive: unpack it"),
     (b"\x7fELF", "a program"),
     (b"{\\rtf", "an RTF document"),
+    (b"FEA1", "an old Feather file: save it as Feather version 2 or Parquet"),
     (b"Obj\x01", "an Avro file: save it as CSV or Parquet"),
     (b"ORC", "an ORC file: save it as CSV or Parquet"),
 )
+_ZIP, _NPY = (b"PK\x03\x04", b"PK\x05\x06"), b"\x93NUMPY"
+_PARQUET, _ARROW_FILE, _ARROW_STREAM = b"PAR1", b"ARROW1\0\0", b"\xff\xff\xff\xff"
 _PICKLES = tuple(b"\x80" + bytes([protocol]) for protocol in range(2, 6))
 _HEAD = 512
 
@@ -42,8 +49,29 @@ def open_table(file: BinaryIO, name: str, bounds: Bounds) -> Iterator[Table]:
     """Open a file as the table that it is; raises ``WrongKind``, or what the kind's own reader raises."""
     file.seek(0)
     head = file.read(_HEAD)
+    if (unpack := packing(head)) is not None:
+        with spooled() as plain:
+            unpack(file, plain, bounds)
+            plain.seek(0)
+            head = plain.read(_HEAD)
+            if packing(head) is not None:
+                raise WrongKind(f"{quoted(name)} is packed twice: unpack it")
+            yield _table(plain, head, name, bounds)
+    else:
+        yield _table(file, head, name, bounds)
+
+
+def _table(file: BinaryIO, head: bytes, name: str, bounds: Bounds) -> Table:
+    if head.startswith(_ZIP):
+        return NpzTable(file, bounds, name)
+    if head.startswith(_NPY):
+        return NpyTable(file, bounds)
+    if head.startswith(_PARQUET):
+        return ParquetTable(file, bounds)
+    if head.startswith((_ARROW_FILE, _ARROW_STREAM)):
+        return ArrowTable(file, bounds)
     _refuse_others(head, name)
-    yield CsvTable(file, bounds)
+    return CsvTable(file, bounds)
 
 
 def _refuse_others(head: bytes, name: str) -> None:

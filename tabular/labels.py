@@ -15,7 +15,6 @@ from tabular.table import Coded
 from tabular.told import listed, quoted, row_of
 
 _INTEGER = re.compile(r"([+-]?\d{1,18})(\.0*)?", re.ASCII)
-_COUNTED = "counted from 1 after the header"
 
 
 @dataclass(frozen=True)
@@ -47,7 +46,7 @@ def read_labels(
         if is_missing(text) and text not in known:
             what = "is empty" if not text else f"says {quoted(text)}, which is no label"
             where = f"{row_of(coded.first(code))} of column {quoted(name)}"
-            raise MissingValue(f"{where} {what} ({_COUNTED}): fill it in or leave the row out", field="labels")
+            raise MissingValue(f"{where} {what}: fill it in or leave the row out", field="labels")
     if mapping is not None:
         return _mapped(coded, name, _checked(mapping, n_classes), n_classes)
     whole = [integer(text) for text in coded.texts]
@@ -107,7 +106,7 @@ def _mapped(coded: Coded, name: str, mapping: Mapping[str, int], n_classes: int)
         if k is None:
             raise UnmappedLabel(
                 f"the mapping has no class for {quoted(text)}, first in {row_of(coded.first(code))} of column "
-                f"{quoted(name)} ({_COUNTED})",
+                f"{quoted(name)}",
                 field="mapping",
             )
         of_code.append(k)
@@ -128,7 +127,7 @@ def _refusal(
     if numbers and len(numbers) < len(texts):
         stray = next(text for text in coded.texts if not is_number(text))
         row = row_of(coded.first(coded.texts.index(stray)))
-        return NotLabels(f"{where} mixes numbers and texts: {row} is {quoted(stray)} ({_COUNTED})", field="labels")
+        return NotLabels(f"{where} mixes numbers and texts: {row} is {quoted(stray)}", field="labels")
     if len(texts) > n_classes or (numbers and not _is_near(numbers, n_classes)):
         return NotLabels(
             f"{where} has {len(texts):,} different values, and not all of them are classes from 0 to {n_classes - 1}, "

@@ -99,5 +99,5 @@ def _groups(coded: Coded, table: Table, chosen: Chosen) -> list[str]:
         raise TabularError(f"column {quoted(name)} has more than {MAX_GROUPS:,} different groups", field="groups")
     if "" in coded.texts:
         row = row_of(coded.first(coded.texts.index("")))
-        raise MissingValue(f"{row} of column {quoted(name)} is empty (counted from 1 after the header)", field="groups")
+        raise MissingValue(f"{row} of column {quoted(name)} is empty", field="groups")
     return [coded.texts[code] for code in coded.codes.tolist()]

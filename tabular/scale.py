@@ -37,7 +37,7 @@ def check_scale(predictions: Floats, scale: Scale, what: str) -> tuple[str, ...]
         )
     row = int(np.argmax((predictions > 1 + TOLERANCE).reshape(len(predictions), -1).any(axis=1)))
     raise OutOfRange(
-        f"numbers of {what} are outside [0, 1], first in {row_of(row)} (counted from 1 after the header): "
+        f"numbers of {what} are outside [0, 1], first in {row_of(row)}: "
         "probabilities are asked for; if these are logits, say scale logit (--scale logit)",
         field="predictions",
     )

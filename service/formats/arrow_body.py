@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from calibrant.errors import CalibrationError
-from service.errors import MalformedArrow
-from service.formats.arrow_messages import check_messages
+from service.errors import MalformedArrow, TooLarge
 from service.formats.extra import pyarrow
 from service.formats.limits import Limits
 from service.formats.payload import Arrays, Body
 from service.formats.table import check_schema, read_table
+from tabular.arrow_messages import check_messages
+from tabular.errors import DamagedFile, FileTooLarge
 
 
 def read_arrow(body: Body, limits: Limits) -> Arrays:
@@ -22,11 +23,15 @@ def read_arrow(body: Body, limits: Limits) -> Arrays:
     limits.check_bytes(len(body))
     buffer = arrow.py_buffer(body)
     try:
-        check_messages(buffer, len(body), limits)
+        check_messages(arrow, buffer, len(body), limits)
         with arrow.ipc.open_stream(buffer) as reader:
             check_schema(reader.schema, limits)
             return read_table(reader.read_all(), limits)
     except CalibrationError:
         raise
+    except FileTooLarge as error:
+        raise TooLarge(error.detail) from error
+    except DamagedFile as error:
+        raise MalformedArrow(error.detail) from error
     except (arrow.ArrowException, OSError, MemoryError, IndexError, ValueError) as error:
         raise MalformedArrow("the body is not an Arrow IPC stream, or a damaged one") from error

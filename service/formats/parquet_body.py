@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from calibrant.errors import CalibrationError
-from service.errors import MalformedParquet
+from service.errors import MalformedParquet, TooLarge
 from service.formats.extra import pyarrow
 from service.formats.limits import Limits
-from service.formats.parquet_pages import check_file
 from service.formats.payload import Arrays, Body
 from service.formats.table import check_schema, read_table
+from tabular.errors import DamagedFile, FileTooLarge
+from tabular.parquet_pages import check_file
 
 
 def read_parquet(body: Body, limits: Limits) -> Arrays:
@@ -27,5 +28,9 @@ def read_parquet(body: Body, limits: Limits) -> Arrays:
             return read_table(file.read(use_threads=False), limits)
     except CalibrationError:
         raise
+    except FileTooLarge as error:
+        raise TooLarge(error.detail) from error
+    except DamagedFile as error:
+        raise MalformedParquet(error.detail) from error
     except (arrow.ArrowException, OSError, MemoryError, LookupError, ValueError) as error:
         raise MalformedParquet("the body is not a Parquet file, or a damaged one") from error

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import BinaryIO, cast
-
 import numpy as np
-from fastapi import UploadFile
+from starlette.datastructures import UploadFile
 
 from schemas.batches import BatchOptions, BatchRecord
 from schemas.uploads import UploadRecord
 from service.context import Context
 from service.rows import Arrays, store_arrays
-from tabular.errors import NoLabels
 from tabular.reading import read_sheet
 from tabular.sheet import Asked, Sheet
 from tabular.told import plain
@@ -23,9 +20,14 @@ def store_file(here: Context, file: UploadFile, asked: Asked) -> BatchRecord:
     Raises ``TabularError``, and what ``store_arrays`` raises.
     """
     name = file.filename or "file"
-    sheet = read_sheet(cast(BinaryIO, file.file), name=name, asked=asked, max_rows=here.settings.max_rows)
-    if sheet.labels is None:
-        raise NoLabels("the file has no column of labels, and calibration is told by them", field="labels")
+    settings = here.settings
+    sheet = read_sheet(
+        file.file,
+        name=name,
+        asked=asked,
+        max_rows=settings.max_rows,
+        max_bytes=settings.max_unpacked_bytes,
+    )
     batch = store_arrays(here, arrays_of(sheet), BatchOptions(scale=sheet.scale))
     classes = None if sheet.classes is None else list(sheet.classes)
     here.store.uploads.put(batch, UploadRecord(file=plain(name), said=list(sheet.said), classes=classes))

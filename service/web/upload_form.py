@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 from starlette.datastructures import FormData
 
@@ -60,7 +60,7 @@ class Choices:
         return cls(
             **texts,
             columns=tuple(name for name in form.getlist("prediction_columns") if isinstance(name, str)),
-            scale=cast(Scale, "logit" if _text(form, "scale") == "logit" else "probability"),
+            scale="logit" if _text(form, "scale") == "logit" else "probability",
             mapping=tuple((str(text), str(number).strip()) for text, number in given),
         )
 

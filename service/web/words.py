@@ -40,6 +40,14 @@ def moment(stamp: str | None) -> str:
     return datetime.fromisoformat(stamp).astimezone(UTC).strftime("%Y-%m-%d %H:%M")
 
 
+def size(n_bytes: int) -> str:
+    """A number of bytes, rounded down."""
+    for unit, one in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
+        if n_bytes >= one:
+            return f"{n_bytes // one:,} {unit}"
+    return f"{n_bytes} bytes"
+
+
 def sentence(text: str) -> str:
     """A problem's words with a capital and a full stop."""
     return text[:1].upper() + text[1:].rstrip(".") + "." if text else ""
@@ -55,6 +63,7 @@ FILTERS: Mapping[str, Callable[..., Any]] = {
     "decimals": decimals,
     "count": count,
     "moment": moment,
+    "size": size,
     "sentence": sentence,
     "prose": prose,
 }

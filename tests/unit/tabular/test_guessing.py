@@ -27,7 +27,8 @@ def test_two_columns_are_found_by_their_names(labels: str, predictions: str) -> 
 
 
 @pytest.mark.parametrize(
-    "header", ["prob_2,prob_0,prob_1", "p2,p0,p1", "predictions.2,predictions.0,predictions.1", "2,0,1", "P[2],P[0],P[1]"]
+    "header",
+    ["prob_2,prob_0,prob_1", "p2,p0,p1", "predictions.2,predictions.0,predictions.1", "2,0,1", "P[2],P[0],P[1]"],
 )
 def test_a_column_a_class_is_put_in_the_order_of_the_classes(header: str) -> None:
     found = sheet(f"{header},label\n0.5,0.25,0.25,2\n0.25,0.75,0,0\n")

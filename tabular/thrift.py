@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from service.errors import MalformedParquet
+from tabular.errors import DamagedFile
 
 _TRUE, _FALSE, _BYTE, _I16, _I32, _I64, _DOUBLE, _BINARY, _LIST, _SET, _STRUCT = 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12
 #: A varint of 64 bits, and how deep structs and lists of Parquet may nest.
@@ -22,10 +22,10 @@ Struct = dict[int, Any]
 def read_struct(data: memoryview, at: int, depth: int = 0) -> tuple[Struct, int]:
     """One struct: values by the number of their field, and where it ends.
 
-    Raises ``MalformedParquet``, or ``IndexError`` where the bytes end before it does.
+    Raises ``DamagedFile``, or ``IndexError`` where the bytes end before it does.
     """
     if depth > _DEEPEST:
-        raise MalformedParquet("a header nests too deep")
+        raise DamagedFile("a header nests too deep")
     found: Struct = {}
     field = 0
     while head := data[at]:
@@ -51,12 +51,12 @@ def _value(data: memoryview, at: int, kind: int, depth: int) -> tuple[Any, int]:
         return _list(data, at, depth + 1)
     if kind in (_TRUE, _FALSE, _BYTE, _DOUBLE):
         return data[at], at + (8 if kind == _DOUBLE else 1)
-    raise MalformedParquet("a header holds what none has")
+    raise DamagedFile("a header holds what none has")
 
 
 def _list(data: memoryview, at: int, depth: int) -> tuple[list[Any], int]:
     if depth > _DEEPEST:
-        raise MalformedParquet("a header nests too deep")
+        raise DamagedFile("a header nests too deep")
     length, kind = data[at] >> 4, data[at] & 15
     at += 1
     if length == _LONG_LIST:
@@ -83,4 +83,4 @@ def _unsigned(data: memoryview, at: int) -> tuple[int, int]:
             return number, at
         shift += 7
         if shift > _MOST_BITS:
-            raise MalformedParquet("a header holds too long a number")
+            raise DamagedFile("a header holds too long a number")

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from service.errors import MalformedParquet, TooLarge
-from service.formats.limits import Limits
-from service.formats.thrift import Struct, read_struct
+from tabular.bounds import Limits
+from tabular.errors import DamagedFile, FileTooLarge
+from tabular.thrift import Struct, read_struct
 
 _MAGIC = b"PAR1"
 #: Fields of FileMetaData, SchemaElement, RowGroup, ColumnChunk and ColumnMetaData.
@@ -33,8 +33,9 @@ _FOOTER_BYTES, _FREE, _BYTES_EACH = 4 * 1024 * 1024, 4096, 1024
 def check_file(body: memoryview, limits: Limits) -> list[str]:
     """The names of the columns, after a look at everything that the file states.
 
-    Raises ``TooLarge`` for rows, columns or pages over the limits, stated by the footer or by the pages, and
-    ``MalformedParquet`` for a file whose parts do not fit each other or whose encodings could unpack without bound.
+    Raises the limits' own error for rows, columns or bytes over them, stated by the footer or by the pages,
+    ``FileTooLarge`` for too many pages, and ``DamagedFile`` for a file whose parts do not fit each other or whose
+    encodings could unpack without bound.
     """
     footer = _footer(body)
     limits.check_rows(_natural(footer.get(_ROWS)))
@@ -48,7 +49,7 @@ def check_file(body: memoryview, limits: Limits) -> list[str]:
             unpacked += page
             limits.check_bytes(unpacked)
             if pages > most:
-                raise TooLarge("the file has too many pages for its size")
+                raise FileTooLarge("the file has too many pages for its size")
     names = [element.get(_NAME) for element in elements]
     return [name.decode("utf-8", "replace") for name in names if isinstance(name, bytes)]
 
@@ -56,9 +57,9 @@ def check_file(body: memoryview, limits: Limits) -> list[str]:
 def _footer(body: memoryview) -> Struct:
     size = int.from_bytes(body[-8:-4], "little")
     if bytes(body[:4]) != _MAGIC or bytes(body[-4:]) != _MAGIC or not 0 < size <= len(body) - 12:
-        raise MalformedParquet("the body is not a Parquet file, or is cut off")
+        raise DamagedFile("this is not a Parquet file, or is cut off")
     if size > _FOOTER_BYTES:
-        raise TooLarge(f"the footer may have at most {_FOOTER_BYTES} bytes")
+        raise FileTooLarge(f"the footer may have at most {_FOOTER_BYTES} bytes")
     return read_struct(body[-8 - size : -8], 0)[0]
 
 
@@ -67,11 +68,11 @@ def _chunks(footer: Struct, n_leaves: int) -> Iterator[Struct]:
     for group in _list(footer, _GROUPS):
         chunks = _list(group, _CHUNKS) if isinstance(group, dict) else []
         if len(chunks) != n_leaves:
-            raise MalformedParquet("a row group lacks a column")
+            raise DamagedFile("a row group lacks a column")
         for chunk in chunks:
             column = chunk.get(_COLUMN) if isinstance(chunk, dict) else None
             if not isinstance(column, dict) or _FILE_PATH in chunk:
-                raise MalformedParquet("a column is encrypted, or stands in another file")
+                raise DamagedFile("a column is encrypted, or stands in another file")
             yield column
 
 
@@ -84,7 +85,7 @@ def _pages(body: memoryview, column: Struct) -> Iterator[int]:
         at = dictionary
     end = at + _natural(column.get(_N_BYTES))
     if end > len(body):
-        raise MalformedParquet("a column lies outside the file")
+        raise DamagedFile("a column lies outside the file")
     while at < end:
         header, at = read_struct(body, at)
         at += _natural(header.get(_PACKED))
@@ -98,18 +99,18 @@ def _page(header: Struct) -> int:
             inner = header[kind] if isinstance(header[kind], dict) else {}
             values += _natural(inner.get(count))
             if _natural(inner.get(encoding)) not in _ENCODINGS:
-                raise MalformedParquet("a page has an encoding that is not read here")
+                raise DamagedFile("a page has an encoding that is not read here")
     return _natural(header.get(_UNPACKED)) + values * _VALUE_BYTES
 
 
 def _list(struct: Struct, field: int) -> list[Any]:
     found = struct.get(field)
     if not isinstance(found, list):
-        raise MalformedParquet("the footer lacks a list")
+        raise DamagedFile("the footer lacks a list")
     return found
 
 
 def _natural(number: Any) -> int:
     if type(number) is not int or number < 0:
-        raise MalformedParquet("a header lacks a size")
+        raise DamagedFile("a header lacks a size")
     return number

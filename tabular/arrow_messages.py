@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
+from typing import Any
 
-from service.errors import MalformedArrow, TooLarge
-from service.formats.extra import pyarrow
-from service.formats.limits import Limits
+from tabular.bounds import Limits
+from tabular.errors import DamagedFile, FileTooLarge
 
 _DICTIONARY, _RECORDS = 2, 3
 #: Places of the fields in their tables.
@@ -23,30 +23,31 @@ _DATA_OF_DICTIONARY = 1
 _FREE_MESSAGES, _BYTES_A_MESSAGE = 256, 1024
 
 
-def check_messages(buffer: object, n_bytes: int, limits: Limits) -> None:
-    """Raise ``TooLarge`` for a stream that states more rows or unpacked bytes than the limits; for too many messages.
+def check_messages(arrow: Any, buffer: object, n_bytes: int, limits: Limits) -> None:
+    """Raise the limits' own error for a stream that states more rows or unpacked bytes than they allow.
 
-    ``buffer`` is the stream of ``n_bytes`` as a pyarrow Buffer. Raises ``MalformedArrow`` for a stream that breaks off.
+    ``arrow`` is pyarrow, ``buffer`` the stream of ``n_bytes`` as a Buffer of it. Raises ``FileTooLarge`` for too many
+    messages, and ``DamagedFile`` for a stream that breaks off.
     """
     rows, unpacked = 0, n_bytes
-    for count, (metadata, body) in enumerate(_messages(buffer)):
+    for count, (metadata, body) in enumerate(_messages(arrow, buffer)):
         if count > _FREE_MESSAGES + n_bytes // _BYTES_A_MESSAGE:
-            raise TooLarge("the stream has too many messages for its size")
+            raise FileTooLarge("the stream has too many messages for its size")
         try:
             batch, is_dictionary = _batch(metadata)
             if batch is None:
                 continue
             stated, grown = _stated(batch, body)
         except (struct.error, IndexError) as error:
-            raise MalformedArrow("the stream has a damaged message") from error
+            raise DamagedFile("the stream has a damaged message") from error
         rows += 0 if is_dictionary else stated
         unpacked += grown
         limits.check_rows(rows)
         limits.check_bytes(unpacked)
 
 
-def _messages(buffer: object) -> Iterator[tuple[memoryview, memoryview]]:
-    reader = pyarrow().ipc.MessageReader.open_stream(buffer)
+def _messages(arrow: Any, buffer: object) -> Iterator[tuple[memoryview, memoryview]]:
+    reader = arrow.ipc.MessageReader.open_stream(buffer)
     while True:
         try:
             message = reader.read_next_message()
@@ -105,7 +106,7 @@ def _stated(batch: _Table, body: memoryview) -> tuple[int, int]:
 
 def _natural(number: int) -> int:
     if number < 0:
-        raise MalformedArrow("the stream states a negative number")
+        raise DamagedFile("the stream states a negative number")
     return number
 
 

@@ -1,0 +1,137 @@
+"""The recommended map in words, and the table of what was compared."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from calibrant.methods import METHODS
+from reports import numbers
+
+
+@dataclass(frozen=True)
+class Compared:
+    """A row of the comparison: texts; ``recommended`` says so in words."""
+
+    method: str
+    title: str
+    parameters: str
+    log_loss: str
+    gain: str
+    gain_interval: str
+    brier_gain: str
+    brier_interval: str
+    note: str
+
+
+@dataclass(frozen=True)
+class Advice:
+    """The ``headline``, ``reasons`` and ``rows`` of a recommendation, and the ``python`` that fits its map."""
+
+    headline: str
+    reasons: tuple[str, ...]
+    rows: tuple[Compared, ...]
+    level: str
+    python: str | None
+
+
+def advice(report: Mapping[str, Any]) -> Advice | None:
+    """What a report's ``recommendation`` says; None where it has none."""
+    found = report.get("recommendation")
+    if not found:
+        return None
+    best = next((c for c in found["candidates"] if c["method"] == found["recommended"]), None)
+    rows = tuple(_compared(candidate, candidate is best) for candidate in found["candidates"])
+    return Advice(_headline(best), _reasons(found, best, report["n"]), rows, numbers.level(found["level"]), _fit(best))
+
+
+def improved(report: Mapping[str, Any]) -> tuple[str, ...]:
+    """What the map that was applied gains, and how far that can be trusted."""
+    gains = report.get("improvement")
+    if not gains:
+        return ()
+    told = [_gained(score, gains.get(key)) for key, score in (("log-loss", "log loss"), ("brier", "Brier score"))]
+    if report.get("in_sample"):
+        told.append(
+            "The map was fitted to these very rows: it looks better here than it is. Gains are those of maps fitted "
+            "without each fifth of the rows, and there are no p-values."
+        )
+    elif report.get("in_sample") is None:
+        told.append("Whether the map was fitted to these rows is not known; if it was, it looks better than it is.")
+    return tuple(sentence for sentence in told if sentence)
+
+
+def _gained(score: str, gain: Mapping[str, Any] | None) -> str:
+    if gain is None or gain["value"] is None:
+        return ""
+    ends = gain.get("interval")
+    between = "" if ends is None else f" ({numbers.level(gain['definition']['interval'])} interval {_ends(ends)})"
+    verb = "lowers" if gain["value"] >= 0.0 else "raises"
+    return f"The map {verb} the {score} by {numbers.number(abs(gain['value']))}{_turned(between, gain)}."
+
+
+def _turned(between: str, gain: Mapping[str, Any]) -> str:
+    """The interval of a loss, with its sign told."""
+    return between if gain["value"] >= 0.0 else between.replace("interval", "interval of what it lowers it by:")
+
+
+def _ends(ends: tuple[float, float]) -> str:
+    return f"{numbers.number(ends[0])} to {numbers.number(ends[1])}"
+
+
+def _headline(best: Mapping[str, Any] | None) -> str:
+    if best is None:
+        return "Keep the predictions as they are: no quick map is proven to be better"
+    gain = best["gains"]["log-loss"]
+    return f"Fit {_named(best)}: it would lower the log loss by {numbers.number(gain['value'])} nats"
+
+
+def _named(candidate: Mapping[str, Any]) -> str:
+    by_class = " class by class" if candidate["reduction"] == "classwise" else ""
+    return f"{candidate['method']}{by_class}"
+
+
+def _reasons(found: Mapping[str, Any], best: Mapping[str, Any] | None, n: int) -> tuple[str, ...]:
+    level, compared = numbers.level(found["level"]), len(found["candidates"])
+    told = []
+    if best is not None:
+        for key, score in (("log-loss", "Log loss"), ("brier", "Brier score")):
+            gain = best["gains"][key]
+            before, after = (numbers.number(gain["parts"][side]) for side in ("before", "after"))
+            between = "" if gain["interval"] is None else f", a gain of {_ends(gain['interval'])}"
+            told.append(f"{score} {before} before, {after} after{between}.")
+        told.append("Of the maps that are proven to gain it is the simplest within one standard error of the best.")
+    else:
+        told.append("For no map does the interval of its gain in log loss lie above 0.")
+    told.append(
+        f"Scores are of rows that each map has not seen ({found['folds']} folds); intervals hold for all {compared} "
+        f"maps at once, at {level}."
+    )
+    if found["n"] < n:
+        told.append(f"{numbers.count(found['n'])} of the rows were compared, drawn at random (seed {found['seed']}).")
+    told.append(f"{found['job']}, fitted by a job, averages many maps and could add to it.")
+    return tuple(told)
+
+
+def _compared(candidate: Mapping[str, Any], best: bool) -> Compared:
+    log_loss, brier = (candidate["gains"].get(score) for score in ("log-loss", "brier"))
+    entry = METHODS.get(candidate["method"])
+    count = candidate["parameters"]
+    return Compared(
+        _named(candidate),
+        "" if entry is None else entry.title,
+        "as the rows ask for" if count is None else numbers.count(count),
+        "" if log_loss is None else numbers.number(log_loss["parts"]["after"]),
+        "" if log_loss is None else numbers.number(log_loss["value"]),
+        "" if log_loss is None else numbers.interval(log_loss["interval"]),
+        "" if brier is None else numbers.number(brier["value"]),
+        "" if brier is None else numbers.interval(brier["interval"]),
+        "recommended" if best else candidate["problem"] or "",
+    )
+
+
+def _fit(best: Mapping[str, Any] | None) -> str | None:
+    if best is None:
+        return None
+    return f'calibrant.fit("{best["method"]}", predictions, labels, reduction="{best["reduction"]}")'

@@ -1,0 +1,169 @@
+"""The map to fit: quick methods compared by cross-fitting, and what the best of them would gain."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from calibrant.batch import Batch
+from calibrant.errors import CalibrationError
+from calibrant.measures.cross_fitting import FOLDS, Training, out_of_fold_predictions
+from calibrant.measures.improvement import improvement, improvements
+from calibrant.measures.intervals import Resampling, row_scale
+from calibrant.measures.measure import MeasureResult
+from calibrant.methods import Fitting
+from calibrant.reductions import Event, Vector, reduce, resolve, whole_vector
+
+#: At most so many rows, and so many probabilities, are fitted to; the rest is left out at random.
+MOST_ROWS, MOST_NUMBERS = 20_000, 200_000
+#: A method of more estimated seconds than this, over all folds, is not tried.
+MOST_SECONDS = 1.0
+#: What a job could add: slower, and on most data the best.
+OF_A_JOB = "averaged"
+#: Level of the intervals of all gains at once.
+LEVEL = 0.95
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A method compared. ``parameters`` are how many its map has, None where the rows decide.
+
+    ``gains`` by score hold what it gains on the predictions as they are: ``value``, an ``interval`` that holds for all
+    candidates at once, and in ``parts`` the scores ``before`` and ``after``. What could not be fitted has none, and its
+    ``problem``.
+    """
+
+    method: str
+    reduction: str
+    parameters: int | None
+    gains: Mapping[str, MeasureResult]
+    problem: str | None = None
+
+    @property
+    def proven(self) -> bool:
+        """Whether the log loss surely gains, and the Brier score does not surely lose."""
+        ends = {score: gain.interval for score, gain in self.gains.items()}
+        log_loss, brier = ends.get("log-loss"), ends.get("brier")
+        return log_loss is not None and log_loss[0] > 0.0 and (brier is None or brier[1] >= 0.0)
+
+
+@dataclass(frozen=True)
+class Recommendation:
+    """``recommended`` is a candidate's method, fitted with ``reduction``; ``identity`` where no gain is proven.
+
+    ``n`` rows of all were used, with ``folds`` folds; ``job`` is what a slower fit could add.
+    """
+
+    recommended: str
+    reduction: str
+    n: int
+    candidates: tuple[Candidate, ...]
+    folds: int = FOLDS
+    level: float = LEVEL
+    seed: int = 0
+    job: str = OF_A_JOB
+
+    def to_document(self) -> dict[str, Any]:
+        """The same as plain JSON: the ``recommendation`` of a report."""
+        return dataclasses.asdict(self)
+
+
+def recommend(batch: Batch, reduction: str | None = None, *, seed: int = 0) -> Recommendation:
+    """Compare quick methods by out-of-fold predictions, and recommend the simplest of the good ones.
+
+    A method is good where the interval of its gain in log loss over the predictions as they are lies above 0, after a
+    correction for the number of candidates (Bonferroni), and its Brier score does not surely lose. Of the good ones the
+    one of fewest parameters is taken whose log loss is within one standard error, of the paired difference, of the
+    least (Breiman et al. 1984); intervals take the maps of the folds as given.
+
+    ``reduction`` is that of the evaluation: of one class or rank an event's methods are compared, of (n, K) under any
+    other the whole vector's. Rows beyond 20,000, and probabilities beyond 200,000, are left out at random with
+    ``seed``; methods that would take long are told as not tried. Raises ``UnknownReduction``. O(candidates x folds).
+
+    >>> from calibrant.batch import read_batch
+    >>> random = np.random.default_rng(0)
+    >>> z = random.normal(0.0, 2.0, 4000)
+    >>> y = random.random(4000) < 1.0 / (1.0 + np.exp(-z / 2.0))
+    >>> recommend(read_batch(1.0 / (1.0 + np.exp(-z)), y.astype(int))).recommended
+    'temperature'
+    """
+    asked = _reduction(reduction, batch.predictions.n_classes)
+    chosen = _rows(batch, seed)
+    before = whole_vector(chosen) if asked == "canonical" else reduce(chosen, asked)
+    entries = _entries(asked, batch.predictions.n_classes)
+    resampling = Resampling(1.0 - (1.0 - LEVEL) / len(entries), 1000, seed)
+    candidates, after = [], {}
+    for method, own, parameters in entries:
+        made = _made(chosen, before, Fitting.read(method, {}, own), seed)
+        if isinstance(made, str):
+            candidates.append(Candidate(method, own, parameters, {}, made))
+        else:
+            after[method] = made
+            candidates.append(Candidate(method, own, parameters, improvements(before, made, resampling)))
+    best = _simplest(candidates, after)
+    name, own = ("identity", asked) if best is None else (best.method, best.reduction)
+    return Recommendation(name, own, len(chosen), tuple(candidates), seed=seed)
+
+
+def _reduction(reduction: str | None, n_classes: int | None) -> str:
+    """What is fitted for what is measured: one event, or the whole vector."""
+    asked = resolve(reduction, n_classes)
+    if n_classes is None:
+        return "confidence" if asked == "confidence" else "binary"
+    return "canonical" if asked in ("confidence", "classwise", "canonical", "pooled") else asked
+
+
+def _entries(reduction: str, n_classes: int | None) -> tuple[tuple[str, str, int | None], ...]:
+    """Methods, what each is fitted to, and its parameters; the simplest first."""
+    if reduction != "canonical":
+        events = (("temperature", 1), ("platt", 2), ("beta", 3), ("spline", None), ("isotonic", None))
+        return tuple((name, reduction, parameters) for name, parameters in events)
+    K = n_classes or 2
+    return (
+        ("temperature", "canonical", 1),
+        ("ets", "canonical", 3),
+        ("platt", "classwise", 2 * K),
+        ("vector", "canonical", 2 * K),
+        ("isotonic", "classwise", None),
+    )
+
+
+def _rows(batch: Batch, seed: int) -> Batch:
+    most = min(MOST_ROWS, max(MOST_NUMBERS // (batch.predictions.n_classes or 1), 1000))
+    if len(batch) <= most:
+        return batch
+    return batch.rows(np.sort(np.random.default_rng(seed).choice(len(batch), most, replace=False)))
+
+
+def _made(batch: Batch, before: Event | Vector, fitting: Fitting, seed: int) -> Event | Vector | str:
+    """The out-of-fold predictions of a method, or why there are none."""
+    training = Training(fitting=fitting, seed=seed)
+    if training.seconds(batch) > MOST_SECONDS:
+        return "not tried: it would take too long here"
+    try:
+        p = out_of_fold_predictions(batch, training)
+    except CalibrationError as error:
+        return f"cannot be fitted: {error.detail}"
+    if isinstance(before, Vector):
+        return replace(before, probabilities=p, logits=None)
+    return replace(before, p=p, logit=None, whole=None)
+
+
+def _simplest(candidates: Sequence[Candidate], after: Mapping[str, Event | Vector]) -> Candidate | None:
+    """Of the proven candidates, which stand with the simplest first, the first as good as the best; None without."""
+    good = [candidate for candidate in candidates if candidate.proven]
+    if not good:
+        return None
+    best = min(good, key=lambda candidate: candidate.gains["log-loss"].parts["after"])
+    return next(candidate for candidate in good if _as_good(after[candidate.method], after[best.method]))
+
+
+def _as_good(candidate: Event | Vector, best: Event | Vector) -> bool:
+    """Whether a log loss is within one standard error of the least; rows of weight 0 count for nothing."""
+    lost, influence = improvement(candidate, best, "log-loss")
+    mass = float(len(best)) if best.w is None else float(best.w.sum())
+    return lost <= float(np.linalg.norm(row_scale(best.w, best.kind) * influence)) / mass
