@@ -101,7 +101,7 @@ def test_the_keyboard_alone_leads_from_a_file_to_its_report(page: Page) -> None:
     chosen = page.get_by_label("A file of predictions and labels")
     expect(chosen).to_be_focused()
     with page.expect_file_chooser() as chooser:
-        page.keyboard.press("Enter")
+        page.keyboard.press("Space")
     chooser.value.set_files(csv_file())
     page.keyboard.press("Tab")
     expect(page.get_by_text("Columns and scale")).to_be_focused()
