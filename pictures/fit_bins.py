@@ -52,7 +52,8 @@ def reliability_of(bins: Bins) -> dict[str, Any]:
     count, rows, share = (values(part) for part in (bins.count, bins.rows, bins.share))
     groups = np.minimum((np.cumsum(share) - share / 2.0) / share.sum() * _DRAWN, _DRAWN - 1).astype(np.int64)
     first = np.unique(groups, return_index=True)[1]
-    mass, effective, number = (np.add.reduceat(part, first) for part in (share, rows, count))
+    mass, number = (np.add.reduceat(part, first) for part in (share, count))
+    effective = mass**2 / np.add.reduceat(share**2 / rows, first)  # of weights w: (sum w)^2 / sum w^2
     mean = np.add.reduceat(share * values(bins.mean_prediction), first) / mass
     positive = np.clip(np.add.reduceat(share * values(bins.label_share), first) / mass, 0.0, 1.0)
     border = values(bins.start)[first]

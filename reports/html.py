@@ -70,4 +70,4 @@ def _environment() -> jinja2.Environment:
 
 def _printable(value: Any) -> Any:
     """Every text that a template prints, without what could hide or rearrange the page."""
-    return cleaned(value, most=10_000_000) if type(value) is str else value
+    return cleaned(value, most=10_000_000) if type(value) is str and value else value
