@@ -33,11 +33,12 @@ def draw_several(
     form: Format = "svg",
     theme: Theme = "auto",
     width: int = 560,
+    each: str = "models",
 ) -> Drawn:
     """Draw the same diagram of several models as small multiples, each under its name and error.
 
-    As ``draw``, of 1 to 24 diagrams. One without data is left out, its name and problem noted below; ``NothingToDraw``
-    where all are. The KS graphs show the second of the four.
+    As ``draw``, of 1 to 24 diagrams; ``each`` says what they are of, in the plural. One without data is left out, its
+    name and problem noted below; ``NothingToDraw`` where all are. The KS graphs show the second of the four.
     """
     plot = plot_of(name)
     if not 1 <= len(shown) <= MOST:
@@ -47,7 +48,7 @@ def draw_several(
     canvas = Canvas(width, theme=theme, form=form)
     heading_title = plot.kind if title is None else cleaned(title)
     rows = {about.n for _, about in kept}
-    lines = [f"{len(kept)} models · {_rows(rows)} · {cleaned(kept[0][1].reduction)}"]
+    lines = [f"{len(kept)} {cleaned(each)} · {_rows(rows)} · {cleaned(kept[0][1].reduction)}"]
     lines = lines if title is None else [f"{plot.kind} · {lines[0]}"]
     keys = plot.keys(every[0], kept[0][0].get("definition") or {}, BEFORE)
     top = heading(canvas, heading_title, lines, [replace(key, label=key.brief or key.label) for key in keys])
@@ -56,7 +57,7 @@ def draw_several(
         f"{cleaned(about.name or '')}: {one.get('problem') or 'no data'}" for one, about in shown if one["data"] is None
     ]
     height = notes(canvas, bottom, [*lost, *(one.get("problem") for one, _ in kept)])
-    return canvas.drawn(height, heading_title, _alternative(plot, kept, every, lost))
+    return canvas.drawn(height, heading_title, _alternative(plot, kept, every, lost, cleaned(each)))
 
 
 def _panels(canvas: Canvas, top: float, plot: Plot, kept: Sequence[Shown], every: Sequence[Data]) -> float:
@@ -95,8 +96,10 @@ def _rows(rows: set[int]) -> str:
     return f"n = {count(least)}" if least == most else f"n = {count(least)} to {count(most)}"
 
 
-def _alternative(plot: Plot, kept: Sequence[Shown], every: Sequence[Data], lost: Sequence[str]) -> str:
-    told = [f"{plot.kind} of {len(kept)} models."]
+def _alternative(plot: Plot, kept: Sequence[Shown], every: Sequence[Data], lost: Sequence[str], each: str) -> str:
+    told, one_of = [f"{plot.kind} of {len(kept)} {each}."], each.removesuffix("s").capitalize()
     for i, ((one, about), data) in enumerate(zip(kept, every, strict=True), 1):
-        told.append(f"Model {i}{about_words(about, plot.error(data))} {plot.words(data, one.get('definition') or {})}")
+        told.append(
+            f"{one_of} {i}{about_words(about, plot.error(data))} {plot.words(data, one.get('definition') or {})}"
+        )
     return " ".join([*told, *(f"Not drawn: {cleaned(problem)}." for problem in lost)])

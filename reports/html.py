@@ -12,7 +12,7 @@ import jinja2
 from reports import found, numbers
 from reports.advice import advice, improved
 from reports.cleaning import cleaned
-from reports.figures import figures
+from reports.figures import figures, group_figure
 from reports.reproducing import reproduction
 from reports.subject import Subject
 from reports.tables import facts, grouped, measured
@@ -51,6 +51,7 @@ def _shown(report: Mapping[str, Any], about: Subject) -> dict[str, Any]:
         "figures": figures(report, about),
         "measures": measured(report),
         "groups": grouped(report),
+        "group_figure": group_figure(report),
         "facts": facts(report, about),
         "reproduction": reproduction(about),
     }

@@ -5,6 +5,7 @@ import json
 import re
 from dataclasses import replace
 from datetime import UTC, datetime
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ import reports
 from calibrant.batch import read_batch
 from reports import panel
 from reports.html import fragment, standalone, stylesheet
+from reports.multiples import group_diagrams
 from reports.recommendation import recommend
 from reports.subject import Subject
 from storage.reports import report_document
@@ -41,13 +43,15 @@ HOSTILE = [
 
 @pytest.fixture(scope="module")
 def report() -> dict[str, Any]:
-    """A report of everything: a map, two groups, ``a`` and ``b``, and a recommendation."""
+    """A report of everything: a map, two groups, ``a`` and ``b``, with their diagrams, and a recommendation."""
     p, y = draw("overconfident", 600)
     fitted = calibrant.fit("temperature", p[:300], y[:300])
     p, y = p[300:], y[300:]
     second = calibrant.evaluate(p, y, groups=["a", "b"] * 150, map=fitted, **panel.by_group(None, None))
     whole = panel.joined(report_of(p, y, map=fitted), report_document(second, "map_1"))
-    return whole | {"recommendation": recommend(read_batch(p, y)).to_document()}
+    batch = read_batch(p, y)
+    drawn = group_diagrams(batch, ["a", "b"] * 150)
+    return whole | {"group_diagrams": drawn, "recommendation": recommend(batch).to_document()}
 
 
 def _renamed(report: dict[str, Any], name: str) -> dict[str, Any]:
@@ -57,7 +61,8 @@ def _renamed(report: dict[str, Any], name: str) -> dict[str, Any]:
         for key, gap in report["gaps"].items()
     }
     groups = {name if key == "a" else key: group for key, group in report["groups"].items()}
-    return report | {"map": name, "groups": groups, "gaps": gaps}
+    drawn = {name if key == "a" else key: group for key, group in report["group_diagrams"].items()}
+    return report | {"map": name, "groups": groups, "gaps": gaps, "group_diagrams": drawn}
 
 
 def _about(name: str) -> Subject:
@@ -94,7 +99,7 @@ def test_the_verdict_comes_first_and_headings_skip_no_rank(plain: str) -> None:
     ranks = [int(e.tag[1]) for e in page.elements if re.fullmatch(r"h[1-6]", e.tag)]
     assert ranks[0] == 1
     assert ranks.count(1) == 1
-    assert all(later <= rank + 1 for rank, later in zip(ranks, ranks[1:], strict=False))
+    assert all(later <= rank + 1 for rank, later in pairwise(ranks))
     assert "calibration rejected" in page.all("h1")[0].text
     assert page.all("h2")[0].text == "What it means for a decision"
 
@@ -179,7 +184,9 @@ def _luminance(colour: str) -> float:
 
 
 def test_text_has_contrast_in_light_and_dark() -> None:
-    schemes = [dict(re.findall(r"--(\w+): (#[0-9a-f]{6})", block)) for block in stylesheet().split("prefers-color-scheme")]
+    schemes = [
+        dict(re.findall(r"--(\w+): (#[0-9a-f]{6})", block)) for block in stylesheet().split("prefers-color-scheme")
+    ]
     assert len(schemes) == 2
     for colours in schemes:
         for ink in ("ink", "soft", "rejected", "passed", "unknown"):

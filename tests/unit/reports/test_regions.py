@@ -11,7 +11,9 @@ from tests.unit.reports.worlds import TRUTHS, draw
 
 def _reliability(p: object, y: object, n_bins: int = 15) -> dict[str, object]:
     asked = [{"name": "reliability", "n_bins": n_bins}]
-    data: dict[str, object] = calibrant.evaluate(p, y, measures=["brier"], diagrams=asked).diagrams["reliability"]["data"]
+    data: dict[str, object] = calibrant.evaluate(p, y, measures=["brier"], diagrams=asked).diagrams["reliability"][
+        "data"
+    ]
     return data
 
 

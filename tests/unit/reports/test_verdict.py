@@ -66,7 +66,9 @@ def test_calibrated_predictions_get_what_could_hide_in_place_of_praise() -> None
 
 def test_few_rows_tell_that_they_are_few() -> None:
     found = verdict(report_of(*draw("calibrated", 40)))
-    assert re.fullmatch(r"Too few rows to tell: an error of up to \d\d\.\d points could hide in 40 rows", found.headline)
+    assert re.fullmatch(
+        r"Too few rows to tell: an error of up to \d\d\.\d points could hide in 40 rows", found.headline
+    )
     assert found.decisions == ("Gather more labelled rows before these predictions are trusted, or changed.",)
 
 
