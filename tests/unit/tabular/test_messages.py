@@ -63,7 +63,7 @@ CASES = {
     "empty": Case("", "empty-file", "file", "the file is empty"),
     "blanks": Case("\ufeff \r\n\n", "empty-file", "file", "the file is empty"),
     "header only": Case(HEAD, "empty-file", "file", "has a header ('label', 'p') and no rows"),
-    "png": Case(b"\x89PNG\r\n\x1a\n\0\0\0", "wrong-kind-of-file", "file", "'a.csv' is a PNG image. CSV, NPZ"),
+    "png": Case(b"\x89PNG\r\n\x1a\n\0\0\0", "wrong-kind-of-file", "file", "'preds.csv' is a PNG image. CSV, NPZ"),
     "jpeg": Case(b"\xff\xd8\xff\xe0", "wrong-kind-of-file", "file", "is a JPEG image"),
     "pdf": Case(b"%PDF-1.7", "wrong-kind-of-file", "file", "is a PDF document"),
     "html": Case("\n<!DOCTYPE html><html>", "wrong-kind-of-file", "file", "is an HTML or XML page"),
@@ -87,6 +87,7 @@ CASES = {
     "latin-1 label": Case("label,p\né,0.5".encode("latin-1"), "not-utf-8", "file", "of column 'label' is not UTF-8"),
     "long line": Case(f"label,p,{'x' * 1_100_000}\n1,0,0", "file-too-large", "file", "1,048,576 characters"),
     "many columns": Case(",".join(f"c{i}" for i in range(10_001)), "file-too-large", "file", "10,000 columns"),
+    "many rows": Case(HEAD + TAIL * 100_001, "file-too-large", "file", "more than 100,000 rows, which is the limit"),
     # How the table is written.
     "no header": Case("1,0.5\n0,0.2\n", "no-header", "file", "put a line such as 'label,p' before it"),
     "no header, classes": Case("0,1\n1,0.5\n", "no-header", "file", "the first line holds numbers"),
@@ -144,7 +145,7 @@ CASES = {
     ),
     # The scale.
     "percent": Case(
-        HEAD + "1,50\n0,2\n", "looks-like-percent", "predictions", "these look like percent: divide by 100"
+        HEAD + "1,50.5\n0,2\n", "looks-like-percent", "predictions", "these look like percent: divide by 100"
     ),
     "predicted classes": Case(HEAD + "1,7\n", "looks-like-percent", "predictions", "or like predicted classes"),
     "percent sign": Case(
@@ -176,9 +177,11 @@ CASES = {
     "classes": Case(
         "y,p0,p1\na,1,0\nb,0,1\n", "labels-need-mapping", "mapping", "or name the columns", {"a": 0, "b": 1}
     ),
-    "three words": Case(HEAD + "a,1\nb,1\nc,1\n", "not-labels", "labels", "has 3 different values"),
+    "three words": Case(
+        HEAD + "a,1\nb,1\nc,1\n", "not-labels", "labels", "has 3 different labels where the predictions have 2 classes"
+    ),
     "too large": Case(
-        "y,p0,p1,p2\n7,1,0,0\n", "not-labels", "labels", "classes from 0 to 2, which the predictions have"
+        "y,p0,p1,p2\n7,1,0,0\n", "not-labels", "labels", "is no class from 0 to 2, which the predictions have"
     ),
     "fractions": Case(HEAD + "0.37,1\n", "not-labels", "labels", "holds fractions, which are no labels"),
     "mixed": Case(
@@ -234,13 +237,19 @@ CASES = {
 }
 
 
+def refusal_of(case: Case) -> TabularError:
+    """What a file is refused for."""
+    data = case.data.encode() if isinstance(case.data, str) else case.data
+    # One array alone has no labels, which is another refusal than those of the array.
+    labelled = case.code not in ("pickled-objects", "damaged-file") or not data.startswith(b"\x93NUMPY")
+    with pytest.raises(TabularError) as refused:
+        read_sheet(io.BytesIO(data), name="preds.csv", asked=case.asked, max_rows=100_000, labelled=labelled)
+    return refused.value
+
+
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
 def test_a_refusal_says_what_is_wrong_and_where(case: Case) -> None:
-    data = case.data.encode() if isinstance(case.data, str) else case.data
-    labelled = case.code not in ("pickled-objects", "damaged-file") or b"NUMPY" not in data[:6]
-    with pytest.raises(TabularError) as refused:
-        read_sheet(io.BytesIO(data), name="a.csv", asked=case.asked, max_rows=100_000, labelled=labelled)
-    error = refused.value
+    error = refusal_of(case)
     assert (error.code, error.field) == (case.code, case.field), error.detail
     assert case.words in error.detail
     assert error.offer == case.offer
