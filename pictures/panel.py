@@ -36,6 +36,11 @@ class Panel:
     x: Range = UNIT
     y: Range = UNIT
 
+    @property
+    def grain(self) -> float:
+        """How large marks are here: on a small panel smaller."""
+        return min(1.0, max(0.55, self.box[2] / 300.0))
+
     def at(self, x: Values, y: Values) -> Points:
         """Places on the canvas ``(m, 2)``."""
         left, top, width, height = self.box
@@ -58,7 +63,14 @@ class Panel:
         self.canvas.line(list(self.at(x, y)), colour, width=width, dash=dash, clip=self._clip(width))
 
     def between(
-        self, x: Values, low: Values, high: Values, fill: Role | None, *, hatch: str | None = None, stroke: Role | None = None
+        self,
+        x: Values,
+        low: Values,
+        high: Values,
+        fill: Role | None,
+        *,
+        hatch: str | None = None,
+        stroke: Role | None = None,
     ) -> None:
         """The area between two curves over ``x (m,)``."""
         corners = np.concatenate([self.at(x, low), self.at(x, high)[::-1]])
@@ -77,7 +89,8 @@ class Panel:
         reach = np.broadcast_to(values(radius), np.shape(values(x))) * (1.25 if square else 1.0)
         shape = np.stack([np.cos(angles), np.sin(angles)], axis=-1)
         outlines = self.at(x, y)[:, None, :] + reach[:, None, None] * shape
-        self.canvas.polygon(list(outlines), fill, stroke=stroke, width=1.2, clip=self._clip(8.0), layer="point")
+        edge = 1.2 * min(1.0, float(np.mean(reach)) / 3.0) if stroke == "paper" else 1.2
+        self.canvas.polygon(list(outlines), fill, stroke=stroke, width=edge, clip=self._clip(8.0), layer="point")
 
     def base(self, marks: Ticks, title: str = "") -> None:
         """The axis below, and what it shows. It takes 18 pixels, and 16 with a title."""
@@ -99,7 +112,7 @@ class Panel:
         self.canvas.line([np.array([[left - _TICK, y], [left, y]]) for y in ys], "rule")
         for y, label in zip(ys, marks[1], strict=True):
             self.canvas.word(left - 6.0, y + 4.0, label, anchor="end")
-        place = left - beside(marks, "") - 6.0
+        place = left - beside(marks, "") - 8.0
         self.canvas.word(place, top + height / 2, title, colour="ink", anchor="middle", upright=False)
 
     def diagonal(self) -> None:
@@ -116,4 +129,4 @@ class Panel:
 
 def beside(marks: Ticks, title: str) -> float:
     """Pixels that an axis at the left takes."""
-    return max((width_of(label, SMALL) for label in marks[1]), default=0.0) + (24.0 if title else 6.0)
+    return max((width_of(label, SMALL) for label in marks[1]), default=0.0) + (26.0 if title else 6.0)

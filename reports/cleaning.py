@@ -16,6 +16,8 @@ def cleaned(text: str, most: int = _MOST) -> str:
     Control characters, lone surrogates, characters of no meaning and those that turn the direction of writing are
     replaced; line ends and tabs become spaces; what is beyond ``most`` characters is cut.
     """
+    if not text:
+        return "(no name)"
     if len(text) <= most and text.isascii() and text.isprintable():  # nearly all, and whole pictures
         return text
     kept = [" " if c in "\t\n\r" else _REPLACEMENT if _hidden(c) else c for c in text[:most]]

@@ -11,6 +11,7 @@ from typing import Any
 from pictures.diagram import draw
 from pictures.drawn import About, Drawn
 from pictures.errors import NothingToDraw, UnknownPicture
+from pictures.several import draw_several
 from reports import found
 from reports.subject import Subject
 
@@ -59,6 +60,22 @@ def figures(report: Mapping[str, Any], about: Subject) -> list[Figure]:
             continue
         made.append(figure(name, drawn, caption))
     return made
+
+
+def group_figure(report: Mapping[str, Any]) -> Figure | None:
+    """The reliability diagrams of the groups in one picture; None where the report has none."""
+    groups = report.get("group_diagrams")
+    if not groups:
+        return None
+    shown = [
+        (group["diagrams"]["reliability"], About(group["n"], report["reduction"], name))
+        for name, group in groups.items()
+    ]
+    try:
+        drawn = draw_several("reliability", shown, title="Reliability by group", each="groups", width=WIDTH)
+    except NothingToDraw:
+        return None
+    return figure("groups", drawn, "Each group by itself: on the diagonal is calibrated, below it too high.")
 
 
 def figure(name: str, drawn: Drawn, caption: str) -> Figure:

@@ -12,7 +12,7 @@ import jinja2
 from reports import found, numbers
 from reports.advice import advice, improved
 from reports.cleaning import cleaned
-from reports.figures import figures
+from reports.figures import figures, group_figure
 from reports.reproducing import reproduction
 from reports.subject import Subject
 from reports.tables import facts, grouped, measured
@@ -51,6 +51,7 @@ def _shown(report: Mapping[str, Any], about: Subject) -> dict[str, Any]:
         "figures": figures(report, about),
         "measures": measured(report),
         "groups": grouped(report),
+        "group_figure": group_figure(report),
         "facts": facts(report, about),
         "reproduction": reproduction(about),
     }
@@ -70,4 +71,4 @@ def _environment() -> jinja2.Environment:
 
 def _printable(value: Any) -> Any:
     """Every text that a template prints, without what could hide or rearrange the page."""
-    return cleaned(value, most=10_000_000) if type(value) is str else value
+    return cleaned(value, most=10_000_000) if type(value) is str and value else value

@@ -57,8 +57,8 @@ def full(n: int, n_classes: int | None, reduction: str | None = None, *, seed: i
     return {"measures": measures, **drawn, "interval": LEVEL, "resamples": resamples, "seed": seed}
 
 
-def by_group(reduction: str | None, n_classes: int | None, *, seed: int = 0) -> dict[str, Any] | None:
-    """Options of a second evaluation, of the same rows with their groups; None where no group can be told.
+def by_group(reduction: str | None, n_classes: int | None, *, seed: int = 0) -> dict[str, Any]:
+    """Options of a second evaluation, of the same rows with their groups.
 
     Groups are compared by permutations of all rows, a hundred for each measure: so the whole panel is not measured by
     group. ``joined`` puts the two reports together.

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from reports import found, numbers
+from reports.cleaning import cleaned
 from reports.meanings import meaning
 from reports.subject import Subject
 
@@ -96,7 +97,7 @@ def grouped(report: Mapping[str, Any]) -> Groups | None:
     keys = list(next(iter(groups.values()))["measures"])
     ranked = sorted(groups.items(), key=lambda item: -_size(item[1]["measures"].get(keys[0])))
     rows = tuple(
-        Grouped(name, numbers.count(group["n"]), tuple(_cell(group["measures"].get(key)) for key in keys))
+        Grouped(cleaned(name), numbers.count(group["n"]), tuple(_cell(group["measures"].get(key)) for key in keys))
         for name, group in ranked[:MOST_GROUPS]
     )
     columns = [_title(answer, key) for key, answer in next(iter(groups.values()))["measures"].items()]
@@ -146,8 +147,8 @@ def facts(report: Mapping[str, Any], about: Subject) -> list[tuple[str, str]]:
         "renormalised": "Renormalised to a sum of 1",
     }
     told += [(title, f"{numbers.count(report[key])} rows") for key, title in mended.items() if report.get(key)]
-    if report.get("map"):
-        told.append(("Map applied", about.map or str(report["map"])))
+    if report.get("map") is not None:
+        told.append(("Map applied", str(report["map"]) if about.map is None else about.map))
     return told
 
 

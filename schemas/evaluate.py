@@ -67,6 +67,7 @@ class EvaluateSpec(Document):
     batches: list[str] | None = None
     parts_of: list[int] | None = Field(None, description="of ``batches``, the first parts of each alone; None: all")
     by_group: bool = Field(True, description="whether groups, where the rows have them, are told apart")
+    report: bool = Field(False, description="a whole report, with groups apart and a recommendation")
     maps: list[ContestantSpec] | None = None
     correction: Correction = "max-t"
     measures: list[str | dict[str, Any]] | None
@@ -201,6 +202,9 @@ class ReportAnswer(Document):
     gaps: dict[str, GapAnswer] | None = None
     diagrams: dict[str, DiagramAnswer] | None = None
     comparison: ComparisonAnswer | None = Field(None, description="where maps were asked for")
+    recommendation: dict[str, Any] | None = Field(
+        None, description="of a report that was asked for as HTML: the map to fit, and what each would gain"
+    )
 
 
 class BatchReport(Document):

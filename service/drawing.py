@@ -8,12 +8,13 @@ from typing import Any
 
 from fastapi import Response
 
-from calibrant.diagrams.stored import KeptBins, diagram_of_bins
 from pictures.diagram import draw
 from pictures.drawn import About, Drawn, Format
 from pictures.errors import PictureError
+from pictures.fit_bins import draw_fit_bins
+from pictures.several import draw_several
 from schemas.diagrams import PictureQuery
-from schemas.maps import Bins, FitBins, MapRecord
+from schemas.maps import FitBins, MapRecord
 from service.captions import caption
 from service.context import Context, answer
 from service.errors import NothingToDraw
@@ -51,8 +52,6 @@ def draw_report(report: Mapping[str, Any], key: str, form: Format, look: Picture
     """Draw a diagram; where there was a map before and after it; of several batches one beside the other."""
     style: dict[str, Any] = {"form": form, "theme": look.theme, "width": look.width}
     if "batches" in report:
-        from pictures.diagram import draw_several
-
         several = [(_shown(each["report"], key), caption(each["report"], key, each["batch"])) for each in _each(report)]
         return draw_several(several[0][0]["definition"]["name"], several, **style)
     shown = _shown(report, key)
@@ -69,12 +68,8 @@ def draw_fit(record: MapRecord, bins: FitBins, form: Format, look: PictureQuery)
     """Draw the rows of a map's fit before and after it, from their bins."""
     called = record.id if record.name is None else f"{record.name}, version {record.version}"
 
-    def side(kept: Bins) -> tuple[dict[str, Any], About]:
-        shown = diagram_of_bins(KeptBins(**kept.model_dump()))
-        return shown, About(record.n or 0, bins.of, f"{called}, in sample", ("ECE", shown["data"]["ece"]))
-
-    before, after = side(bins.before), side(bins.after)
-    return draw("reliability", *before, after=after, form=form, theme=look.theme, width=look.width)
+    about = About(record.n or 0, bins.of, f"{called}, in sample")
+    return draw_fit_bins(bins, about, form=form, theme=look.theme, width=look.width)
 
 
 def keys_of(report: Mapping[str, Any]) -> list[str]:

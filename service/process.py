@@ -79,6 +79,8 @@ class Process:
         tasks = [asyncio.create_task(part.run()) for part in parts]
         try:
             await self.link.settled(_START_SECONDS)
+            # Not waited for: requests are answered meanwhile.
+            tasks.append(asyncio.create_task(self.easel.warm()))
             yield
         finally:
             for part in parts:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Any
 
 from fastapi import Response
 from starlette.concurrency import run_in_threadpool
@@ -15,7 +14,8 @@ from schemas.problems import Problem
 from service.context import Context, answer, queued
 from service.problems import respond
 
-Told = Callable[[dict[str, Any]], Awaitable[Response]]
+#: Makes the answer of a job that has succeeded.
+Told = Callable[[JobRecord], Awaitable[Response]]
 
 #: Seconds after which a job is looked at though nothing was told of it: its worker may be lost.
 LOOK_SECONDS = 5.0
@@ -24,12 +24,12 @@ LOOK_SECONDS = 5.0
 async def settle(here: Context, record: JobRecord, told: Told | None = None) -> Response:
     """The 202 of a job; for a caller who prefers to wait, what it came to, as if it had been done at once.
 
-    ``told`` makes the answer of a report, by default the report itself.
+    ``told`` makes the answer of one that has succeeded, by default its result.
     """
     record = await until_final(here, record)
     if record.status in FINAL and here.prefer.wait:
         if told is not None and record.result is not None:
-            made = await told(record.result["report"])
+            made = await told(record)
         else:
             made = await run_in_threadpool(_result, here, record)
     else:

@@ -39,6 +39,11 @@ class Asked:
         """Raise what ``document`` would, without measuring."""
         self.task.check(batch, groups if self.by_group else None)
 
+    def reduction(self, batch: Batch) -> str:
+        """The reduction of a batch in full; raises what ``document`` would."""
+        checked = self.task.check(batch)
+        return checked if isinstance(checked, str) else checked[0]
+
     def seconds(self, batch: Batch, groups: Sequence[str] | None) -> float:
         """Estimated seconds of ``document``; raises what it would."""
         return self.task.seconds(batch, groups if self.by_group else None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -52,13 +53,17 @@ def texts_of(array: Array, name: str, field: Field) -> Coded:
             coding.add(flat[start : start + _BLOCK].tolist())
     else:
         values, codes = np.unique(flat, return_inverse=True)
-        coding.add_coded(first_texts(values), codes)
+        coding.add_coded([str(value) for value in values.tolist()], codes)
     return coding.done()
 
 
-def first_texts(values: Array) -> list[str]:
-    """The texts of a few more values than a column may have different ones."""
-    return [str(value) for value in values.tolist()]
+def stacked(columns: Sequence[Floats]) -> Floats:
+    """One column as it is, several as a column a class; raises ``WrongShape`` for those that do not fit."""
+    if len(columns) == 1:
+        return columns[0]
+    if len({column.shape for column in columns}) > 1 or columns[0].ndim > 1:
+        raise WrongShape("the predictions of several classes need a number a row each", field="predictions")
+    return np.column_stack(columns)
 
 
 def _kind(array: Array) -> str:

@@ -10,7 +10,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from tabular.arrays import numbers_of, texts_of
+from tabular.arrays import numbers_of, stacked, texts_of
 from tabular.arrow_messages import check_messages
 from tabular.bounds import Bounds
 from tabular.errors import (
@@ -43,14 +43,14 @@ class _Columns:
 
     def __init__(self, arrow: Any, first: Any, bounds: Bounds) -> None:
         self._arrow, self._bounds = arrow, bounds
-        names = first.schema.names
-        bounds.check_columns(len(names))
-        if len(set(names)) < len(names):
-            twice = sorted({name for name in names if names.count(name) > 1})
-            raise DuplicateColumns(f"the file has {listed(twice)} more than once: rename one of them")
-        if not first.num_rows:
-            raise EmptyFile("the file has no rows")
         with _damage(arrow):
+            names = first.schema.names
+            bounds.check_columns(len(names))
+            if len(set(names)) < len(names):
+                twice = sorted({name for name in names if names.count(name) > 1})
+                raise DuplicateColumns(f"the file has {listed(twice)} more than once: rename one of them")
+            if not first.num_rows:
+                raise EmptyFile("the file has no rows")
             first.validate(full=True)
             self.columns = tuple(self._column(name, first.column(name)) for name in names)
 
@@ -76,7 +76,7 @@ class _Columns:
         predictions = [self._numbers(column(at), name(at), "predictions") for at in places.predictions]
         weights, labels, groups = places.weights, places.labels, places.groups
         return Values(
-            predictions[0] if len(predictions) == 1 else np.column_stack(predictions),
+            stacked(predictions),
             None if weights is None else self._numbers(column(weights), name(weights), "weights"),
             None if labels is None else self._texts(column(labels), name(labels), "labels"),
             None if groups is None else self._texts(column(groups), name(groups), "groups"),
@@ -172,9 +172,7 @@ class ParquetTable(_Columns):
         return self._open(self._arrow).read(columns=names, use_threads=False)
 
     def _open(self, arrow: Any) -> Any:
-        return arrow.parquet.ParquetFile(
-            self._source(arrow), read_dictionary=self._coded, memory_pool=arrow.system_memory_pool()
-        )
+        return arrow.parquet.ParquetFile(self._source(arrow), read_dictionary=self._coded)
 
     def _source(self, arrow: Any) -> Any:
         return arrow.BufferReader(arrow.py_buffer(self._body))
@@ -221,17 +219,10 @@ def _bytes_of(file: BinaryIO) -> memoryview:
 @contextmanager
 def _damage(arrow: Any) -> Iterator[None]:
     """Turn what a damaged file raises into ``DamagedFile``."""
+    broken = (arrow.ArrowException, OSError, MemoryError, LookupError, ValueError, NotImplementedError)
     try:
         yield
     except TabularError:
         raise
-    except (
-        arrow.ArrowException,
-        OSError,
-        MemoryError,
-        LookupError,
-        ValueError,
-        TypeError,
-        NotImplementedError,
-    ) as error:
+    except broken as error:
         raise DamagedFile("the file is a damaged Parquet or Arrow file, or one that is cut off") from error

@@ -8,7 +8,7 @@ from tabular.errors import DecimalComma, Field, LooksLikePercent, MissingValue, 
 from tabular.told import quoted, row_of
 
 #: What people and programs write where they have no value, in lower case.
-MISSING = frozenset(("", "na", "n/a", "#n/a", "<na>", "nan", "-nan", "null", "none", "nil", "missing", "?", "."))
+MISSING = frozenset(("", "na", "n/a", "#n/a", "<na>", "nan", "-nan", "null", "none", "nil", "?"))
 _COMMA = re.compile(r"[+-]?\d+,\d+(?:[eE][+-]?\d+)?")
 _INFINITE = re.compile(r"[+-]?inf(?:inity)?", re.IGNORECASE)
 

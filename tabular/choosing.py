@@ -43,16 +43,17 @@ class _Chooser:
 
     def choose(self, *, labelled: bool) -> Chosen:
         asked = self._asked
-        predictions = None if asked.predictions is None else [self._find(n, "predictions") for n in asked.predictions]
+        predictions = [self._find(name, "predictions") for name in asked.predictions or ()]
         labels = self._one(asked.labels, LABELS if labelled else frozenset(), "labels")
         weights = self._one(asked.weights, WEIGHTS, "weights")
         groups = self._one(asked.groups, GROUPS, "groups")
-        family = self._guess(labels) if predictions is None else self._as_asked(predictions)
+        family = self._as_asked(predictions) if predictions else self._guess(labels)
         if labelled and labels is None:
             labels = self._labels_by_content(family)
         return Chosen(Places(family.places, labels, weights, groups), self._aliases(family), tuple(self._said))
 
-    def _find(self, name: str, field: Field) -> int:
+    def _find(self, asked: str, field: Field) -> int:
+        name = asked.strip()
         if name not in self._names or not name:
             raise UnknownColumn(
                 f"the file has no column {quoted(name)}; it has {self._listed(self._names)}",

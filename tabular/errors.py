@@ -50,6 +50,12 @@ class DamagedFile(TabularError):
     code = "damaged-file"
 
 
+class PickledObjects(TabularError):
+    """An array of Python objects, which are pickles."""
+
+    code = "pickled-objects"
+
+
 class EmptyFile(TabularError):
     """No rows."""
 
@@ -138,6 +144,12 @@ class NoLabels(TabularError):
     """No column is known to hold labels."""
 
     code = "no-labels"
+
+
+class TooManyGroups(TabularError):
+    """More different groups than the library compares."""
+
+    code = "too-many-groups"
 
 
 class LooksLikePercent(TabularError):

@@ -128,12 +128,14 @@ def _refusal(
         stray = next(text for text in coded.texts if not is_number(text))
         row = row_of(coded.first(coded.texts.index(stray)))
         return NotLabels(f"{where} mixes numbers and texts: {row} is {quoted(stray)}", field="labels")
-    if len(texts) > n_classes or (numbers and not _is_near(numbers, n_classes)):
-        return NotLabels(
-            f"{where} has {len(texts):,} different values, and not all of them are classes from 0 to {n_classes - 1}, "
-            f"which the predictions have: is it another column, or are columns of predictions missing?",
-            field="labels",
-        )
+    hint = "is it another column, or are columns of predictions missing?"
+    if numbers and not _is_near(numbers, n_classes):
+        strange = next(code for code, text in enumerate(plain) if not 0 <= int(text) < n_classes)
+        what = f"{row_of(coded.first(strange))} of {where} is no class from 0 to {n_classes - 1}"
+        return NotLabels(f"{what}, which the predictions have: {hint}", field="labels")
+    if len(texts) > n_classes:
+        what = f"{where} has {len(texts):,} different labels where the predictions have {n_classes} classes"
+        return NotLabels(f"{what}: {hint}", field="labels")
     offer = _offer(texts, numbers, aliases, n_classes)
     told = "; or name the columns of predictions after them" if len(aliases) > 1 and not numbers else ""
     return LabelsNeedMapping(
@@ -146,8 +148,8 @@ def _refusal(
 
 
 def _is_near(numbers: Sequence[str], n_classes: int) -> bool:
-    """Whether integers are classes that are counted from 1, or any two of them for two classes."""
-    return n_classes == 2 or all(1 <= int(text) <= n_classes for text in numbers)
+    """Whether integers are classes that are counted from 1, or one or two of any size for two classes."""
+    return (n_classes == 2 and len(numbers) <= 2) or all(1 <= int(text) <= n_classes for text in numbers)
 
 
 def _offer(

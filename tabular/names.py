@@ -54,7 +54,8 @@ def suffix(name: str, words: frozenset[str] = PREDICTIONS | LOGITS) -> str | Non
 def numbered(names: Sequence[str], words: frozenset[str]) -> list[Family]:
     """Columns such as ``prob_0`` to ``prob_9``, or ``0`` to ``9``, in the order of their numbers.
 
-    One that stands alone is of them too; whether the numbers are without a gap is not looked at.
+    One that stands alone is of them too, if a word stands before its number. Whether numbers after a word are without
+    a gap is not looked at.
     """
     stems: dict[str, dict[int, int]] = {}
     for at, name in enumerate(names):
@@ -64,7 +65,7 @@ def numbered(names: Sequence[str], words: frozenset[str]) -> list[Family]:
     return [
         Family(tuple(at for _, at in sorted(of.items())), tuple(str(k) for k in sorted(of)))
         for stem, of in stems.items()
-        if len(of) > 1 or (stem and word(stem) in words)
+        if (len(of) > 1 or word(stem) in words) and (stem or set(of) == set(range(len(of))))
     ]
 
 

@@ -13,9 +13,9 @@ from typing import IO, Any, BinaryIO
 
 import numpy as np
 
-from tabular.arrays import Array, numbers_of, texts_of
+from tabular.arrays import Array, numbers_of, stacked, texts_of
 from tabular.bounds import Bounds
-from tabular.errors import DamagedFile, Field, FileTooLarge, TabularError, WrongKind
+from tabular.errors import DamagedFile, Field, FileTooLarge, PickledObjects, TabularError, WrongKind
 from tabular.table import Column, Places, Values
 from tabular.told import quoted
 
@@ -117,7 +117,7 @@ def values_of(columns: tuple[Column, ...], places: Places, array: Any) -> Values
 
     predictions = [numbers(at, "predictions") for at in places.predictions]
     return Values(
-        predictions[0] if len(predictions) == 1 else np.column_stack(predictions),
+        stacked(predictions),
         None if places.weights is None else numbers(places.weights, "weights"),
         None if places.labels is None else texts_of(array(places.labels), columns[places.labels].name, "labels"),
         None if places.groups is None else texts_of(array(places.groups), columns[places.groups].name, "groups"),
@@ -141,7 +141,7 @@ def read_header(data: IO[bytes]) -> _Header:
 def check_header(header: _Header, name: str, size: int, bounds: Bounds) -> None:
     """Raise the error of an array whose shape its bytes do not fill, that is too large, or holds objects."""
     if header.dtype.hasobject or header.dtype.names is not None:
-        raise TabularError(
+        raise PickledObjects(
             f"{quoted(name)} holds Python objects or records, which are never opened (they are pickles): save plain "
             "numbers, as by np.asarray(x, dtype=float)"
         )

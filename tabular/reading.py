@@ -8,7 +8,7 @@ from typing import BinaryIO
 from calibrant.evaluation import MAX_GROUPS
 from tabular.bounds import MAX_BYTES, Bounds
 from tabular.choosing import Chosen, choose
-from tabular.errors import MissingValue, TabularError, WrongShape
+from tabular.errors import MissingValue, TooManyGroups, WrongShape
 from tabular.kinds import open_table
 from tabular.labels import Classes, read_labels
 from tabular.scale import check_scale
@@ -96,7 +96,7 @@ def _classes(table: Table, chosen: Chosen, asked: Asked, values: Values) -> Clas
 def _groups(coded: Coded, table: Table, chosen: Chosen) -> list[str]:
     name = "" if chosen.places.groups is None else table.columns[chosen.places.groups].name
     if len(coded.texts) > MAX_GROUPS:
-        raise TabularError(f"column {quoted(name)} has more than {MAX_GROUPS:,} different groups", field="groups")
+        raise TooManyGroups(f"column {quoted(name)} has more than {MAX_GROUPS:,} different groups", field="groups")
     if "" in coded.texts:
         row = row_of(coded.first(coded.texts.index("")))
         raise MissingValue(f"{row} of column {quoted(name)} is empty", field="groups")

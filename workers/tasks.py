@@ -15,6 +15,8 @@ from calibrant.batch import Batch
 from calibrant.errors import CalibrationError
 from calibrant.maps.calibration_map import CalibrationMap
 from calibrant.methods import FitContext, Fitting
+from calibrant.progress import Progress
+from reports.making import make
 from schemas.evaluate import EvaluateSpec
 from schemas.maps import FitSpec
 from schemas.problem_table import problem
@@ -120,8 +122,16 @@ def _evaluate(work: Work) -> None:
             report = several_document(asked, batches, len(spec.batches), **fit)
         else:
             rows = patiently(lambda: read_stored_batch(store.batches, spec.batch or "", spec.parts))
-            report = asked.document(*rows, **fit)
+            report = _whole_report(work, spec, *rows) if spec.report else asked.document(*rows, **fit)
     patiently(lambda: work.run.succeed({"report": report}))
+
+
+def _whole_report(work: Work, spec: EvaluateSpec, batch: Batch, groups: Sequence[str] | None) -> dict[str, Any]:
+    def evaluate(spec: EvaluateSpec, groups: Sequence[str] | None, progress: Progress | None) -> dict[str, Any]:
+        asked = patiently(lambda: read_asked(spec, work.store.maps))
+        return asked.document(batch, groups, device=work.device, progress=progress)
+
+    return make(spec, batch, groups, evaluate, work.progress)
 
 
 def _end(run: Run, observed: Task, told: Problem) -> None:

@@ -28,18 +28,18 @@ form.addEventListener("htmx:beforeRequest", (event) => {
 form.addEventListener("htmx:xhr:progress", (event) => {
   if (event.detail.lengthComputable) {
     sent.value = event.detail.loaded / event.detail.total;
+    if (sent.value === 1) {
+      waiting.textContent = "Reading and measuring it";
+    }
   }
-});
-form.addEventListener("htmx:xhr:loadend", () => {
-  sent.value = 1;
-  waiting.textContent = "Reading and measuring it";
 });
 form.addEventListener("htmx:sendError", () => told("the file could not be sent: the service cannot be reached"));
 form.addEventListener("htmx:afterRequest", (event) => {
   sent.hidden = true;
   waiting.textContent = event.detail.successful ? "Opening the report" : "";
 });
-document.addEventListener("htmx:oobAfterSwap", () => {
+// Until it has settled, what was swapped in has the attributes of what it took the place of.
+document.addEventListener("htmx:afterSettle", () => {
   if (document.getElementById("file-hint").classList.contains("error")) {
     file.setAttribute("aria-invalid", "true");
   }

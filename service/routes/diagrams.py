@@ -67,10 +67,12 @@ async def post_diagram(request: Request, here: Here) -> Response:
     asked = _read(options.diagram)
     made = await run_in_threadpool(run_or_queue, here, payload, _evaluation(options, asked))
 
-    async def told(report: Mapping[str, Any]) -> Response:
-        return await report_picture(here, report, asked.key, kind, options)
+    async def told(record: JobRecord) -> Response:
+        return await report_picture(here, (record.result or {})["report"], asked.key, kind, options)
 
-    return await settle(here, made, told) if isinstance(made, JobRecord) else await told(made)
+    if isinstance(made, JobRecord):
+        return await settle(here, made, told)
+    return await report_picture(here, made, asked.key, kind, options)
 
 
 def _read(asked: str | Mapping[str, Any]) -> DiagramRequest:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 from fastapi import APIRouter, Request, Response
 from starlette.concurrency import run_in_threadpool
 
+from calibrant.batch import Batch, Scale
+from calibrant.cells import WeightsKind
 from calibrant.comparing import RAW, Comparison
 from calibrant.maps.calibration_map import CalibrationMap
 from schemas.batches import BatchOptions
@@ -15,11 +18,14 @@ from schemas.jobs import JobRecord
 from service.context import INLINE_SECONDS, Context, Here, answer, body_of, place_for_job, queue
 from service.errors import InvalidField
 from service.formats.body import read_payload
+from service.formats.media import HTML, JSON
+from service.formats.negotiation import choose
 from service.formats.options import read_options
 from service.formats.payload import Payload
 from service.idempotency import Idempotent
 from service.openapi import OF_ROWS, queues, raises
-from service.rows import find_arrays, labelled, store_arrays
+from service.reporting import Plan, Whole, report_page, subject_of, whole_of
+from service.rows import Arrays, find_arrays, labelled, store_arrays
 from service.waiting import settle
 from storage.errors import UnknownMap
 from storage.evaluations import Asked, read_asked, several_document
@@ -33,6 +39,7 @@ router = APIRouter(tags=["evaluate"], route_class=Idempotent)
     "/evaluate",
     response_model=ReportAnswer | BatchesAnswer,
     responses={
+        200: {"content": {HTML: {"schema": {"type": "string"}}}},
         **queues("A job, where a measure or diagram is a long fit or all are estimated to take more than 2 s"),
         **raises(
             *OF_ROWS,
@@ -45,6 +52,7 @@ router = APIRouter(tags=["evaluate"], route_class=Idempotent)
             "unknown-diagram",
             "unknown-reduction",
             "scale-mismatch",
+            "not-acceptable",
         ),
     },
     openapi_extra=body_of(EvaluateBody),
@@ -52,14 +60,35 @@ router = APIRouter(tags=["evaluate"], route_class=Idempotent)
 async def evaluate(request: Request, here: Here) -> Response:
     """Measure the calibration of a batch; with ``map``, before and after it; with ``maps``, side by side.
 
+    As HTML, where that is accepted, a report in one file: the verdict first, with its own measures and diagrams where
+    none are named, and the map to fit.
+
     With ``batches`` each of them, and of five or more the power law between calibration and classification error.
     With a map the answer also tells what the Brier score and the log loss gain (``improvement``). ``diagrams`` are
     drawn as data. By a job where something is a long fit, or all together are estimated to take more than 2 s.
     """
+    kind = choose(",".join(request.headers.getlist("accept")), (JSON, HTML))
     payload = await read_payload(request, here.settings)
     options = read_options(payload, EvaluateOptions)
+    if kind == HTML:
+        return await _html(here, payload, options)
     made = await run_in_threadpool(run_or_queue, here, payload, options)
-    return await settle(here, made) if isinstance(made, JobRecord) else answer(made)
+    response = await settle(here, made) if isinstance(made, JobRecord) else answer(made)
+    response.headers["Vary"] = "Accept"
+    return response
+
+
+async def _html(here: Context, payload: Payload, options: EvaluateOptions) -> Response:
+    made = await run_in_threadpool(report_or_queue, here, payload, options)
+    if isinstance(made, Whole):
+        return await report_page(here, made)
+
+    async def told(record: JobRecord) -> Response:
+        return await report_page(here, await run_in_threadpool(whole_of, here, record))
+
+    response = await settle(here, made, told)
+    response.headers["Vary"] = "Accept"
+    return response
 
 
 @traced("work")
@@ -69,20 +98,61 @@ def run_or_queue(here: Context, payload: Payload, options: EvaluateOptions) -> d
     asked = read_asked(spec, here.store.maps)
     if spec.batches is not None:
         return _several(here, payload, options, spec, asked)
+    rows = _rows(here, payload, options, asked)
+    seconds = asked.seconds(rows.batch, rows.groups)
+    if asked.task.inline and _at_once(here, seconds):
+        return asked.document(rows.batch, rows.groups)
+    asked.check(rows.batch, rows.groups)
+    return _queue(here, options, spec, rows)
+
+
+@traced("work")
+def report_or_queue(here: Context, payload: Payload, options: EvaluateOptions) -> Whole | JobRecord:
+    """The same for a whole report of one batch."""
+    for name in ("maps", "batches"):
+        if getattr(options, name) is not None:
+            raise InvalidField.at(f"/{name}", "are told as JSON alone; ask for a report of one batch")
+    spec = _spec(here, options)
+    asked = read_asked(spec, here.store.maps)
+    rows = _rows(here, payload, options, asked)
+    plan = Plan.of(spec, rows.batch, rows.groups, here.store.maps)
+    weights = rows.kind if "weights" in rows.arrays else None
+    if plan.inline and _at_once(here, plan.seconds):
+        return Whole(plan.run(), subject_of(plan.spec, weights=weights))
+    return _queue(here, options, plan.spec, rows)
+
+
+class _Rows(NamedTuple):
+    """The rows of a request, checked, and the arrays that they were read from."""
+
+    batch: Batch
+    groups: Sequence[str] | None
+    arrays: Arrays
+    scale: Scale
+    kind: WeightsKind
+
+
+def _rows(here: Context, payload: Payload, options: EvaluateOptions, asked: Asked) -> _Rows:
     arrays, scale, kind = find_arrays(here.store, payload, options)
     fitted = _map_of(asked)
     if options.batch is None and options.scale is None and fitted is not None:
         scale = fitted.scale
-    batch, groups = labelled(arrays, scale, kind)
-    seconds = asked.seconds(batch, groups)
-    if asked.task.inline and seconds <= INLINE_SECONDS and not here.prefer.respond_async:
-        here.take_place(seconds)
-        return asked.document(batch, groups)
-    asked.check(batch, groups)
+    return _Rows(*labelled(arrays, scale, kind), arrays, scale, kind)
+
+
+def _at_once(here: Context, seconds: float) -> bool:
+    """Whether work of so many seconds is done here; if so it has its place."""
+    if seconds > INLINE_SECONDS or here.prefer.respond_async:
+        return False
+    here.take_place(seconds)
+    return True
+
+
+def _queue(here: Context, options: EvaluateOptions, spec: EvaluateSpec, rows: _Rows) -> JobRecord:
     with place_for_job(here) as job_id:
         batch_id = options.batch
         if batch_id is None:
-            batch_id = store_arrays(here, arrays, BatchOptions(scale=scale, weights_kind=kind)).id
+            batch_id = store_arrays(here, rows.arrays, BatchOptions(scale=rows.scale, weights_kind=rows.kind)).id
         return queue(here, "evaluate", job_id, spec.model_copy(update={"batch": batch_id}).model_dump())
 
 
@@ -101,8 +171,7 @@ def _several(
         batch, groups = labelled(*find_arrays(here.store, payload, options.model_copy(update={"batch": batch_id})))
         asked.check(batch, groups)
         seconds += 2.0 * asked.seconds(batch, groups)  # once for the report, once for the law
-    if asked.task.inline and seconds <= INLINE_SECONDS and not here.prefer.respond_async:
-        here.take_place(seconds)
+    if asked.task.inline and _at_once(here, seconds):
         return several_document(asked, ((i, *read_stored_batch(here.store.batches, i)) for i in ids), len(ids))
     with place_for_job(here) as job_id:
         return queue(here, "evaluate", job_id, spec.model_copy(update={"parts_of": parts}).model_dump())

@@ -8,9 +8,13 @@ from starlette.concurrency import run_in_threadpool
 from schemas.jobs import FINAL, JobAnswer, JobRecord, JobsAnswer, JobsQuery
 from service.context import Context, Here, answer, located
 from service.event_stream import EventStream, changes, read_last_id
+from service.formats.media import HTML, JSON
+from service.formats.negotiation import choose
 from service.head import HEAD_ONLY
+from service.job_page import job_page
 from service.openapi import raises
 from service.paging import asked, page_answer, query_of, read_query
+from service.reporting import has_report, report_page, whole_of
 from service.waiting import applied, until_final
 from storage.pages import Page
 
@@ -33,12 +37,27 @@ async def get_jobs(request: Request, here: Here) -> Response:
     return page_answer(request, [record.summary() for record in page.items], page.next)
 
 
-@router.get("/{job_id}", response_model=JobAnswer, responses=raises("unknown-job"))
-async def get_job(job_id: str, here: Here) -> Response:
-    """State, progress and result of a job; 200 as long as it is known; with ``Prefer: wait=10`` when it has ended."""
+@router.get(
+    "/{job_id}",
+    response_model=JobAnswer,
+    responses={
+        200: {"content": {HTML: {"schema": {"type": "string"}}}},
+        **raises("unknown-job", "not-acceptable", "busy"),
+    },
+)
+async def get_job(job_id: str, request: Request, here: Here) -> Response:
+    """State, progress and result of a job; 200 as long as it is known; with ``Prefer: wait=10`` when it has ended.
+
+    As HTML, where that is accepted, the report of an evaluation in one file; till then a page that tells how far it is.
+    """
+    kind = choose(",".join(request.headers.getlist("accept")), (JSON, HTML))
     record = await until_final(here, await run_in_threadpool(here.store.jobs.get, job_id))
-    headers = None if record.status in FINAL else await run_in_threadpool(located, here, record)
-    return applied(here, answer(record.answer().model_dump(), headers=headers))
+    headers = {} if record.status in FINAL else await run_in_threadpool(located, here, record)
+    if kind == JSON:
+        return applied(here, answer(record.answer().model_dump(), headers=headers | {"Vary": "Accept"}))
+    if has_report(record):
+        return applied(here, await report_page(here, await run_in_threadpool(whole_of, here, record)))
+    return applied(here, job_page(record, headers))
 
 
 @router.delete("/{job_id}", response_model=JobAnswer, responses=raises("unknown-job", "job-final"))

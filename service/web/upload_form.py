@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from starlette.datastructures import FormData
@@ -64,11 +64,6 @@ class Choices:
             mapping=tuple((str(text), str(number).strip()) for text, number in given),
         )
 
-    @property
-    def plain(self) -> bool:
-        """Whether everything is left to be guessed."""
-        return self == Choices()
-
     def asked(self) -> Asked:
         """The choices as the reader of files takes them; raises ``BadMapping`` for a class that is no number."""
         typed = tuple(name.strip() for name in self.predictions.split(",") if name.strip())
@@ -107,7 +102,8 @@ class UploadForm:
     @property
     def opened(self) -> bool:
         """Whether the choices are shown, or left alone until someone wants to make one."""
-        return not self.choices.plain or (self.told is not None and self.told.field != "file")
+        of_choices = self.told is not None and self.told.field not in ("file", "mapping")
+        return of_choices or replace(self.choices, mapping=()) != Choices()
 
     @property
     def mapping(self) -> list[tuple[str, str]]:

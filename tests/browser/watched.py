@@ -7,8 +7,8 @@ from urllib.parse import urlsplit
 
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Request, Response
 
-#: What Chromium says on the console of an answer that is itself looked at.
-_OF_AN_ANSWER = "Failed to load resource: the server responded with a status of"
+#: What Chromium and htmx say on the console of an answer that is itself looked at.
+_OF_AN_ANSWER = ("Failed to load resource: the server responded with a status of", "Response Status Error Code")
 #: A request that ended because its page was left, or because it became a download.
 _LEFT = "net::ERR_ABORTED"
 

@@ -1,0 +1,112 @@
+"""Laws of reading files: no content raises anything but a refusal, and both readers of text agree."""
+
+from __future__ import annotations
+
+import io
+import tracemalloc
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tabular.bounds import Bounds
+from tabular.csv_arrow import read_fast
+from tabular.csv_layout import layout_of
+from tabular.csv_plain import read_plain
+from tabular.errors import TabularError
+from tabular.reading import Asked, read_sheet
+from tabular.table import Places, Values
+from tests.unit.tabular import files
+
+#: What a small file may take at once: a block of text and a few of its size.
+MEMORY = 24 << 20
+
+CELLS = st.one_of(
+    st.sampled_from(
+        ["0", "1", "0.5", "0,5", "NA", "", "inf", "1e400", "50%", "yes", " 1 ", '"', '"a"', "1_0", "\u0661", "\0"]
+    ),
+    st.floats().map(repr),
+    st.text(max_size=6),
+)
+TABLES = st.lists(st.lists(CELLS, min_size=1, max_size=4), max_size=12)
+HEADERS = st.lists(
+    st.sampled_from(["label", "p", "prob_0", "prob_1", "w", "group", "", "x", "yes", "0", "1"]), max_size=5
+)
+
+
+@st.composite
+def tables(draw: st.DrawFn) -> bytes:
+    """Text that is nearly a table."""
+    separator = draw(st.sampled_from([",", ";", "\t", "|"]))
+    end = draw(st.sampled_from(["\n", "\r\n", "\r"]))
+    lines = [draw(HEADERS), *draw(TABLES)]
+    return end.join(separator.join(line) for line in lines).encode(
+        draw(st.sampled_from(["utf-8", "utf-8-sig", "utf-16"]))
+    )
+
+
+@st.composite
+def mutations(draw: st.DrawFn) -> bytes:
+    """A good file of any kind, some bytes of it changed, and perhaps cut off."""
+    data = bytearray(draw(st.sampled_from(list(files.ALL.values()))))
+    for _ in range(draw(st.integers(0, 8))):
+        data[draw(st.integers(0, len(data) - 1))] = draw(st.integers(0, 255))
+    return bytes(data[: draw(st.integers(len(data) // 2, len(data)))] if draw(st.booleans()) else data)
+
+
+def check(data: bytes, asked: Asked, *, labelled: bool) -> None:
+    """Read a file; a sheet must hold what it promises."""
+    try:
+        sheet = read_sheet(io.BytesIO(data), name="a", asked=asked, max_rows=1000, labelled=labelled)
+    except TabularError as error:
+        assert error.detail.isprintable()  # noqa: PT017
+        assert len(error.detail) < 1000  # noqa: PT017
+        return
+    n_classes = 2 if sheet.predictions.ndim == 1 else sheet.predictions.shape[1]
+    assert 0 < len(sheet) <= 1000
+    assert np.isfinite(sheet.predictions).all()
+    for column in (sheet.labels, sheet.weights, sheet.groups):
+        assert column is None or len(column) == len(sheet)
+    assert sheet.labels is None or ((sheet.labels >= 0) & (sheet.labels < n_classes)).all()
+    assert sheet.classes is None or len(sheet.classes) == n_classes
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    data=st.one_of(st.binary(max_size=200), tables(), mutations()),
+    asked=st.sampled_from(
+        [Asked(), Asked(scale="logit"), Asked(mapping={"yes": 1, "no": 0}), Asked(("p",), labels="x")]
+    ),
+    labelled=st.booleans(),
+)
+def test_no_content_raises_anything_but_a_refusal(data: bytes, asked: Asked, labelled: bool) -> None:
+    tracemalloc.start()
+    try:
+        check(data, asked, labelled=labelled)
+        assert tracemalloc.get_traced_memory()[1] < MEMORY
+    finally:
+        tracemalloc.stop()
+
+
+def same(a: Values, b: Values) -> bool:
+    """Whether two readers found the same numbers and the same texts in every row."""
+    assert a.labels is not None
+    assert b.labels is not None
+    texts = [[found.texts[code] for code in found.codes.tolist()] for found in (a.labels, b.labels)]
+    return bool(np.array_equal(a.predictions, b.predictions) and texts[0] == texts[1])
+
+
+@settings(max_examples=300, deadline=None)
+@given(rows=st.lists(st.tuples(CELLS, CELLS), min_size=1, max_size=8), end=st.sampled_from(["\n", "\r\n", "\n\n"]))
+def test_pyarrow_gives_what_the_standard_library_gives_or_leaves_it_to_it(
+    rows: list[tuple[str, str]], end: str
+) -> None:
+    file = io.BytesIO(f"label,p{end}{end.join(f'{label},{p}' for label, p in rows)}".encode("utf-8", "replace"))
+    places, bounds = Places((1,), labels=0), Bounds()
+    try:
+        layout = layout_of(file, bounds)
+        fast = read_fast(file, layout, places, bounds)
+    except TabularError:
+        return
+    if fast is not None:
+        assert same(fast, read_plain(file, layout, places, bounds))

@@ -1,0 +1,49 @@
+from __future__ import annotations
+
+import pytest
+
+from reports import numbers
+from reports.cleaning import cleaned
+
+
+@pytest.mark.parametrize(
+    ("share", "told"),
+    [(0.0412, "4.1 points"), (-0.0412, "4.1 points"), (0.01, "1.0 point"), (0.0004, "less than 0.1 points")],
+)
+def test_points(share: float, told: str) -> None:
+    assert numbers.points(share) == told
+
+
+@pytest.mark.parametrize(
+    ("p", "told"), [(0.5, "p = 0.50"), (0.0123, "p = 0.012"), (0.0009, "p < 0.001"), (0.0, "p < 0.001")]
+)
+def test_p_values(p: float, told: str) -> None:
+    assert numbers.p_value(p) == told
+
+
+@pytest.mark.parametrize(
+    ("p", "told"), [(0.7, "0.70"), (0.9996, "0.9996"), (1.0, "1.00"), (0.0, "0.00"), (1e-7, "1.0e-07")]
+)
+def test_places_next_to_the_ends_are_told_from_them(p: float, told: str) -> None:
+    assert numbers.prediction(p) == told
+
+
+@pytest.mark.parametrize(
+    ("value", "told"),
+    [(0.0, "0"), (1e-9, "0"), (0.00012, "0.00012"), (0.0683, "0.0683"), (1.5776, "1.578"), (12345.6, "12,346")],
+)
+def test_numbers(value: float, told: str) -> None:
+    assert numbers.number(value) == told
+
+
+@pytest.mark.parametrize(
+    ("names", "told"), [(["a"], "a"), (["a", "b"], "a and b"), (list("abcde"), "a, b, c and 2 more")]
+)
+def test_lists(names: list[str], told: str) -> None:
+    assert numbers.listed(names) == told
+
+
+def test_text_from_elsewhere_is_shown_whole_but_for_what_hides() -> None:
+    assert cleaned("Größe 漢字 <b>") == "Größe 漢字 <b>"
+    assert cleaned("a\0b\N{RIGHT-TO-LEFT OVERRIDE}c\nd") == "a\N{REPLACEMENT CHARACTER}b\N{REPLACEMENT CHARACTER}c d"
+    assert cleaned("x" * 300) == "x" * 256 + "…"

@@ -1,0 +1,98 @@
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from calibrant.batch import Batch, read_batch
+from reports.advice import advice
+from reports.recommendation import MOST_ROWS, recommend
+from tests.unit.reports.worlds import draw, many_classes
+
+
+def _batch(truth: str, n: int = 10_000) -> Batch:
+    return read_batch(*draw(truth, n))
+
+
+@pytest.mark.parametrize(
+    ("truth", "methods"),
+    [
+        ("calibrated", {"identity"}),
+        ("overconfident", {"temperature"}),
+        ("underconfident", {"temperature"}),
+        ("shifted", {"platt"}),
+        ("top", {"beta", "spline", "isotonic"}),
+    ],
+)
+def test_the_simplest_map_that_repairs_is_recommended(truth: str, methods: set[str]) -> None:
+    assert recommend(_batch(truth)).recommended in methods
+
+
+def test_what_is_recommended_is_proven_to_gain() -> None:
+    found = recommend(_batch("shifted"))
+    best = next(candidate for candidate in found.candidates if candidate.method == found.recommended)
+    assert best.proven
+    gain = best.gains["log-loss"]
+    assert gain.interval is not None
+    assert gain.interval[0] > 0.0
+    assert gain.value == pytest.approx(gain.parts["before"] - gain.parts["after"])
+
+
+def test_predictions_as_they_are_are_kept_nearly_always_where_they_are_calibrated() -> None:
+    kept = [recommend(read_batch(*draw("calibrated", 400, seed))).recommended for seed in range(40)]
+    assert kept.count("identity") >= 36  # five others of 40 would happen with probability 0.05 at an error of 5 %
+
+
+def test_of_many_classes_maps_of_the_whole_vector_are_compared() -> None:
+    found = recommend(read_batch(*many_classes()))
+    assert (found.recommended, found.reduction) == ("temperature", "canonical")
+    assert {candidate.method for candidate in found.candidates} >= {"temperature", "vector"}
+
+
+def test_of_one_class_of_many_maps_of_its_event_are_compared() -> None:
+    found = recommend(read_batch(*many_classes()), "class:2")
+    assert {candidate.reduction for candidate in found.candidates} == {"class:2"}
+
+
+def test_of_many_rows_some_are_drawn_by_the_seed() -> None:
+    batch = _batch("overconfident", MOST_ROWS + 5_000)
+    found = recommend(batch, seed=1)
+    assert found.n == MOST_ROWS
+    assert found == recommend(batch, seed=1)
+    assert found.candidates != recommend(batch, seed=2).candidates
+    told = advice({"n": len(batch), "recommendation": found.to_document()})
+    assert told is not None
+    assert any("20,000 of the rows were compared, drawn at random (seed 1)" in reason for reason in told.reasons)
+
+
+@pytest.mark.parametrize(
+    ("p", "y"),
+    [
+        ([0.1, 0.9, 0.2], [0, 1, 0]),
+        ([0.5] * 20, [0, 1] * 10),
+        (np.linspace(0.1, 0.9, 30), [1] * 30),
+        ([0.0] * 10 + [1.0] * 10, [0] * 10 + [1] * 10),
+    ],
+)
+def test_where_nothing_can_be_fitted_or_gained_nothing_is_recommended(p: object, y: object) -> None:
+    found = recommend(read_batch(p, y))
+    assert found.recommended == "identity"
+    told = advice({"n": found.n, "recommendation": json.loads(json.dumps(found.to_document()))})
+    assert told is not None
+    assert told.headline.startswith("Keep the predictions as they are")
+    assert told.python is None
+
+
+def test_the_advice_tells_the_gain_and_the_line_that_fits_the_map() -> None:
+    found = recommend(_batch("overconfident"))
+    told = advice({"n": found.n, "recommendation": json.loads(json.dumps(found.to_document()))})
+    assert told is not None
+    assert told.headline.startswith("Fit temperature: it would lower the log loss by 0.02")
+    assert told.python == 'calibrant.fit("temperature", predictions, labels, reduction="binary")'
+    assert [row.note for row in told.rows] == ["recommended", "", "", "", ""]
+    assert "averaged" in told.reasons[-1]
+
+
+def test_a_report_without_a_recommendation_has_no_advice() -> None:
+    assert advice({"n": 3}) is None

@@ -1,0 +1,138 @@
+from __future__ import annotations
+
+import json
+import re
+
+import numpy as np
+import pytest
+
+import calibrant
+from reports.verdict import verdict
+from tests.unit.reports.worlds import draw, many_classes, report_of
+
+
+def _headline(truth: str, n: int = 10_000) -> str:
+    return verdict(report_of(*draw(truth, n))).headline
+
+
+def test_too_extreme_predictions_are_overconfident_at_both_ends() -> None:
+    told = _headline("overconfident")
+    assert re.fullmatch(
+        r"Overconfident by \d+\.\d points above 0\.\d\d and by \d+\.\d points below 0\.\d\d; "
+        r"temperature 1\.[5-7]; calibration rejected, p < 0\.001",
+        told,
+    )
+
+
+def test_too_timid_predictions_are_underconfident() -> None:
+    told = _headline("underconfident")
+    assert told.startswith("Underconfident by ")
+    assert re.search(r"temperature 0\.6\d?; calibration rejected, p < 0\.001$", told)
+
+
+def test_too_high_on_both_sides_of_a_half_is_a_shift_and_not_a_matter_of_confidence() -> None:
+    told = _headline("shifted")
+    assert told.startswith("Too high by ")
+    assert "onfident" not in told
+    assert "temperature" not in told
+    assert told.endswith("calibration rejected, p < 0.001")
+
+
+def test_over_above_and_under_below_pull_one_way() -> None:
+    assert _headline("mixed").startswith("Too high by ")
+
+
+def test_what_is_off_only_at_the_top_is_told_there() -> None:
+    found = re.match(r"Overconfident by (\d+\.\d) points above (0\.\d\d);", _headline("top"))
+    assert found
+    assert float(found[2]) >= 0.69
+
+
+def test_one_region_is_told_with_its_ends_and_sign() -> None:
+    found = re.match(r"Too high by (\d+\.\d) points between (0\.\d\d) and (0\.\d\d);", _headline("one-region"))
+    assert found
+    assert 0.3 < float(found[2]) < 0.45
+    assert 0.5 < float(found[3]) < 0.65
+
+
+def test_calibrated_predictions_get_what_could_hide_in_place_of_praise() -> None:
+    found = verdict(report_of(*draw("calibrated")))
+    assert found.tone == "not-rejected"
+    assert re.fullmatch(
+        r"No evidence of miscalibration in 10,000 rows: an error below \d\.\d points could hide", found.headline
+    )
+    assert not any("onfident" in sentence for sentence in found.reasons)
+
+
+def test_few_rows_tell_that_they_are_few() -> None:
+    found = verdict(report_of(*draw("calibrated", 40)))
+    assert re.fullmatch(
+        r"Too few rows to tell: an error of up to \d\d\.\d points could hide in 40 rows", found.headline
+    )
+    assert found.decisions == ("Gather more labelled rows before these predictions are trusted, or changed.",)
+
+
+def test_the_decision_is_told_in_cases_and_agrees_with_the_region() -> None:
+    found = verdict(report_of(*draw("top")))
+    promised, came = (int(x) for x in re.findall(r"about (\d+)", found.decisions[0]))
+    average, happened = (float(x) for x in re.findall(r"(\d+\.\d) % (?:and|of cases)", found.reasons[0]))
+    assert promised == round(average)
+    assert came == round(happened)
+
+
+@pytest.mark.parametrize("truth", ["calibrated", "overconfident", "one-region"])
+def test_the_verdict_depends_on_the_numbers_alone(truth: str) -> None:
+    report = report_of(*draw(truth, 2_000))
+    assert verdict(json.loads(json.dumps(report))) == verdict(report)
+
+
+def test_of_claims_too_high_is_overconfident_wherever_it_lies() -> None:
+    found = verdict(report_of(*many_classes()))
+    assert found.headline.startswith("Overconfident by ")
+    assert "decisions were right" in found.reasons[0]
+    assert "temperature 1.6" in found.headline
+
+
+def test_under_canonical_confidence_is_told_against_accuracy() -> None:
+    found = verdict(report_of(*many_classes(), "canonical"))
+    assert re.match(r"Overconfident by \d+\.\d points on average; temperature 1\.6", found.headline)
+
+
+def test_class_by_class_the_miscalibrated_ones_are_named() -> None:
+    p, labels = many_classes(temperature=1.0)
+    p = np.stack([p[:, 0] ** 2, p[:, 1] + p[:, 0] - p[:, 0] ** 2, p[:, 2], p[:, 3]], axis=1)
+    found = verdict(report_of(p, labels, "classwise"), classes=["ant", "bee", "cat", "dog"])
+    assert found.headline.startswith("2 of 4 classes are miscalibrated: class ")
+    assert {"ant", "bee"} <= set(re.findall(r"class (\w+)", found.headline))
+    assert "cat" not in " ".join(found.reasons)
+
+
+def test_a_map_that_has_seen_the_rows_gets_no_test() -> None:
+    p, y = draw("overconfident", 2_000)
+    report = report_of(p, y, map=calibrant.fit("temperature", p, y)) | {"in_sample": True}
+    found = verdict(report, after=True)
+    assert found.tone == "unknown"
+    assert found.headline.endswith("the map has seen these rows")
+    assert verdict(report).tone == "rejected"
+
+
+def test_a_map_that_repairs_is_told_so() -> None:
+    p, y = draw("overconfident")
+    report = report_of(p[5000:], y[5000:], map=calibrant.fit("temperature", p[:5000], y[:5000]))
+    assert verdict(report).tone == "rejected"
+    assert verdict(report, after=True).tone == "not-rejected"
+
+
+def test_where_events_are_few_the_smooth_test_is_not_asked() -> None:
+    random = np.random.default_rng(0)
+    p = random.beta(0.5, 75.0, 300)
+    found = verdict(report_of(p, (random.random(300) < p).astype(int)))
+    assert any(sentence.startswith("The Kolmogorov-Smirnov test") for sentence in found.reasons)
+
+
+def test_whatever_was_measured_there_is_a_verdict() -> None:
+    p, y = draw("overconfident", 500)
+    for measures in (["brier"], ["ece"], ["ks"], ["ks-end"], ["log-loss", "auroc"]):
+        report = {"n": 500, "reduction": "binary", "measures": report_of(p, y)["measures"]}
+        report["measures"] = {k: v for k, v in report["measures"].items() if k in measures}
+        assert verdict(report).headline

@@ -1,0 +1,180 @@
+"""Files of every kind give the same sheet, whatever they are called and wherever they are read from."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import subprocess
+import sys
+import tracemalloc
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tabular.errors import FileTooLarge, TabularError, UnreadableFile
+from tabular.reading import Asked, Sheet, read_sheet
+from tests.unit.tabular import files
+
+
+def read(data: bytes, **more: Any) -> Sheet:
+    return read_sheet(io.BytesIO(data), name="a.bin", max_rows=more.pop("max_rows", None), **more)
+
+
+@pytest.mark.parametrize("data", files.ALL.values(), ids=files.ALL.keys())
+def test_every_kind_of_file_gives_the_same_arrays(data: bytes) -> None:
+    sheet = read(data)
+    assert sheet.predictions.dtype == np.float64
+    assert sheet.predictions.tolist() == files.PROBS
+    assert sheet.labels is not None
+    assert sheet.labels.dtype == np.int64
+    assert sheet.labels.tolist() == files.LABELS
+    assert sheet.weights is not None
+    assert sheet.weights.tolist() == files.WEIGHTS
+    assert sheet.groups == files.GROUPS
+    assert (sheet.scale, sheet.classes, len(sheet)) == ("probability", None, 4)
+
+
+@pytest.mark.parametrize("data", files.ALL.values(), ids=files.ALL.keys())
+def test_every_kind_of_file_refuses_more_rows_than_the_limit(data: bytes) -> None:
+    assert len(read(data, max_rows=4)) == 4
+    with pytest.raises(FileTooLarge, match="3"):
+        read(data, max_rows=3)
+
+
+def test_what_is_not_plain_is_said() -> None:
+    assert read(files.ALL["csv in UTF-16"]).said[:2] == ("the text is UTF-16", "the columns are separated by tabs")
+    assert read(b"y;p\n0.0;0.5\n1.0;1\n").said == (
+        "the columns are separated by semicolons",
+        "labels: column 'y', by its name",
+        "predictions: column 'p' as the probability of class 1, by its name",
+        "labels: written as 0.0 and 1.0, taken as integers",
+    )
+
+
+def test_names_are_told_without_what_is_not_printed_and_cut_short() -> None:
+    with pytest.raises(TabularError) as refused:
+        read(f"a\x1b[31mb,{'n' * 500},c\u202ed\n1,2,3\n".encode())
+    assert refused.value.detail.isprintable()
+    assert len(refused.value.detail) < 250
+
+
+def test_logits_are_read_where_they_are_asked_for() -> None:
+    sheet = read(b"label,logit\n1,-3.5\n0,2\n", asked=Asked(scale="logit"))
+    assert sheet.predictions.tolist() == [-3.5, 2]
+    assert sheet.scale == "logit"
+
+
+def test_what_a_real_classifier_emits_is_left_to_the_library() -> None:
+    assert read(b"label,p\n1,1.00001\n0,-0.00001\n").predictions.tolist() == [1.00001, -0.00001]
+
+
+def test_a_mapping_gives_the_labels_and_the_names_of_the_classes() -> None:
+    sheet = read(b"label,p\nspam,0.5\nham,1\n", asked=Asked(mapping={"spam": 1, "ham": 0}))
+    assert sheet.labels is not None
+    assert sheet.labels.tolist() == [1, 0]
+    assert sheet.classes == ("ham", "spam")
+
+
+def test_a_mapping_knows_a_number_however_it_is_written() -> None:
+    sheet = read(b"label,p\n-1.0,0.5\n1.0,1\n", asked=Asked(mapping={"-1": 0, "1": 1}))
+    assert sheet.labels is not None
+    assert sheet.labels.tolist() == [0, 1]
+
+
+def test_without_need_of_labels_none_are_looked_for() -> None:
+    assert read(b"label,p\nhm,0.5\n", labelled=False).labels is None
+
+
+def test_a_path_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "p.csv"
+    path.write_bytes(files.ALL["parquet"])
+    assert len(read_sheet(path, name=path.name, max_rows=None)) == 4
+    with pytest.raises(UnreadableFile, match="No such file"):
+        read_sheet(tmp_path / "none", name="none", max_rows=None)
+
+
+def test_a_pipe_is_read() -> None:
+    code = (
+        "import sys; from tabular.reading import read_sheet\n"
+        "print(len(read_sheet(sys.stdin.buffer, name='-', max_rows=None)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], input=files.ALL["npz"], capture_output=True, check=True)
+    assert done.stdout == b"4\n"
+
+
+@pytest.mark.parametrize(
+    "data", [files.ALL["csv"], files.ALL["npz"], files.ALL["parquet"], b"\x89PNG\r\n\x1a\n", b"p,p\n1,1"]
+)
+def test_a_stream_stays_open_whatever_it_holds(data: bytes) -> None:
+    stream = io.BytesIO(data)
+    for _ in range(2):
+        try:
+            read_sheet(stream, name="a", max_rows=None)
+        except TabularError as error:
+            assert error.detail  # noqa: PT017
+    stream.seek(0)
+    assert stream.read() == data
+
+
+def test_a_million_rows_take_the_library_and_the_standard_reader_to_the_same_numbers() -> None:
+    lines = "".join(f"{i % 2},{i / 200_000!r}\n" for i in range(200_000))
+    sheet = read(b"label,p\n" + lines.encode())
+    assert np.array_equal(sheet.predictions, np.arange(200_000) / 200_000)
+    assert sheet.labels is not None
+    assert np.array_equal(sheet.labels, np.arange(200_000) % 2)
+
+
+def _archive_of(size: int) -> bytes:
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive, archive.open("probs.npy", "w") as member:
+        header = {"descr": "|u1", "fortran_order": False, "shape": (size,)}
+        np.lib.format.write_array_header_1_0(member, header)
+        member.write(bytes(size))
+    return out.getvalue()
+
+
+BOMBS = {
+    "gzip": lambda: gzip.compress(bytes(64 << 20)),
+    "npz": lambda: _archive_of(64 << 20),
+    "csv": lambda: b"label,p\n" + b"1,0.5\n" * 1_000_000,
+    "line": lambda: b"label,p\n" + b"1" * (5 << 20),
+}
+
+
+@pytest.mark.parametrize("kind", BOMBS)
+def test_what_unpacks_to_more_than_the_limit_is_refused_in_little_memory(kind: str) -> None:
+    data = BOMBS[kind]()
+    tracemalloc.start()
+    try:
+        with pytest.raises(FileTooLarge):
+            read(data, max_bytes=4 << 20, labelled=False)
+        assert tracemalloc.get_traced_memory()[1] < 24 << 20
+    finally:
+        tracemalloc.stop()
+
+
+def test_without_pyarrow_text_is_read_and_parquet_says_what_it_needs(tmp_path: Path) -> None:
+    (tmp_path / "p.csv").write_bytes(files.ALL["csv"])
+    (tmp_path / "p.parquet").write_bytes(files.ALL["parquet"])
+    code = (
+        "import sys; sys.modules['pyarrow'] = None\n"
+        "from pathlib import Path; from tabular.errors import MissingExtra; from tabular.reading import read_sheet\n"
+        "print(len(read_sheet(Path('p.csv'), name='p', max_rows=None)))\n"
+        "try: read_sheet(Path('p.parquet'), name='p', max_rows=None)\n"
+        "except MissingExtra as error: print(error.detail)\n"
+    )
+    root = Path(__file__).parents[3]
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        check=True,
+        text=True,
+        cwd=tmp_path,
+        env={"PYTHONPATH": str(root)},
+    )
+    assert done.stdout == (
+        "4\nParquet files need the extra: pip install 'calibrant[arrow]'; or save it as CSV or NPZ\n"
+    )
