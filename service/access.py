@@ -88,8 +88,7 @@ class Access:
             await self._app(scope, receive, send)
             return
         path = scope["path"]
-        # An open page is no longer for everyone where someone is signed in.
-        is_visit = path in PERSONAL_PATHS and bool(self._keyring) and cookie_of(scope) is not None
+        is_visit = path in PERSONAL_PATHS and self._may_be_signed_in(scope)
         is_free = is_open(path) and not is_visit
         waits = self._needs_link(scope["method"], path, is_free=is_free) and not self._link.fresh
         if waits and not await self._link.settled(PATIENCE):
@@ -100,7 +99,7 @@ class Access:
         try:
             if is_free and (self._keyring or (path in _ALIVE and not self._link.reached)):
                 caller = STRANGER
-            elif is_visit:
+            elif is_visit and self._keyring:
                 session = await self._sessions.find(scope)
                 caller = STRANGER if session is None else session.caller
             elif self._keyring:
@@ -121,6 +120,10 @@ class Access:
             return
         scope.setdefault("state", {}).update(caller=caller, session=session)
         await self._app(scope, receive, send if allowance is None else _telling(allowance, send))
+
+    def _may_be_signed_in(self, scope: Scope) -> bool:
+        """Whether an open page may be someone's own: it is with a cookie, and until it is known if keys are in use."""
+        return cookie_of(scope) is not None if self._keyring else not self._link.reached
 
     def _needs_link(self, method: str, path: str, *, is_free: bool) -> bool:
         if is_free:

@@ -28,7 +28,8 @@ def test_a_page_links_to_this_service_alone_and_every_link_leads_somewhere(http:
     assert links
     for link in links:
         assert "//" not in link
-        assert http.get(str(answer.url.join(link))).status_code == 200, link
+        found = http.get(str(answer.url.join(link)))
+        assert found.status_code == 200 or "POST" in found.headers.get("allow", ""), link  # where a form is sent
 
 
 @pytest.mark.parametrize("path", PAGES)
