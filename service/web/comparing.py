@@ -50,9 +50,9 @@ def _named(name: str) -> dict[str, str]:
 def read_comparison(batch: str, maps: Sequence[str]) -> EvaluateOptions:
     """The evaluation that compares maps on a batch; raises ``InvalidField`` for what is missing or too much."""
     if not batch:
-        raise InvalidField.at("/batch", "choose a batch")
+        raise InvalidField("choose a batch")
     if not 1 <= len(maps) <= MOST_MAPS:
-        raise InvalidField.at("/maps", f"choose from one to {MOST_MAPS} maps")
+        raise InvalidField(f"choose from one to {MOST_MAPS} maps")
     asked: dict[str, Any] = {"batch": batch, "maps": list(maps), "measures": list(MEASURES)}
     return read_options(Payload({}, asked, from_query=False), EvaluateOptions)
 

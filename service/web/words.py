@@ -8,6 +8,7 @@ from typing import Any
 
 from markupsafe import Markup
 
+from schemas.problems import Problem
 from service.html import prose as marked
 
 _MINUS = "\u2212"
@@ -53,6 +54,13 @@ def sentence(text: str) -> str:
     return text[:1].upper() + text[1:].rstrip(".") + "." if text else ""
 
 
+def said(problem: Problem) -> str:
+    """What is wrong, in sentences: a place that is wrong by the name of its field, not by its pointer."""
+    if not problem.errors:
+        return sentence(problem.detail)
+    return " ".join(sentence(f"{e.pointer.strip('/').replace('/', ' ')} {e.detail}".strip()) for e in problem.errors)
+
+
 def prose(text: str) -> Markup:
     """A sentence of ours; what stands between backticks is code, and everything in it is escaped."""
     return Markup(marked(text))  # noqa: S704
@@ -65,5 +73,6 @@ FILTERS: Mapping[str, Callable[..., Any]] = {
     "moment": moment,
     "size": size,
     "sentence": sentence,
+    "said": said,
     "prose": prose,
 }
