@@ -55,42 +55,43 @@ def report_or_job(here: Context, batch_id: str, map_ref: str | None, job_id: str
     Raises ``UnknownBatch``, and what ``POST /evaluate`` raises.
     """
     batch = here.store.batches.record(batch_id)
+    map_id = None if map_ref is None else here.store.maps.get(map_ref).id
     upload = here.store.uploads.get(batch_id)
-    made = _made_already(here, batch_id, upload if map_ref is None else None, job_id)
+    made = _made_already(here, batch_id, upload.report_jobs.get(map_id or ""), job_id)
     if made is None:
         options = read_options(Payload({}, {"batch": batch_id, "map": map_ref}, from_query=False), EvaluateOptions)
         made = report_or_queue(here, Payload({}, {}, from_query=False), options)
-        if isinstance(made, JobRecord) and upload is not None and map_ref is None:
-            here.store.uploads.remember_report(batch_id, upload, made.id)
+        if isinstance(made, JobRecord):
+            here.store.uploads.remember_report(batch_id, made.id, map_id, ttl=here.settings.batch_ttl)
     if isinstance(made, JobRecord):
         return made
     query = urlencode({name: value for name, value in (("job", job_id), ("map", map_ref)) if value is not None})
     return ReportView(batch, _named(made, upload), f"?{query}" if query else "")
 
 
-def _made_already(
-    here: Context, batch_id: str, upload: UploadRecord | None, job_id: str | None
-) -> Whole | JobRecord | None:
-    """The report that a job made, or the job while it is at work; None for a report that is to be made."""
-    known = job_id if job_id is not None else None if upload is None else upload.report_job
-    if known is None:
-        return None
+def _made_already(here: Context, batch_id: str, known: str | None, asked: str | None) -> Whole | JobRecord | None:
+    """The report that a job made, or the job while it is at work; None for a report that is to be made.
+
+    ``known`` is the job that is remembered, ``asked`` the one that the query names, which must be there.
+    """
     try:
-        job = here.store.jobs.get(known)
+        job = None if (asked or known) is None else here.store.jobs.get(asked or known or "")
     except UnknownJob:
-        if job_id is not None:
+        if asked is not None:
             raise
+        return None
+    if job is None:
         return None
     if job.kind != "evaluate" or job.spec.get("batch") != batch_id:
         raise NotFound("this job makes no report of this batch")
     if job.status == "succeeded":
         return whole_of(here, job)
-    return None if job.status in FINAL and job_id is None else job
+    return None if job.status in FINAL and asked is None else job
 
 
-def _named(made: Whole, upload: UploadRecord | None) -> Whole:
+def _named(made: Whole, upload: UploadRecord) -> Whole:
     """A report under the name of its file, with what was guessed of it."""
-    if upload is None:
+    if upload.file is None:
         return made
     classes = None if upload.classes is None else tuple(upload.classes)
     return made._replace(subject=replace(made.subject, name=upload.file, said=tuple(upload.said), classes=classes))
