@@ -1,4 +1,4 @@
-"""What is kept of a person's file beside its rows."""
+"""What the page keeps of a batch beside its rows."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ from schemas.base import Document
 
 
 class UploadRecord(Document):
-    """What a file that became a batch was called, and how it was read."""
+    """What a file that became a batch was called, how it was read, and which jobs make its reports."""
 
     format: int = 1
-    file: str
-    said: list[str] = Field(description="each guess, and each reading that is not plain")
-    classes: list[str] | None = Field(description="names of the classes in order, where the file tells them")
-    report_job: str | None = Field(None, description="the job that makes the report, where it is a job")
+    file: str | None = Field(None, description="null where the rows came in another way")
+    said: list[str] = Field([], description="each guess, and each reading that is not plain")
+    classes: list[str] | None = Field(None, description="names of the classes in order, where the file tells them")
+    report_jobs: dict[str, str] = Field(
+        {}, description="the job that makes the report, where it is a job, by the id of the map before and after it"
+    )

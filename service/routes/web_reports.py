@@ -13,6 +13,7 @@ from schemas.jobs import JobRecord
 from schemas.maps import FitOptions, MapRecord
 from service.formats.options import read_options
 from service.formats.payload import Payload
+from service.html import SEALED
 from service.routes.maps import fit_or_queue
 from service.web.forms import Form, page_router, text_of
 from service.web.leading import lead
@@ -37,7 +38,7 @@ async def report_file(batch_id: str, visit: Visiting, map: str | None = None, jo
     view = await _view(visit, batch_id, map, job)
     if isinstance(view, JobRecord):
         return lead(visit, f"/ui/jobs/{view.id}")
-    text = await visit.here.process.easel.draw(partial(standalone, view.report, view.about))
+    text = await visit.here.process.easel.draw(partial(standalone, *view.made))
     return _download(text.encode(), "text/html; charset=utf-8", f"{batch_id}.html")
 
 
@@ -48,7 +49,7 @@ async def report_data(batch_id: str, visit: Visiting, map: str | None = None, jo
     if isinstance(view, JobRecord):
         return lead(visit, f"/ui/jobs/{view.id}")
     return _download(
-        orjson.dumps(view.report, option=orjson.OPT_SERIALIZE_NUMPY), "application/json", f"{batch_id}.json"
+        orjson.dumps(view.made.report, option=orjson.OPT_SERIALIZE_NUMPY), "application/json", f"{batch_id}.json"
     )
 
 
@@ -69,16 +70,10 @@ async def _view(visit: Visit, batch_id: str, map: str | None, job: str | None) -
 
 
 async def _page(visit: Visit, view: ReportView) -> Response:
-    body = await visit.here.process.easel.draw(partial(fragment, view.report, view.about))
+    body = await visit.here.process.easel.draw(partial(fragment, *view.made))
     return visit.page("report.html", view=view, body=body)
 
 
 def _download(body: bytes, kind: str, name: str) -> Response:
-    headers = {
-        "Content-Disposition": f'attachment; filename="{name}"',
-        "X-Content-Type-Options": "nosniff",
-        "Cache-Control": "no-store",
-        # Who opens it from here gets no script either.
-        "Content-Security-Policy": "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:",
-    }
+    headers = {**SEALED, "Content-Disposition": f'attachment; filename="{name}"', "Cache-Control": "no-store"}
     return Response(body, headers=headers, media_type=kind)

@@ -26,6 +26,12 @@ router = APIRouter(prefix="/ui", include_in_schema=False)
 _MENDED = (400, 413, 415, 422, 429)
 
 
+@router.get("/upload")
+async def upload(visit: Visiting) -> Response:
+    """The form alone, for who comes back to where it was sent."""
+    return visit.page("home.html", form=UploadForm(visit.here.settings.max_body_bytes), links=LINKS)
+
+
 @router.post("/upload")
 async def post_upload(request: Request, visit: Visiting) -> Response:
     """Store the rows of a file as a batch, and lead on to its report; or tell what is wrong, next to its field."""

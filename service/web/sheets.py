@@ -30,7 +30,8 @@ def store_file(here: Context, file: UploadFile, asked: Asked) -> BatchRecord:
     )
     batch = store_arrays(here, arrays_of(sheet), BatchOptions(scale=sheet.scale))
     classes = None if sheet.classes is None else list(sheet.classes)
-    here.store.uploads.put(batch, UploadRecord(file=plain(name), said=list(sheet.said), classes=classes))
+    upload = UploadRecord(file=plain(name), said=list(sheet.said), classes=classes)
+    here.store.uploads.put(batch.id, upload, ttl=settings.batch_ttl)
     return batch
 
 

@@ -21,7 +21,8 @@ _NOTING = """() => {
     const bar = document.querySelector('#job progress');
     if (bar && bar.position >= 0 && window.shares.at(-1) !== bar.position) window.shares.push(bar.position);
   };
-  new MutationObserver(note).observe(document.getElementById('job'), {childList: true, subtree: true, attributes: true});
+  const job = document.getElementById('job');
+  new MutationObserver(note).observe(job, {childList: true, subtree: true, attributes: true});
   note();
 }"""
 

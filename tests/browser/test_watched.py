@@ -9,6 +9,7 @@ from playwright.sync_api import Browser
 
 from cli.stack import Stack
 from tests.browser.chromium import HOW, VARIABLE, NoChromium, find_chromium
+from tests.browser.judged import grave_violations, layout_shift
 from tests.browser.watched import Visits
 
 
@@ -48,3 +49,13 @@ def test_a_chromium_that_is_not_there_is_told_with_the_way_to_get_one(
     with pytest.raises(NoChromium, match="apt-get install chromium"):
         find_chromium(browser.browser_type)
     assert VARIABLE in HOW
+
+
+def test_what_jumps_and_what_shuts_someone_out_is_seen(seen: Visits) -> None:
+    page = seen.open()
+    page.goto("/")
+    page.evaluate("document.getElementById('main').prepend(document.createElement('input'))")
+    page.evaluate("document.querySelector('input').before('a line that pushes all others down')")
+    assert layout_shift(page) > 0
+    assert any(told.startswith("label at") for told in grave_violations(page))
+    seen.close()
