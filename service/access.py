@@ -16,15 +16,19 @@ from schemas.problem_table import problem
 from service.callers import LOCAL, STRANGER, Caller, Keyring
 from service.errors import Forbidden, ForeignOrigin, RateLimited, RequestError, Unauthorized
 from service.metrics import METRICS_PATH
-from service.open_paths import is_open
+from service.open_paths import PAGES, PERSONAL_PATHS, is_open
 from service.problems import RETRY_AFTER, respond
 from service.rates import Allowance, Rates
+from service.sessions import Sessions, SignedIn, cookie_of
+from service.web.forgery import HEADER, check_origin, check_token
 from storage.link import Link
 from storage.problems import problem_of
+from storage.server.connection import UNAVAILABLE
 
 LOCAL_HOSTS = frozenset({"127.0.0.1", "localhost", "::1"})
 #: Calls of other methods than GET that store nothing to last.
-_READING_POSTS = ("/calibrate", "/diagrams", "/evaluate", "/v2/")
+_READING_POSTS = ("/calibrate", "/diagrams", "/evaluate", "/v2/", "/ui/compare")
+_READING = ("GET", "HEAD", "OPTIONS")
 _ADMIN_PATHS = frozenset({METRICS_PATH})
 #: What tells nothing of the store, or that it is away: served without it where no key is needed.
 _STORELESS = frozenset({METRICS_PATH, "/measures", "/methods", "/diagrams"})
@@ -48,7 +52,7 @@ def needed_scope(method: str, path: str) -> KeyScope:
     """What a key must hold for a call."""
     if path in _ADMIN_PATHS:
         return "admin"
-    if method in ("GET", "HEAD", "OPTIONS") or path.startswith(_READING_POSTS):
+    if method in _READING or path.startswith(_READING_POSTS):
         return "read"
     return "write"
 
@@ -56,7 +60,7 @@ def needed_scope(method: str, path: str) -> KeyScope:
 class Access:
     """ASGI middleware that refuses whoever may not come in, before anything is read, and tells who came in.
 
-    The caller stands in the scope's state as ``caller``.
+    The caller stands in the scope's state as ``caller``; whoever is signed in on the web page as ``session``.
     """
 
     def __init__(
@@ -65,6 +69,7 @@ class Access:
         keyring: Keyring,
         link: Link,
         rates: Rates,
+        sessions: Sessions,
         *,
         rate_limit: int,
         origins: Collection[str] = (),
@@ -73,6 +78,7 @@ class Access:
         self._keyring = keyring
         self._link = link
         self._rates = rates
+        self._sessions = sessions
         self._rate_limit = rate_limit
         self._origins = frozenset(origins)
 
@@ -82,28 +88,42 @@ class Access:
             await self._app(scope, receive, send)
             return
         path = scope["path"]
-        is_free = is_open(path)
+        is_visit = path in PERSONAL_PATHS and self._may_be_signed_in(scope)
+        is_free = is_open(path) and not is_visit
         waits = self._needs_link(scope["method"], path, is_free=is_free) and not self._link.fresh
         if waits and not await self._link.settled(PATIENCE):
             await self._away()(scope, receive, send)
             return
         allowance: Allowance | None = None
+        session: SignedIn | None = None
         try:
             if is_free and (self._keyring or (path in _ALIVE and not self._link.reached)):
                 caller = STRANGER
+            elif is_visit and self._keyring:
+                session = await self._sessions.find(scope)
+                caller = STRANGER if session is None else session.caller
             elif self._keyring:
-                caller = self._bearer(scope, path)
+                session = await self._signed_in(scope, path)
+                caller = self._bearer(scope) if session is None else session.caller
+                _require_scope(caller, scope["method"], path)
                 allowance = self._counted(caller)
             else:
                 caller = self._local(scope)
+        except UNAVAILABLE:
+            await self._away()(scope, receive, send)
+            return
         except RequestError as refusal:
             if not self._link.reached:  # whether keys let others in is not known yet
                 await self._away()(scope, receive, send)
                 return
             await respond(problem_of(refusal), refusal.headers)(scope, receive, send)
             return
-        scope.setdefault("state", {})["caller"] = caller
+        scope.setdefault("state", {}).update(caller=caller, session=session)
         await self._app(scope, receive, send if allowance is None else _telling(allowance, send))
+
+    def _may_be_signed_in(self, scope: Scope) -> bool:
+        """Whether an open page may be someone's own: it is with a cookie, and until it is known if keys are in use."""
+        return cookie_of(scope) is not None if self._keyring else not self._link.reached
 
     def _needs_link(self, method: str, path: str, *, is_free: bool) -> bool:
         if is_free:
@@ -117,15 +137,23 @@ class Access:
         away = problem("store-unavailable", "Redis cannot be reached, so nothing can be said for certain")
         return respond(away, {"Retry-After": RETRY_AFTER})
 
-    def _bearer(self, scope: Scope, path: str) -> Caller:
+    async def _signed_in(self, scope: Scope, path: str) -> SignedIn | None:
+        """Who is signed in on the web page, where no key is sent; what it changes must come from the page."""
+        if "authorization" in Headers(scope=scope):
+            return None
+        session = await self._sessions.find(scope)
+        # The routes of the page look for the token themselves: without scripts it stands in the form.
+        if session is not None and scope["method"] not in _READING and not path.startswith(PAGES):
+            check_origin(scope)
+            check_token(Headers(scope=scope).get(HEADER), session.token)
+        return session
+
+    def _bearer(self, scope: Scope) -> Caller:
         kind, _, key = Headers(scope=scope).get("authorization", "").partition(" ")
         caller = self._keyring.find(key.strip())
         if caller is None or kind.lower() != "bearer":
             refusal = Unauthorized("send a live API key: Authorization: Bearer KEY")
             raise refusal.with_headers({"WWW-Authenticate": "Bearer"})
-        needed = needed_scope(scope["method"], path)
-        if not caller.may(needed):
-            raise Forbidden(f"this call needs a key with the scope {needed}; this one has {caller.scope}")
         return caller
 
     def _counted(self, caller: Caller) -> Allowance | None:
@@ -153,6 +181,12 @@ class Access:
         if origin is not None and origin not in self._origins and _host_of(origin) not in LOCAL_HOSTS:
             raise ForeignOrigin("without API keys requests of other origins are refused")
         return LOCAL
+
+
+def _require_scope(caller: Caller, method: str, path: str) -> None:
+    needed = needed_scope(method, path)
+    if not caller.may(needed):
+        raise Forbidden(f"this call needs a key with the scope {needed}; this one has {caller.scope}")
 
 
 def _telling(allowance: Allowance, send: Send) -> Send:

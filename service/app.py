@@ -33,6 +33,12 @@ from service.routes import (
     pages,
     pictures,
     registry,
+    web_compare,
+    web_jobs,
+    web_maps,
+    web_reports,
+    web_signing,
+    web_upload,
 )
 from service.settings import Settings
 
@@ -73,6 +79,7 @@ def create_app(settings: Settings, *, needs_key: bool = False) -> FastAPI:
         keyring=process.keyring,
         link=process.link,
         rates=process.rates,
+        sessions=process.sessions,
         rate_limit=settings.rate_limit,
         origins=settings.origins,
     )
@@ -100,6 +107,12 @@ def create_app(settings: Settings, *, needs_key: bool = False) -> FastAPI:
         health,
         metrics,
         pages,
+        web_compare,
+        web_maps,
+        web_signing,
+        web_upload,
+        web_reports,
+        web_jobs,
     ):
         app.include_router(routes.router)
     app.mount("/assets", Assets())

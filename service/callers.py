@@ -54,14 +54,25 @@ class Keyring:
 
         The id is no secret; the digests of the secrets are compared in constant time, also for an unknown id.
         """
+        found = self.open(text)
+        return None if found is None else found[0]
+
+    def open(self, text: str) -> tuple[Caller, str] | None:
+        """``find``, with the digest of the key's secret."""
         prefix, _, rest = text.partition("_")
         key_id, _, secret = rest.partition("_")
+        digest = digest_of(secret)
+        caller = self.bearer(key_id, digest)
+        return (caller, digest) if caller is not None and prefix == PREFIX else None
+
+    def bearer(self, key_id: str, sent: str) -> Caller | None:
+        """The caller of a key by its id and the digest of its secret; None where that one is no longer live."""
         caller, known = self._keys.get(key_id, (None, []))
-        sent, now = digest_of(secret), time.time()
+        now = time.time()
         matches = [
             hmac.compare_digest(sent, digest) and end > now for digest, end in (*known, *(_NOBODY,) * (2 - len(known)))
         ]
-        return caller if any(matches[: len(known)]) and prefix == PREFIX else None
+        return caller if any(matches[: len(known)]) else None
 
 
 def _caller(record: KeyRecord) -> Caller:

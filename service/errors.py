@@ -163,3 +163,9 @@ class ForeignOrigin(RequestError):
     """A request of another web page, or under another host name, to a service without keys."""
 
     code = "foreign-origin"
+
+
+class ForgedRequest(RequestError):
+    """A request in the name of whoever has the page open that did not come from the page."""
+
+    code = "forged-request"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import StreamingResponse
@@ -17,6 +17,8 @@ from storage.errors import UnknownJob
 from storage.jobs.events import JobEvent, is_event_id
 from storage.server.connection import UNAVAILABLE
 
+#: Some events in a row as the stream tells them.
+Write = Callable[[Sequence[JobEvent]], Awaitable[bytes]]
 #: A comment: proxies close what is silent for long.
 _HEARTBEAT = b": still here\n\n"
 
@@ -46,10 +48,18 @@ def read_last_id(text: str | None) -> str | None:
     return text
 
 
-async def changes(here: Context, job_id: str, last: str | None) -> AsyncIterator[bytes]:
-    """Events after ``last``, heartbeats between them; ends with the job, or when the store or the service does.
+async def as_json(events: Sequence[JobEvent]) -> bytes:
+    """Every event, its data the job as JSON."""
+    return b"".join(
+        f"id: {event.id}\nevent: {event.name}\ndata: {event.job.model_dump_json()}\n\n".encode() for event in events
+    )
 
-    A caller who comes again with the last id that it saw misses nothing.
+
+async def changes(here: Context, job_id: str, last: str | None, write: Write = as_json) -> AsyncIterator[bytes]:
+    """Events after ``last`` as ``write`` tells them, heartbeats between them.
+
+    Ends with the job, or when the store or the service does. A caller who comes again with the last id that it saw
+    misses nothing.
     """
     jobs, watcher = here.store.jobs, here.watcher
     with watcher.waiting(jobs.key(job_id)) as changed:
@@ -65,7 +75,7 @@ async def changes(here: Context, job_id: str, last: str | None) -> AsyncIterator
             except (*UNAVAILABLE, UnknownJob):
                 return
             if events:
-                yield _lines(events)
+                yield await write(events)
                 last = events[-1].id
                 if events[-1].job.status in FINAL:
                     return
@@ -73,9 +83,3 @@ async def changes(here: Context, job_id: str, last: str | None) -> AsyncIterator
                 await watcher.pause(changed, LOOK_SECONDS)
                 if not changed.is_set():
                     yield _HEARTBEAT
-
-
-def _lines(events: Sequence[JobEvent]) -> bytes:
-    return b"".join(
-        f"id: {event.id}\nevent: {event.name}\ndata: {event.job.model_dump_json()}\n\n".encode() for event in events
-    )

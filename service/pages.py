@@ -1,19 +1,17 @@
-"""The pages of the service: its index, the problems, and the OpenAPI document to read."""
+"""The pages that need no template: the problems, and the OpenAPI document to read."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from html import escape
 
 from fastapi import Response
 
-import calibrant
 from schemas.catalogue import ProblemEntry
 from schemas.problem_table import PREFIX, TABLE
 from service.html import page, prose
 
-#: Where the index leads: path, and what stands there.
-_LINKS: Mapping[str, str] = {
+#: Where the front page leads: path, and what stands there.
+LINKS: Mapping[str, str] = {
     "docs": "every call, to read and to try",
     "openapi.json": "the same as an OpenAPI 3.1 document",
     "problems": "every problem: its cause, and how to mend it",
@@ -26,27 +24,6 @@ _LINKS: Mapping[str, str] = {
 _DOCS_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; connect-src 'self'"
 )
-
-
-def index() -> Response:
-    """What this is, and where everything stands."""
-    links = "".join(f'<tr><td><a href="{path}">/{path}</a></td><td>{told}</td></tr>\n' for path, told in _LINKS.items())
-    return page(
-        "Calibrant",
-        f"""<main>
-<h1>Calibrant</h1>
-<p>Is a classifier calibrated, and if not, what would make it so. Send predictions and labels to
-<code>POST /evaluate</code> to measure, to <code>POST /maps</code> to fit a calibration map, and new predictions to
-<code>POST /calibrate</code> to apply it.</p>
-<table>
-<tbody>
-{links}</tbody>
-</table>
-<p>Version {escape(calibrant.__version__)}. Where API keys are in use, every call but the first three and the last
-needs one.</p>
-</main>""",
-        root="",
-    )
 
 
 def docs() -> Response:

@@ -16,6 +16,8 @@ from schemas.problem_table import TABLE, problem
 from schemas.problems import Problem
 from service.formats.options import invalid_field
 from service.inference.errors import error_of, spoken_at
+from service.open_paths import is_page
+from service.web.refusal import refusal
 from storage.errors import StorageError
 from storage.problems import problem_of
 from storage.server.unavailable import UNAVAILABLE, kind_of
@@ -36,16 +38,22 @@ _HEADERS: Mapping[str, Mapping[str, str]] = {
 
 
 class ProblemResponse(Response):
-    """A problem document; where another protocol is spoken at the path of the request, that protocol's error."""
+    """A problem document; where another protocol is spoken at the path of the request, that protocol's error.
+
+    At the paths of the web page it is a page.
+    """
 
     def __init__(self, document: Problem, headers: Mapping[str, str] | None) -> None:
         super().__init__(document.model_dump_json(), document.status, headers=headers, media_type=MEDIA_TYPE)
-        self._in_inference = error_of(document, headers)
+        self._document = document
+        self._told = headers
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer in the form that the path of the request calls for."""
         if spoken_at(scope["path"]):
-            await self._in_inference(scope, receive, send)
+            await error_of(self._document, self._told)(scope, receive, send)
+        elif is_page(scope["path"]):
+            await refusal(self._document, self._told, scope)(scope, receive, send)
         else:
             await super().__call__(scope, receive, send)
 

@@ -16,6 +16,7 @@ from service.guard import Places
 from service.held_maps import HeldMaps
 from service.metrics import Metrics
 from service.rates import Rates
+from service.sessions import Sessions
 from service.settings import Settings
 from service.slots import Slots
 from storage.api_keys import ApiKeyStore
@@ -26,6 +27,7 @@ from storage.jobs.watch import Watcher
 from storage.link import STALE_SECONDS, Link
 from storage.server.connection import check_durability, check_master, connect, connect_async
 from storage.server.unavailable import StoreAway
+from storage.sessions import SessionStore
 from telemetry.tracing import open_tracer
 
 #: Seconds that a start waits for the store; without it the service starts all the same.
@@ -67,6 +69,8 @@ class Process:
         self._told = connect_async(settings.redis_url, timeout=STALE_SECONDS)
         self.watcher = Watcher(self._told)
         self.rates = Rates(settings.redis_url)
+        kept = SessionStore(self.redis, idle=settings.session_idle, life=settings.session_life)
+        self.sessions = Sessions(kept, self.keyring)
 
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[None]:

@@ -83,6 +83,7 @@ class Rates:
         self._closed = True
 
     async def _settle(self, redis: AsyncRedis) -> None:
+        self._forget(int(time.time()) // WINDOW)
         sent = {(key_id, c.window): c.pending for key_id, c in self._counts.items() if c.pending}
         if not sent:
             return
@@ -92,3 +93,8 @@ class Rates:
             if count.window == window:
                 count.settled = total
                 count.pending -= sent[key_id, window]
+
+    def _forget(self, window: int) -> None:
+        """Drop the counts of minutes that are over: whoever comes once must not be remembered for good."""
+        for key_id in [key_id for key_id, count in self._counts.items() if count.window < window]:
+            del self._counts[key_id]

@@ -79,6 +79,13 @@ class Settings:
     trusted_proxies: str = _setting(
         "", "addresses of proxies whose X-Forwarded-For is believed, separated by commas; none by default"
     )
+    session_idle: int = _setting(
+        HOUR, "seconds after which someone who is signed in on the web page and does nothing is signed out", low=60
+    )
+    session_life: int = _setting(12 * HOUR, "seconds after which everyone is signed out of the web page", low=60)
+    sign_in_rate: int = _setting(
+        10, "attempts to sign in on the web page that one address may make in a minute; 0: no limit", low=0
+    )
     drain_seconds: int = _setting(
         10, "seconds that what is under way, requests or jobs, has to end after SIGTERM", low=0
     )

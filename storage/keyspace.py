@@ -37,6 +37,10 @@ class Keyspace:
         """Sorted set: ids of batches by time of creation; those that expired leave it when they are met."""
         return self._key("batches")
 
+    def upload(self, batch_id: str) -> str:
+        """String: what the file of a batch was called and how it was read, JSON."""
+        return self._key("upload", batch_id)
+
     def batch_holds(self, batch_id: str) -> str:
         """Set: ids of the jobs that have not ended and need a batch."""
         return self._key("batch-holds", batch_id)
@@ -204,6 +208,16 @@ class Shared:
     def job_changes() -> str:
         """Channel: the key of a job that has changed."""
         return "calibrant::job-changes"
+
+    @staticmethod
+    def session(digest: str) -> str:
+        """String: a session of the web page, by the SHA-256 of its token, JSON."""
+        return f"calibrant::session:{digest}"
+
+    @staticmethod
+    def page_token() -> str:
+        """String: what goes with the forms of the web page where no API keys are in use."""
+        return "calibrant::page-token"
 
     @staticmethod
     def requests(key_id: str, window: int) -> str:

@@ -22,6 +22,7 @@ from storage.quotas import NO_QUOTAS, Charges, Quotas
 from storage.registry.aliases import AliasStore
 from storage.registry.listing import Listing
 from storage.registry.maps import MapStore
+from storage.uploads import UploadStore
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,11 @@ class Store:
     def batches(self) -> BatchStore:
         """The batches."""
         return BatchStore(self.redis, self.keys, self.quotas)
+
+    @cached_property
+    def uploads(self) -> UploadStore:
+        """What is told of files that became batches."""
+        return UploadStore(self.redis, self.keys)
 
     @cached_property
     def maps(self) -> MapStore:

@@ -67,6 +67,13 @@ OF_REQUESTS = {
         "or came from a web page of another origin.",
         "Call it as 127.0.0.1, localhost or [::1], or run it with API keys.",
     ),
+    "forged-request": Row(
+        403,
+        "The request did not come from the page",
+        "It was sent with the cookie of the web page, or to one of its forms, from another origin or without the "
+        "page's token.",
+        "Load the page again and repeat. A program sends an API key in `Authorization` instead.",
+    ),
     "forbidden": Row(
         403,
         "The API key may not do this",

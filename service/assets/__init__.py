@@ -9,6 +9,10 @@ from starlette.responses import Response
 from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
+from reports.html import stylesheet
+
+#: The style sheet of reports.
+REPORT_STYLE = "report.css"
 _FOLDER = Path(__file__).parent
 _SERVED = (".js", ".css", ".png")
 #: They change with the version alone, and are asked for again by their ETag.
@@ -27,7 +31,10 @@ class Assets(StaticFiles):
 
     async def get_response(self, path: str, scope: Scope) -> Response:
         """Answer a file, to be kept for a while and taken for nothing but what it says it is."""
-        response = await super().get_response(path, scope)
+        if path == REPORT_STYLE:  # the reports' own, which a report that is a file holds
+            response = Response(stylesheet(), media_type="text/css")
+        else:
+            response = await super().get_response(path, scope)
         response.headers["Cache-Control"] = _CACHED
         response.headers["X-Content-Type-Options"] = "nosniff"
         return response

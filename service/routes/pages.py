@@ -15,6 +15,8 @@ from service.errors import NotFound
 from service.formats.media import JSON
 from service.formats.negotiation import choose
 from service.openapi import raises
+from service.web.upload_form import UploadForm
+from service.web.visit import Visiting
 
 router = APIRouter(tags=["pages"])
 
@@ -23,9 +25,9 @@ _PAGE: dict[str, Any] = {_HTML: {"schema": {"type": "string"}}}
 
 
 @router.get("/", response_class=HTMLResponse)
-async def index() -> Response:
+async def index(visit: Visiting) -> Response:
     """What this service is, and where everything stands."""
-    return pages.index()
+    return visit.page("home.html", form=UploadForm(visit.here.settings.max_body_bytes), links=pages.LINKS)
 
 
 @router.get("/docs", response_class=HTMLResponse)

@@ -1,0 +1,19 @@
+"""What the page keeps of a batch beside its rows."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from schemas.base import Document
+
+
+class UploadRecord(Document):
+    """What a file that became a batch was called, how it was read, and which jobs make its reports."""
+
+    format: int = 1
+    file: str | None = Field(None, description="null where the rows came in another way")
+    said: list[str] = Field([], description="each guess, and each reading that is not plain")
+    classes: list[str] | None = Field(None, description="names of the classes in order, where the file tells them")
+    report_jobs: dict[str, str] = Field(
+        {}, description="the job that makes the report, where it is a job, by the id of the map before and after it"
+    )

@@ -1,0 +1,1 @@
+"""The web page: what is rendered from templates, for people."""

@@ -1,0 +1,45 @@
+"""A visit of the page: what a route needs, and the way to answer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from fastapi import Depends, Request, Response
+from starlette.concurrency import run_in_threadpool
+
+from service.context import Context, context_of
+from service.web.environment import render
+from service.web.visitor import Visitor, is_of_htmx, known, visitor_of
+from storage.sessions import page_token
+
+
+@dataclass(frozen=True, slots=True)
+class Visit:
+    """One request of a page: who looks, what a route needs, and the way to answer."""
+
+    request: Request
+    here: Context
+    visitor: Visitor
+
+    @property
+    def wants_part(self) -> bool:
+        """Whether htmx asks, for a part of the page."""
+        return is_of_htmx(self.request.headers)
+
+    def page(
+        self, template: str, *, status: int = 200, headers: Mapping[str, str] | None = None, **values: Any
+    ) -> Response:
+        """The answer that a template gives."""
+        return render(template, known(self.visitor) | values, status=status, headers=headers)
+
+
+async def visit_of(request: Request) -> Visit:
+    """What the route of a page needs."""
+    here = await context_of(request)
+    token = None if here.process.keyring else await run_in_threadpool(page_token, here.process.redis)
+    return Visit(request, here, visitor_of(request.scope, token))
+
+
+Visiting = Annotated[Visit, Depends(visit_of)]

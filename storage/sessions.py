@@ -1,0 +1,85 @@
+"""Sessions of the web page: opened with an API key, found by the SHA-256 of the cookie that the browser holds.
+
+The key itself is kept nowhere. A session that nobody uses expires; whether its key is still live is asked anew at
+every request, of the keys in memory.
+"""
+
+from __future__ import annotations
+
+import secrets
+from typing import NamedTuple, cast
+
+from redis import Redis
+
+from schemas.sessions import SessionRecord
+from storage.api_keys import digest_of
+from storage.clock import seconds, stamp
+from storage.formats import read_stored
+from storage.keyspace import Shared
+
+#: What a session that is used is renewed after, as a share of the time that it may lie idle.
+_RENEWED = 0.1
+
+
+class NewSession(NamedTuple):
+    """A session with the text of its cookie, which is stored nowhere."""
+
+    record: SessionRecord
+    text: str
+
+
+class SessionStore:
+    """The sessions of all tenants. They end ``idle`` seconds after their last use, ``life`` seconds after their first.
+
+    Their tokens have 256 random bits, as the secrets of keys: one round of SHA-256 is all that they need.
+    """
+
+    def __init__(self, redis: Redis, *, idle: int, life: int) -> None:
+        self._redis = redis
+        self._idle = idle
+        self._life = life
+
+    def open(self, key_id: str, secret: str) -> NewSession:
+        """Open a session for a key, by the secret of this digest."""
+        text = secrets.token_urlsafe(32)
+        record = SessionRecord(
+            key=key_id,
+            secret=secret,
+            token=secrets.token_urlsafe(32),
+            created_at=stamp(),
+            ends_at=stamp(after=self._life),
+        )
+        self._redis.set(_name(text), record.model_dump_json(), ex=min(self._idle, self._life))
+        return NewSession(record, text)
+
+    def find(self, text: str) -> SessionRecord | None:
+        """The session of a cookie, which lives on for it; None where there is none, or it has ended."""
+        name = _name(text)
+        with self._redis.pipeline(transaction=False) as pipe:
+            pipe.get(name)
+            pipe.ttl(name)
+            stored, left = pipe.execute()
+        if stored is None:
+            return None
+        record = read_stored(SessionRecord, stored)
+        still = int(seconds(record.ends_at) - seconds(stamp()))
+        if still <= 0:
+            return None
+        renewed = min(self._idle, still)
+        if renewed - cast(int, left) > _RENEWED * self._idle:
+            self._redis.expire(name, renewed)
+        return record
+
+    def end(self, text: str) -> None:
+        """End the session of a cookie."""
+        self._redis.delete(_name(text))
+
+
+def page_token(redis: Redis) -> str:
+    """What goes with the forms of the page where no keys are in use: one for all, that no other origin can read."""
+    redis.set(Shared.page_token(), secrets.token_urlsafe(32), nx=True)
+    return cast(bytes, redis.get(Shared.page_token())).decode()
+
+
+def _name(text: str) -> str:
+    return Shared.session(digest_of(text))

@@ -1,0 +1,55 @@
+"""A real browser on a real service: one of each for all tests of this folder."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page, sync_playwright
+
+from cli.stack import Stack, stack
+from tests.browser.chromium import find_chromium, flags
+from tests.browser.watched import Visits
+
+
+@pytest.fixture(scope="package")
+def folder() -> Iterator[Path]:
+    """A short path: a unix socket's may have about 100 characters."""
+    with tempfile.TemporaryDirectory(prefix="calibrant-page-") as path:
+        yield Path(path)
+
+
+@pytest.fixture(scope="package")
+def service(folder: Path) -> Iterator[Stack]:
+    """The whole service without keys, as `calibrant serve` starts it."""
+    with (
+        (folder / "service.log").open("ab") as log,
+        stack(host="127.0.0.1", port=0, data=folder / "service", log=log) as running,
+    ):
+        yield running
+
+
+@pytest.fixture(scope="package")
+def browser() -> Iterator[Browser]:
+    """Chromium without a window. It ends with the folder: while it runs, no other event loop can run in this thread."""
+    with sync_playwright() as playwright:
+        path = find_chromium(playwright.chromium)
+        with playwright.chromium.launch(executable_path=path, args=flags()) as browser:
+            yield browser
+
+
+@pytest.fixture
+def visits(browser: Browser, service: Stack) -> Iterator[Visits]:
+    """Pages of the service; what one of them did that it may not do fails the test at its end."""
+    visits = Visits(browser, service.url)
+    yield visits
+    visits.close()
+    assert visits.found == []
+
+
+@pytest.fixture
+def page(visits: Visits) -> Page:
+    """A page of a new visitor."""
+    return visits.open()

@@ -1,0 +1,52 @@
+"""What holds of every page: it shuts nobody out, in light and in dark, and nothing of it jumps."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal
+
+import pytest
+
+from calibrant_client import Calibrant
+from cli.stack import Stack
+from tests.browser.files import rows
+from tests.browser.judged import grave_violations, layout_shift
+from tests.browser.watched import Visits
+
+PATHS = {
+    "front": "/",
+    "sign-in": "/ui/sign-in",
+    "report": "/ui/reports/{batch}",
+    "before and after": "/ui/reports/{batch}?map={map}",
+    "jobs": "/ui/jobs",
+    "job": "/ui/jobs/{job}",
+    "maps": "/ui/maps",
+    "map": "/ui/maps/{map}",
+    "compare": "/ui/compare",
+    "problems": "/problems",
+    "problem": "/problems/too-large",
+    "refusal": "/ui/jobs/job_0",
+}
+
+
+@pytest.fixture(scope="module")
+def stored(service: Stack) -> Mapping[str, str]:
+    """A batch, a map and the job that made it."""
+    with Calibrant(service.url) as client:
+        batch = client.upload(*rows(300)).id
+        made = client.fit("pl", batch, name="seen", timeout=60)
+        return {"batch": batch, "map": made.id, "job": made.id.replace("map_", "job_", 1)}
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("name", PATHS)
+def test_a_page_shuts_nobody_out_and_stands_still(
+    visits: Visits, stored: Mapping[str, str], name: str, scheme: Literal["light", "dark"]
+) -> None:
+    visits.expected |= {404} if name == "refusal" else set()
+    page = visits.open(color_scheme=scheme)
+    page.goto(PATHS[name].format(**stored))
+    assert layout_shift(page) == 0
+    assert grave_violations(page) == []
+    assert page.title()
+    assert page.get_by_role("heading", level=1).count() == 1

@@ -1,0 +1,185 @@
+"""Signed in: the registry, an alias that is promoted, maps compared, and two tenants who meet nowhere."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import httpx
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from service.settings import Settings
+from storage.api_keys import ApiKeyStore
+from storage.server.connection import connect
+from storage.server.embedded import embedded_server
+from tests.browser.files import rows
+from tests.browser.judged import grave_violations, layout_shift
+from tests.browser.watched import Visits
+from tests.integration.conftest import serving
+
+SCHEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
+
+
+@dataclass
+class Keyed:
+    """A service with the keys of two tenants; the first has maps and a batch, the second nothing."""
+
+    url: str
+    owner: str
+    neighbour: str
+    batch: str
+
+
+@pytest.fixture(scope="module")
+def keyed(folder: Path) -> Iterator[Keyed]:
+    with (folder / "keyed.log").open("ab") as log, contextlib.ExitStack() as opened:
+        url, _ = opened.enter_context(embedded_server(folder / "keyed", log=log))
+        redis = opened.enter_context(contextlib.closing(connect(url)))
+        owner, neighbour = (ApiKeyStore(redis).create(t, tenant=t, scope="write").text for t in ("owner", "next"))
+        served = opened.enter_context(serving(Settings(url, sign_in_rate=0)))
+        sent = {"Authorization": f"Bearer {owner}"}
+        http = opened.enter_context(httpx.Client(base_url=served, timeout=60, headers=sent))
+        predictions, labels = (array.tolist() for array in rows(1000))
+        for method in ("platt", "isotonic", "beta"):
+            fit = {"predictions": predictions[:500], "labels": labels[:500], "method": method, "name": "spam"}
+            assert http.post("/maps", json=fit).status_code == 201
+        held = {"predictions": predictions[500:], "labels": labels[500:]}
+        yield Keyed(served, owner, neighbour, http.post("/batches", json=held).json()["id"])
+
+
+@pytest.fixture
+def visits(browser: Browser, keyed: Keyed) -> Iterator[Visits]:
+    visits = Visits(browser, keyed.url)
+    yield visits
+    visits.close()
+    assert visits.found == []
+
+
+def _at(path: str) -> re.Pattern[str]:
+    """The address of a path, and not of the way there by the page for signing in."""
+    return re.compile(f"//[^/]+{re.escape(path)}$")
+
+
+def _signed_in(visits: Visits, key: str, to: str = "/ui/maps") -> Page:
+    page = visits.open()
+    page.goto(to)
+    page.get_by_label("API key").fill(key)
+    page.get_by_role("main").get_by_role("button", name="Sign in").click()
+    page.wait_for_url(_at(to))
+    return page
+
+
+def _tab_to(page: Page, name: str) -> None:
+    """Press Tab until what has the focus reads so."""
+    for _ in range(60):
+        page.keyboard.press("Tab")
+        if page.evaluate("document.activeElement.textContent.trim()") == name:
+            return
+    raise AssertionError(f"no way by the keyboard to {name}")
+
+
+def test_by_the_keyboard_alone_one_signs_in_and_promotes_a_version(visits: Visits, keyed: Keyed) -> None:
+    page = visits.open()
+    page.goto("/ui/maps")
+    page.keyboard.type(keyed.owner)  # the field has the focus
+    page.keyboard.press("Enter")
+    page.wait_for_url(_at("/ui/maps"))
+    _tab_to(page, "Skip to the content")
+    page.keyboard.press("Enter")
+    _tab_to(page, "spam")
+    page.keyboard.press("Enter")
+    page.wait_for_url(_at("/ui/maps/spam"))
+    _tab_to(page, "Promote version 2 to champion")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("alert")).to_have_text("champion is new, and points at version 2 of spam.")
+    expect(page.locator("#promote-2")).to_be_focused()  # which now says that it is the champion
+    expect(page.get_by_role("listitem").filter(has_text="Version 2")).to_contain_text("champion")
+    assert grave_violations(page) == []
+
+
+def test_nothing_of_a_key_is_left_in_the_browser(visits: Visits, keyed: Keyed) -> None:
+    page = _signed_in(visits, keyed.owner)
+    for path in ("/", "/ui/maps/spam", "/ui/compare"):
+        page.goto(path)
+        assert keyed.owner not in page.content()
+    stored = page.evaluate("[document.cookie, ...Object.keys(localStorage), ...Object.keys(sessionStorage)]")
+    assert stored == ["", "htmx-current-path-for-history"]  # the address of the page itself
+    (cookie,) = page.context.cookies()
+    assert (cookie["httpOnly"], cookie["sameSite"], cookie["expires"]) == (True, "Strict", -1)
+    assert cookie["value"] not in keyed.owner
+    page.get_by_role("button", name="Sign out").click()
+    expect(page.get_by_role("link", name="Sign in with an API key")).to_be_visible()
+    assert page.context.cookies() == []
+
+
+def test_who_comes_late_is_told_that_the_alias_was_moved(visits: Visits, keyed: Keyed) -> None:
+    visits.expected.add(412)
+    early, late = (_signed_in(visits, keyed.owner, "/ui/maps/spam") for _ in range(2))
+    early.get_by_role("button", name="Promote version 3 to champion").click()
+    expect(early.get_by_role("alert")).to_contain_text("points at version 3")
+    late.get_by_role("button", name="Promote version 1 to champion").click()
+    expect(late.get_by_role("alert")).to_contain_text("Someone moved it since this page was shown")
+    expect(late.get_by_role("listitem").filter(has_text="Version 3")).to_contain_text("champion")
+    late.get_by_role("button", name="Promote version 1 to champion").click()
+    expect(late.get_by_role("alert")).to_contain_text("now points at version 1; it pointed at 3")
+
+
+def test_without_scripts_an_alias_is_promoted_too(visits: Visits, keyed: Keyed) -> None:
+    page = visits.open(java_script_enabled=False)
+    page.goto("/ui/maps/spam")
+    page.get_by_label("API key").fill(keyed.owner)
+    page.get_by_role("main").get_by_role("button", name="Sign in").click()
+    button = page.get_by_role("button", name=re.compile("Promote version . to champion")).first
+    version = (button.text_content() or "").split()[2]
+    button.click()
+    expect(page.get_by_role("listitem").filter(has_text=f"Version {version}")).to_contain_text("champion")
+
+
+def test_maps_are_compared_and_their_pictures_come(visits: Visits, keyed: Keyed) -> None:
+    page = _signed_in(visits, keyed.owner, "/ui/compare")
+    page.get_by_label("spam:1").check()
+    page.get_by_label("spam:3").check()
+    page.get_by_role("button", name="Compare").click()
+    heading = page.get_by_role("heading", name="2 maps on 500 rows")
+    expect(heading).to_be_focused()
+    table = page.get_by_role("region", name="Contestants by measure")
+    expect(table.get_by_role("row")).to_have_count(4)
+    expect(table).to_contain_text(re.compile(r"\[\d\.\d{4}, \d\.\d{4}\]"))
+    for picture in page.get_by_role("img").all():
+        picture.scroll_into_view_if_needed()
+    page.wait_for_function("[...document.images].every(i => i.complete && i.naturalWidth > 0)")
+    assert page.get_by_role("img").count() == 2
+    assert grave_violations(page) == []
+
+
+def test_two_tenants_meet_nowhere(visits: Visits, keyed: Keyed) -> None:
+    visits.expected.add(404)
+    owner, neighbour = _signed_in(visits, keyed.owner), _signed_in(visits, keyed.neighbour)
+    expect(owner.get_by_role("row").filter(has_text="spam")).to_have_count(3)
+    expect(neighbour.get_by_text("No maps yet")).to_be_visible()
+    neighbour.goto("/ui/compare")
+    expect(neighbour.get_by_text("No batch with labels is stored")).to_be_visible()
+    neighbour.goto("/ui/maps/spam")
+    expect(neighbour.get_by_role("heading", level=1)).to_have_text("Unknown map")
+
+
+def test_no_page_shuts_anyone_out_or_jumps(visits: Visits, keyed: Keyed) -> None:
+    page = visits.open()
+    page.goto("/ui/sign-in")
+    assert grave_violations(page) == []
+    page = _signed_in(visits, keyed.owner)
+    for path in ("/ui/maps", "/ui/maps/spam", "/ui/maps/spam:1", "/ui/compare"):
+        page.goto(path)
+        page.wait_for_load_state("networkidle")
+        assert layout_shift(page) == 0, path
+        for scheme in SCHEMES:
+            page.emulate_media(color_scheme=scheme)
+            assert grave_violations(page) == [], (path, scheme)
+        page.set_viewport_size({"width": 360, "height": 740})
+        assert page.evaluate("document.documentElement.scrollWidth") <= 360, path
+        page.set_viewport_size({"width": 1280, "height": 720})

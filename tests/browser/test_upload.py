@@ -1,0 +1,125 @@
+"""From a file to its report: what is right is shown, and what is wrong is told next to its field."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.browser.files import KINDS, csv_file, image, payload
+from tests.browser.judged import grave_violations
+from tests.browser.watched import Visits
+
+REPORT = re.compile(r"/ui/reports/batch_[0-9a-f]+$")
+SHOW = "Show the report"
+
+
+def _drop(page: Page, file: object) -> None:
+    page.goto("/")
+    page.get_by_label("A file of predictions and labels").set_input_files(file)  # type: ignore[arg-type]
+    page.get_by_role("button", name=SHOW).click()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_file_becomes_a_report(page: Page, kind: str) -> None:
+    _drop(page, KINDS[kind]())
+    page.wait_for_url(REPORT)
+    expect(page.get_by_role("heading", level=1)).to_contain_text(f"predictions.{kind}")
+    expect(page.get_by_text("Verdict", exact=True)).to_be_visible()
+    expect(page.get_by_role("row").filter(has_text="ece").first).to_be_visible()
+    assert grave_violations(page) == []
+
+
+def test_a_picture_that_is_called_a_table_is_told_and_stays_chosen(page: Page, visits: Visits) -> None:
+    visits.expected.add(422)
+    page.goto("/")
+    page.get_by_text("Columns and scale").click()
+    page.get_by_label("Groups").fill("site")
+    page.get_by_label("A file of predictions and labels").set_input_files(image())
+    page.get_by_role("button", name=SHOW).click()
+    told = page.locator("#file-hint")
+    expect(told).to_have_class("error")
+    expect(told).to_contain_text("image")
+    assert page.url.endswith("/")
+    chosen = page.get_by_label("A file of predictions and labels")
+    assert chosen.evaluate("input => input.files[0].name") == "predictions.csv"
+    expect(chosen).to_have_attribute("aria-invalid", "true")
+    expect(page.get_by_label("Groups")).to_have_value("site")
+    assert grave_violations(page) == []
+
+
+def test_labels_that_are_texts_are_mapped_once_the_mapping_is_confirmed(page: Page, visits: Visits) -> None:
+    visits.expected.add(422)
+    _drop(page, csv_file(labels=("ham", "spam")))
+    expect(page.get_by_label("spam")).to_have_value("1")
+    expect(page.get_by_label("ham")).to_have_value("0")
+    assert grave_violations(page) == []
+    page.get_by_role("button", name=SHOW).click()
+    page.wait_for_url(REPORT)
+    expect(page.get_by_text("spam").first).to_be_visible()
+
+
+def test_percent_is_told_and_never_converted(page: Page, visits: Visits) -> None:
+    visits.expected.add(422)
+    _drop(page, csv_file(scale=100.0))
+    told = page.locator("#predictions-hint.error, #scale-hint.error")
+    expect(told).to_contain_text("percent")
+    assert page.url.endswith("/")
+
+
+def test_columns_that_could_be_meant_are_offered(page: Page, visits: Visits) -> None:
+    visits.expected.add(422)
+    page.goto("/")
+    page.get_by_text("Columns and scale").click()
+    page.get_by_label("Labels", exact=True).fill("nowhere")
+    file = payload("odd.csv", b"first,second,came\n" + b"0.25,0.5,1\n0.5,0.125,0\n0.75,0.5,1\n" * 20)
+    page.get_by_label("A file of predictions and labels").set_input_files(file)
+    page.get_by_role("button", name=SHOW).click()
+    page.locator("select#labels").select_option("came")
+    page.get_by_role("button", name=SHOW).click()
+    page.get_by_role("checkbox", name="first").check()
+    expect(page.get_by_label("Labels", exact=True)).to_have_value("came")
+    assert grave_violations(page) == []
+    page.get_by_role("button", name=SHOW).click()
+    page.wait_for_url(REPORT)
+
+
+def test_a_file_over_the_limit_is_refused_with_the_limit_named_before_it_is_sent(page: Page) -> None:
+    page.goto("/")
+    page.locator("#upload").evaluate("form => form.dataset.maxBytes = '1000'")
+    page.get_by_label("A file of predictions and labels").set_input_files(csv_file())
+    page.get_by_role("button", name=SHOW).click()
+    expect(page.locator("#file-hint")).to_contain_text("at most 1,000 bytes")
+    assert page.get_by_label("A file of predictions and labels").evaluate("input => input.files.length") == 1
+
+
+def test_the_keyboard_alone_leads_from_a_file_to_its_report(page: Page) -> None:
+    page.goto("/")
+    page.keyboard.press("Tab")
+    expect(page.get_by_text("Skip to the content")).to_be_focused()
+    page.keyboard.press("Enter")
+    page.keyboard.press("Tab")
+    chosen = page.get_by_label("A file of predictions and labels")
+    expect(chosen).to_be_focused()
+    with page.expect_file_chooser() as chooser:
+        page.keyboard.press("Space")
+    chooser.value.set_files(csv_file())
+    page.keyboard.press("Tab")
+    expect(page.get_by_text("Columns and scale")).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(page.get_by_label("Labels", exact=True)).to_be_visible()
+    page.keyboard.press("Tab")
+    page.keyboard.type("y")
+    page.keyboard.press("Enter")
+    page.wait_for_url(REPORT)
+
+
+def test_without_scripts_the_form_does_the_same(visits: Visits) -> None:
+    visits.expected.add(422)
+    page = visits.open(java_script_enabled=False)
+    _drop(page, image())
+    expect(page.locator("#file-hint")).to_contain_text("image")
+    _drop(page, csv_file())
+    page.wait_for_url(REPORT)
+    expect(page.get_by_text("Verdict", exact=True)).to_be_visible()

@@ -1,0 +1,251 @@
+"""The registry and the comparison on the page: what they show, what they change, and to whom."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import httpx
+import pytest
+from redis import Redis
+
+from service.settings import Settings
+from storage.api_keys import ApiKeyStore
+from tests.integration.conftest import serving
+from tests.integration.visiting import ROWS, Visitor, hidden
+
+HOSTILE = "<script>alert(1)</script>\"'&{{ 7*7 }}"
+OTHER_ROWS = {"predictions": [0.2] * 20 + [0.8] * 20, "labels": [0, 0, 0, 1] * 5 + [1, 1, 1, 0] * 5}
+
+
+@pytest.fixture
+def url(redis: Redis, redis_url: str) -> Iterator[str]:
+    with serving(Settings(redis_url)) as url:
+        yield url
+
+
+@pytest.fixture
+def visitor(url: str) -> Iterator[Visitor]:
+    with Visitor(url) as visitor:
+        yield visitor
+
+
+@pytest.fixture
+def spam(visitor: Visitor) -> list[str]:
+    """The ids of two versions of one name."""
+    return [_fitted(visitor, method) for method in ("platt", "isotonic")]
+
+
+def _fitted(http: httpx.Client, method: str, **told: object) -> str:
+    made = http.post("/maps", json=ROWS | {"method": method, "name": "spam"} | told)
+    assert made.status_code == 201, made.text
+    return str(made.json()["id"])
+
+
+def _champion(visitor: Visitor) -> int:
+    return int(visitor.get("/maps/spam/aliases/champion").json()["version"])
+
+
+def _promotion(text: str, version: int) -> dict[str, str]:
+    """The fields of a version's button."""
+    return {name: hidden(text, f"promote-{version}", name) for name in ("alias", "version", "seen", "csrf_token")}
+
+
+def test_the_list_shows_every_map_and_filters_it_page_by_page(visitor: Visitor, spam: list[str]) -> None:
+    for _ in range(20):
+        visitor.post("/maps", json=ROWS | {"method": "beta", "tags": {"stage": "live"}})
+    first = visitor.get("/ui/maps").text
+    assert (first.count("<tr>"), "version 2" in first) == (21, False)
+    (following,) = re.findall(r'<a href="([^"]+)">Older maps', first)
+    second = visitor.get(following.replace("&amp;", "&")).text
+    assert second.count("<tr>") == 3
+    assert "version 1" in second
+    assert "version 2" in second
+    assert visitor.get("/ui/maps?method=platt&name=spam&alias=&tag=").text.count("<tr>") == 2
+    assert visitor.get("/ui/maps?tag=stage%3Dlive").text.count("<tr>") == 21
+    assert "No map passes these filters" in visitor.get("/ui/maps?name=nobody").text
+    refused = visitor.get("/ui/maps?cursor=nonsense")
+    assert (refused.status_code, "cursor" in refused.text) == (422, True)
+
+
+def test_versions_stand_side_by_side_each_with_its_picture_and_document(visitor: Visitor, spam: list[str]) -> None:
+    text = visitor.get("/ui/maps/spam").text
+    assert [text.index(f"/ui/maps/{each}") for each in reversed(spam)] == sorted(
+        text.index(f"/ui/maps/{each}") for each in spam
+    )
+    for each in spam:
+        picture = re.search(rf'src="(/maps/{each}/diagram.svg[^"]*)" width="\d+" height="\d+"', text)
+        assert picture is not None
+        assert visitor.get(picture[1]).headers["content-type"].startswith("image/svg+xml")
+        assert f'href="/maps/{each}/document" download' in text
+    assert visitor.get("/ui/maps/nobody").status_code == 404
+
+
+def test_one_button_promotes_a_version_and_tells_what_changed(visitor: Visitor, spam: list[str]) -> None:
+    sent = _promotion(visitor.get("/ui/maps/spam").text, 1)
+    first = visitor.post("/ui/maps/spam/aliases", data=sent, headers={"HX-Request": "true"})
+    assert "champion is new, and points at version 1 of spam." in first.text
+    second = visitor.post("/ui/maps/spam/aliases", data=_promotion(first.text, 2), headers={"HX-Request": "true"})
+    assert "champion of spam now points at version 2; it pointed at 1." in second.text
+    assert 'id="versions" hx-swap-oob="true"' in second.text
+    assert _champion(visitor) == 2
+    without_scripts = visitor.post("/ui/maps/spam/aliases", data=_promotion(second.text, 1))
+    assert (without_scripts.status_code, without_scripts.headers["location"]) == (303, "/ui/maps/spam")
+    assert _champion(visitor) == 1
+
+
+@pytest.mark.parametrize("part", [{}, {"HX-Request": "true"}])
+def test_two_who_move_an_alias_do_not_overwrite_one_another(
+    visitor: Visitor, spam: list[str], part: dict[str, str]
+) -> None:
+    _fitted(visitor, "beta")
+    seen_by_both = visitor.get("/ui/maps/spam").text
+    assert visitor.post("/ui/maps/spam/aliases", data=_promotion(seen_by_both, 2)).status_code == 303
+    late = visitor.post("/ui/maps/spam/aliases", data=_promotion(seen_by_both, 3), headers=part)
+    assert late.status_code == 412
+    assert "Someone moved it since this page was shown. Nothing was changed" in late.text
+    assert _champion(visitor) == 2
+    again = visitor.post("/ui/maps/spam/aliases", data=_promotion(late.text, 3))
+    assert (again.status_code, _champion(visitor)) == (303, 3)
+
+
+def test_an_alias_is_added_moved_and_removed_and_what_it_may_be_is_told(visitor: Visitor, spam: list[str]) -> None:
+    path = "/ui/maps/spam/aliases"
+    assert visitor.submit(path, {"alias": "shadow", "version": "1", "seen": ""}).status_code == 303
+    for fields, status in (
+        ({"alias": "shadow", "version": "2", "seen": ""}, 412),
+        ({"alias": "two words", "version": "1", "seen": ""}, 422),
+        ({"alias": "x", "version": "first", "seen": ""}, 422),
+        ({"alias": "x", "version": "7", "seen": ""}, 404),
+    ):
+        refused = visitor.submit(path, fields)
+        assert (refused.status_code, "Version 2" in refused.text) == (status, True), fields
+    seen = hidden(visitor.get("/ui/maps/spam").text, "move-shadow", "seen")
+    assert visitor.submit(f"{path}/shadow/delete", {"seen": "0" * 32}).status_code == 412
+    assert visitor.submit(f"{path}/shadow/delete", {"seen": seen}).status_code == 303
+    assert visitor.get("/maps/spam/aliases").json() == {"aliases": []}
+
+
+def test_tags_and_description_are_changed_and_nothing_written_is_lost(visitor: Visitor, spam: list[str]) -> None:
+    path = f"/ui/maps/{spam[0]}"
+    seen = re.findall(r'name="seen" value="([0-9a-f]{32})"', visitor.get(path).text)[0]
+    wrong = visitor.submit(f"{path}/about", {"seen": seen, "tags": "a b=1", "description": "mine"})
+    assert (wrong.status_code, "a b=1" in wrong.text, "mine" in wrong.text) == (422, True, True)
+    right = {"seen": seen, "tags": "stage=live\n\nticket = 7", "description": "mine"}
+    assert visitor.submit(f"{path}/about", right).status_code == 303
+    record = visitor.get(f"/maps/{spam[0]}").json()
+    assert (record["tags"], record["description"]) == ({"stage": "live", "ticket": "7"}, "mine")
+    late = visitor.submit(f"{path}/about", right | {"tags": "", "description": "theirs"})
+    assert (late.status_code, "theirs" in late.text) == (412, True)
+    seen = re.findall(r'name="seen" value="([0-9a-f]{32})"', visitor.get(path).text)[0]
+    visitor.submit(f"{path}/about", {"seen": seen, "tags": "stage=live", "description": ""})
+    record = visitor.get(f"/maps/{spam[0]}").json()
+    assert (record["tags"], record["description"]) == ({"stage": "live"}, None)
+
+
+def test_a_version_at_which_an_alias_points_is_not_deleted(visitor: Visitor, spam: list[str]) -> None:
+    visitor.put("/maps/spam/aliases/champion", json={"version": 1})
+    refused = visitor.submit(f"/ui/maps/{spam[0]}/delete", {})
+    assert (refused.status_code, "alias" in refused.text) == (409, True)
+    assert visitor.submit(f"/ui/maps/{spam[1]}/delete", {}).headers["location"] == "/ui/maps"
+    assert [visitor.get(f"/maps/{each}").status_code for each in spam] == [200, 404]
+
+
+def test_what_people_write_stays_text(visitor: Visitor) -> None:
+    made = _fitted(visitor, "platt", description=HOSTILE, tags={"note": HOSTILE})
+    visitor.post("/batches", json=OTHER_ROWS)
+    for path in (
+        f"/ui/maps/{made}",
+        "/ui/maps/spam",
+        "/ui/maps",
+        "/ui/compare?name=%3Cb%3E",
+        f"/ui/maps?tag={HOSTILE}",
+    ):
+        answer = visitor.get(path)
+        assert answer.status_code == 200
+        assert "<script>alert" not in answer.text
+        assert "<b>" not in answer.text
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;" in visitor.get(f"/ui/maps/{made}").text
+    assert "{{ 7*7 }}" in visitor.get(f"/ui/maps/{made}").text
+    assert "<script>" not in visitor.get(f"/ui/maps/{HOSTILE}").text
+
+
+def test_maps_are_compared_on_a_batch_with_intervals_letters_and_pictures(visitor: Visitor, spam: list[str]) -> None:
+    assert "No batch with labels is stored" in visitor.get("/ui/compare").text
+    batch = visitor.post("/batches", json=OTHER_ROWS).json()["id"]
+    form = visitor.get("/ui/compare?map=spam:1").text
+    assert f'value="{batch}" required checked' in form
+    assert 'value="spam:1" checked' in form
+    answer = visitor.post(
+        "/ui/compare", data={"csrf_token": visitor.token(), "batch": batch, "map": ["spam:1", "spam:2"]}
+    )
+    assert answer.status_code == 200
+    table = answer.text[answer.text.index('class="compared"') :]
+    assert re.findall(r'<th scope="row">(?:<a [^>]+>)?([^<]+)', table)[:3] == ["As they came", "spam:1", "spam:2"]
+    assert len(re.findall(r"\[\d\.\d{4}, \d\.\d{4}\]", table[: table.index("</table>")])) >= 9
+    assert 'class="letters" aria-label="group a"' in table
+    (one, _) = re.findall(r'src="(/ui/compare/picture.svg[^"]+)"', table)
+    picture = visitor.get(one.replace("&amp;", "&"))
+    assert (picture.status_code, picture.headers["content-type"].startswith("image/svg+xml")) == (200, True)
+    part = visitor.submit("/ui/compare", {"batch": batch, "map": "spam:1"}, part=True).text
+    assert ("<html" in part, "1 map on 40 rows" in part) == (False, True)
+
+
+def test_a_choice_that_cannot_be_compared_is_told_and_kept(visitor: Visitor, spam: list[str]) -> None:
+    batch = visitor.post("/batches", json=OTHER_ROWS).json()["id"]
+    none = visitor.submit("/ui/compare", {"batch": batch})
+    assert (none.status_code, "Choose from one to 6 maps" in none.text) == (422, True)
+    gone = visitor.submit("/ui/compare", {"batch": "batch_gone", "map": "spam:2"})
+    assert (gone.status_code, 'value="spam:2" checked' in gone.text) == (404, True)
+
+
+def test_a_long_comparison_becomes_a_job(redis: Redis, visitor: Visitor, spam: list[str]) -> None:
+    long = _fitted(visitor, "isotonic", name=None)
+    batch = visitor.post("/batches", json=ROWS).json()["id"]
+    headers = {"Prefer": "respond-async"}
+    sent = {"csrf_token": visitor.token(), "batch": batch, "map": [long]}
+    answer = visitor.post("/ui/compare", data=sent, headers=headers)
+    assert answer.status_code == 303
+    job = answer.headers["location"].removeprefix("/ui/jobs/")
+    assert visitor.get(f"/jobs/{job}").json()["status"] == "queued"
+    assert visitor.get(f"/ui/compare?job={job}").status_code == 404
+
+
+def test_two_tenants_see_nothing_of_each_other_on_any_page(redis: Redis, redis_url: str) -> None:
+    keys = [ApiKeyStore(redis).create(tenant, tenant=tenant, scope="write").text for tenant in ("owner", "next")]
+    with serving(Settings(redis_url)) as url, Visitor(url) as owner, Visitor(url) as neighbour:
+        for each, key in zip((owner, neighbour), keys, strict=True):
+            assert each.sign_in(key).status_code == 303
+        owner.headers["x-csrf-token"] = owner.token()
+        made = _fitted(owner, "platt", description="between us")
+        batch = owner.post("/batches", json=OTHER_ROWS).json()["id"]
+        owner.put("/maps/spam/aliases/champion", json={"version": 1})
+        told = {made, batch, "spam", "between us", "champion"}
+        for path in ("/", "/ui/maps", "/ui/compare", "/ui/jobs"):
+            text = neighbour.get(path).text
+            assert not [each for each in told if each in text], path
+        for anothers, unknown in (
+            (f"/ui/maps/{made}", "/ui/maps/map_" + "0" * 30),
+            ("/ui/maps/spam", "/ui/maps/nobody"),
+            ("/ui/maps/spam:1", "/ui/maps/nobody:1"),
+            ("/ui/maps/spam@champion", "/ui/maps/nobody@champion"),
+            (f"/ui/compare/picture.svg?batch={batch}&map={made}", "/ui/compare/picture.svg?batch=batch_0&map=map_0"),
+        ):
+            assert owner.get(anothers).status_code == 200
+            answers = [neighbour.get(path) for path in (anothers, unknown)]
+            assert [answer.status_code for answer in answers] == [404, 404]
+            assert (
+                len({_but_for(answer.text, path) for answer, path in zip(answers, (anothers, unknown), strict=True)})
+                == 1
+            )
+        for path in (f"/ui/maps/{made}/delete", f"/ui/maps/{made}/about", "/ui/maps/spam/aliases/champion/delete"):
+            assert neighbour.submit(path, {"seen": "0" * 32}).status_code == 404
+        moved = neighbour.submit("/ui/maps/spam/aliases", {"alias": "champion", "version": "1", "seen": ""})
+        assert moved.status_code == 404
+        assert neighbour.submit("/ui/compare", {"batch": batch, "map": made}).status_code == 404
+        assert owner.get("/maps/spam@champion").json()["description"] == "between us"
+
+
+def _but_for(text: str, path: str) -> str:
+    """A page without the path at which it stands, which the visitor named."""
+    return text.replace(path.partition("?")[0], "")

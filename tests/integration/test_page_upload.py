@@ -1,0 +1,117 @@
+"""The form of an upload over HTTP: what it refuses and where it says so, and what it keeps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import httpx
+import pytest
+from redis import Redis
+
+from service.settings import Settings
+from storage.store import Store
+from tests.integration.conftest import serving
+from tests.integration.visiting import Visitor
+
+LIMIT = 40_000
+CSV = b"p,y\n" + b"0.125,0\n0.875,1\n0.75,0\n0.25,1\n" * 10
+
+
+@pytest.fixture
+def visitor(redis: Redis, redis_url: str) -> Iterator[Visitor]:
+    with serving(Settings(redis_url, max_body_bytes=LIMIT)) as url, Visitor(url) as visitor:
+        yield visitor
+
+
+def _send(
+    visitor: Visitor, content: bytes, name: str = "rows.csv", *, part: bool = True, **fields: str
+) -> httpx.Response:
+    headers = {"HX-Request": "true"} if part else {}
+    data = {"csrf_token": visitor.token("/"), **fields}
+    return visitor.post("/ui/upload", data=data, files={"file": (name, content)}, headers=headers)
+
+
+def _report_of(answer: httpx.Response) -> str:
+    assert answer.status_code in (204, 303)
+    return answer.headers.get("hx-redirect") or answer.headers["location"]
+
+
+def test_a_file_becomes_a_batch_that_the_calls_know(visitor: Visitor, store: Store) -> None:
+    path = _report_of(_send(visitor, CSV, "a\x1b[1m<b>.csv"))
+    batch = visitor.get(path.replace("/ui/reports", "/batches")).json()
+    assert (batch["n"], batch["scale"], batch["arrays"]) == (40, "probability", ["predictions", "labels"])
+    kept = store.uploads.get(batch["id"])
+    assert any("labels" in said for said in kept.said)
+    assert kept.file is not None
+    assert "\x1b" not in kept.file
+    text = visitor.get(path).text
+    assert "&lt;b&gt;.csv" in text
+    assert "<b>.csv" not in text
+    assert store.redis.pttl(store.keys.upload(batch["id"])) > 0
+
+
+@pytest.mark.parametrize("part", [True, False])
+def test_a_file_over_the_limit_is_refused_with_the_limit_named_next_to_it(visitor: Visitor, part: bool) -> None:
+    refused = _send(visitor, b"p,y\n" + b"0.125,0\n" * LIMIT, part=part)
+    assert refused.status_code == 413
+    assert "at most 40,000 bytes" in refused.text
+    assert ("<html" in refused.text) is not part
+    assert '<p id="file-hint" class="error"' in refused.text
+
+
+def test_what_was_chosen_stays_beside_what_is_wrong(visitor: Visitor) -> None:
+    refused = _send(visitor, CSV, labels="<nowhere>", groups="site", part=False)
+    assert refused.status_code == 422
+    assert 'id="groups" name="groups" value="site"' in refused.text
+    assert '<select id="labels" name="labels" aria-describedby="labels-hint" aria-invalid="true"' in refused.text
+    assert "<nowhere>" not in refused.text
+
+
+def test_rows_that_the_service_refuses_are_told_next_to_their_field(visitor: Visitor) -> None:
+    out = CSV.replace(b"0.125,0", b"0.125,7")
+    refused = _send(visitor, out)
+    assert refused.status_code == 422
+    assert 'id="labels-hint" class="error"' in refused.text or 'id="mapping-hint" class="error"' in refused.text
+
+
+def test_a_class_that_is_no_number_is_told_next_to_the_mapping(visitor: Visitor) -> None:
+    refused = _send(visitor, CSV, mapping_text="0", mapping_class="first")
+    assert refused.status_code == 422
+    assert "whole number" in refused.text
+
+
+def test_a_form_of_elsewhere_and_one_without_its_token_are_refused(visitor: Visitor) -> None:
+    files = {"file": ("rows.csv", CSV)}
+    for headers, fields in (({}, {}), ({}, {"csrf_token": "guessed"}), ({"Origin": "https://elsewhere"}, {})):
+        refused = visitor.post("/ui/upload", data=fields, files=files, headers=headers)
+        assert refused.status_code == 403
+    assert visitor.get("/batches").json()["items"] == []
+
+
+def test_what_is_no_form_is_told_in_words(visitor: Visitor) -> None:
+    token = {"X-CSRF-Token": visitor.token("/")}
+    plain = visitor.post("/ui/upload", content=CSV, headers={**token, "Content-Type": "text/csv"})
+    assert plain.status_code == 415
+    kind = {"Content-Type": "multipart/form-data; boundary=x"}
+    for broken in (b"--x\r\nContent-Disposition: nothing\r\n\r\n", b"nonsense", b""):
+        refused = visitor.post("/ui/upload", content=broken, headers=token | kind)
+        assert refused.status_code in (400, 422)
+        assert "file-hint" in refused.text
+    assert _send(visitor, b"", "").status_code == 422
+
+
+def test_a_report_that_takes_long_is_a_job_that_is_asked_for_once(visitor: Visitor, store: Store) -> None:
+    rows = {"predictions": [[0.25, 0.75], [0.5, 0.5]] * 60, "labels": [0, 1, 1] * 40}
+    batch = visitor.post("/batches", json=rows).json()["id"]
+    job = visitor.post("/evaluate", json={"batch": batch}, headers={"Prefer": "respond-async"}).json()["id"]
+    store.uploads.remember_report(batch, job, None, ttl=60)
+    for _ in range(2):
+        assert _report_of(visitor.get(f"/ui/reports/{batch}")) == f"/ui/jobs/{job}"
+    assert _report_of(visitor.get(f"/ui/reports/{batch}/report.html")) == f"/ui/jobs/{job}"
+    assert visitor.get(f"/ui/reports/{batch}?job=job_0").status_code == 404
+    other = visitor.post("/batches", json=rows).json()["id"]
+    assert visitor.get(f"/ui/reports/{other}?job={job}").status_code == 404
+    visitor.delete(f"/jobs/{job}")
+    assert visitor.get(f"/ui/reports/{batch}").status_code == 200  # what was cancelled is made anew
+    assert visitor.get(f"/ui/reports/{batch}?job={job}").headers["location"] == f"/ui/jobs/{job}"
+    assert visitor.get("/ui/reports/batch_0").status_code == 404

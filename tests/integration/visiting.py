@@ -1,0 +1,43 @@
+"""Visitors of the page over HTTP: who signs in as a browser does, and sends the forms that a page holds."""
+
+from __future__ import annotations
+
+import html
+import re
+from typing import Any
+
+import httpx
+
+ROWS = {"predictions": [0.1] * 20 + [0.9] * 20, "labels": [0, 0, 0, 1] * 5 + [1, 1, 1, 0] * 5}
+_TOKEN = re.compile(r'<meta name="csrf-token" content="([^"]+)">')
+
+
+class Visitor(httpx.Client):
+    """A browser without scripts: it keeps cookies, tells its origin and follows nothing by itself."""
+
+    def __init__(self, url: str, **options: Any) -> None:
+        super().__init__(base_url=url, timeout=30, headers={"Origin": url}, **options)
+
+    def sign_in(self, key: str, to: str = "/ui/maps") -> httpx.Response:
+        """Send the form with a key."""
+        return self.post("/ui/sign-in", data={"key": key, "next": to})
+
+    def token(self, path: str = "/ui/maps") -> str:
+        """What a page says to send with its forms."""
+        found = _TOKEN.search(self.get(path).text)
+        assert found is not None
+        return html.unescape(found[1])
+
+    def submit(self, path: str, fields: dict[str, str], *, part: bool = False) -> httpx.Response:
+        """Send a form with the page's token; ``part`` as htmx does."""
+        headers = {"HX-Request": "true"} if part else {}
+        return self.post(path, data={"csrf_token": self.token(), **fields}, headers=headers)
+
+
+def hidden(text: str, form: str, name: str) -> str:
+    """The value of a hidden field in the form whose button has this id."""
+    before = text[: text.index(f'id="{form}"')]
+    inside = before[before.rindex("<form") :]
+    found = re.search(rf'name="{name}" value="([^"]*)"', inside)
+    assert found is not None
+    return html.unescape(found[1])
