@@ -36,7 +36,7 @@ def orders(form: Format, theme: Theme, width: int) -> Drawn:
         told.append(f"{model}: the true best is {_best(outputs, TRUTH)}, found by {', '.join(agreed) or 'no measure'}")
         top += _TALL + 46.0
     _measures(panel, names, top)
-    alt = f"{title}. Lines join the ranks of six calibrators' outputs under the true error and seven measures. {'; '.join(told)}."
+    alt = f"{title}. Lines join the ranks of six outputs under the true error and seven measures. {'; '.join(told)}."
     return canvas.drawn(top + _WORDS, title, alt)
 
 

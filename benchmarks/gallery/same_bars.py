@@ -9,11 +9,11 @@ import numpy as np
 import calibrant
 from benchmarks.gallery.layout import Grid
 from benchmarks.gallery.worlds import Bars, same_bars
-from pictures.canvas import Canvas
+from pictures.canvas import Canvas, Points
 from pictures.drawn import Drawn, Format, Theme
 from pictures.figures import decimal
 from pictures.heading import Key, heading
-from pictures.panel import values
+from pictures.panel import Panel, values
 from pictures.plot import CALIBRATED
 from pictures.reliability import radii
 
@@ -42,9 +42,10 @@ def equal_bars(form: Format, theme: Theme, width: int) -> Drawn:
     top = _row(Grid(canvas, top, 3), [("", "")] * 3, bins, dots=True, filled=True)
     each = "; ".join(f"{one.title}: {decimal(found['ece'])}" for one, found in zip(classifiers, bins, strict=True))
     alt = (
-        f"{title}. Three classifiers whose five bins have the label shares 0.1, 0.3, 0.5, 0.7 and 0.9; ECE of each: {each}. "
-        "Four rows of panels: bars alone, which are the same; bars with the mean prediction of each bin; the share of "
-        "the rows in each bin; and diagonal filling, whose distance from the diagonal, weighted by the rows, is the ECE."
+        f"{title}. Three classifiers whose five bins have the label shares 0.1, 0.3, 0.5, 0.7 and 0.9; ECE of each: "
+        f"{each}. Four rows of panels: bars alone, which are the same; bars with the mean prediction of each bin; the "
+        "share of the rows in each bin; and diagonal filling, whose distance from the diagonal, weighted by the rows, "
+        "is the ECE."
     )
     return canvas.drawn(top, title, alt)
 
@@ -52,20 +53,14 @@ def equal_bars(form: Format, theme: Theme, width: int) -> Drawn:
 def _row(grid: Grid, captions: Any, bins: list[dict[str, Any]], *, dots: bool, filled: bool = False) -> float:
     for i, (panel, found) in enumerate(zip(grid.panels(captions, height=_BARS), bins, strict=True)):
         start, end, up, mean = (values(found[name]) for name in ("start", "end", "label_share", "mean_prediction"))
-        zero = np.zeros_like(up)
-        corners = np.stack([start, end, end, start], 1)
+        bars = np.stack([start, end, end, start], 1), np.stack([0.0 * up, 0.0 * up, up, up], 1)
         if filled:
-            roof = np.stack([start, end, values(found["roof_end"]), values(found["roof_start"])], 1)
-            panel.areas(corners, np.stack([start, end, roof[:, 2], roof[:, 3]], 1), "first-tint")
-        panel.areas(corners, np.stack([zero, zero, up, up], 1), None if filled else "faint", stroke="rule", width=1.0)
+            _fill(panel, found, start, end)
+        panel.areas(*bars, None if filled else "faint", stroke="rule", width=1.0)
         panel.diagonal()
         if filled:
-            panel.pieces(
-                np.stack([start, end], 1),
-                np.stack([values(found["roof_start"]), values(found["roof_end"])], 1),
-                "first",
-                width=2.0,
-            )
+            roofs = np.stack([values(found["roof_start"]), values(found["roof_end"])], 1)
+            panel.pieces(np.stack([start, end], 1), roofs, "first", width=2.0)
         if dots:
             panel.dots(mean, up, radii(values(found["share"])), "second", stroke="paper")
         panel.base(title="prediction" if filled else "", most=3)
@@ -74,24 +69,25 @@ def _row(grid: Grid, captions: Any, bins: list[dict[str, Any]], *, dots: bool, f
     return grid.below(_BARS) - (0.0 if filled else 36.0)
 
 
+def _fill(panel: Panel, found: dict[str, Any], start: Points, end: Points) -> None:
+    """The area between each roof and the diagonal."""
+    roofs = values(found["roof_end"]), values(found["roof_start"])
+    panel.areas(np.stack([start, end, end, start], 1), np.stack([start, end, *roofs], 1), "first-tint")
+
+
 def _counts(grid: Grid, bins: list[dict[str, Any]]) -> float:
     for i, (panel, found) in enumerate(zip(grid.panels([("", "")] * 3, height=_ROWS), bins, strict=True)):
-        start, end, share = (values(found[name]) for name in ("start", "end", "share"))
-        zero = np.zeros_like(share)
-        panel.areas(
-            np.stack([start + 0.01, end - 0.01, end - 0.01, start + 0.01], 1),
-            np.stack([zero, zero, share, share], 1),
-            "first-tint",
-        )
+        left, right, share = values(found["start"]) + 0.01, values(found["end"]) - 0.01, values(found["share"])
+        zero = 0.0 * share
+        panel.areas(np.stack([left, right, right, left], 1), np.stack([zero, zero, share, share], 1), "first-tint")
         panel.base(most=3)
         if i == 0:
-            panel.side(places=[0.0, 1.0], labels=["0", "100 %"], title="")
+            panel.side(places=[0.0, 1.0], labels=["0", "100 %"])
     return grid.below(_ROWS) - 36.0
 
 
 def _bins(one: Bars) -> dict[str, Any]:
-    asked = [{"name": "reliability", "binning": "equal-width", "n_bins": _BINS, "histogram": _BINS}]
-    found: dict[str, Any] = calibrant.evaluate(one.p, one.y.astype(np.int64), measures=["ks"], diagrams=asked).diagrams[
-        "reliability"
-    ]["data"]
+    asked = [{"name": "reliability", "binning": "equal-width", "n_bins": _BINS}]
+    report = calibrant.evaluate(one.p, one.y.astype(np.int64), measures=["ks"], diagrams=asked)
+    found: dict[str, Any] = report.diagrams["reliability"]["data"]
     return found

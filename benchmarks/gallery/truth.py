@@ -60,10 +60,10 @@ def row_errors(form: Format, theme: Theme, width: int) -> Drawn:
     _bars(other, bins)
     _errors(other, bins["mean_prediction"], bins["mean_prediction"], bins["label_share"], width=2.2)
     alt = (
-        f"{title}. Two panels of the same 3,000 rows. (a) Lines from the diagonal to the true calibration map, one a row; "
-        f"their mean length is the calibration error, {decimal(error)}. (b) A reliability diagram of 15 bins of equal "
-        f"mass with a line from mean prediction to label share in each; their mean length is the ECE, "
-        f"{decimal(bins['ece'])}."
+        f"{title}. Two panels of the same 3,000 rows. (a) Lines from the diagonal to the true calibration map, "
+        f"one for each of 100 rows; over all rows their mean length is the calibration error, {decimal(error)}. (b) A "
+        "reliability diagram of 15 bins of equal mass with a line from mean prediction to label share in each; their "
+        f"mean length is the ECE, {decimal(bins['ece'])}."
     )
     return canvas.drawn(grid.below(), title, alt)
 
@@ -105,8 +105,9 @@ def slopes(form: Format, theme: Theme, width: int) -> Drawn:
             width=2.2,
         )
     alt = (
-        f"{title}. Three panels of the same rows and 5 bins. (a) From mean prediction to label share, the mean length is "
-        f"{decimal(bins['ece'])}, the ECE. (b) From the diagonal to flat roofs row by row it is {decimal(flat.error)}. "
+        f"{title}. Three panels of the same rows and 5 bins. (a) From mean prediction to label share, the mean length "
+        f"is {decimal(bins['ece'])}, the ECE. (b) From the diagonal to flat roofs row by row it is "
+        f"{decimal(flat.error)}. "
         f"(c) To roofs of slope 1 it is {decimal(unit.error)}, the ECE again: each line is as long as that of its bin."
     )
     return canvas.drawn(grid.below(), title, alt)
@@ -137,8 +138,8 @@ def over_the_truth(shape: str, form: Format, theme: Theme, width: int) -> Drawn:
         grid = Grid(canvas, grid.below(), 4)
     each = "; ".join(f"{label} {decimal(f.error)}, {decimal(f.away)}" for label, f in maps)
     alt = (
-        f"{title}. 10,000 rows, true calibration error {decimal(error)}. The error that each method reports, and the mean "
-        f"distance of its map from the truth: {each}."
+        f"{title}. 10,000 rows, true calibration error {decimal(error)}. The error that each method reports, and the "
+        f"mean distance of its map from the truth: {each}."
     )
     return canvas.drawn(grid.top, title, alt)
 
