@@ -7,13 +7,18 @@ from types import MappingProxyType
 from typing import Any
 
 from pictures.canvas import Canvas
+from pictures.corp import CORP
 from pictures.drawn import About, Drawn, Format, Theme
 from pictures.errors import UnknownPicture
+from pictures.fitted import FITTED
+from pictures.logit import LOGIT
 from pictures.plot import Plot
 from pictures.reliability import RELIABILITY
 from pictures.sheet import one_panel
 
-PLOTS: Mapping[str, Plot] = MappingProxyType({"reliability": RELIABILITY})
+PLOTS: Mapping[str, Plot] = MappingProxyType(
+    {"reliability": RELIABILITY, "fit-on-test": FITTED, "corp": CORP, "logit-logit": LOGIT}
+)
 
 
 def draw(

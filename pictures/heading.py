@@ -27,7 +27,7 @@ class Key:
 
     label: str
     colour: Role
-    kind: Literal["line", "dot", "square", "whisker", "area"] = "line"
+    kind: Literal["line", "dot", "square", "ring", "whisker", "area"] = "line"
     dash: tuple[float, ...] | None = None
     hatch: str | None = None
     stroke: Role | None = None
@@ -94,4 +94,7 @@ def _mark(canvas: Canvas, key: Key, x: float, y: float) -> None:
         return
     if key.kind == "whisker":
         panel.line([0.5, 0.5], [0.0, 1.0], key.colour)
+    if key.kind == "ring":
+        panel.dots([0.5], [0.5], 2.6, "paper", stroke=key.colour)
+        return
     panel.dots([0.5], [0.5], 3.0, key.colour, square=key.kind == "square")

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from pictures.canvas import SMALL, Box, Canvas, Points
-from pictures.figures import tick_labels, ticks
 from pictures.lettering import width as width_of
 from pictures.theme import Role
 
 Values = npt.ArrayLike
 Range = tuple[float, float]
 UNIT: Range = (0.0, 1.0)
+#: Places of an axis, and what stands there.
+Ticks = tuple[Sequence[float], Sequence[str]]
 #: Corners of a circle.
 _ROUND = 16
 _TICK = 4.0
@@ -57,7 +58,7 @@ class Panel:
         self.canvas.line(list(self.at(x, y)), colour, width=width, dash=dash, clip=self._clip(width))
 
     def between(
-        self, x: Values, low: Values, high: Values, fill: Role, *, hatch: str | None = None, stroke: Role | None = None
+        self, x: Values, low: Values, high: Values, fill: Role | None, *, hatch: str | None = None, stroke: Role | None = None
     ) -> None:
         """The area between two curves over ``x (m,)``."""
         corners = np.concatenate([self.at(x, low), self.at(x, high)[::-1]])
@@ -78,37 +79,34 @@ class Panel:
         outlines = self.at(x, y)[:, None, :] + reach[:, None, None] * shape
         self.canvas.polygon(list(outlines), fill, stroke=stroke, width=1.2, clip=self._clip(8.0), layer="point")
 
-    def base(self, *, title: str = "", places: Sequence[float] | None = None, labels: Sequence[str] | None = None,
-             most: int = 6) -> None:  # fmt: skip
-        """The axis below, with round places and what it shows. It takes 34 pixels, 18 without a title."""
+    def base(self, marks: Ticks, title: str = "") -> None:
+        """The axis below, and what it shows. It takes 18 pixels, and 16 with a title."""
         left, top, width, height = self.box
-        places = ticks(*self.x, most) if places is None else places
         bottom = top + height
-        xs = self.at(places, self.y[0])[:, 0]
+        xs = self.at(marks[0], self.y[0])[:, 0]
         self.canvas.line([np.array([[left, bottom], [left + width, bottom]])], "rule")
         self.canvas.line([np.array([[x, bottom], [x, bottom + _TICK]]) for x in xs], "rule")
-        for x, label in zip(xs, tick_labels(places) if labels is None else labels, strict=True):
+        for x, label in zip(xs, marks[1], strict=True):
             self.canvas.word(x, bottom + 15.0, label, anchor="middle")
-        self.canvas.word(left + width / 2, bottom + (31.0 if places else 16.0), title, colour="ink", anchor="middle")
+        below = 31.0 if marks[1] else 16.0
+        self.canvas.word(left + width / 2, bottom + below, title, colour="ink", anchor="middle")
 
-    def side(self, *, title: str = "", places: Sequence[float] | None = None, labels: Sequence[str] | None = None,
-             most: int = 6) -> None:  # fmt: skip
-        """The axis at the left. It takes about 46 pixels, less without a title."""
+    def side(self, marks: Ticks, title: str = "") -> None:
+        """The axis at the left. It takes ``beside`` of its labels."""
         left, top, _, height = self.box
-        places = ticks(*self.y, most) if places is None else places
-        told = tick_labels(places) if labels is None else labels
-        ys = self.at(self.x[0], places)[:, 1]
+        ys = self.at(self.x[0], marks[0])[:, 1]
         self.canvas.line([np.array([[left, top], [left, top + height]])], "rule")
         self.canvas.line([np.array([[left - _TICK, y], [left, y]]) for y in ys], "rule")
-        for y, label in zip(ys, told, strict=True):
+        for y, label in zip(ys, marks[1], strict=True):
             self.canvas.word(left - 6.0, y + 4.0, label, anchor="end")
-        widest = max((width_of(label, SMALL) for label in told), default=0.0)
-        self.canvas.word(left - widest - 12.0, top + height / 2, title, colour="ink", anchor="middle", upright=False)
+        place = left - beside(marks, "") - 6.0
+        self.canvas.word(place, top + height / 2, title, colour="ink", anchor="middle", upright=False)
 
     def diagonal(self) -> None:
         """Where the two axes are equal."""
         low, high = max(self.x[0], self.y[0]), min(self.x[1], self.y[1])
-        self.line([low, high], [low, high], "quiet", width=1.0, dash=(5.0, 3.0))
+        if low < high:
+            self.line([low, high], [low, high], "quiet", width=1.0, dash=(5.0, 3.0))
 
     def _clip(self, width: float) -> Box:
         """The box, and around it what a line along its border needs."""
@@ -116,4 +114,6 @@ class Panel:
         return left - width, top - width, wide + 2 * width, tall + 2 * width
 
 
-Drawing = Callable[[Panel], None]
+def beside(marks: Ticks, title: str) -> float:
+    """Pixels that an axis at the left takes."""
+    return max((width_of(label, SMALL) for label in marks[1]), default=0.0) + (24.0 if title else 6.0)

@@ -10,7 +10,7 @@ import numpy as np
 from pictures.figures import count, decimal, percent, signed
 from pictures.heading import Key
 from pictures.panel import Panel, Range, values
-from pictures.plot import CALIBRATED, Data, Look, Plot
+from pictures.plot import CALIBRATED, Data, Look, Plot, half_window
 
 #: Of more bins than this the alternative text tells the largest gaps alone.
 _TOLD = 20
@@ -45,20 +45,14 @@ def radii(share: Any) -> Any:
 
 
 def window(shown: Sequence[Data]) -> tuple[Range, Range]:
-    """All of [0, 1], or the one half of it where all predictions lie, as far as they go."""
-    low, high = 1.0, 0.0
-    for data in shown:
-        edges, filled = values(data["histogram"]["edges"]), np.flatnonzero(values(data["histogram"]["share"]))
-        low, high = min(low, edges[filled[0]]), max(high, edges[filled[-1] + 1])
-    if high <= 0.5:
-        tops = [np.max(values(data["label_share"])) for data in shown]
-        high = min(1.0, max(high, float(np.ceil(20.0 * max(tops)) / 20.0)))
-        return ((0.0, high),) * 2 if high <= 0.5 else ((0.0, 1.0),) * 2
-    if low >= 0.5:
-        bottoms = [np.min(values(data["label_share"])) for data in shown]
-        low = max(0.0, min(low, float(np.floor(20.0 * min(bottoms)) / 20.0)))
-        return ((low, 1.0),) * 2 if low >= 0.5 else ((0.0, 1.0),) * 2
-    return (0.0, 1.0), (0.0, 1.0)
+    """All of [0, 1], or the one half of it where all predictions and label shares lie, as far as they go."""
+    return half_window([_extent(data) for data in shown])
+
+
+def _extent(data: Data) -> tuple[float, float, float, float]:
+    edges, filled = values(data["histogram"]["edges"]), np.flatnonzero(values(data["histogram"]["share"]))
+    share = values(data["label_share"])
+    return float(edges[filled[0]]), float(edges[filled[-1] + 1]), float(share.min()), float(share.max())
 
 
 def keys(data: Data, definition: Mapping[str, Any], look: Look) -> list[Key]:

@@ -12,11 +12,12 @@ from pictures.drawn import About, Drawn
 from pictures.figures import decimal, percent
 from pictures.heading import MARGIN, Key, about_lines, about_words, heading
 from pictures.lettering import cleaned, shortened
-from pictures.panel import Panel, values
+from pictures.panel import Panel, beside, values
 from pictures.plot import AFTER, BEFORE, CALIBRATED, Data, Look, Plot, data_of
 
-#: Pixels left of a panel and below it, and of the histogram.
-LEFT, BELOW, HISTOGRAM = 54.0, 42.0, 44.0
+#: Pixels left of a panel and below it, of the histogram and above it.
+_LEFT, _BELOW, _HISTOGRAM, _GAP = 54.0, 46.0, 44.0, 26.0
+_TICKS = 6
 #: Panels are square up to this height.
 _TALLEST = 400.0
 
@@ -37,23 +38,31 @@ def one_panel(canvas: Canvas, plot: Plot, before: Shown, after: Shown | None) ->
         lines, keys = lines[:1], _two_keys(plot, shown, every)
     top = heading(canvas, title, lines, keys)
     x, y = plot.window(every)
-    side = canvas.width - LEFT - MARGIN
-    panel = Panel(canvas, (LEFT, top, side, min(side, _TALLEST)), x, y)
+    upright = plot.places(*y, _TICKS)
+    left = max(_LEFT, MARGIN + beside(upright, plot.axes[1]))
+    side = canvas.width - left - MARGIN
+    panel = Panel(canvas, (left, top, side, min(side, _TALLEST)), x, y)
     panel.diagonal()
     for data, look in zip(every, looks, strict=True):
         plot.show(panel, data, look)
-    bottom = top + panel.box[3]
-    panel.side(title=plot.axes[1])
-    if plot.rows is None:
-        panel.base(title=plot.axes[0])
-    else:
-        panel.base()
-        lower = Panel(canvas, (LEFT, bottom + 26.0, side, HISTOGRAM), x)
-        histogram(lower, [plot.rows(data) for data in every], looks)
-        lower.base(title=plot.axes[0], places=[])
-        bottom += 26.0 + HISTOGRAM - 16.0
-    height = notes(canvas, bottom + BELOW, [one.get("problem") for one, _ in shown])
+    panel.side(upright, plot.axes[1])
+    bottom = _base(panel, plot, every, looks)
+    height = notes(canvas, bottom, [one.get("problem") for one, _ in shown])
     return canvas.drawn(height, title, _alt(plot, shown, every))
+
+
+def _base(panel: Panel, plot: Plot, every: Sequence[Data], looks: Sequence[Look]) -> float:
+    """The axis of predictions, below it the rows where the diagram knows them; answers where it ends."""
+    left, top, side, tall = panel.box
+    marks = plot.places(*panel.x, _TICKS)
+    if plot.rows is None:
+        panel.base(marks, plot.axes[0])
+        return top + tall + _BELOW
+    panel.base(marks)
+    lower = Panel(panel.canvas, (left, top + tall + _GAP, side, _HISTOGRAM), panel.x)
+    histogram(lower, [plot.rows(data) for data in every], looks)
+    lower.base(((), ()), plot.axes[0])
+    return top + tall + _GAP + _HISTOGRAM + _BELOW - 15.0
 
 
 def histogram(panel: Panel, rows: Sequence[tuple[Any, Any]], looks: Sequence[Look]) -> None:
@@ -71,7 +80,7 @@ def histogram(panel: Panel, rows: Sequence[tuple[Any, Any]], looks: Sequence[Loo
             panel.areas(corners, np.stack([zero, zero, up, up], axis=1), look.tint)
         else:
             panel.line(np.repeat(edge, 2)[1:-1], np.repeat(tall, 2), look.colour, width=1.4)
-    panel.side(places=[most], labels=[percent(most)])
+    panel.side(([most], [percent(most)]))
     panel.canvas.word(panel.box[0] - 6.0, panel.box[1] + panel.box[3] + 1.0, "rows", anchor="end")
 
 
