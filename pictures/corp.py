@@ -23,13 +23,20 @@ def show(panel: Panel, data: Data, look: Look) -> None:
         if look.hatch is None:
             panel.between(p, data["band_low"], data["band_high"], "band")
         else:
-            for end in ("band_low", "band_high"):
-                panel.line(p, data[end], look.colour, width=0.9, dash=(1.5, 2.0))
+            for border in ("band_low", "band_high"):
+                panel.line(p, data[border], look.colour, width=0.9, dash=(1.5, 2.0))
     start, end = values(data["start"]), values(data["end"])
     height = values(data["calibrated"])
     panel.line(np.stack([start, end], axis=1).ravel(), np.repeat(height, 2), look.colour, width=1.6, dash=look.dash)
     crowd = min(1.0, (40.0 / len(start)) ** 0.5)
-    panel.dots((start + end) / 2.0, height, max(1.4, 3.0 * crowd), look.colour, stroke="paper", square=look.square)
+    panel.dots(
+        (start + end) / 2.0,
+        height,
+        max(1.4, 3.0 * crowd) * panel.grain,
+        look.colour,
+        stroke="paper",
+        square=look.square,
+    )
 
 
 def keys(data: Data, definition: Mapping[str, Any], look: Look) -> list[Key]:
@@ -49,9 +56,9 @@ def words(data: Data, definition: Mapping[str, Any]) -> str:
         f"{decimal(start[i])} to {decimal(end[i])}: {decimal(height[i])} ({percent(share[i])} of the rows)" for i in at
     )
     return (
-        f"Brier score {decimal(data['brier'])} = miscalibration {decimal(data['miscalibration'])} - discrimination "
-        f"{decimal(data['discrimination'])} + uncertainty {decimal(data['uncertainty'])}. {_outside(data, definition)}"
-        f"{data['blocks']} blocks of predictions and their label share{_some(len(at), data['blocks'])}: {each}."
+        f"Brier score {decimal(data['brier'])} = miscalibration {decimal(data['miscalibration'])} minus discrimination "
+        f"{decimal(data['discrimination'])} plus uncertainty {decimal(data['uncertainty'])}. "
+        f"{_outside(data, definition)}{data['blocks']} blocks of predictions and their label share{_some(len(at), data['blocks'])}: {each}."
     )
 
 

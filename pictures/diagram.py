@@ -11,13 +11,14 @@ from pictures.corp import CORP
 from pictures.drawn import About, Drawn, Format, Theme
 from pictures.errors import UnknownPicture
 from pictures.fitted import FITTED
+from pictures.ks import KS, four_graphs, two_graphs
 from pictures.logit import LOGIT
 from pictures.plot import Plot
 from pictures.reliability import RELIABILITY
 from pictures.sheet import one_panel
 
 PLOTS: Mapping[str, Plot] = MappingProxyType(
-    {"reliability": RELIABILITY, "fit-on-test": FITTED, "corp": CORP, "logit-logit": LOGIT}
+    {"reliability": RELIABILITY, "fit-on-test": FITTED, "corp": CORP, "logit-logit": LOGIT, "ks-graphs": KS}
 )
 
 
@@ -62,7 +63,15 @@ def draw(
     >>> drawn.media_type, drawn.alt.partition(".")[0]
     ('image/svg+xml', 'Reliability diagram: 4 rows, reduction binary, ECE 0')
     """
-    plot = PLOTS.get(name)
-    if plot is None:
+    plot = plot_of(name)
+    canvas = Canvas(width, theme=theme, form=form)
+    if plot is not KS:
+        return one_panel(canvas, plot, (shown, about), after)
+    return four_graphs(canvas, (shown, about)) if after is None else two_graphs(canvas, (shown, about), after)
+
+
+def plot_of(name: str) -> Plot:
+    """The kind of diagram of a name. Raises ``UnknownPicture``."""
+    if name not in PLOTS:
         raise UnknownPicture(f"no diagram is called so; there are {', '.join(PLOTS)}")
-    return one_panel(Canvas(width, theme=theme, form=form), plot, (shown, about), after)
+    return PLOTS[name]

@@ -86,7 +86,7 @@ def _band(data: Data, i: int) -> str:
 FITTED = Plot(
     "Fit-on-test diagram",
     ("prediction", "calibrated probability"),
-    lambda data: (f"mean |c(p) \N{MINUS SIGN} p|", float(data["alpha_1"])),
+    lambda data: ("mean |c(p) \N{MINUS SIGN} p|", float(data["alpha_1"])),
     show,
     keys,
     words,

@@ -23,14 +23,15 @@ _MARK, _SPACE, _NEXT = 20.0, 5.0, 14.0
 
 @dataclass(frozen=True)
 class Key:
-    """A line of this kind, or a point or an area, is this."""
+    """A line of this kind, or a point or an area, is this; ``brief`` where it stands for several diagrams."""
 
     label: str
     colour: Role
-    kind: Literal["line", "dot", "square", "ring", "whisker", "area"] = "line"
+    kind: Literal["line", "dot", "square", "ring", "whisker", "bar", "span", "area"] = "line"
     dash: tuple[float, ...] | None = None
     hatch: str | None = None
     stroke: Role | None = None
+    brief: str | None = None
 
 
 def heading(canvas: Canvas, title: str, lines: Sequence[str], keys: Sequence[Key]) -> float:
@@ -66,14 +67,15 @@ def about_lines(kind: str, about: About, error: tuple[str, float] | None) -> tup
     return cleaned(about.name), [f"{kind} · {rows}", *below]
 
 
-def error_line(about: About, error: tuple[str, float] | None) -> str:
+def error_line(about: About, error: tuple[str, float] | None, *, brief: bool = False) -> str:
     """The error by name, with its interval; empty where there is none."""
     shown = about.error if about.error is not None else error
     if shown is None:
         return ""
     told = f"{cleaned(shown[0])} {decimal(shown[1])}"
     if about.error is not None and about.interval is not None:
-        return f"{told}, interval {decimal(about.interval[0])} to {decimal(about.interval[1])}"
+        interval = f"{decimal(about.interval[0])} to {decimal(about.interval[1])}"
+        return f"{told} ({interval})" if brief else f"{told}, interval {interval}"
     return told
 
 
@@ -89,12 +91,11 @@ def _mark(canvas: Canvas, key: Key, x: float, y: float) -> None:
     if key.kind == "area":
         panel.areas([[0.0, 1.0, 1.0, 0.0]], [[0.0, 0.0, 1.0, 1.0]], key.colour, hatch=key.hatch, stroke=key.stroke)
         return
-    if key.kind == "line":
-        canvas.line([np.array([[x, y], [x + _MARK, y]])], key.colour, width=2.0, dash=key.dash)
-        return
-    if key.kind == "whisker":
-        panel.line([0.5, 0.5], [0.0, 1.0], key.colour)
+    if key.kind == "line" or key.dash is not None:
+        canvas.line([np.array([[x, y], [x + _MARK, y]])], key.colour, width=2.0, dash=key.dash or None)
+    if key.kind in ("whisker", "bar", "span"):
+        panel.line([0.5, 0.5], [-0.1, 1.1], key.colour, width=3.0 if key.kind == "bar" else 1.0)
     if key.kind == "ring":
         panel.dots([0.5], [0.5], 2.6, "paper", stroke=key.colour)
-        return
-    panel.dots([0.5], [0.5], 3.0, key.colour, square=key.kind == "square")
+    elif key.kind in ("dot", "square", "whisker"):
+        panel.dots([0.5], [0.5], 3.0, key.colour, stroke="paper", square=key.kind == "square")

@@ -27,17 +27,21 @@ def show(panel: Panel, data: Data, look: Look) -> None:
     x, y = values(data["x"]), values(data["y"])
     if data["slope"] is not None:
         ends = np.array(panel.x)
-        panel.line(ends, data["slope"] * ends + data["intercept"], look.colour, width=1.6, dash=_PLATT)
+        panel.line(
+            ends, data["slope"] * ends + data["intercept"], look.colour, width=1.6, dash=_PLATT, brief="Platt line"
+        )
     if data["low"] is not None:
         whiskers = np.stack([values(data["low"]), values(data["high"])], axis=1)
         panel.pieces(np.stack([x, x], axis=1), whiskers, look.colour if look.hatch else "ink")
-    panel.dots(x, y, radii(values(data["share"])), look.colour, stroke="paper", square=look.square)
+    panel.dots(x, y, radii(values(data["share"])) * panel.grain, look.colour, stroke="paper", square=look.square)
 
 
 def window(shown: Sequence[Data]) -> tuple[Range, Range]:
     """What holds every bin and its interval, with a margin."""
     x = np.concatenate([values(data["x"]) for data in shown])
-    y = np.concatenate([values(data[name]) for data in shown for name in ("y", "low", "high") if data[name] is not None])
+    y = np.concatenate(
+        [values(data[name]) for data in shown for name in ("y", "low", "high") if data[name] is not None]
+    )
     return _widened(x.min(), x.max()), _widened(y.min(), y.max())
 
 
@@ -66,7 +70,7 @@ def keys(data: Data, definition: Mapping[str, Any], look: Look) -> list[Key]:
     told = [Key(interval, look.colour, "dot" if data["low"] is None else "whisker")]
     if data["slope"] is not None:
         told.append(Key(f"Platt: slope {data['slope']:.2f}, intercept {_signed(data['intercept'])}", look.colour,
-                        dash=_PLATT))  # fmt: skip
+                        dash=_PLATT, brief="Platt line"))  # fmt: skip
     return [*told, CALIBRATED]
 
 

@@ -36,6 +36,11 @@ class Panel:
     x: Range = UNIT
     y: Range = UNIT
 
+    @property
+    def grain(self) -> float:
+        """How large marks are here: on a small panel smaller."""
+        return min(1.0, max(0.55, self.box[2] / 300.0))
+
     def at(self, x: Values, y: Values) -> Points:
         """Places on the canvas ``(m, 2)``."""
         left, top, width, height = self.box
@@ -58,7 +63,14 @@ class Panel:
         self.canvas.line(list(self.at(x, y)), colour, width=width, dash=dash, clip=self._clip(width))
 
     def between(
-        self, x: Values, low: Values, high: Values, fill: Role | None, *, hatch: str | None = None, stroke: Role | None = None
+        self,
+        x: Values,
+        low: Values,
+        high: Values,
+        fill: Role | None,
+        *,
+        hatch: str | None = None,
+        stroke: Role | None = None,
     ) -> None:
         """The area between two curves over ``x (m,)``."""
         corners = np.concatenate([self.at(x, low), self.at(x, high)[::-1]])

@@ -35,7 +35,7 @@ def show(panel: Panel, data: Data, look: Look) -> None:
     if data["low"] is not None:
         whiskers = np.stack([values(data["low"]), values(data["high"])], axis=1)
         panel.pieces(np.stack([mean, mean], axis=1), whiskers, look.colour if look.hatch else "ink", width=1.0)
-    panel.dots(mean, share, radii(values(data["share"])), look.colour, stroke="paper", square=look.square)
+    panel.dots(mean, share, radii(values(data["share"])) * panel.grain, look.colour, stroke="paper", square=look.square)
 
 
 def radii(share: Any) -> Any:

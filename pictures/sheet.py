@@ -35,7 +35,7 @@ def one_panel(canvas: Canvas, plot: Plot, before: Shown, after: Shown | None) ->
     if after is None:
         keys = plot.keys(every[0], before[0].get("definition") or {}, BEFORE)
     else:
-        lines, keys = lines[:1], _two_keys(plot, shown, every)
+        lines, keys = lines[:1], both_keys(plot, shown, every)
     top = heading(canvas, title, lines, keys)
     x, y = plot.window(every)
     upright = plot.places(*y, _TICKS)
@@ -48,7 +48,7 @@ def one_panel(canvas: Canvas, plot: Plot, before: Shown, after: Shown | None) ->
     panel.side(upright, plot.axes[1])
     bottom = _base(panel, plot, every, looks)
     height = notes(canvas, bottom, [one.get("problem") for one, _ in shown])
-    return canvas.drawn(height, title, _alt(plot, shown, every))
+    return canvas.drawn(height, title, alternative(plot, shown, every))
 
 
 def _base(panel: Panel, plot: Plot, every: Sequence[Data], looks: Sequence[Look]) -> float:
@@ -65,8 +65,8 @@ def _base(panel: Panel, plot: Plot, every: Sequence[Data], looks: Sequence[Look]
     return top + tall + _GAP + _HISTOGRAM + _BELOW - 15.0
 
 
-def histogram(panel: Panel, rows: Sequence[tuple[Any, Any]], looks: Sequence[Look]) -> None:
-    """Shares of the rows between edges: the first as bars, another as their outline."""
+def histogram(panel: Panel, rows: Sequence[tuple[Any, Any]], looks: Sequence[Look], *, bare: bool = False) -> None:
+    """Shares of the rows between edges: the first as bars, another as their outline; ``bare``: without an axis."""
     most = max(float(np.max(values(share))) for _, share in rows)
     panel = Panel(panel.canvas, panel.box, panel.x, (0.0, most))
     for (edges, share), look in zip(rows, looks, strict=True):
@@ -80,6 +80,8 @@ def histogram(panel: Panel, rows: Sequence[tuple[Any, Any]], looks: Sequence[Loo
             panel.areas(corners, np.stack([zero, zero, up, up], axis=1), look.tint)
         else:
             panel.line(np.repeat(edge, 2)[1:-1], np.repeat(tall, 2), look.colour, width=1.4)
+    if bare:
+        return
     panel.side(([most], [percent(most)]))
     panel.canvas.word(panel.box[0] - 6.0, panel.box[1] + panel.box[3] + 1.0, "rows", anchor="end")
 
@@ -93,27 +95,23 @@ def notes(canvas: Canvas, y: float, problems: Sequence[Any]) -> float:
     return float(round(y + (0.0 if told else -4.0)))
 
 
-def _two_keys(plot: Plot, shown: Sequence[Shown], every: Sequence[Data]) -> list[Key]:
+def both_keys(plot: Plot, shown: Sequence[Shown], every: Sequence[Data]) -> list[Key]:
+    """Which is before and which after, with their errors."""
     keys = []
     for word, look, (_, about), data in zip(("before", "after"), (BEFORE, AFTER), shown, every, strict=True):
         error = about.error if about.error is not None else plot.error(data)
         told = "" if error is None else f": {cleaned(error[0])} {decimal(error[1])}"
-        keys.append(Key(word + told, look.colour, "square" if look.square else "dot"))
+        keys.append(Key(word + told, look.colour, "square" if look.square else "dot", look.dash or ()))
     return [*keys, CALIBRATED]
 
 
-def _alt(plot: Plot, shown: Sequence[Shown], every: Sequence[Data]) -> str:
+def alternative(plot: Plot, shown: Sequence[Shown], every: Sequence[Data]) -> str:
+    """The figures in words: of one, or of that before and that after."""
+    openings = [plot.kind] if len(shown) == 1 else [f"{plot.kind}, before and after a map. Before it", "After it"]
     told = []
-    for i, ((one, about), data) in enumerate(zip(shown, every, strict=True)):
-        opening = (
-            plot.kind if len(every) == 1 else ("Before", "After")[i] if i else f"{plot.kind}, before and after. Before"
-        )
-        problem = f" Note: {cleaned(str(one['problem']))}." if one.get("problem") else ""
-        told.append(
-            opening
-            + about_words(about, plot.error(data))
-            + " "
-            + plot.words(data, one.get("definition") or {})
-            + problem
-        )
+    for opening, (one, about), data in zip(openings, shown, every, strict=True):
+        told.append(opening + about_words(about, plot.error(data)))
+        told.append(plot.words(data, one.get("definition") or {}))
+        if one.get("problem"):
+            told.append(f"Note: {cleaned(str(one['problem']))}.")
     return " ".join(told)

@@ -1,0 +1,145 @@
+"""Measures against the number of rows: what is not biased stays level."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from calibrant.by_size import MeasuresBySize
+from pictures.canvas import SMALL, Canvas
+from pictures.drawn import About, Drawn, Format, Theme
+from pictures.errors import InvalidPicture, NothingToDraw
+from pictures.figures import count, decimal
+from pictures.heading import MARGIN, Key, about_lines, about_words, heading
+from pictures.lettering import cleaned, shortened
+from pictures.lettering import width as width_of
+from pictures.panel import Panel, Range, Ticks, beside
+from pictures.plot import evenly
+from pictures.sheet import notes
+from pictures.theme import SERIES
+
+#: As many curves as there are colours and dashes to tell them apart.
+MOST = len(SERIES)
+_DASHES: tuple[tuple[float, ...] | None, ...] = (None, (7.0, 2.5), (2.0, 2.0), (8.0, 2.0, 2.0, 2.0))
+_KIND = "Measures by size of the test set"
+_TALL, _BELOW, _LINE = 280.0, 46.0, 14.0
+#: Pixels between the whiskers of two curves, and the largest share of the width that names at their ends take.
+_APART, _NAMES = 4.0, 0.32
+
+Array = npt.NDArray[np.float64]
+
+
+def draw_by_size(
+    found: MeasuresBySize | Mapping[str, Any],
+    about: About,
+    *,
+    form: Format = "svg",
+    theme: Theme = "auto",
+    width: int = 560,
+) -> Drawn:
+    """Draw the mean of each measure over subsamples by their size, and one standard deviation either way.
+
+    ``found`` is the result of ``calibrant.measure_by_size``, or the same as plain JSON; of one to four measures.
+    Raises ``NothingToDraw`` where no measure has a value.
+    """
+    sizes, curves = _read(found)
+    canvas = Canvas(width, theme=theme, form=form)
+    title, lines = about_lines(_KIND, about, None)
+    named = [Key("mean of random subsets", "ink"), Key("one standard deviation either way", "ink", "span")]
+    top = heading(canvas, title, lines, named)
+    y = _reach(curves)
+    marks = evenly(*y, 6)
+    left = MARGIN + beside(marks, "value")
+    names = {key: cleaned(key) for key in curves}
+    right = min(_NAMES * width, max(width_of(name, SMALL) for name in names.values()) + 10.0)
+    box = (left, top, width - left - right - MARGIN, _TALL)
+    margin = 0.04 * max(np.log2(sizes[-1] / sizes[0]), 1.0)
+    panel = Panel(canvas, box, (np.log2(sizes[0]) - margin, np.log2(sizes[-1]) + margin), y)
+    panel.side(marks, "value")
+    panel.base(_sizes(panel, sizes), "rows (log scale)")
+    ends = [_curve(panel, np.log2(sizes), *curves[key], i, len(curves)) for i, key in enumerate(curves)]
+    for key, i, place in zip(curves, range(len(curves)), _apart(ends), strict=True):
+        told = shortened(names[key], right - 10.0, SMALL)
+        canvas.word(width - MARGIN - right + 10.0, place + 4.0, told, colour=SERIES[i])
+    return canvas.drawn(notes(canvas, top + _TALL + _BELOW, []), title, _words(about, sizes, curves, names))
+
+
+def _read(found: MeasuresBySize | Mapping[str, Any]) -> tuple[Array, dict[str, tuple[Array, Array]]]:
+    """Sizes, and mean and deviation of each measure; what is None is NaN."""
+    if isinstance(found, MeasuresBySize):
+        sizes: Sequence[float] = found.sizes
+        told = {key: (curve.mean, curve.standard_deviation) for key, curve in found.curves.items()}
+    else:
+        sizes = found["sizes"]
+        told = {key: (curve["mean"], curve["standard_deviation"]) for key, curve in found["curves"].items()}
+    if not 1 <= len(told) <= MOST:
+        raise InvalidPicture(f"from 1 to {MOST} measures go on one sheet")
+    curves = {key: (np.array(mean, dtype=float), np.array(off, dtype=float)) for key, (mean, off) in told.items()}
+    if not any(np.isfinite(mean).any() for mean, _ in curves.values()):
+        raise NothingToDraw("no measure has a value at any size")
+    return np.array(sizes, dtype=np.float64), curves
+
+
+def _reach(curves: Mapping[str, tuple[Array, Array]]) -> Range:
+    """From 0, where that is near, to above every deviation."""
+    off = [np.nan_to_num(deviation) for _, deviation in curves.values()]
+    means = [mean for mean, _ in curves.values()]
+    low = min(float(np.nanmin(mean - d)) for mean, d in zip(means, off, strict=True) if np.isfinite(mean).any())
+    high = max(float(np.nanmax(mean + d)) for mean, d in zip(means, off, strict=True) if np.isfinite(mean).any())
+    low = 0.0 if 0.0 <= low < 0.6 * high else low
+    margin = 0.05 * (high - low) or 0.05 * max(abs(high), 0.1)
+    return (low if low == 0.0 else low - margin), high + margin
+
+
+def _sizes(panel: Panel, sizes: Array) -> Ticks:
+    """The sizes themselves, as many as have room."""
+    kept: list[float] = []
+    for size in [sizes[-1], *sizes[:-1]]:
+        place = panel.at(np.log2(size), 0.0)[0]
+        if all(abs(place - panel.at(np.log2(other), 0.0)[0]) > 46.0 for other in kept):
+            kept.append(float(size))
+    return [float(np.log2(size)) for size in kept], [count(size) for size in kept]
+
+
+def _curve(panel: Panel, x: Array, mean: Array, off: Array, i: int, of: int) -> float:
+    """One curve and its whiskers, beside those of the others; answers at which height it ends."""
+    known = np.isfinite(mean)
+    if not known.any():
+        return panel.box[1] + panel.box[3]
+    shift = (i - (of - 1) / 2.0) * _APART * (panel.x[1] - panel.x[0]) / panel.box[2]
+    x, mean, off = x[known] + shift, mean[known], off[known]
+    spread = np.isfinite(off)
+    whiskers = np.stack([mean[spread] - off[spread], mean[spread] + off[spread]], axis=1)
+    panel.pieces(np.stack([x[spread]] * 2, axis=1), whiskers, SERIES[i], width=1.0)
+    panel.line(x, mean, SERIES[i], width=1.8, dash=_DASHES[i])
+    panel.dots(x, mean, 2.6, SERIES[i], stroke="paper", square=bool(i % 2))
+    return float(panel.at(x[-1], mean[-1])[1])
+
+
+def _apart(places: Sequence[float]) -> list[float]:
+    """The same heights, moved down until names there do not touch; the last ones up, as far as that was too far."""
+    order = np.argsort(places, kind="stable")
+    found = [0.0] * len(places)
+    last = -np.inf
+    for i in order:
+        found[i] = last = max(places[i], last + _LINE)
+    pushed = max((found[i] - places[i] for i in order), default=0.0)
+    return [place - pushed / 2.0 for place in found]
+
+
+def _words(about: About, sizes: Array, curves: Mapping[str, tuple[Array, Array]], names: Mapping[str, str]) -> str:
+    told = []
+    for key, (mean, off) in curves.items():
+        each = "; ".join(
+            f"{count(size)} rows: {_value(m)}" + (f" plus or minus {decimal(d)}" if np.isfinite(d) else "")
+            for size, m, d in zip(sizes, mean, off, strict=True)
+        )
+        told.append(f"{names[key]}: {each}.")
+    return f"{_KIND}{about_words(about, None)} Mean and standard deviation over random subsets. {' '.join(told)}"
+
+
+def _value(mean: float) -> str:
+    return decimal(mean) if np.isfinite(mean) else "no value"

@@ -1,0 +1,82 @@
+"""The rows of a stored map's own fit, before the map and after it, from the bins that its record keeps."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from calibrant.diagrams.reliability import wilson
+from pictures.canvas import Canvas
+from pictures.drawn import About, Drawn, Format, Theme
+from pictures.errors import NothingToDraw
+from pictures.panel import values
+from pictures.reliability import RELIABILITY
+from pictures.sheet import one_panel
+from schemas.maps import Bins, FitBins
+
+#: Bins that are drawn of the 100 or fewer that are kept, and bars below them.
+_DRAWN, _BARS = 20, 20
+_LEVEL = 0.95
+
+Array = npt.NDArray[np.float64]
+
+
+def draw_fit_bins(
+    bins: FitBins | Mapping[str, Any] | None,
+    about: About,
+    *,
+    form: Format = "svg",
+    theme: Theme = "auto",
+    width: int = 560,
+) -> Drawn:
+    """Draw the reliability diagram of a fit's rows, before and after their own map, which has seen their labels.
+
+    ``bins`` are those of a map's record, or their JSON. Neighbouring ones are put together to 20, and the histogram
+    takes the rows of a bin to be spread evenly over it. Raises ``NothingToDraw`` where the record has none.
+    """
+    if bins is None:
+        raise NothingToDraw("the map's record has no bins of its fit")
+    read = bins if isinstance(bins, FitBins) else FitBins.model_validate(bins)
+    plot = replace(RELIABILITY, kind="Reliability of the rows of the fit")
+    before, after = (_shown(side) for side in (read.before, read.after))
+    canvas = Canvas(width, theme=theme, form=form)
+    return one_panel(canvas, plot, (before, about), (after, replace(about, error=None, interval=None)))
+
+
+def reliability_of(bins: Bins) -> dict[str, Any]:
+    """The data of a reliability diagram of at most 20 of these bins."""
+    count, rows, share = (values(part) for part in (bins.count, bins.rows, bins.share))
+    groups = np.minimum((np.cumsum(share) - share / 2.0) / share.sum() * _DRAWN, _DRAWN - 1).astype(np.int64)
+    first = np.unique(groups, return_index=True)[1]
+    mass, effective, number = (np.add.reduceat(part, first) for part in (share, rows, count))
+    mean = np.add.reduceat(share * values(bins.mean_prediction), first) / mass
+    positive = np.clip(np.add.reduceat(share * values(bins.label_share), first) / mass, 0.0, 1.0)
+    border = values(bins.start)[first]
+    start, end = np.append(0.0, border[1:]), np.append(border[1:], 1.0)
+    gap = positive - mean
+    low, high = wilson(positive, effective, _LEVEL)
+    return {
+        "start": start, "end": end, "count": number, "rows": effective, "share": mass, "mean_prediction": mean,
+        "label_share": positive, "gap": gap, "low": low, "high": high, "roof_start": start + gap,
+        "roof_end": end + gap, "ece": float(mass @ np.abs(gap)), "ece_debiased": None, "histogram": _histogram(bins),
+    }  # fmt: skip
+
+
+def _histogram(bins: Bins) -> dict[str, Array]:
+    """Shares between even edges, rows spread evenly from a bin's start to as far beyond its mean."""
+    start, mean, share = (values(part) for part in (bins.start, bins.mean_prediction, bins.share))
+    following = np.append(start[1:], 1.0)
+    end = np.clip(2.0 * mean - start, start, following)
+    edges = np.arange(_BARS + 1) / _BARS
+    wide = np.maximum(end - start, 1e-12)
+    before = np.clip((edges[:, None] - start) / wide, 0.0, 1.0) @ share
+    before[-1] = share.sum()
+    return {"edges": edges, "share": np.diff(before)}
+
+
+def _shown(bins: Bins) -> dict[str, Any]:
+    return {"data": reliability_of(bins), "definition": {"level": _LEVEL, "binning": "equal-mass"}, "problem": None}
