@@ -12,7 +12,7 @@ import calibrant
 from benchmarks.tables.datasets import Dataset, Floats, dataset, emitted
 
 #: Places at which a curve is drawn.
-_GRID = 401
+_GRID = 201
 
 
 @dataclass(frozen=True)
