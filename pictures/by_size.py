@@ -9,13 +9,12 @@ import numpy as np
 import numpy.typing as npt
 
 from calibrant.by_size import MeasuresBySize
-from pictures.canvas import SMALL, Canvas
+from pictures.canvas import Canvas
 from pictures.drawn import About, Drawn, Format, Theme
 from pictures.errors import InvalidPicture, NothingToDraw
 from pictures.figures import count, decimal
 from pictures.heading import MARGIN, Key, about_lines, about_words, heading
-from pictures.lettering import cleaned, shortened
-from pictures.lettering import width as width_of
+from pictures.lettering import cleaned
 from pictures.panel import Panel, Range, Ticks, beside
 from pictures.plot import evenly
 from pictures.sheet import notes
@@ -25,9 +24,9 @@ from pictures.theme import SERIES
 MOST = len(SERIES)
 _DASHES: tuple[tuple[float, ...] | None, ...] = (None, (7.0, 2.5), (2.0, 2.0), (8.0, 2.0, 2.0, 2.0))
 _KIND = "Measures by size of the test set"
-_TALL, _BELOW, _LINE = 280.0, 46.0, 14.0
-#: Pixels between the whiskers of two curves, and the largest share of the width that names at their ends take.
-_APART, _NAMES = 4.0, 0.32
+_TALL, _BELOW = 280.0, 46.0
+#: Pixels between the whiskers of two curves.
+_APART = 4.0
 
 Array = npt.NDArray[np.float64]
 
@@ -48,22 +47,20 @@ def draw_by_size(
     sizes, curves = _read(found)
     canvas = Canvas(width, theme=theme, form=form)
     title, lines = about_lines(_KIND, about, None)
-    named = [Key("mean of random subsets", "ink"), Key("one standard deviation either way", "ink", "span")]
-    top = heading(canvas, title, lines, named)
+    names = {key: cleaned(key) for key in curves}
+    looks = zip(names.values(), SERIES, _DASHES, (False, True) * MOST, strict=False)
+    keys = [Key(name, colour, "square" if square else "dot", dash or ()) for name, colour, dash, square in looks]
+    top = heading(canvas, title, [*lines, "mean of random subsets, one standard deviation either way"], keys)
     y = _reach(curves)
     marks = evenly(*y, 6)
     left = MARGIN + beside(marks, "value")
-    names = {key: cleaned(key) for key in curves}
-    right = min(_NAMES * width, max(width_of(name, SMALL) for name in names.values()) + 10.0)
-    box = (left, top, width - left - right - MARGIN, _TALL)
     margin = 0.04 * max(np.log2(sizes[-1] / sizes[0]), 1.0)
-    panel = Panel(canvas, box, (np.log2(sizes[0]) - margin, np.log2(sizes[-1]) + margin), y)
+    x = float(np.log2(sizes[0]) - margin), float(np.log2(sizes[-1]) + margin)
+    panel = Panel(canvas, (left, top, width - left - 2 * MARGIN, _TALL), x, y)
     panel.side(marks, "value")
     panel.base(_sizes(panel, sizes), "rows (log scale)")
-    ends = [_curve(panel, np.log2(sizes), *curves[key], i, len(curves)) for i, key in enumerate(curves)]
-    for key, i, place in zip(curves, range(len(curves)), _apart(ends), strict=True):
-        told = shortened(names[key], right - 10.0, SMALL)
-        canvas.word(width - MARGIN - right + 10.0, place + 4.0, told, colour=SERIES[i])
+    for i, key in enumerate(curves):
+        _curve(panel, np.log2(sizes), *curves[key], i, len(curves))
     return canvas.drawn(notes(canvas, top + _TALL + _BELOW, []), title, _words(about, sizes, curves, names))
 
 
@@ -104,11 +101,9 @@ def _sizes(panel: Panel, sizes: Array) -> Ticks:
     return [float(np.log2(size)) for size in kept], [count(size) for size in kept]
 
 
-def _curve(panel: Panel, x: Array, mean: Array, off: Array, i: int, of: int) -> float:
-    """One curve and its whiskers, beside those of the others; answers at which height it ends."""
+def _curve(panel: Panel, x: Array, mean: Array, off: Array, i: int, of: int) -> None:
+    """One curve and its whiskers, beside those of the others."""
     known = np.isfinite(mean)
-    if not known.any():
-        return panel.box[1] + panel.box[3]
     shift = (i - (of - 1) / 2.0) * _APART * (panel.x[1] - panel.x[0]) / panel.box[2]
     x, mean, off = x[known] + shift, mean[known], off[known]
     spread = np.isfinite(off)
@@ -116,18 +111,6 @@ def _curve(panel: Panel, x: Array, mean: Array, off: Array, i: int, of: int) -> 
     panel.pieces(np.stack([x[spread]] * 2, axis=1), whiskers, SERIES[i], width=1.0)
     panel.line(x, mean, SERIES[i], width=1.8, dash=_DASHES[i])
     panel.dots(x, mean, 2.6, SERIES[i], stroke="paper", square=bool(i % 2))
-    return float(panel.at(x[-1], mean[-1])[1])
-
-
-def _apart(places: Sequence[float]) -> list[float]:
-    """The same heights, moved down until names there do not touch; the last ones up, as far as that was too far."""
-    order = np.argsort(places, kind="stable")
-    found = [0.0] * len(places)
-    last = -np.inf
-    for i in order:
-        found[i] = last = max(places[i], last + _LINE)
-    pushed = max((found[i] - places[i] for i in order), default=0.0)
-    return [place - pushed / 2.0 for place in found]
 
 
 def _words(about: About, sizes: Array, curves: Mapping[str, tuple[Array, Array]], names: Mapping[str, str]) -> str:

@@ -55,10 +55,13 @@ def words(data: Data, definition: Mapping[str, Any]) -> str:
     each = "; ".join(
         f"{decimal(start[i])} to {decimal(end[i])}: {decimal(height[i])} ({percent(share[i])} of the rows)" for i in at
     )
+    brier, missed, told, left = (
+        decimal(data[name]) for name in ("brier", "miscalibration", "discrimination", "uncertainty")
+    )
     return (
-        f"Brier score {decimal(data['brier'])} = miscalibration {decimal(data['miscalibration'])} minus discrimination "
-        f"{decimal(data['discrimination'])} plus uncertainty {decimal(data['uncertainty'])}. "
-        f"{_outside(data, definition)}{data['blocks']} blocks of predictions and their label share{_some(len(at), data['blocks'])}: {each}."
+        f"Brier score {brier} = miscalibration {missed} minus discrimination {told} plus uncertainty {left}. "
+        f"{_outside(data, definition)}{data['blocks']} blocks of predictions and their label share"
+        f"{_some(len(at), data['blocks'])}: {each}."
     )
 
 

@@ -21,7 +21,7 @@ from pictures.theme import Role
 
 _KIND = "Cost plane"
 #: Up to which share of the dearer model's cost a cell is how strong.
-_STRENGTHS = ((0.02, 0.0), (0.10, 0.3), (0.30, 0.6), (1.01, 1.0))
+_STRENGTHS = ((0.02, 0.0), (0.10, 0.45), (0.30, 0.7), (1.01, 1.0))
 _HATCH = "////"
 _ROW, _BELOW = 16.0, 46.0
 #: Least heights and widths of cells that figures have room in.
@@ -55,7 +55,7 @@ def draw_cost_plane(
     ]
     top = heading(canvas, title, lines, keys)
     told = [percent(rate) for rate in rates]
-    left = MARGIN + max(width_of(label, SMALL) for label in told) + 24.0
+    left = MARGIN + max(width_of(label, SMALL) for label in told) + 26.0
     tall = max(60.0, min(_ROW * len(rates), 420.0))
     panel = Panel(canvas, (left, top, width - left - MARGIN, tall), (0.0, len(ratios)), (float(len(rates)), 0.0))
     _cells(panel, relative)
@@ -78,7 +78,7 @@ def _cells(panel: Panel, relative: Array) -> None:
         return
     for row, column in np.ndindex(rows, columns):
         x, y = panel.at(column + 0.5, row + 0.5)
-        panel.canvas.word(x, y + 4.0, _figure(relative[row, column]), colour="ink", anchor="middle")
+        panel.canvas.word(x, y + 4.0, _figure(float(relative[row, column])), colour="ink", anchor="middle")
 
 
 def _fill(panel: Panel, where: npt.NDArray[np.bool_], tint: Role, opacity: float, hatch: str | None) -> None:

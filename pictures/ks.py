@@ -80,7 +80,7 @@ def words(data: Data, _: Mapping[str, Any]) -> str:
     return (
         f"The KS error is {decimal(data['ks'])}: at fractile {decimal(data['reached_fractile'])}, a score of "
         f"{decimal(data['reached_score'])}, positives are {which} than the scores say. At the end "
-        f"cumulative label less score is {signed(data['end'])}. Cumulative score and label by share of the rows: {each}."
+        f"cumulative label less score is {signed(data['end'])}. Cumulative score and label by fractile: {each}."
     )
 
 

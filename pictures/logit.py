@@ -27,9 +27,7 @@ def show(panel: Panel, data: Data, look: Look) -> None:
     x, y = values(data["x"]), values(data["y"])
     if data["slope"] is not None:
         ends = np.array(panel.x)
-        panel.line(
-            ends, data["slope"] * ends + data["intercept"], look.colour, width=1.6, dash=_PLATT, brief="Platt line"
-        )
+        panel.line(ends, data["slope"] * ends + data["intercept"], look.colour, width=1.6, dash=_PLATT)
     if data["low"] is not None:
         whiskers = np.stack([values(data["low"]), values(data["high"])], axis=1)
         panel.pieces(np.stack([x, x], axis=1), whiskers, look.colour if look.hatch else "ink")

@@ -89,7 +89,8 @@ class Panel:
         reach = np.broadcast_to(values(radius), np.shape(values(x))) * (1.25 if square else 1.0)
         shape = np.stack([np.cos(angles), np.sin(angles)], axis=-1)
         outlines = self.at(x, y)[:, None, :] + reach[:, None, None] * shape
-        self.canvas.polygon(list(outlines), fill, stroke=stroke, width=1.2, clip=self._clip(8.0), layer="point")
+        edge = 1.2 * min(1.0, float(np.mean(reach)) / 3.0) if stroke == "paper" else 1.2
+        self.canvas.polygon(list(outlines), fill, stroke=stroke, width=edge, clip=self._clip(8.0), layer="point")
 
     def base(self, marks: Ticks, title: str = "") -> None:
         """The axis below, and what it shows. It takes 18 pixels, and 16 with a title."""
@@ -111,7 +112,7 @@ class Panel:
         self.canvas.line([np.array([[left - _TICK, y], [left, y]]) for y in ys], "rule")
         for y, label in zip(ys, marks[1], strict=True):
             self.canvas.word(left - 6.0, y + 4.0, label, anchor="end")
-        place = left - beside(marks, "") - 6.0
+        place = left - beside(marks, "") - 8.0
         self.canvas.word(place, top + height / 2, title, colour="ink", anchor="middle", upright=False)
 
     def diagonal(self) -> None:
@@ -128,4 +129,4 @@ class Panel:
 
 def beside(marks: Ticks, title: str) -> float:
     """Pixels that an axis at the left takes."""
-    return max((width_of(label, SMALL) for label in marks[1]), default=0.0) + (24.0 if title else 6.0)
+    return max((width_of(label, SMALL) for label in marks[1]), default=0.0) + (26.0 if title else 6.0)
