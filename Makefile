@@ -92,6 +92,9 @@ comparing: $(STAMP) ## how often comparisons of maps are wrong; writes docs/comp
 docs: $(STAMP) ## the pages made from the code: measures, diagrams, methods, settings, problems, calls
 	$(BIN)/python -m benchmarks.pages
 
+gallery: $(STAMP) ## every picture of the gallery; writes docs/gallery.md and docs/pictures/gallery
+	$(BIN)/python -m benchmarks.gallery
+
 agreement: $(STAMP) ## our values beside those of published code; writes docs/agreement.md
 	$(BIN)/python -m benchmarks.agreement
 

@@ -27,7 +27,8 @@ def _over(shape: str, figure: int, text: str) -> Entry:
     return Entry(
         f"truth-{shape}",
         f"Eight methods over the known truth: {shape}",
-        f"{text} After Figure {figure} of {_PAPER}: 10,000 rows, error 0.1; each map is filled to the diagonal, so that "
+        f"{text} After Figure {figure} of {_PAPER}: 10,000 rows, error 0.1; each map is filled to the diagonal, so "
+        "that "
         "the area reads as the error which the method reports. *off by* is the mean distance from the truth.",
         partial(truth.over_the_truth, shape),
         900,
@@ -38,7 +39,8 @@ PAPERS = (
     Entry(
         "row-errors",
         "The calibration error of rows, and of bins",
-        f"After Figure 1 of {_PAPER}. The error of a row is the distance from its prediction to the true probability; the "
+        f"After Figure 1 of {_PAPER}. The error of a row is the distance from its prediction to the true "
+        "probability; the "
         "calibration error is the mean of them. The bins of a reliability diagram stand for their rows.",
         truth.row_errors,
         720,
@@ -54,7 +56,8 @@ PAPERS = (
     Entry(
         "same-bars",
         "The same bars, three different errors",
-        f"After Figure 4 of {_PAPER}, with numbers of our own. Bars alone, mean predictions in them, the rows of each, and "
+        f"After Figure 4 of {_PAPER}, with numbers of our own. Bars alone, mean predictions in them, the rows of "
+        "each, and "
         "diagonal filling, which tells the three apart.",
         same_bars.equal_bars,
         720,
@@ -67,8 +70,10 @@ PAPERS = (
     Entry(
         "orders",
         "How measures order calibrated models",
-        f"After Figure 15 of {_PAPER}, with the truth beside: three classifiers of the [experiment](pseudo-real.md) whose "
-        "true error a million rows tell, each after six calibrators. The choice of the measure is a choice of the winner.",
+        f"After Figure 15 of {_PAPER}, with the truth beside: three classifiers of the "
+        "[experiment](pseudo-real.md) whose "
+        "true error a million rows tell, each after six calibrators. The choice of the measure is a choice of the "
+        "winner.",
         bumps.orders,
         760,
     ),
@@ -77,20 +82,22 @@ OWN = (
     Entry(
         "reliability",
         "Reliability diagram with diagonal filling",
-        "`reliability`. Each bin's roof has slope 1 through its mean prediction and label share; between roof and diagonal "
+        "`reliability`. Each bin's roof has slope 1 through its mean prediction and label share; between roof and "
+        "diagonal "
         "lies the error. Points are as large as their bins are heavy, and the rows stand below.",
         own.reliability,
     ),
     Entry(
         "before-after",
         "Before a map and after it",
-        "`reliability` with `map`. The map was fitted to the other half of the rows.",
+        "`reliability` with `map`: the average, fitted to 3,000 other rows.",
         own.before_and_after,
     ),
     Entry(
         "fit-on-test",
         "Fit-on-test diagram",
-        "`fit-on-test`: PL fitted to the rows themselves, with the knots of its folds' curves and its band. These are the "
+        "`fit-on-test`: PL fitted to the rows themselves, with the knots of its folds' curves and its band. These "
+        "are the "
         "rows of the first picture, whose truth is drawn there.",
         own.fit_on_test,
     ),
@@ -106,7 +113,8 @@ OWN = (
     Entry(
         "ks-graphs",
         "The four graphs of the KS error",
-        "`ks-graphs`, after Figure 1 of Gupta et al. (2021): cumulative score and label, score and probability, against the "
+        "`ks-graphs`, after Figure 1 of Gupta et al. (2021): cumulative score and label, score and probability, "
+        "against the "
         "fractile and the score.",
         own.ks_graphs,
         640,
@@ -115,7 +123,8 @@ OWN = (
     Entry(
         "by-size",
         "A measure against the size of the test",
-        "`calibrant.measure_by_size` of calibrated predictions, whose true error is 0. What falls with the size is bias "
+        "`calibrant.measure_by_size` of calibrated predictions, whose true error is 0. What falls with the size "
+        "is bias "
         "(Gruber & Buettner 2022; Roelofs et al. 2022).",
         own.by_size,
     ),

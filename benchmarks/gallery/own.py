@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cache
 from typing import Any
-
-import numpy as np
 
 import calibrant
 from benchmarks.compare.data import Predictions, shipped
 from benchmarks.gallery.worlds import example
 from benchmarks.tables.datasets import dataset
+from calibrant.measures.measure import MeasureResult
 from pictures.by_size import draw_by_size
 from pictures.cost_plane import draw_cost_plane
 from pictures.diagram import draw
@@ -28,24 +28,17 @@ def models() -> dict[str, Predictions]:
 
 def reliability(form: Format, theme: Theme, width: int) -> Drawn:
     """A reliability diagram with diagonal filling."""
-    return draw("reliability", *_confidence("random-forest", "reliability"), form=form, theme=theme, width=width)
+    return _of_example({"name": "reliability"}, form, theme, width)
 
 
 def before_and_after(form: Format, theme: Theme, width: int) -> Drawn:
-    """The same before and after a map that was fitted to the other half of the rows."""
-    found = models()["random-forest"]
-    fit, judged = np.array_split(np.random.default_rng(0).permutation(len(found.labels)), 2)
-    fitted = calibrant.fit("averaged", found.values[fit], found.labels[fit], reduction="confidence")
-    report = calibrant.evaluate(
-        found.values[judged], found.labels[judged], measures=["ece"], diagrams=["reliability"], map=fitted
-    )
-    assert report.after is not None
-    assert report.after_diagrams is not None
-    about = (
-        About(report.n, report.reduction, "random forest, digits", ("ECE", float(measure.debiased or 0.0)))
-        for measure in (report.measures["ece"], report.after["ece"])
-    )
-    before, after = zip((report.diagrams["reliability"], report.after_diagrams["reliability"]), about, strict=True)
+    """The same before and after a map that was fitted to other rows."""
+    data, other = example(), dataset("beta2", "0.050", 3_000, 1)
+    fitted = calibrant.fit("averaged", other.p, other.y)
+    report = calibrant.evaluate(data.p, data.y, measures=["ece"], diagrams=["reliability"], map=fitted)
+    about = (About(report.n, report.reduction, error=_ece(of)) for of in (report.measures, report.after or {}))
+    drawn = (diagrams["reliability"] for diagrams in (report.diagrams, report.after_diagrams or {}))
+    before, after = zip(drawn, about, strict=True)
     return draw("reliability", *before, after=after, form=form, theme=theme, width=width)
 
 
@@ -66,7 +59,7 @@ def logit_logit(form: Format, theme: Theme, width: int) -> Drawn:
 
 def ks_graphs(form: Format, theme: Theme, width: int) -> Drawn:
     """The four graphs of the KS error."""
-    return draw("ks-graphs", *_confidence("random-forest", "ks-graphs"), form=form, theme=theme, width=width)
+    return _of_example({"name": "ks-graphs"}, form, theme, width)
 
 
 def several(form: Format, theme: Theme, width: int) -> Drawn:
@@ -116,20 +109,22 @@ def _confidence(name: str, diagram: str) -> tuple[dict[str, Any], About]:
     report = calibrant.evaluate(
         found.values, found.labels, measures=["ece"], diagrams=[diagram], interval=_LEVEL, resamples=400
     )
-    error = report.measures["ece"]
     told = name.replace("-", " ").replace("bayes", "Bayes") + ", digits"
-    assert error.debiased is not None
-    return report.diagrams[diagram], About(report.n, report.reduction, told, ("ECE", error.debiased), error.interval)
+    about = About(report.n, report.reduction, told, _ece(report.measures), report.measures["ece"].interval)
+    return report.diagrams[diagram], about
+
+
+def _ece(measures: Mapping[str, MeasureResult]) -> tuple[str, float]:
+    debiased = measures["ece"].debiased
+    if debiased is None:
+        raise ValueError(measures["ece"].problem)
+    return "ECE", debiased
 
 
 def _of_example(asked: dict[str, Any], form: Format, theme: Theme, width: int) -> Drawn:
     data = example()
-    report = calibrant.evaluate(data.p, data.y, measures=["ks"], diagrams=[asked])
-    return draw(
-        asked["name"],
-        report.diagrams[asked["name"]],
-        About(report.n, report.reduction),
-        form=form,
-        theme=theme,
-        width=width,
-    )
+    report = calibrant.evaluate(data.p, data.y, measures=["ece"], diagrams=[asked], interval=_LEVEL, resamples=400)
+    error = report.measures["ece"]
+    found, own = report.diagrams[asked["name"]], asked["name"] != "reliability"
+    about = About(report.n, report.reduction, None, None if own else _ece(report.measures), error.interval)
+    return draw(asked["name"], found, about, form=form, theme=theme, width=width)

@@ -13,8 +13,8 @@ from pictures.canvas import Canvas, Points
 from pictures.drawn import Drawn, Format, Theme
 from pictures.figures import decimal
 from pictures.heading import Key, heading
-from pictures.panel import Panel, values
-from pictures.plot import CALIBRATED
+from pictures.panel import UNIT, Panel, values
+from pictures.plot import CALIBRATED, evenly
 from pictures.reliability import radii
 
 _BINS = 5
@@ -63,9 +63,9 @@ def _row(grid: Grid, captions: Any, bins: list[dict[str, Any]], *, dots: bool, f
             panel.pieces(np.stack([start, end], 1), roofs, "first", width=2.0)
         if dots:
             panel.dots(mean, up, radii(values(found["share"])), "second", stroke="paper")
-        panel.base(title="prediction" if filled else "", most=3)
+        panel.base(evenly(*UNIT, 3), "prediction" if filled else "")
         if i == 0:
-            panel.side(title="label share", most=4)
+            panel.side(evenly(*UNIT, 4), "label share")
     return grid.below(_BARS) - (0.0 if filled else 36.0)
 
 
@@ -80,9 +80,9 @@ def _counts(grid: Grid, bins: list[dict[str, Any]]) -> float:
         left, right, share = values(found["start"]) + 0.01, values(found["end"]) - 0.01, values(found["share"])
         zero = 0.0 * share
         panel.areas(np.stack([left, right, right, left], 1), np.stack([zero, zero, share, share], 1), "first-tint")
-        panel.base(most=3)
+        panel.base(evenly(*UNIT, 3))
         if i == 0:
-            panel.side(places=[0.0, 1.0], labels=["0", "100 %"])
+            panel.side(((0.0, 1.0), ("0", "100 %")))
     return grid.below(_ROWS) - 36.0
 
 

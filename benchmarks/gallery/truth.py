@@ -14,8 +14,8 @@ from pictures.canvas import Canvas
 from pictures.drawn import Drawn, Format, Theme
 from pictures.figures import decimal
 from pictures.heading import Key, heading
-from pictures.panel import Panel, values
-from pictures.plot import CALIBRATED
+from pictures.panel import UNIT, Panel, values
+from pictures.plot import CALIBRATED, evenly
 
 #: Rows whose error is drawn, of all; lines closer than a pixel say no more.
 _LINES = 100
@@ -52,8 +52,8 @@ def row_errors(form: Format, theme: Theme, width: int) -> Drawn:
     )
     for panel in (one, other):
         panel.diagonal()
-        panel.base(title="prediction")
-    one.side(title="probability of label 1")
+        panel.base(evenly(*UNIT, 6), "prediction")
+    one.side(evenly(*UNIT, 6), "probability of label 1")
     shown = np.linspace(0, len(data.p) - 1, _LINES).astype(int)
     _errors(one, data.p[shown], data.p[shown], data.c[shown])
     one.line(*truth(data), "ink", width=2.0)
@@ -87,9 +87,9 @@ def slopes(form: Format, theme: Theme, width: int) -> Drawn:
     shown = np.linspace(0, len(data.p) - 1, 61).astype(int)
     for i, panel in enumerate(grid.panels(captions)):
         panel.diagonal()
-        panel.base(title="prediction", most=4)
+        panel.base(evenly(*UNIT, 4), "prediction")
         if i == 0:
-            panel.side(title="label share")
+            panel.side(evenly(*UNIT, 6), "label share")
             _bars(panel, bins)
             _errors(panel, bins["mean_prediction"], bins["mean_prediction"], bins["label_share"], width=2.2)
             continue
@@ -132,9 +132,9 @@ def over_the_truth(shape: str, form: Format, theme: Theme, width: int) -> Drawn:
         captions = [(label, f"says {decimal(f.error)}, off by {decimal(f.away)}") for label, f in row]
         for i, (panel, (_, found)) in enumerate(zip(grid.panels(captions), row, strict=True)):
             _over(panel, data, found)
-            panel.base(title="prediction" if row is not maps[:4] else "", most=3)
+            panel.base(evenly(*UNIT, 3), "prediction")
             if i == 0:
-                panel.side(title="probability", most=4)
+                panel.side(evenly(*UNIT, 4), "probability")
         grid = Grid(canvas, grid.below(), 4)
     each = "; ".join(f"{label} {decimal(f.error)}, {decimal(f.away)}" for label, f in maps)
     alt = (
