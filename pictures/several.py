@@ -47,7 +47,7 @@ def draw_several(
     canvas = Canvas(width, theme=theme, form=form)
     heading_title = plot.kind if title is None else cleaned(title)
     rows = {about.n for _, about in kept}
-    lines = [f"{len(kept)} models · {_rows(rows)} · {cleaned(kept[0][1].reduction)}"]
+    lines = [f"{_models(kept)} · {_rows(rows)} · {cleaned(kept[0][1].reduction)}"]
     lines = lines if title is None else [f"{plot.kind} · {lines[0]}"]
     keys = plot.keys(every[0], kept[0][0].get("definition") or {}, BEFORE)
     top = heading(canvas, heading_title, lines, [replace(key, label=key.brief or key.label) for key in keys])
@@ -71,7 +71,9 @@ def _panels(canvas: Canvas, top: float, plot: Plot, kept: Sequence[Shown], every
         row, column = divmod(i, columns)
         box = (_LEFT + column * (side + _BETWEEN), top + row * deep + _ABOVE, side, side)
         panel = Panel(canvas, box, x, y)
-        _title(canvas, box, cleaned(about.name or f"model {i + 1}"), error_line(about, plot.error(data), brief=True))
+        _title(
+            canvas, box, cleaned(about.name or "") or f"model {i + 1}", error_line(about, plot.error(data), brief=True)
+        )
         panel.diagonal()
         plot.show(panel, data, BEFORE)
         panel.side(plot.places(*y, _TICKS) if column == 0 else ((), ()), plot.axes[1] if column == 0 else "")
@@ -90,13 +92,17 @@ def _title(canvas: Canvas, box: tuple[float, float, float, float], name: str, er
     canvas.word(left, top - 8.0, shortened(error, side, SMALL))
 
 
+def _models(kept: Sequence[Shown]) -> str:
+    return "1 model" if len(kept) == 1 else f"{len(kept)} models"
+
+
 def _rows(rows: set[int]) -> str:
     least, most = min(rows), max(rows)
     return f"n = {count(least)}" if least == most else f"n = {count(least)} to {count(most)}"
 
 
 def _alternative(plot: Plot, kept: Sequence[Shown], every: Sequence[Data], lost: Sequence[str]) -> str:
-    told = [f"{plot.kind} of {len(kept)} models."]
+    told = [f"{plot.kind} of {_models(kept)}."]
     for i, ((one, about), data) in enumerate(zip(kept, every, strict=True), 1):
         told.append(f"Model {i}{about_words(about, plot.error(data))} {plot.words(data, one.get('definition') or {})}")
     return " ".join([*told, *(f"Not drawn: {cleaned(problem)}." for problem in lost)])

@@ -56,7 +56,7 @@ def _row(grid: Grid, captions: Any, bins: list[dict[str, Any]], *, dots: bool, f
         bars = np.stack([start, end, end, start], 1), np.stack([0.0 * up, 0.0 * up, up, up], 1)
         if filled:
             _fill(panel, found, start, end)
-        panel.areas(*bars, None if filled else "faint", stroke="rule", width=1.0)
+        panel.canvas.polygon(list(panel.at(*bars)), None if filled else "faint", stroke="rule")
         panel.diagonal()
         if filled:
             roofs = np.stack([values(found["roof_start"]), values(found["roof_end"])], 1)

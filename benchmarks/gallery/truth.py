@@ -166,10 +166,8 @@ def _bins(data: Dataset, n_bins: int = 15) -> dict[str, Any]:
 
 def _bars(panel: Panel, bins: dict[str, Any]) -> None:
     start, end, up = (values(bins[name]) for name in ("start", "end", "label_share"))
-    zero = np.zeros_like(up)
-    panel.areas(
-        np.stack([start, end, end, start], 1), np.stack([zero, zero, up, up], 1), "faint", stroke="rule", width=0.8
-    )
+    corners = np.stack([start, end, end, start], 1), np.stack([0.0 * up, 0.0 * up, up, up], 1)
+    panel.canvas.polygon(list(panel.at(*corners)), "faint", stroke="rule", width=0.8)
     panel.diagonal()
 
 
