@@ -102,8 +102,12 @@ comparing: $(STAMP) ## how often comparisons of maps are wrong; writes docs/comp
 docs: $(STAMP) ## the pages made from the code: measures, diagrams, methods, settings, problems, calls
 	$(BIN)/python -m benchmarks.pages
 
+gallery: $(STAMP) ## every picture of the gallery; writes docs/gallery.md and docs/pictures/gallery
+	$(BIN)/python -m benchmarks.gallery
+
 pictures-golden: $(STAMP) ## draw the golden images that have changed; look at them; writes tests/golden/pictures
 	$(BIN)/python -m tests.unit.pictures
+	$(BIN)/python -m tests.unit.benchmarks.gallery_images
 
 pictures-speed: $(STAMP) ## time of drawing each picture; writes docs/picture-speed.md
 	$(BIN)/python -m benchmarks.pictures

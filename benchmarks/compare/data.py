@@ -33,11 +33,11 @@ def read_file(path: Path) -> Predictions:
 
 def write_shipped(folder: Path) -> None:
     """Train models on two of scikit-learn's data sets, and write what they predict of unseen rows, a file each."""
-    for name, predictions in _shipped():
+    for name, predictions in shipped():
         np.savez(folder / f"{name}.npz", probs=predictions.values, labels=predictions.labels)
 
 
-def _shipped() -> Iterator[tuple[str, Predictions]]:
+def shipped() -> Iterator[tuple[str, Predictions]]:
     from sklearn.datasets import load_breast_cancer, load_digits
     from sklearn.ensemble import AdaBoostClassifier, RandomForestClassifier
     from sklearn.naive_bayes import GaussianNB

@@ -1,0 +1,1 @@
+"""The gallery: the pictures of the papers drawn again from their definitions, and the service's own."""

@@ -1,0 +1,43 @@
+"""``python -m benchmarks.gallery``: draws every picture and writes docs/gallery.md."""
+
+from __future__ import annotations
+
+from html import escape
+from pathlib import Path
+
+from benchmarks.gallery.entries import ENTRIES, OWN, PAPERS, Entry
+
+DOCS = Path(__file__).parents[2] / "docs"
+FOLDER = DOCS / "pictures" / "gallery"
+
+_HEAD = """# The gallery
+
+Made by `make gallery`. Every picture is an SVG that follows the reader's light or dark theme, says its figures in its
+alternative text, and is drawn by `pictures` from data: those of the service by `POST /diagrams`
+([diagrams](diagrams.md), [the API](api.md)), those of the papers from their definitions, on rows of ours.
+"""
+
+
+def page() -> str:
+    """The page of all pictures."""
+    parts = [_HEAD, "## What the service draws\n", *map(_section, OWN)]
+    parts += ["## The papers' own pictures\n", *map(_section, PAPERS)]
+    return "\n".join(parts)
+
+
+def write() -> None:
+    """Draw every picture, and write the page."""
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    for entry in ENTRIES:
+        (FOLDER / f"{entry.name}.svg").write_bytes(entry.draw("svg", "auto", entry.width).content)
+    (DOCS / "gallery.md").write_text(page(), encoding="utf-8")
+
+
+def _section(entry: Entry) -> str:
+    alt = escape(entry.draw("svg", "auto", entry.width).alt, quote=True)
+    picture = f'<img src="pictures/gallery/{entry.name}.svg" width="{entry.width}" alt="{alt}">'
+    return f"### {entry.title}\n\n{entry.text}\n\n{picture}\n"
+
+
+if __name__ == "__main__":
+    write()

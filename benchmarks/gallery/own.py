@@ -1,0 +1,130 @@
+"""The pictures that the service draws, of real classifiers on scikit-learn's digits and of synthetic rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+import calibrant
+from benchmarks.compare.data import Predictions, shipped
+from benchmarks.gallery.worlds import example
+from benchmarks.tables.datasets import dataset
+from calibrant.measures.measure import MeasureResult
+from pictures.by_size import draw_by_size
+from pictures.cost_plane import draw_cost_plane
+from pictures.diagram import draw
+from pictures.drawn import About, Drawn, Format, Theme
+from pictures.several import draw_several
+
+_LEVEL = 0.95
+
+
+@cache
+def models() -> dict[str, Predictions]:
+    """Four classifiers of digits, and what they predict of 1,079 digits that they were not trained on."""
+    return {name.removeprefix("digits-"): found for name, found in shipped() if name.startswith("digits-")}
+
+
+def reliability(form: Format, theme: Theme, width: int) -> Drawn:
+    """A reliability diagram with diagonal filling."""
+    return _of_example({"name": "reliability"}, form, theme, width)
+
+
+def before_and_after(form: Format, theme: Theme, width: int) -> Drawn:
+    """The same before and after a map that was fitted to other rows."""
+    data, other = example(), dataset("beta2", "0.050", 3_000, 1)
+    fitted = calibrant.fit("averaged", other.p, other.y)
+    report = calibrant.evaluate(data.p, data.y, measures=["ece"], diagrams=["reliability"], map=fitted)
+    about = (About(report.n, report.reduction, error=_ece(of)) for of in (report.measures, report.after or {}))
+    drawn = (diagrams["reliability"] for diagrams in (report.diagrams, report.after_diagrams or {}))
+    before, after = zip(drawn, about, strict=True)
+    return draw("reliability", *before, after=after, form=form, theme=theme, width=width)
+
+
+def fit_on_test(form: Format, theme: Theme, width: int) -> Drawn:
+    """A PL map fitted to the rows, with its knots and its band."""
+    return _of_example({"name": "fit-on-test", "method": "pl"}, form, theme, width)
+
+
+def corp(form: Format, theme: Theme, width: int) -> Drawn:
+    """Isotonic regression within the band that calibrated predictions keep to."""
+    return _of_example({"name": "corp"}, form, theme, width)
+
+
+def logit_logit(form: Format, theme: Theme, width: int) -> Drawn:
+    """Bins on logit axes."""
+    return _of_example({"name": "logit-logit"}, form, theme, width)
+
+
+def ks_graphs(form: Format, theme: Theme, width: int) -> Drawn:
+    """The four graphs of the KS error."""
+    return _of_example({"name": "ks-graphs"}, form, theme, width)
+
+
+def several(form: Format, theme: Theme, width: int) -> Drawn:
+    """Four models side by side."""
+    return draw_several(
+        "reliability",
+        [_confidence(name, "reliability") for name in models()],
+        title="Four classifiers of the same digits",
+        form=form,
+        theme=theme,
+        width=width,
+    )
+
+
+def by_size(form: Format, theme: Theme, width: int) -> Drawn:
+    """What the size of the test does to measures of calibrated predictions, whose true error is 0."""
+    data = dataset("beta2", "0.000", 10_000, 0)
+    measures: list[Any] = [
+        {"name": "ece", "as": "ECE, 15 bins"},
+        {"name": "ece", "n_bins": 100, "as": "ECE, 100 bins"},
+        {"name": "ece-sweep", "as": "ECE, sweep"},
+        {"name": "ks", "as": "KS"},
+    ]
+    found = calibrant.measure_by_size(data.p, data.y, measures=measures)
+    return draw_by_size(
+        found, About(len(data.p), "binary", "Calibrated predictions"), form=form, theme=theme, width=width
+    )
+
+
+def cost_plane(form: Format, theme: Theme, width: int) -> Drawn:
+    """Whose decisions cost less, where the least confident may be left to another at a price."""
+    one, other = models()["random-forest"], models()["naive-bayes"]
+    plane = calibrant.cost_plane(one.values, other.values, one.labels)
+    return draw_cost_plane(
+        plane,
+        About(len(one.labels), "confidence"),
+        names=("random forest", "naive Bayes"),
+        form=form,
+        theme=theme,
+        width=width,
+    )
+
+
+@cache
+def _confidence(name: str, diagram: str) -> tuple[dict[str, Any], About]:
+    found = models()[name]
+    report = calibrant.evaluate(
+        found.values, found.labels, measures=["ece"], diagrams=[diagram], interval=_LEVEL, resamples=400
+    )
+    told = name.replace("-", " ").replace("bayes", "Bayes") + ", digits"
+    about = About(report.n, report.reduction, told, _ece(report.measures), report.measures["ece"].interval)
+    return report.diagrams[diagram], about
+
+
+def _ece(measures: Mapping[str, MeasureResult]) -> tuple[str, float]:
+    debiased = measures["ece"].debiased
+    if debiased is None:
+        raise ValueError(measures["ece"].problem)
+    return "ECE", debiased
+
+
+def _of_example(asked: dict[str, Any], form: Format, theme: Theme, width: int) -> Drawn:
+    data = example()
+    report = calibrant.evaluate(data.p, data.y, measures=["ece"], diagrams=[asked], interval=_LEVEL, resamples=400)
+    error = report.measures["ece"]
+    found, own = report.diagrams[asked["name"]], asked["name"] != "reliability"
+    about = About(report.n, report.reduction, None, None if own else _ece(report.measures), error.interval)
+    return draw(asked["name"], found, about, form=form, theme=theme, width=width)

@@ -1,0 +1,176 @@
+"""Pictures of rows whose true calibration map is known: errors row by row, and each method's map over the truth."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import calibrant
+from benchmarks.gallery.layout import Grid
+from benchmarks.gallery.worlds import Fitted, example, fitted, strong, truth
+from benchmarks.tables.datasets import Dataset
+from pictures.canvas import Canvas
+from pictures.drawn import Drawn, Format, Theme
+from pictures.figures import decimal
+from pictures.heading import Key, heading
+from pictures.panel import UNIT, Panel, values
+from pictures.plot import CALIBRATED, evenly
+
+#: Rows whose error is drawn, of all; lines closer than a pixel say no more.
+_LINES = 100
+_TRUTH = Key("true calibration map", "ink")
+_ERRORS = Key("error", "second")
+#: The methods over the truth: what the picture calls them, their name and options.
+METHODS: tuple[tuple[str, str, dict[str, Any]], ...] = (
+    ("15 bins of equal mass", "histogram", {"n_bins": 15, "slope": "unit"}),
+    ("bins by monotonic sweep", "es-sweep", {}),
+    ("bins by cross-validation", "es-cv", {}),
+    ("isotonic", "isotonic", {}),
+    ("Platt", "platt", {}),
+    ("beta", "beta", {}),
+    ("PL", "pl", {}),
+    ("averaged", "averaged", {}),
+)
+_BINNED = ("histogram", "es-sweep", "es-cv")
+
+
+def row_errors(form: Format, theme: Theme, width: int) -> Drawn:
+    """What a calibration error is, and what a reliability diagram shows of it (the paper's Figure 1)."""
+    data = example()
+    bins = _bins(data)
+    error = float(np.abs(data.p - data.c).mean())
+    canvas = Canvas(width, theme=theme, form=form)
+    title = "The calibration error of rows, and of bins"
+    top = heading(canvas, title, ["n = 3,000 · binary · shape beta2"], [_ERRORS, _TRUTH, CALIBRATED])
+    grid = Grid(canvas, top, 2)
+    one, other = grid.panels(
+        (
+            ("(a) the truth", f"mean length {decimal(error)}: the error"),
+            ("(b) 15 bins of equal mass", f"weighted mean length {decimal(bins['ece'])}: the ECE"),
+        )
+    )
+    for panel in (one, other):
+        panel.diagonal()
+        panel.base(evenly(*UNIT, 6), "prediction")
+    one.side(evenly(*UNIT, 6), "probability of label 1")
+    shown = np.linspace(0, len(data.p) - 1, _LINES).astype(int)
+    _errors(one, data.p[shown], data.p[shown], data.c[shown])
+    one.line(*truth(data), "ink", width=2.0)
+    _bars(other, bins)
+    _errors(other, bins["mean_prediction"], bins["mean_prediction"], bins["label_share"], width=2.2)
+    alt = (
+        f"{title}. Two panels of the same 3,000 rows. (a) Lines from the diagonal to the true calibration map, "
+        f"one for each of 100 rows; over all rows their mean length is the calibration error, {decimal(error)}. (b) A "
+        "reliability diagram of 15 bins of equal mass with a line from mean prediction to label share in each; their "
+        f"mean length is the ECE, {decimal(bins['ece'])}."
+    )
+    return canvas.drawn(grid.below(), title, alt)
+
+
+def slopes(form: Format, theme: Theme, width: int) -> Drawn:
+    """Roofs of slope 0 and of slope 1 over the same bins (the paper's Figure 3)."""
+    data = example()
+    bins = _bins(data, n_bins=5)
+    flat, unit = (fitted(data, "histogram", {"n_bins": 5, "slope": slope}) for slope in ("flat", "unit"))
+    canvas = Canvas(width, theme=theme, form=form)
+    title = "Why a bin's roof has slope 1"
+    top = heading(
+        canvas, title, ["n = 3,000 · binary · 5 bins of equal mass"], [_ERRORS, Key("map", "first"), CALIBRATED]
+    )
+    grid = Grid(canvas, top, 3)
+    captions = (
+        ("(a) bins", f"mean length {decimal(bins['ece'])}"),
+        ("(b) slope 0", f"mean length {decimal(flat.error)}"),
+        ("(c) slope 1", f"mean length {decimal(unit.error)}"),
+    )
+    shown = np.linspace(0, len(data.p) - 1, 61).astype(int)
+    for i, panel in enumerate(grid.panels(captions)):
+        panel.diagonal()
+        panel.base(evenly(*UNIT, 4), "prediction")
+        if i == 0:
+            panel.side(evenly(*UNIT, 6), "label share")
+            _bars(panel, bins)
+            _errors(panel, bins["mean_prediction"], bins["mean_prediction"], bins["label_share"], width=2.2)
+            continue
+        tilt = 1.0 if i == 2 else 0.0
+        start, end, at, up = (values(bins[name]) for name in ("start", "end", "mean_prediction", "label_share"))
+        p = data.p[shown]
+        k = np.clip(np.searchsorted(start, p, side="right") - 1, 0, len(start) - 1)
+        _errors(panel, p, p, up[k] + tilt * (p - at[k]))
+        panel.pieces(
+            np.stack([start, end], 1),
+            np.stack([up + tilt * (start - at), up + tilt * (end - at)], 1),
+            "first",
+            width=2.2,
+        )
+    alt = (
+        f"{title}. Three panels of the same rows and 5 bins. (a) From mean prediction to label share, the mean length "
+        f"is {decimal(bins['ece'])}, the ECE. (b) From the diagonal to flat roofs row by row it is "
+        f"{decimal(flat.error)}. "
+        f"(c) To roofs of slope 1 it is {decimal(unit.error)}, the ECE again: each line is as long as that of its bin."
+    )
+    return canvas.drawn(grid.below(), title, alt)
+
+
+def over_the_truth(shape: str, form: Format, theme: Theme, width: int) -> Drawn:
+    """Every method's map over the true one (the paper's Figures 9 to 13)."""
+    data = strong(shape)
+    maps = [(label, fitted(data, method, options)) for label, method, options in METHODS]
+    error = float(np.abs(data.p - data.c).mean())
+    canvas = Canvas(width, theme=theme, form=form)
+    title = f"Eight methods over the known truth: {shape}"
+    line = f"n = 10,000 · binary · true calibration error {decimal(error)}"
+    top = heading(
+        canvas,
+        title,
+        [line],
+        [Key("map of the method", "first"), Key("what it reports", "first-tint", "area"), _TRUTH, CALIBRATED],
+    )
+    grid = Grid(canvas, top, 4)
+    for row in (maps[:4], maps[4:]):
+        captions = [(label, f"says {decimal(f.error)}, off by {decimal(f.away)}") for label, f in row]
+        for i, (panel, (_, found)) in enumerate(zip(grid.panels(captions), row, strict=True)):
+            _over(panel, data, found)
+            panel.base(evenly(*UNIT, 3), "prediction")
+            if i == 0:
+                panel.side(evenly(*UNIT, 4), "probability")
+        grid = Grid(canvas, grid.below(), 4)
+    each = "; ".join(f"{label} {decimal(f.error)}, {decimal(f.away)}" for label, f in maps)
+    alt = (
+        f"{title}. 10,000 rows, true calibration error {decimal(error)}. The error that each method reports, and the "
+        f"mean distance of its map from the truth: {each}."
+    )
+    return canvas.drawn(grid.top, title, alt)
+
+
+def _over(panel: Panel, data: Dataset, found: Fitted) -> None:
+    panel.between(found.p, found.p, found.calibrated, "first-tint")
+    panel.diagonal()
+    panel.line(*truth(data), "ink", width=1.2)
+    if found.method in _BINNED:  # roofs, with nothing between them
+        jumps = np.flatnonzero(np.abs(np.diff(found.calibrated)) > 2.5 * np.diff(found.p)) + 1
+        for p, c in zip(np.split(found.p, jumps), np.split(found.calibrated, jumps), strict=True):
+            panel.line(p, c, "first", width=2.0)
+        return
+    panel.line(found.p, found.calibrated, "first", width=2.0)
+
+
+def _bins(data: Dataset, n_bins: int = 15) -> dict[str, Any]:
+    asked = [{"name": "reliability", "n_bins": n_bins}]
+    found: dict[str, Any] = calibrant.evaluate(data.p, data.y, measures=["ks"], diagrams=asked).diagrams["reliability"][
+        "data"
+    ]
+    return found
+
+
+def _bars(panel: Panel, bins: dict[str, Any]) -> None:
+    start, end, up = (values(bins[name]) for name in ("start", "end", "label_share"))
+    corners = np.stack([start, end, end, start], 1), np.stack([0.0 * up, 0.0 * up, up, up], 1)
+    panel.canvas.polygon(list(panel.at(*corners)), "faint", stroke="rule", width=0.8)
+    panel.diagonal()
+
+
+def _errors(panel: Panel, x: Any, low: Any, high: Any, *, width: float = 1.0) -> None:
+    at = values(x)
+    panel.pieces(np.stack([at, at], 1), np.stack([values(low), values(high)], 1), "second", width=width)

@@ -1,0 +1,87 @@
+"""Rows whose truth is known, and what each method makes of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+import calibrant
+from benchmarks.tables.datasets import Dataset, Floats, dataset, emitted
+
+#: Places at which a curve is drawn.
+_GRID = 201
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """What a method says of the rows: its map at ``p``, and the calibration error that it reports.
+
+    ``away`` is the mean distance of the map from the true one over the rows.
+    """
+
+    method: str
+    p: Floats
+    calibrated: Floats
+    error: float
+    away: float
+
+
+def truth(data: Dataset) -> tuple[Floats, Floats]:
+    """The true calibration map of a dataset: predictions, ascending, and the true probability at each."""
+    c = np.linspace(0.0, 1.0, _GRID)[1:-1]
+    return emitted(data.shape, data.derivate, c), c
+
+
+def fitted(data: Dataset, method: str, options: Mapping[str, Any] | None = None) -> Fitted:
+    """A method's map of the rows that it was fitted to, which is what fit-on-test evaluation looks at."""
+    found = calibrant.fit(method, data.p, data.y, **dict(options or {}))
+    at = np.linspace(data.p[0], data.p[-1], _GRID)
+    on_rows = found.apply(data.p)
+    return Fitted(
+        method, at, found.apply(at), float(np.abs(on_rows - data.p).mean()), float(np.abs(on_rows - data.c).mean())
+    )
+
+
+def example() -> Dataset:
+    """3,000 rows of an overconfident classifier, true calibration error 0.05 in expectation."""
+    return dataset("beta2", "0.050", 3_000, 0)
+
+
+def strong(shape: str) -> Dataset:
+    """10,000 rows of a shape, true calibration error 0.1 in expectation: those of the paper's Figures 9 to 13."""
+    return dataset(shape, "0.100", 10_000, 0)
+
+
+@dataclass(frozen=True)
+class Bars:
+    """A classifier for the picture of equal bars: its rows."""
+
+    title: str
+    p: Floats
+    y: Floats
+
+
+def same_bars() -> tuple[Bars, ...]:
+    """Three classifiers whose five bins hold the same shares of positives, and whose errors differ.
+
+    The idea is that of Figure 4 of Kangsepp, Valk & Kull (2022); the numbers are made for this page.
+    """
+    heights = (0.1, 0.3, 0.5, 0.7, 0.9)
+    near, off = (0.11, 0.29, 0.51, 0.69, 0.89), (0.02, 0.22, 0.50, 0.78, 0.98)
+    even, middle = (200, 200, 200, 200, 200), (40, 40, 840, 40, 40)
+    return (
+        _bars("predictions near the bars", heights, near, even),
+        _bars("predictions off the bars", heights, off, even),
+        _bars("off, but few rows there", heights, off, middle),
+    )
+
+
+def _bars(title: str, heights: tuple[float, ...], means: tuple[float, ...], counts: tuple[int, ...]) -> Bars:
+    p, y = [], []
+    for height, mean, count in zip(heights, means, counts, strict=True):
+        p.append(mean + np.linspace(-0.015, 0.015, count))
+        y.append((np.arange(count) < round(height * count)).astype(np.float64))
+    return Bars(title, np.clip(np.concatenate(p), 0.0, 1.0), np.concatenate(y))

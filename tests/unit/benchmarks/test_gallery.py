@@ -1,0 +1,60 @@
+"""The gallery: the papers' pictures look as they did, show what they say, and the page shows all of them."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import calibrant
+from benchmarks.gallery.__main__ import DOCS
+from benchmarks.gallery.entries import ENTRIES
+from benchmarks.gallery.orders import KEPT, MEASURES, TRUTH
+from benchmarks.gallery.worlds import example, fitted, same_bars
+from tests.unit.benchmarks.gallery_images import FOLDER, SHOWN, drawn
+from tests.unit.pictures.likeness import alike, halved, pixels, unlike
+
+
+@pytest.mark.parametrize("name", SHOWN)
+def test_a_picture_of_the_gallery_looks_as_its_golden_image_does(name: str) -> None:
+    found = pixels(halved(drawn(SHOWN[name])))
+    with Image.open(FOLDER / f"{name}.png") as image:
+        golden = pixels(image)
+    assert found.shape == golden.shape
+    assert alike(found, golden), f"{unlike(found, golden)} pixels differ: make pictures-golden, and look"
+
+
+def test_the_page_shows_every_picture_with_words_for_it() -> None:
+    page = (DOCS / "gallery.md").read_text("utf-8")
+    shown = re.findall(r'<img src="pictures/gallery/([a-z0-9-]+)\.svg" width="\d+" alt="([^"]{80,})">', page)
+    assert {name for name, _ in shown} == {entry.name for entry in ENTRIES}
+    assert all((DOCS / "pictures" / "gallery" / f"{name}.svg").stat().st_size < 150_000 for name, _ in shown)
+
+
+def test_the_bars_are_the_same_and_the_errors_are_not() -> None:
+    shares, errors = [], []
+    for one in same_bars():
+        asked = [{"name": "reliability", "binning": "equal-width", "n_bins": 5}]
+        report = calibrant.evaluate(one.p, one.y.astype(np.int64), measures=["ks"], diagrams=asked)
+        data = report.diagrams["reliability"]["data"]
+        shares.append(data["label_share"])
+        errors.append(round(data["ece"], 3))
+    assert np.allclose(shares, shares[0])
+    assert errors == [0.010, 0.064, 0.013]
+
+
+def test_roofs_of_slope_1_have_the_error_of_the_bins_and_flat_ones_another() -> None:
+    data = example()
+    ece = calibrant.evaluate(data.p, data.y, measures=[{"name": "ece", "n_bins": 5}]).measures["ece"].value
+    unit, flat = (fitted(data, "histogram", {"n_bins": 5, "slope": slope}).error for slope in ("unit", "flat"))
+    assert unit == pytest.approx(ece, abs=1e-12)
+    assert flat > unit + 0.01
+
+
+def test_every_output_is_ordered_by_the_truth_and_by_every_measure() -> None:
+    found = json.loads(KEPT.read_text("utf-8"))
+    assert len(found) == 3
+    assert all(set(values) == {TRUTH, *MEASURES} for outputs in found.values() for values in outputs.values())
