@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -159,25 +159,35 @@ def _bar(console: Console, method: str) -> Iterator[_Watch]:
 
 
 def classifiers() -> list[Classifier]:
-    """Train two classifiers that are badly calibrated on scikit-learn's handwritten digits.
+    """Two classifiers that are badly calibrated."""
+    return [boosted(), naive_bayes()]
 
-    Each row is predicted by a model that was trained without it (5 folds).
-    """
+
+def boosted() -> Classifier:
+    """AdaBoost on scikit-learn's handwritten digits, whether one is 5 or more."""
     from sklearn.datasets import load_digits
     from sklearn.ensemble import AdaBoostClassifier
-    from sklearn.model_selection import cross_val_predict
+
+    X, digit = load_digits(return_X_y=True)
+    labels = (digit >= 5).astype(np.int64)
+    return Classifier("AdaBoost, 5 or more", _held_out(AdaBoostClassifier(random_state=0), X, labels)[:, 1], labels)
+
+
+def naive_bayes() -> Classifier:
+    """Naive Bayes on scikit-learn's handwritten digits, which of the ten one is."""
+    from sklearn.datasets import load_digits
     from sklearn.naive_bayes import GaussianNB
 
-    digits = load_digits()
-    five_or_more = (digits.target >= 5).astype(np.int64)
-    boosted = cross_val_predict(
-        AdaBoostClassifier(random_state=0), digits.data, five_or_more, cv=5, method="predict_proba"
-    )
-    bayes = cross_val_predict(GaussianNB(), digits.data, digits.target, cv=5, method="predict_proba")
-    return [
-        Classifier("AdaBoost, 5 or more", boosted[:, 1], five_or_more),
-        Classifier("Naive Bayes, 10 digits", bayes, digits.target.astype(np.int64)),
-    ]
+    X, digit = load_digits(return_X_y=True)
+    return Classifier("Naive Bayes, 10 digits", _held_out(GaussianNB(), X, digit), digit.astype(np.int64))
+
+
+def _held_out(model: Any, X: npt.NDArray[Any], labels: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+    """What is predicted of each row by a model that was trained without it (5 folds)."""
+    from sklearn.model_selection import cross_val_predict
+
+    predictions: npt.NDArray[np.float64] = cross_val_predict(model, X, labels, cv=5, method="predict_proba")
+    return predictions
 
 
 def results(rows: list[Row]) -> Table:

@@ -17,6 +17,7 @@ from cli.jobs import jobs
 from cli.keys import keys
 from cli.maps import maps
 from cli.report import report
+from cli.sample import sample
 from cli.settings import with_settings
 from cli.store_url import needed_store_url, store_url
 from telemetry.logs import FORMATS, LEVELS, configure
@@ -232,6 +233,7 @@ def demo() -> None:
     run_demo()
 
 
+app.command()(sample)
 app.command()(backup)
 app.command()(restore)
 app.add_typer(keys, name="keys")

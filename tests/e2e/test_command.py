@@ -276,18 +276,3 @@ def test_an_idle_api_is_small(folder: Path) -> None:
                 assert b"libtorch" not in Path(f"/proc/{child}/maps").read_bytes()
                 return
         pytest.fail("there is no API process")
-
-
-def test_the_calls_of_the_readme_work(folder: Path) -> None:
-    readme = (Path(__file__).parents[2] / "README.md").read_text("utf-8").replace("\\\n", " ")
-    calls = re.findall(r"^curl -s localhost:8000(/\S*)(.*)$", readme, re.MULTILINE)
-    assert len(calls) == 6
-    with (folder / "log").open("wb") as log, _serving(folder, log) as (_, url):
-        for path, rest in calls:
-            if "JOB_ID" in path:
-                assert httpx.get(url + path, timeout=60).json()["type"] == "/problems/unknown-job"
-                continue
-            headers = dict(header.split(": ") for header in re.findall(r"-H '([^']*)'", rest))
-            (body,) = re.findall(r"-d '([^']*)'", rest)
-            response = httpx.post(url + path, content=body, headers=headers, timeout=60)
-            assert response.status_code in (200, 201), response.text

@@ -1,0 +1,107 @@
+"""The pages that a newcomer follows, followed: every command and every example runs, in the order of the page."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.linear_model import LogisticRegression
+
+import calibrant
+from cli.stack import Stack
+
+ROOT = Path(__file__).parents[2]
+#: Page -> how many blocks of commands, and of Python.
+PAGES = {
+    "README.md": (5, 1),
+    "docs/quickstart.md": (7, 1),
+    "docs/choosing-a-measure.md": (0, 1),
+    "docs/choosing-a-map.md": (0, 1),
+    "docs/monitoring.md": (2, 0),
+}
+_BLOCK = re.compile(r"^```(sh|python)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+#: Of these blocks the tests are what they make: the environment, and the running of everything.
+_MAKES = re.compile(r"^(make|git clone) ", re.MULTILINE)
+
+
+@pytest.fixture(scope="module")
+def rows() -> dict[str, Any]:
+    """What the examples in Python suppose to be there."""
+    random = np.random.default_rng(3)
+    true = random.random(600)
+    labels = (random.random(600) < true).astype(np.int64)
+    predictions = true**1.5
+    fits = {name: calibrant.fit(name, predictions, labels) for name in ("beta", "platt")}
+    return {
+        "predictions": predictions,
+        "labels": labels,
+        "new_predictions": predictions[:10],
+        "other": fits["beta"],
+        "model": LogisticRegression(),
+        "X": np.column_stack([true, 1.0 - true]),
+        "y": labels,
+        "X_new": np.array([[0.2, 0.8]]),
+        "one_model": predictions,
+        "another": true,
+    }
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_example_of_a_page_runs(page: str, service: Stack, rows: dict[str, Any], tmp_path: Path) -> None:
+    blocks = _BLOCK.findall((ROOT / page).read_text("utf-8"))
+    assert tuple(sum(kind == of for kind, _ in blocks) for of in ("sh", "python")) == PAGES[page]
+    there = dict(rows)
+    environment = {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}", "COLUMNS": "200"}
+    for kind, text in blocks:
+        here = text.replace("http://localhost:8000", service.url)
+        here = here.replace("localhost:8000", service.url.removeprefix("http://"))
+        if kind == "python":
+            exec(compile(here, page, "exec"), there)
+        elif not _MAKES.search(here):
+            run = ["bash", "-euo", "pipefail", "-c", here]
+            done = subprocess.run(
+                run,
+                cwd=tmp_path,
+                env=os.environ | environment,
+                capture_output=True,
+                text=True,
+                timeout=120,
+                check=False,
+            )
+            assert done.returncode == 0, f"{here}\n{done.stderr}"
+            _check_problem(done.stdout)
+
+
+def _check_problem(told: str) -> None:
+    """curl ends with 0 whatever it is answered."""
+    assert '"type":"/problems/' not in told or "unknown-job" in told, told
+
+
+def test_every_link_of_the_documents_leads_somewhere() -> None:
+    pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md", *(ROOT / "docs").rglob("*.md")]
+    for page in pages:
+        text = re.sub(r"```.*?```", "", page.read_text("utf-8"), flags=re.DOTALL)
+        for link, anchor in re.findall(r"\]\((?!https?:|mailto:)([^)#\s]*)(?:#([^)\s]*))?\)", text):
+            target = (page.parent / link).resolve() if link else page
+            assert target.exists(), f"{page.relative_to(ROOT)}: {link}"
+            if anchor and target.suffix == ".md":
+                assert anchor in _anchors(target), f"{page.relative_to(ROOT)}: {link}#{anchor}"
+
+
+def _anchors(page: Path) -> set[str]:
+    heads = re.findall(r"^#+ (.+)$", page.read_text("utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", head.lower()).replace(" ", "-") for head in heads}
+
+
+def test_the_index_names_every_page() -> None:
+    index = (ROOT / "docs" / "README.md").read_text("utf-8")
+    missing = [
+        page.name for page in (ROOT / "docs").glob("*.md") if page.name != "README.md" and f"({page.name}" not in index
+    ]
+    assert not missing
