@@ -36,6 +36,7 @@ app.command()(evaluate)
 app.command()(fit)
 app.command()(calibrate)
 app.command()(report)
+app.command()(sample)
 app.add_typer(maps, name="maps")
 app.add_typer(jobs, name="jobs")
 
@@ -233,7 +234,6 @@ def demo() -> None:
     run_demo()
 
 
-app.command()(sample)
 app.command()(backup)
 app.command()(restore)
 app.add_typer(keys, name="keys")
