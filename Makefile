@@ -53,9 +53,6 @@ image-versions: $(STAMP) ## the versions of this environment are those that imag
 bench: $(STAMP) ## the committed timings; writes docs/benchmarks.md
 	$(BIN)/python -m benchmarks.speed
 
-file-speed: $(STAMP) ## time and memory of reading files, beside pandas, polars and pyarrow; writes docs/file-speed.md
-	$(BIN)/python -m benchmarks.file_speed
-
 bench-http: $(STAMP) ## the service over HTTP beside a bare FastAPI route, by wrk; writes docs/http-speed.md
 	$(BIN)/python -m benchmarks.http.run
 
