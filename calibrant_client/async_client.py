@@ -107,8 +107,7 @@ class AsyncCalibrant:
     @overload
     async def calibrate(self, map: str, predictions: ArrayLike, *, scale: str | None = None) -> calls.maps.Floats: ...
     @wraps(calls.maps.calibrate)
-    async def calibrate(self, map: str, predictions: Any, *, scale: str | None = None) -> Any:
-        """Tell of it as ``calls.maps`` does."""
+    async def calibrate(self, map: str, predictions: Any, *, scale: str | None = None) -> Any:  # noqa: D102 - wraps tells
         return await run(self._http, calls.maps.calibrate(self._patience, map, predictions, scale=scale))
 
     upload = _call(calls.batches.upload)

@@ -108,8 +108,7 @@ class Calibrant:
     @overload
     def calibrate(self, map: str, predictions: ArrayLike, *, scale: str | None = None) -> calls.maps.Floats: ...
     @wraps(calls.maps.calibrate)
-    def calibrate(self, map: str, predictions: Any, *, scale: str | None = None) -> Any:
-        """Tell of it as ``calls.maps`` does."""
+    def calibrate(self, map: str, predictions: Any, *, scale: str | None = None) -> Any:  # noqa: D102 - wraps tells
         return run(self._http, calls.maps.calibrate(self._patience, map, predictions, scale=scale))
 
     upload = _call(calls.batches.upload)

@@ -15,7 +15,7 @@ from calibrant_client.calls.pages import pages
 from calibrant_client.errors import JobFailed, JobTimeout, ProblemResponse
 from calibrant_client.events import Event, follow
 from calibrant_client.sending import Patience, ask, retry_after
-from calibrant_client.steps import JSON, Items, Pause, Request, Steps, told
+from calibrant_client.steps import JSON, Answer, Items, Pause, Request, Steps, told
 from schemas.jobs import FINAL, JobAnswer, JobsAnswer, JobSummary
 from schemas.problems import Problem
 
@@ -114,7 +114,12 @@ def _end_of(patience: Patience, job_id: str, timeout: float | None, progress: Pr
             yield from watched.told(None if deadline is None else deadline - _BY_LOOKING)
         except (ProblemResponse, TransportError):  # then looking is as good
             progress(job)
-            yield Pause(min(retry_after(answer.headers) or _LONGEST_PAUSE, _LONGEST_PAUSE, left))
+            yield Pause(min(_pause(answer), left))
+
+
+def _pause(answer: Answer) -> float:
+    told = retry_after(answer.headers)
+    return _LONGEST_PAUSE if told is None else min(max(told, _SHORTEST_PAUSE), _LONGEST_PAUSE)
 
 
 class _Watched:

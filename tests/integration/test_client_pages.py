@@ -36,13 +36,8 @@ def names(service: Stack) -> Iterator[dict[str, Any]]:
     y = numbers.uniform(size=200) < p
     with Calibrant(service.url) as client:
         client.fit("pl", predictions=p, labels=y, timeout=60)
-        given = {
-            "client": client,
-            "p": p,
-            "y": y,
-            "url": service.url,
-            "job_id": next(client.jobs(status="succeeded", kind="fit")).id,
-        }
+        job = next(client.jobs(status="succeeded", kind="fit"))
+        given = {"client": client, "p": p, "y": y, "url": service.url, "job_id": job.id}
         yield given | {"Calibrant": Calibrant, "AsyncCalibrant": AsyncCalibrant, "asyncio": asyncio}
 
 

@@ -64,10 +64,11 @@ def test_a_job_is_waited_for_by_its_events_and_its_result_is_looked_up_at_the_en
 
 
 def test_a_job_whose_events_are_not_given_is_looked_at_when_the_server_says() -> None:
-    no_stream, soon, late = answer(503), _looked("running", Retry_After="2"), _looked("running", Retry_After="60")
-    taken = take(wait(PATIENCE, "job_1"), [soon, no_stream, late, CUT, _looked("succeeded")])
-    assert taken.pauses == [2.0, 5.0]
-    assert [request.path for request in taken.requests].count("/jobs/job_1/events") == 2
+    looks = [_looked("running", Retry_After=told) for told in ("2", "60", "0", "soon")]
+    came = [each for look, stream in zip(looks, [answer(503), CUT] * 2, strict=True) for each in (look, stream)]
+    taken = take(wait(PATIENCE, "job_1"), [*came, _looked("succeeded")])
+    assert taken.pauses == [2.0, 5.0, 0.1, 5.0]
+    assert [request.path for request in taken.requests].count("/jobs/job_1/events") == 4
 
 
 def test_a_job_that_is_not_done_in_time_goes_on_and_is_named() -> None:
