@@ -43,7 +43,7 @@ def apart(spec: EvaluateSpec, reduction: str, n_classes: int | None) -> Evaluate
     if spec.by_group:
         return None
     options = by_group(reduction, n_classes, seed=spec.seed)
-    return None if options is None else spec.model_copy(update=options | {"diagrams": None, "by_group": True})
+    return None if options is None else spec.model_copy(update=options | {"diagrams": None, "maps": None, "by_group": True})
 
 
 def make(
