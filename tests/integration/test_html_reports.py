@@ -83,12 +83,8 @@ def test_a_report_has_its_own_measures_and_diagrams_where_none_are_named(http: h
 
 
 def test_what_cannot_be_a_page_is_refused(http: httpx.Client) -> None:
-    for name, value in (("maps", ["any"]), ("batches", ["batch_a", "batch_b"])):
-        assert _problem(http.post("/evaluate", json=ROWS | {name: value}, headers=PAGE)) == (
-            422,
-            "invalid-field",
-            f"/{name}",
-        )
+    several = http.post("/evaluate", json={"batches": ["batch_a", "batch_b"]}, headers=PAGE)
+    assert _problem(several) == (422, "invalid-field", "/batches")
     assert _problem(http.post("/evaluate", json=ROWS, headers={"Accept": "image/png"}))[:2] == (406, "not-acceptable")
     assert _problem(http.post("/evaluate", json={"predictions": [], "labels": []}, headers=PAGE))[1] == "empty-batch"
     assert _problem(http.post("/evaluate", json=ROWS | {"measures": ["pie"]}, headers=PAGE))[1] == "unknown-measure"
@@ -107,6 +103,19 @@ def test_what_cannot_be_a_page_is_refused(http: httpx.Client) -> None:
 def test_every_batch_has_a_report(http: httpx.Client, rows: dict[str, Any]) -> None:
     answer = http.post("/evaluate", json=rows, headers=PAGE | {"Prefer": "wait=30"})
     assert (answer.status_code, answer.headers["content-type"]) == (200, "text/html; charset=utf-8")
+
+
+def test_a_report_tells_of_a_map_and_of_several(http: httpx.Client) -> None:
+    fitted = [http.post("/maps", json=ROWS | {"method": method}).json()["id"] for method in ("platt", "beta")]
+    with_groups = ROWS | {"groups": ["north", "south"] * 250}
+    waiting = PAGE | {"Prefer": "wait=30"}
+    one = _report(http.post("/evaluate", json=with_groups | {"map": fitted[0]}, headers=waiting))
+    several = _report(http.post("/evaluate", json=with_groups | {"maps": fitted}, headers=waiting))
+    assert fitted[0] in one
+    for name in fitted:
+        assert name in several
+    assert "north" in one
+    assert "north" in several
 
 
 def test_names_are_words_in_a_report_and_nothing_else(http: httpx.Client) -> None:
