@@ -115,7 +115,8 @@ def _reasons(found: Mapping[str, Any], best: Mapping[str, Any] | None, report: M
     )
     if found["n"] < report["n"]:
         told.append(f"{numbers.count(found['n'])} of the rows were compared, drawn at random (seed {found['seed']}).")
-    told.append(f"A job can fit {found['job']}, which averages many maps and could add to it.")
+    by_class = " class by class" if any(c["reduction"] == "classwise" for c in found["candidates"]) else ""
+    told.append(f"A job can fit {found['job']}{by_class}, which averages many maps and could add to it.")
     return tuple(told)
 
 

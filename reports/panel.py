@@ -14,6 +14,8 @@ RESAMPLES, OF_CLASSES, OF_GROUPS = 1000, 200, 100
 #: With more numbers than this (rows times classes where each is measured) intervals come from fewer resamples.
 MANY = 200_000
 
+#: The decomposition that has an interval of few resamples.
+_BINNED = {"name": "decomposition", "method": "binned"}
 _EVENT: tuple[str | dict[str, Any], ...] = (
     "ece",
     "smooth-test",
@@ -25,13 +27,13 @@ _EVENT: tuple[str | dict[str, Any], ...] = (
     "optimal-temperature",
     "log-loss",
     "brier",
-    {"name": "decomposition", "method": "binned"},
+    _BINNED,
     "accuracy",
     "auroc",
 )
 #: What has no meaning, or no interval, for the classes one by one.
-_NOT_OF_CLASSES = ("ece-isotonic", "optimal-temperature", "confidence-gap", "accuracy")
-_VECTOR = ("confidence-gap", "optimal-temperature", "log-loss", "brier", "decomposition", "accuracy", "auroc")
+_NOT_OF_CLASSES = ("ks-end", "ece-isotonic", "optimal-temperature", "confidence-gap", "accuracy")
+_VECTOR = ("confidence-gap", "optimal-temperature", "log-loss", "brier", _BINNED, "accuracy", "auroc")
 _DIAGRAMS = ("reliability", "fit-on-test", "corp", "logit-logit", "ks-graphs")
 _BY_GROUP = ("ece", "ks-end")
 
@@ -63,9 +65,10 @@ def by_group(reduction: str | None, n_classes: int | None, *, seed: int = 0) -> 
     Groups are compared by permutations of all rows, a hundred for each measure: so the whole panel is not measured by
     group. ``joined`` puts the two reports together.
     """
-    if resolve(reduction, n_classes) == "canonical":
-        return {"measures": ["confidence-gap"], "interval": LEVEL, "resamples": OF_GROUPS, "seed": seed}
-    return {"measures": list(_BY_GROUP), "interval": LEVEL, "resamples": OF_GROUPS, "seed": seed}
+    name = resolve(reduction, n_classes)
+    # Class by class mean labels less mean predictions add up to 0.
+    measures = {"canonical": ["confidence-gap"], "classwise": ["ece"]}.get(name, list(_BY_GROUP))
+    return {"measures": measures, "interval": LEVEL, "resamples": OF_GROUPS, "seed": seed}
 
 
 def joined(report: Mapping[str, Any], grouped: Mapping[str, Any]) -> dict[str, Any]:

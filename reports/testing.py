@@ -49,7 +49,9 @@ def tested(side: Mapping[str, Any]) -> Tested | None:
         answer = found.measure(side, name)
         if answer is not None and answer.get("p_value") is not None:
             of_classes = answer.get("parts", {}).get("classes_p_value")
-            return Tested(name, float(answer["p_value"]), None if of_classes is None else tuple(map(float, of_classes)))
+            # A class on which nothing can be tested is not rejected.
+            told = None if of_classes is None else tuple(1.0 if p is None else float(p) for p in of_classes)
+            return Tested(name, float(answer["p_value"]), told)
     return None
 
 

@@ -149,6 +149,11 @@ def _untested(side: Mapping[str, Any], report: Mapping[str, Any], after: bool) -
     return f"Off by {numbers.points(error)} on average; {why}"
 
 
+def _begun(name: str) -> str:
+    """A name at the beginning of a sentence."""
+    return name[:1].upper() + name[1:]
+
+
 def _reasons(
     side: Mapping[str, Any],
     n: int,
@@ -159,7 +164,9 @@ def _reasons(
 ) -> list[str]:
     told = [region_sentence(region, reduction) for region in reversed(regions)]
     told += [
-        f"{name}: off by {numbers.points(error)} on average." if error is not None else f"{name}: calibration rejected."
+        f"{_begun(name)}: off by {numbers.points(error)} on average."
+        if error is not None
+        else f"{_begun(name)}: calibration rejected."
         for name, error in worst_classes(side, classes)[:5]
     ]
     if test is not None:

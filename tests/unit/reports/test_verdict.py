@@ -146,3 +146,15 @@ def test_next_to_certainty_ranges_are_told_in_rows_or_as_1() -> None:
     p = np.concatenate([random.uniform(0.6, 0.99, 3_000), np.ones(1_000)])
     y = (random.random(4_000) < np.where(p < 0.999, p, 0.9)).astype(int)
     assert re.match(r"Overconfident by \d+\.\d points at 1; ", verdict(report_of(p, y)).headline)
+
+
+def test_a_class_that_cannot_be_tested_is_left_aside() -> None:
+    p, labels = many_classes()
+    report = report_of(p, labels, "classwise")
+    for key in ("smooth-test", "ece"):
+        parts = report["measures"][key]["parts"]
+        for name in ("classes", "classes_p_value", "classes_debiased"):
+            if name in parts:
+                parts[name][2] = None
+    assert verdict(report).headline.startswith("3 of 4 classes are miscalibrated")
+    assert "class 2" not in verdict(report).headline
