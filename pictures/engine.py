@@ -9,6 +9,7 @@ import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 
 #: Held while anything of matplotlib works: its settings and its fonts are the process's.
@@ -37,6 +38,7 @@ def load() -> None:
         _loaded.set()
 
 
+@cache
 def font_path(weight: str) -> Path:
     """Where a font of ``FONTS`` lies."""
     found = importlib.util.find_spec("matplotlib")
