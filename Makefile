@@ -54,6 +54,9 @@ bench: $(STAMP) ## the committed timings; writes docs/benchmarks.md
 bench-http: $(STAMP) ## the service over HTTP beside a bare FastAPI route, by wrk; writes docs/http-speed.md
 	$(BIN)/python -m benchmarks.http.run
 
+report-speed: $(STAMP) ## diagrams and reports over HTTP; writes docs/report-speed.md
+	$(BIN)/python -m benchmarks.http.reports
+
 $(PEERS)/installed: benchmarks/peers/requirements.txt constraints-cpu.txt
 	$(PYTHON) -m venv $(PEERS)
 	$(PEERS)/bin/python -m pip install --quiet --disable-pip-version-check -r $< -c constraints-cpu.txt
@@ -91,6 +94,12 @@ comparing: $(STAMP) ## how often comparisons of maps are wrong; writes docs/comp
 
 docs: $(STAMP) ## the pages made from the code: measures, diagrams, methods, settings, problems, calls
 	$(BIN)/python -m benchmarks.pages
+
+pictures-golden: $(STAMP) ## draw the golden images that have changed; look at them; writes tests/golden/pictures
+	$(BIN)/python -m tests.unit.pictures
+
+pictures-speed: $(STAMP) ## time of drawing each picture; writes docs/picture-speed.md
+	$(BIN)/python -m benchmarks.pictures
 
 agreement: $(STAMP) ## our values beside those of published code; writes docs/agreement.md
 	$(BIN)/python -m benchmarks.agreement

@@ -12,6 +12,7 @@ import httpx
 from benchmarks.examples.refusals import REFUSALS
 from service.examples.calls import CALLS
 from service.examples.example import IDS, JOB, Example
+from service.formats.media import JSON
 
 _ID = re.compile(r"(batch|map|job)_[0-9a-f]{30}")
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
@@ -80,7 +81,7 @@ def record(
         seen(example, answer)
         if example in REFUSALS:
             problems[example.name] = _shown(answer)
-        elif answer.content:
+        elif answer.headers.get("content-type") == JSON:
             answers.setdefault(example.call, {})[example.name] = _shown(answer)
     return {"answers": answers, "problems": problems}
 

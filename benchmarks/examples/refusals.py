@@ -53,6 +53,7 @@ REFUSALS: tuple[Example, ...] = (
     _refused("scale-mismatch", "POST /calibrate", {"map": "fraud-detector", "predictions": [0.3], "scale": "logit"}),
     _refused("unknown-measure", "POST /evaluate", _ROWS | {"measures": ["ece", "icc"]}),
     _refused("unknown-diagram", "POST /evaluate", _ROWS | {"diagrams": ["pie"]}),
+    _refused("nothing-to-draw", "POST /diagrams", _ROWS | {"reduction": "canonical"}),
     _refused("unknown-method", "POST /maps", _ROWS | {"method": "plat"}),
     _refused("unknown-reduction", "POST /evaluate", _ROWS | {"reduction": "class:3"}),
     _refused("invalid-option", "POST /evaluate", _ROWS | {"measures": [{"name": "ece", "n_bins": 0}]}),

@@ -24,6 +24,7 @@ _IMPORTED = {
         "diagnostics": {},
     },
 }
+_DARK = {"theme": "dark", "width": "400"}
 _VERSION = _MODEL | {"version": "1"}
 _INFERENCE = {
     "id": "42",
@@ -132,6 +133,37 @@ CALLS: tuple[Example, ...] = (
         "Two predictions, calibrated",
         {"map": "fraud-detector", "predictions": [0.3, 0.95]},
     ),
+    Example(
+        "POST /evaluate",
+        "as-a-page",
+        "A report in one HTML file",
+        {"predictions": _PREDICTIONS, "labels": _LABELS},
+        headers={"Accept": "text/html"},
+    ),
+    Example(
+        "POST /diagrams",
+        "as-numbers",
+        "The numbers of a diagram, and what it says in words",
+        {"predictions": _PREDICTIONS, "labels": _LABELS, "diagram": {"name": "reliability", "n_bins": 3}},
+        headers={"Accept": "application/json"},
+    ),
+    Example(
+        "POST /diagrams",
+        "before-and-after",
+        "A stored batch before and after a map, as SVG",
+        {"batch": BATCH, "map": "fraud-detector", "diagram": "corp", "theme": "light", "width": 400},
+    ),
+    Example(
+        "POST /diagrams",
+        "by-a-job",
+        "A diagram that is a long fit: 202 and a job",
+        {"batch": BATCH, "diagram": {"name": "fit-on-test", "method": "pl", "folds": 3}},
+        202,
+    ),
+    Example("GET /jobs/{job_id}/diagram.svg", "fitted", "What it came to", path={"job_id": JOB}),
+    Example("GET /jobs/{job_id}/diagram.png", "fitted", "The same as a PNG", path={"job_id": JOB}),
+    Example("GET /maps/{ref}/diagram.svg", "by-name", "Before and after, in sample", path={"ref": "fraud-detector"}),
+    Example("GET /maps/{ref}/diagram.png", "dark", "On dark paper", path={"ref": "fraud-detector"}, query=_DARK),
     Example(
         "POST /evaluate",
         "as-a-job",

@@ -51,6 +51,7 @@ def test_the_document_and_its_page_list_every_call(openapi: dict[str, Any]) -> N
         ("/batches/{batch_id}", "get"),
         ("/batches/{batch_id}", "delete"),
         ("/evaluate", "post"),
+        ("/diagrams", "post"),
         ("/maps", "post"),
         ("/maps", "get"),
         ("/maps/import", "post"),
@@ -58,6 +59,8 @@ def test_the_document_and_its_page_list_every_call(openapi: dict[str, Any]) -> N
         ("/maps/{ref}", "patch"),
         ("/maps/{ref}", "delete"),
         ("/maps/{ref}/document", "get"),
+        ("/maps/{ref}/diagram.svg", "get"),
+        ("/maps/{ref}/diagram.png", "get"),
         ("/maps/{name}/aliases", "get"),
         ("/maps/{name}/aliases/{alias}", "get"),
         ("/maps/{name}/aliases/{alias}", "put"),
@@ -65,6 +68,8 @@ def test_the_document_and_its_page_list_every_call(openapi: dict[str, Any]) -> N
         ("/calibrate", "post"),
         ("/jobs", "get"),
         ("/jobs/{job_id}", "get"),
+        ("/jobs/{job_id}/diagram.svg", "get"),
+        ("/jobs/{job_id}/diagram.png", "get"),
         ("/metrics", "get"),
         ("/v2", "get"),
         ("/v2/health/live", "get"),
@@ -90,7 +95,7 @@ def test_every_post_honours_an_idempotency_key(openapi: dict[str, Any]) -> None:
 
 
 def test_bodies_are_described_for_every_content_type(openapi: dict[str, Any]) -> None:
-    for path in ("/batches", "/evaluate", "/maps", "/calibrate"):
+    for path in ("/batches", "/evaluate", "/diagrams", "/maps", "/calibrate"):
         content = openapi["paths"][path]["post"]["requestBody"]["content"]
         assert tuple(content) == CONTENT_TYPES
         assert content["application/json"]["schema"]["properties"]
