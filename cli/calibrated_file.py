@@ -9,6 +9,7 @@ from itertools import chain, islice, repeat
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
+from cli.bars import bar
 from cli.exits import Refused
 from cli.output import opened, plain
 from cli.rows import name_of
@@ -45,7 +46,7 @@ def write_calibrated(
         separator = "\t" if out.suffix.lower() == ".tsv" else "," if text is None else text.separator
         header = [] if text is None else [column.name for column in table.columns]
         rows = chain(() if text is None else text.rows(), repeat([]))
-        with opened(out) as written:
+        with opened(out) as written, bar() as shown:
             written.write(_lines([header + _names(header, calibrated, classes)], separator))
             columns = calibrated.reshape(len(calibrated), -1)
             for at in range(0, len(columns), _BLOCK):
@@ -53,6 +54,7 @@ def write_calibrated(
                 # The shortest digits that are read as the same number again.
                 lines = [old + [repr(p) for p in new] for old, new in zip(islice(rows, len(block)), block, strict=True)]
                 written.write(_lines(lines, separator))
+                shown(at + len(block), len(columns), "writing")
 
 
 def _names(header: Sequence[str], calibrated: Floats, classes: Sequence[str] | None) -> list[str]:

@@ -10,7 +10,7 @@ import typer
 from cli.asked import SEED, Fit, Reduction, Seed, read_options
 from cli.engine import engine_of
 from cli.exits import told
-from cli.output import STANDARD, Json, counted, say, write_json, write_lines
+from cli.output import STANDARD, Json, counted, in_a_folder, say, write_json, write_lines
 from cli.rows import Columns, File, Label, MapLabel, Prediction, ScaleName, Weight, read_rows
 from cli.server_url import Server
 
@@ -27,7 +27,11 @@ Name = Annotated[
 ]
 Out = Annotated[
     Path | None,
-    typer.Option("--out", help="File for the map's document; - for standard output, the default without a server."),
+    typer.Option(
+        "--out",
+        callback=in_a_folder,
+        help="File for the map's document; - for standard output, the default without a server.",
+    ),
 ]
 
 

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 
 import typer
 
+from cli.exits import Refused
+
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
@@ -20,7 +22,16 @@ STANDARD = Path("-")
 _WIDE = 500
 
 Json = Annotated[bool, typer.Option("--json", help="Write JSON, as the API answers it, instead of a table.")]
-Out = Annotated[Path, typer.Option("--out", help="File to write; - for standard output.")]
+
+
+def in_a_folder(out: Path | None) -> Path | None:
+    """The file to write, if its folder is there: told before a long fit, not after it."""
+    if out is not None and (not out.parent.is_dir() or out.is_dir()):
+        raise typer.BadParameter("is a folder" if out.is_dir() else f"there is no folder {out.parent}")
+    return out
+
+
+Out = Annotated[Path, typer.Option("--out", callback=in_a_folder, help="File to write; - for standard output.")]
 
 
 def say(line: str) -> None:
@@ -75,7 +86,7 @@ def _console() -> Console:
 def opened(out: Path) -> Iterator[BinaryIO]:
     """The file to write, or standard output; whoever closes that early, as ``head`` does, has seen enough."""
     if out != STANDARD:
-        with out.open("wb") as file:
+        with _replaced(out) as file:
             yield file
         return
     stream = sys.stdout.buffer
@@ -86,6 +97,27 @@ def opened(out: Path) -> Iterator[BinaryIO]:
         # What is left is dropped, also what Python itself writes at its end.
         with open(os.devnull, "wb") as nowhere:
             os.dup2(nowhere.fileno(), sys.stdout.fileno())
+
+
+@contextlib.contextmanager
+def _replaced(out: Path) -> Iterator[BinaryIO]:
+    """A new file in the place of ``out``, once it is whole; a pipe, or whatever is no plain file, is written itself."""
+    target = out.resolve()
+    plain_file = not target.exists() or target.is_file()
+    written = target.with_name(f".{target.name}.{os.getpid()}.part") if plain_file else target
+    try:
+        file = written.open("wb")
+    except OSError as error:
+        raise Refused(f"{out} cannot be written: {error.strerror}") from error
+    try:
+        with file:
+            yield file
+        if plain_file:
+            written.replace(target)
+    except BaseException:
+        if plain_file:
+            written.unlink(missing_ok=True)
+        raise
 
 
 def counted(rows: Sequence[Any] | int, one: str = "row", several: str = "rows") -> str:

@@ -20,7 +20,7 @@ PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\1\0\0\0\1"
         (PNG, "is a PNG image"),
         (b"y,p\n1,0.5\n0,\n", "row 2"),
         (b"y,p\n1,0.5\n0,abc\n", "row 2"),
-        (b"y,p\n1,55\n0,20\n1,90\n", "percent. Divide by 100"),
+        (b"y,p\n1,55\n0,20\n1,90\n", "percent"),
         (b"y,p\n1,-2.5\n0,1.5\n", "--scale logit"),
         (b"y,p\nspam,0.9\nham,0.2\n", "add --map-label ham=0 --map-label spam=1"),
         (b"y,logit\n1,0.5\n0,0.2\n", "called logits"),

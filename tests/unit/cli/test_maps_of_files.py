@@ -120,6 +120,25 @@ def test_a_file_that_is_no_map_is_told(run: Run, csv: Path, tmp_path: Path) -> N
         assert told in found.stderr
 
 
+def test_a_file_that_is_there_stays_as_it_was_where_nothing_can_be_written(
+    run: Run, document: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "out.csv"
+    out.write_text("precious", encoding="utf-8")
+    found = run("calibrate", "-", "--map", document, "--out", out, stdin=b"p,calibrated\n0.5,1\n")
+    assert (found.exit_code, out.read_text("utf-8")) == (1, "precious")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["map.json", "out.csv", "preds.csv"]
+    assert run("calibrate", "-", "--map", document, "--out", out, stdin=b"p\n0.5\n").exit_code == 0
+    assert out.read_text("utf-8").startswith("p,calibrated\n")
+
+
+def test_a_folder_that_is_not_there_is_told_before_anything_is_fitted(run: Run, csv: Path, tmp_path: Path) -> None:
+    found = run("fit", csv, "--method", "platt", "--out", tmp_path / "nowhere" / "map.json")
+    assert found.exit_code == 2
+    assert "there is no folder" in found.stderr
+    assert "fitted" not in found.stderr
+
+
 def test_a_name_is_kept_by_a_server_alone(run: Run, csv: Path) -> None:
     found = run("fit", csv, "--name", "spam")
     assert found.exit_code == 2
