@@ -55,6 +55,9 @@ bench: $(STAMP) ## the committed timings; writes docs/benchmarks.md
 bench-http: $(STAMP) ## the service over HTTP beside a bare FastAPI route, by wrk; writes docs/http-speed.md
 	$(BIN)/python -m benchmarks.http.run
 
+report-speed: $(STAMP) ## diagrams and reports over HTTP; writes docs/report-speed.md
+	$(BIN)/python -m benchmarks.http.reports
+
 $(PEERS)/installed: benchmarks/peers/requirements.txt constraints-cpu.txt
 	$(PYTHON) -m venv $(PEERS)
 	$(PEERS)/bin/python -m pip install --quiet --disable-pip-version-check -r $< -c constraints-cpu.txt
@@ -84,6 +87,14 @@ real: $(STAMP) ## held-out log loss on real predictions: make real DATA=folder; 
 compare: $(STAMP) ## every calibrator on real predictions: make compare [DATA=folder]; writes docs/comparison.md
 	$(BIN)/python -m benchmarks.compare $(DATA)
 
+page-speed: $(STAMP) ## the page in a real browser: its first paint, a file to its report; writes docs/page-speed.md
+	$(BIN)/python -m tests.browser.install
+	$(BIN)/python -m benchmarks.page_speed
+
+screenshots: $(STAMP) ## pictures of the page on the demo's classifiers; writes docs/pictures/page-*.png
+	$(BIN)/python -m tests.browser.install
+	$(BIN)/python -m benchmarks.screenshots
+
 examples: $(STAMP) ## the answers of the OpenAPI document's examples, from a service started for them
 	$(BIN)/python -m benchmarks.examples
 
@@ -92,6 +103,12 @@ comparing: $(STAMP) ## how often comparisons of maps are wrong; writes docs/comp
 
 docs: $(STAMP) ## the pages made from the code: measures, diagrams, methods, settings, problems, calls
 	$(BIN)/python -m benchmarks.pages
+
+pictures-golden: $(STAMP) ## draw the golden images that have changed; look at them; writes tests/golden/pictures
+	$(BIN)/python -m tests.unit.pictures
+
+pictures-speed: $(STAMP) ## time of drawing each picture; writes docs/picture-speed.md
+	$(BIN)/python -m benchmarks.pictures
 
 agreement: $(STAMP) ## our values beside those of published code; writes docs/agreement.md
 	$(BIN)/python -m benchmarks.agreement

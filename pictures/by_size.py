@@ -104,6 +104,8 @@ def _sizes(panel: Panel, sizes: Array) -> Ticks:
 def _curve(panel: Panel, x: Array, mean: Array, off: Array, i: int, of: int) -> None:
     """One curve and its whiskers, beside those of the others."""
     known = np.isfinite(mean)
+    if not known.any():
+        return
     shift = (i - (of - 1) / 2.0) * _APART * (panel.x[1] - panel.x[0]) / panel.box[2]
     x, mean, off = x[known] + shift, mean[known], off[known]
     spread = np.isfinite(off)

@@ -30,6 +30,8 @@ TITLE, BODY, SMALL = 14.0, 12.0, 11.0
 NARROWEST, WIDEST = 320, 2000
 #: Pixels of a PNG for one of ours.
 _DENSITY = 2
+#: How hard a PNG is packed: a fifth larger than at the usual 6, in two thirds of the time.
+_PACKING = {"compress_level": 3}
 #: Settings of matplotlib that shapes depend on, whatever the process has set.
 _SETTINGS: dict[Any, Any] = {
     "svg.fonttype": "none",
@@ -129,7 +131,7 @@ class Canvas:
             figure.add_artist(self._letters(word, figure, height))
         told = io.BytesIO()
         sheet: Any = FigureCanvasAgg(figure)
-        sheet.print_png(told, metadata={"Software": None, "Description": settable(alt)})
+        sheet.print_png(told, metadata={"Software": None, "Description": settable(alt)}, pil_kwargs=_PACKING)
         return told.getvalue()
 
     def _figure(self, height: float, density: int = 1) -> Any:

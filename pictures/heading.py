@@ -62,9 +62,8 @@ def about_lines(kind: str, about: About, error: tuple[str, float] | None) -> tup
     rows = f"n = {count(about.n)} · {cleaned(about.reduction)}"
     told = error_line(about, error)
     below = [part for part in (told,) if part]
-    if about.name is None:
-        return kind, [rows, *below]
-    return cleaned(about.name), [f"{kind} · {rows}", *below]
+    name = cleaned(about.name or "")
+    return (name, [f"{kind} · {rows}", *below]) if name else (kind, [rows, *below])
 
 
 def error_line(about: About, error: tuple[str, float] | None, *, brief: bool = False) -> str:
@@ -81,7 +80,8 @@ def error_line(about: About, error: tuple[str, float] | None, *, brief: bool = F
 
 def about_words(about: About, error: tuple[str, float] | None) -> str:
     """The same as a sentence of an alternative text."""
-    of = "" if about.name is None else f" of {cleaned(about.name)}"
+    name = cleaned(about.name or "")
+    of = f" of {name}" if name else ""
     told = error_line(about, error)
     return f"{of}: {count(about.n)} rows, reduction {cleaned(about.reduction)}" + (f", {told}." if told else ".")
 

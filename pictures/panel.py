@@ -77,9 +77,10 @@ class Panel:
         self.canvas.polygon([corners], fill, hatch=hatch, stroke=stroke, width=0.0, clip=self.box)
 
     def areas(self, x: Values, y: Values, fill: Role | None, *, hatch: str | None = None, stroke: Role | None = None,
-              width: float = 0.0) -> None:  # fmt: skip
+              opacity: float = 1.0) -> None:  # fmt: skip
         """Areas apart, each with its row of corners ``x`` and ``y (k, m)``."""
-        self.canvas.polygon(list(self.at(x, y)), fill, hatch=hatch, stroke=stroke, width=width, clip=self._clip(width))
+        corners = list(self.at(x, y))
+        self.canvas.polygon(corners, fill, hatch=hatch, stroke=stroke, width=0.0, opacity=opacity, clip=self.box)
 
     def dots(self, x: Values, y: Values, radius: Values, fill: Role, *, stroke: Role | None = None,
              square: bool = False) -> None:  # fmt: skip

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from pictures.figures import count, decimal, percent, signed
 from pictures.heading import Key
@@ -17,31 +18,51 @@ _TOLD = 20
 _LARGEST = 3
 #: Radii of points in pixels.
 _SMALLEST, _MIDDLE, _WIDEST = 1.4, 3.2, 5.5
+#: Steps of paleness of the filling.
+_SHADES = 5
+
+Array = npt.NDArray[np.float64]
 
 
 def show(panel: Panel, data: Data, look: Look) -> None:
     """Fillings, roofs, intervals and the points (mean prediction, label share), as large as their bins are heavy."""
-    start, end = values(data["start"]), values(data["end"])
-    low, high = values(data["roof_start"]), values(data["roof_end"])
-    panel.areas(
-        np.stack([start, end, end, start], axis=1),
-        np.stack([start, end, high, low], axis=1),
-        None if look.hatch else look.tint,
-        hatch=look.hatch,
-        stroke=look.tint,
-    )
-    panel.pieces(np.stack([start, end], axis=1), np.stack([low, high], axis=1), look.colour, width=1.8)
-    mean, share = values(data["mean_prediction"]), values(data["label_share"])
+    seen = _seen(data)
+    start, end = np.clip(values(data["start"]), *seen), np.clip(values(data["end"]), *seen)
+    gap, share = values(data["gap"]), values(data["share"])
+    _fill(panel, start, end, gap, share, look)
+    roof = np.stack([start, end], axis=1)
+    panel.pieces(roof, roof + gap[:, None], look.colour, width=1.8)
+    mean, found = values(data["mean_prediction"]), values(data["label_share"])
     if data["low"] is not None:
         whiskers = np.stack([values(data["low"]), values(data["high"])], axis=1)
         panel.pieces(np.stack([mean, mean], axis=1), whiskers, look.colour if look.hatch else "ink", width=1.0)
-    panel.dots(mean, share, radii(values(data["share"])) * panel.grain, look.colour, stroke="paper", square=look.square)
+    panel.dots(mean, found, radii(share) * panel.grain, look.colour, stroke="paper", square=look.square)
 
 
-def radii(share: Any) -> Any:
+def _fill(panel: Panel, start: Array, end: Array, gap: Array, share: Array, look: Look) -> None:
+    """What lies between roofs and the diagonal, paler where a bin has fewer rows than its width: ink is error.
+
+    A bin's area times its rows per width is what it adds to the error, and the area alone where rows are even.
+    """
+    density = np.clip(share / np.maximum(end - start, 1e-9), 0.0, 1.0)
+    shade = np.maximum(np.ceil(density * _SHADES), 1.0)
+    for level in np.unique(shade):
+        x0, x1, y = start[shade == level], end[shade == level], gap[shade == level]
+        panel.areas(
+            np.stack([x0, x1, x1, x0], axis=1),
+            np.stack([x0, x1, x1 + y, x0 + y], axis=1),
+            None if look.hatch else look.tint,
+            hatch=look.hatch,
+            stroke=look.tint if look.hatch else None,
+            opacity=float(level) / _SHADES,
+        )
+
+
+def radii(share: Array) -> Array:
     """Radii of points in pixels, whose areas are as the bins' shares of the rows."""
     crowd = min(1.0, (30.0 / len(share)) ** 0.5)
-    return np.clip(_MIDDLE * crowd * np.sqrt(share * len(share)), _SMALLEST, _WIDEST)
+    radius: Array = np.clip(_MIDDLE * crowd * np.sqrt(share * len(share)), _SMALLEST, _WIDEST)
+    return radius
 
 
 def window(shown: Sequence[Data]) -> tuple[Range, Range]:
@@ -50,14 +71,22 @@ def window(shown: Sequence[Data]) -> tuple[Range, Range]:
 
 
 def _extent(data: Data) -> tuple[float, float, float, float]:
-    edges, filled = values(data["histogram"]["edges"]), np.flatnonzero(values(data["histogram"]["share"]))
     share = values(data["label_share"])
-    return float(edges[filled[0]]), float(edges[filled[-1] + 1]), float(share.min()), float(share.max())
+    return *_seen(data), float(share.min()), float(share.max())
+
+
+def _seen(data: Data) -> tuple[float, float]:
+    """Between which edges of the histogram all rows lie."""
+    edges, filled = values(data["histogram"]["edges"]), np.flatnonzero(values(data["histogram"]["share"]))
+    return float(edges[filled[0]]), float(edges[filled[-1] + 1])
 
 
 def keys(data: Data, definition: Mapping[str, Any], look: Look) -> list[Key]:
     """Its marks."""
-    bins = [Key("miscalibration", look.tint, "area"), Key("bin, slope 1", look.colour)]
+    bins = [
+        Key("miscalibration, pale: few rows", look.tint, "area", brief="miscalibration"),
+        Key("bin, slope 1", look.colour),
+    ]
     if data["low"] is not None:
         level = percent(float(definition.get("level", 0.95)))
         return [*bins, Key(f"label share, {level} interval", look.colour, "whisker"), CALIBRATED]

@@ -48,7 +48,7 @@ def draw_several(
     canvas = Canvas(width, theme=theme, form=form)
     heading_title = plot.kind if title is None else cleaned(title)
     rows = {about.n for _, about in kept}
-    lines = [f"{len(kept)} {cleaned(each)} · {_rows(rows)} · {cleaned(kept[0][1].reduction)}"]
+    lines = [f"{_counted(kept, each)} · {_rows(rows)} · {cleaned(kept[0][1].reduction)}"]
     lines = lines if title is None else [f"{plot.kind} · {lines[0]}"]
     keys = plot.keys(every[0], kept[0][0].get("definition") or {}, BEFORE)
     top = heading(canvas, heading_title, lines, [replace(key, label=key.brief or key.label) for key in keys])
@@ -72,7 +72,9 @@ def _panels(canvas: Canvas, top: float, plot: Plot, kept: Sequence[Shown], every
         row, column = divmod(i, columns)
         box = (_LEFT + column * (side + _BETWEEN), top + row * deep + _ABOVE, side, side)
         panel = Panel(canvas, box, x, y)
-        _title(canvas, box, cleaned(about.name or f"model {i + 1}"), error_line(about, plot.error(data), brief=True))
+        _title(
+            canvas, box, cleaned(about.name or "") or f"model {i + 1}", error_line(about, plot.error(data), brief=True)
+        )
         panel.diagonal()
         plot.show(panel, data, BEFORE)
         panel.side(plot.places(*y, _TICKS) if column == 0 else ((), ()), plot.axes[1] if column == 0 else "")
@@ -91,13 +93,17 @@ def _title(canvas: Canvas, box: tuple[float, float, float, float], name: str, er
     canvas.word(left, top - 8.0, shortened(error, side, SMALL))
 
 
+def _counted(kept: Sequence[Shown], each: str) -> str:
+    return f"1 {cleaned(each.removesuffix('s'))}" if len(kept) == 1 else f"{len(kept)} {cleaned(each)}"
+
+
 def _rows(rows: set[int]) -> str:
     least, most = min(rows), max(rows)
     return f"n = {count(least)}" if least == most else f"n = {count(least)} to {count(most)}"
 
 
 def _alternative(plot: Plot, kept: Sequence[Shown], every: Sequence[Data], lost: Sequence[str], each: str) -> str:
-    told, one_of = [f"{plot.kind} of {len(kept)} {each}."], each.removesuffix("s").capitalize()
+    told, one_of = [f"{plot.kind} of {_counted(kept, each)}."], each.removesuffix("s").capitalize()
     for i, ((one, about), data) in enumerate(zip(kept, every, strict=True), 1):
         told.append(
             f"{one_of} {i}{about_words(about, plot.error(data))} {plot.words(data, one.get('definition') or {})}"

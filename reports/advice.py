@@ -8,6 +8,7 @@ from typing import Any
 
 from calibrant.methods import METHODS
 from reports import numbers
+from reports.testing import ALPHA, tested
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,7 @@ def advice(report: Mapping[str, Any]) -> Advice | None:
         return None
     best = next((c for c in found["candidates"] if c["method"] == found["recommended"]), None)
     rows = tuple(_compared(candidate, candidate is best) for candidate in found["candidates"])
-    return Advice(_headline(best), _reasons(found, best, report["n"]), rows, numbers.level(found["level"]), _fit(best))
+    return Advice(_headline(best), _reasons(found, best, report), rows, numbers.level(found["level"]), _fit(best))
 
 
 def improved(report: Mapping[str, Any]) -> tuple[str, ...]:
@@ -92,7 +93,9 @@ def _named(candidate: Mapping[str, Any]) -> str:
     return f"{candidate['method']}{by_class}"
 
 
-def _reasons(found: Mapping[str, Any], best: Mapping[str, Any] | None, n: int) -> tuple[str, ...]:
+def _reasons(found: Mapping[str, Any], best: Mapping[str, Any] | None, report: Mapping[str, Any]) -> tuple[str, ...]:
+    test = tested(report)
+    rejected = test is not None and test.p_value < ALPHA
     level, compared = numbers.level(found["level"]), len(found["candidates"])
     told = []
     if best is not None:
@@ -104,13 +107,15 @@ def _reasons(found: Mapping[str, Any], best: Mapping[str, Any] | None, n: int) -
         told.append("Of the maps that are proven to gain it is the simplest within one standard error of the best.")
     else:
         told.append("For no map does the interval of its gain in log loss lie above 0.")
+        if rejected:
+            told.append("Calibration is rejected all the same: more rows could prove which map to fit.")
     told.append(
         f"Scores are of rows that each map has not seen ({found['folds']} folds); intervals hold for all {compared} "
         f"maps at once, at {level}."
     )
-    if found["n"] < n:
+    if found["n"] < report["n"]:
         told.append(f"{numbers.count(found['n'])} of the rows were compared, drawn at random (seed {found['seed']}).")
-    told.append(f"{found['job']}, fitted by a job, averages many maps and could add to it.")
+    told.append(f"A job can fit {found['job']}, which averages many maps and could add to it.")
     return tuple(told)
 
 

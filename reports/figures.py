@@ -95,7 +95,7 @@ def _shown(side: Mapping[str, Any], name: str) -> Mapping[str, Any] | None:
 
 
 def _about(report: Mapping[str, Any], side: Mapping[str, Any], name: str | None) -> About:
-    error, answer = found.value(side, "ece"), found.measure(side, "ece", norm=1)
+    error, answer = found.value(side, "ece", norm=1), found.measure(side, "ece", norm=1)
     ends = None if answer is None or answer.get("interval") is None else tuple(answer["interval"])
     told = None if error is None else ("calibration error", error)
     return About(report["n"], report["reduction"], name, told, None if told is None else ends)

@@ -24,9 +24,9 @@ def measure(side: Mapping[str, Any], name: str, **options: Any) -> Answer | None
     return None
 
 
-def value(side: Mapping[str, Any], name: str) -> float | None:
+def value(side: Mapping[str, Any], name: str, **options: Any) -> float | None:
     """Its value, debiased where that is defined."""
-    answer = measure(side, name)
+    answer = measure(side, name, **options)
     if answer is None:
         return None
     debiased = answer.get("debiased")

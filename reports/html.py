@@ -12,6 +12,7 @@ import jinja2
 from reports import found, numbers
 from reports.advice import advice, improved
 from reports.cleaning import cleaned
+from reports.contest import contest
 from reports.figures import figures, group_figure
 from reports.reproducing import reproduction
 from reports.subject import Subject
@@ -52,6 +53,7 @@ def _shown(report: Mapping[str, Any], about: Subject) -> dict[str, Any]:
         "measures": measured(report),
         "groups": grouped(report),
         "group_figure": group_figure(report),
+        "contest": contest(report),
         "facts": facts(report, about),
         "reproduction": reproduction(about),
     }

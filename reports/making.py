@@ -43,7 +43,11 @@ def apart(spec: EvaluateSpec, reduction: str, n_classes: int | None) -> Evaluate
     if spec.by_group:
         return None
     options = by_group(reduction, n_classes, seed=spec.seed)
-    return None if options is None else spec.model_copy(update=options | {"diagrams": None, "by_group": True})
+    return (
+        None
+        if options is None
+        else spec.model_copy(update=options | {"diagrams": None, "maps": None, "by_group": True})
+    )
 
 
 def make(
@@ -64,6 +68,8 @@ def make(
         told.begin(2)
         told(0, 1, "recommendation")
         report["recommendation"] = recommend(batch, report["reduction"], seed=spec.seed).to_document()
+    told.begin(2)
+    told(1, 1, "done")
     return report
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from calibrant.measures.catalogue import MEASURES
 
@@ -80,6 +81,13 @@ MEANINGS: Mapping[str, tuple[str, str]] = {
         "How well predictions rank events above the rest: 0.5 not at all, 1 perfectly. Calibration is no part of it.",
     ),
 }
+
+
+def column(key: str, definition: Mapping[str, Any]) -> str:
+    """The title of a measure over a column, with its key where that is another."""
+    name = str(definition.get("name", key))
+    title = meaning(name)[0]
+    return title if key == name else f"{title} ({key})"
 
 
 def meaning(name: str) -> tuple[str, str]:

@@ -32,10 +32,14 @@ def percent(share: float) -> str:
 
 def prediction(p: float) -> str:
     """A place on the axis of predictions; next to 0 and 1 with as many digits as tell it from them."""
-    room = min(p, 1.0 - p)
-    if 0.0 < room < 0.01:
-        return f"{p:.4f}" if room >= 0.00005 else f"{p:.1e}" if p < 0.5 else f"1 - {1.0 - p:.1e}"
+    if 0.0 < min(p, 1.0 - p) < 0.01:
+        return f"{p:.1e}" if p < 0.0001 else f"{min(p, 0.9999):.4f}"
     return f"{p:.2f}"
+
+
+def temperature(value: float) -> str:
+    """A temperature to two digits that count: ``1.6``."""
+    return f"{value:.0f}" if value >= 100.0 else f"{value:.2g}"
 
 
 def p_value(p: float) -> str:

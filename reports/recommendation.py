@@ -19,7 +19,7 @@ from calibrant.methods import Fitting
 from calibrant.reductions import Event, Vector, reduce, resolve, whole_vector
 
 #: At most so many rows, and so many probabilities, are fitted to; the rest is left out at random.
-MOST_ROWS, MOST_NUMBERS = 20_000, 200_000
+MOST_ROWS, MOST_NUMBERS = 20_000, 50_000
 #: A method of more estimated seconds than this, over all folds, is not tried.
 MOST_SECONDS = 1.0
 #: What a job could add: slower, and on most data the best.
@@ -81,7 +81,7 @@ def recommend(batch: Batch, reduction: str | None = None, *, seed: int = 0) -> R
     least (Breiman et al. 1984); intervals take the maps of the folds as given.
 
     ``reduction`` is that of the evaluation: of one class or rank an event's methods are compared, of (n, K) under any
-    other the whole vector's. Rows beyond 20,000, and probabilities beyond 200,000, are left out at random with
+    other the whole vector's. Rows beyond 20,000, and probabilities beyond 50,000, are left out at random with
     ``seed``; methods that would take long are told as not tried. Raises ``UnknownReduction``. O(candidates x folds).
 
     >>> from calibrant.batch import read_batch

@@ -20,8 +20,9 @@ ALPHA = 0.05
 class Region:
     """A range of neighbouring bins: predictions from ``start`` to ``end``, ``share`` of all rows.
 
-    ``lowest`` and ``highest`` tell whether it reaches the smallest and the largest prediction. ``low`` and ``high`` are
-    the interval of ``label_share - mean_prediction``, which holds for all ranges at once.
+    ``lowest`` and ``highest`` tell whether it reaches the smallest and the largest prediction; ``least`` and ``most``
+    are the mean predictions of its first and its last bin. ``low`` and ``high`` are the interval of
+    ``label_share - mean_prediction``, which holds for all ranges at once.
     """
 
     start: float
@@ -29,6 +30,8 @@ class Region:
     lowest: bool
     highest: bool
     share: float
+    least: float
+    most: float
     mean_prediction: float
     label_share: float
     low: float
@@ -109,6 +112,8 @@ def _region(
         first == 0,
         end == len(rows),
         m / float(rows.sum()),
+        float(p[first]),
+        float(p[end - 1]),
         mean_p,
         mean_y,
         low - mean_p,

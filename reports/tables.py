@@ -8,7 +8,7 @@ from typing import Any
 
 from reports import found, numbers
 from reports.cleaning import cleaned
-from reports.meanings import meaning
+from reports.meanings import column, meaning
 from reports.subject import Subject
 
 #: So many groups stand in the table, those of the largest errors; the rest are counted.
@@ -100,7 +100,7 @@ def grouped(report: Mapping[str, Any]) -> Groups | None:
         Grouped(cleaned(name), numbers.count(group["n"]), tuple(_cell(group["measures"].get(key)) for key in keys))
         for name, group in ranked[:MOST_GROUPS]
     )
-    columns = [_title(answer, key) for key, answer in next(iter(groups.values()))["measures"].items()]
+    columns = [column(key, answer["definition"]) for key, answer in next(iter(groups.values()))["measures"].items()]
     seen, level = report.get("gaps") or {}, found.level(report)
     gaps = tuple(_gap(title, seen[key], level) for title, key in zip(columns, keys, strict=True) if key in seen)
     return Groups(columns, rows, gaps, len(ranked) - len(rows))
@@ -116,10 +116,6 @@ def _cell(answer: Mapping[str, Any] | None) -> tuple[str, str]:
     if answer is None or answer["value"] is None:
         return "none", ""
     return _best(answer), numbers.interval(answer.get("interval"))
-
-
-def _title(answer: Mapping[str, Any], key: str) -> str:
-    return meaning(str(answer["definition"].get("name", key)))[0]
 
 
 def _gap(title: str, gap: Mapping[str, Any], level: float) -> str:

@@ -80,7 +80,7 @@ def worst_classes(side: Mapping[str, Any], names: Sequence[str] | None) -> list[
     p = np.asarray(test.of_classes)
     order = np.argsort(p, kind="stable")
     adjusted = np.maximum.accumulate(p[order] * (len(p) - np.arange(len(p))))
-    answer = found.measure(side, "ece")
+    answer = found.measure(side, "ece", norm=1)
     parts = {} if answer is None else answer.get("parts", {})
     errors = parts.get("classes_debiased") or parts.get("classes")
     chosen = [int(k) for k in order[adjusted < ALPHA]]

@@ -20,6 +20,8 @@ SMALL = 0.01
 FEW_ROWS, COULD_HIDE = 100, 0.1
 #: So many ranges stand in the headline; the sentences below it tell of all.
 _IN_HEADLINE = 2
+#: Those that add less than this share of what the first one adds stand only there.
+_LEAST_SHARE = 0.1
 
 
 @dataclass(frozen=True)
@@ -79,7 +81,7 @@ def _rejected(
     told = [_size(side, reduction, test, regions, classes)]
     temperature = _temperature(side)
     if temperature is not None and "oo high" not in told[0] and "oo low" not in told[0]:
-        told.append(f"temperature {temperature:.2g}" if temperature >= 0.1 else "temperature below 0.1")
+        told.append(f"temperature {numbers.temperature(temperature)}")
     told.append(f"calibration rejected, {numbers.p_value(test.p_value)}")
     return "; ".join(told)
 
@@ -104,14 +106,16 @@ def _size(
     if gap is not None and gap.get("p_value") is not None and gap["p_value"] < ALPHA:
         sure = "Overconfident" if gap["value"] > 0.0 else "Underconfident"
         return f"{sure} by {numbers.points(gap['value'])} on average"
-    error = found.value(side, "ece")
-    return "Miscalibrated" if error is None else f"Off by {numbers.points(error)} on average, in no one range"
+    error = found.value(side, "ece", norm=1)
+    return "Miscalibrated" if error is None else f"Off by {numbers.points(error)} on average, no range standing out"
 
 
 def _largest(regions: Sequence[Region]) -> list[Region]:
     """The ranges that add most to the error, in their order on the axis from the top."""
-    ranked = sorted(regions, key=lambda region: -abs(region.gap) * region.share)[:_IN_HEADLINE]
-    return sorted(ranked, key=lambda region: -region.start)
+    ranked = sorted(regions, key=lambda region: -abs(region.gap) * region.share)
+    least = _LEAST_SHARE * abs(ranked[0].gap) * ranked[0].share
+    told = [region for region in ranked[:_IN_HEADLINE] if abs(region.gap) * region.share >= least]
+    return sorted(told, key=lambda region: -region.start)
 
 
 def _temperature(side: Mapping[str, Any]) -> float | None:
@@ -138,7 +142,7 @@ def _not_rejected(side: Mapping[str, Any], n: int, reduction: str, test: Tested,
 
 
 def _untested(side: Mapping[str, Any], report: Mapping[str, Any], after: bool) -> str:
-    error = found.value(side, "ece")
+    error = found.value(side, "ece", norm=1)
     why = "the map has seen these rows" if after and report.get("in_sample") else "no test of calibration was made"
     if error is None:
         return f"No verdict: {why}"
@@ -160,7 +164,7 @@ def _reasons(
     ]
     if test is not None:
         told.append(test.sentence)
-    error, answer = found.value(side, "ece"), found.measure(side, "ece", norm=1)
+    error, answer = found.value(side, "ece", norm=1), found.measure(side, "ece", norm=1)
     if error is not None and answer is not None:
         ends = answer.get("interval")
         level = numbers.level(found.level(side))
@@ -171,5 +175,6 @@ def _reasons(
     temperature = _temperature(side)
     if temperature is not None and test is not None and test.p_value < ALPHA:
         way = "softer: they are too extreme" if temperature > 1.0 else "sharper: they are too timid"
-        told.append(f"Of all temperatures {temperature:.2g} has the least log loss, which makes predictions {way}.")
+        least = numbers.temperature(temperature)
+        told.append(f"Of all temperatures {least} has the least log loss, which makes predictions {way}.")
     return told

@@ -10,6 +10,8 @@ from reports.regions import Region
 
 #: A range lies on one side of 1/2 if it goes beyond it by no more than this, and its mean is twice as far from it.
 _BEYOND = 0.05
+#: So near to 1 nobody reads a prediction: the share of rows below it is told.
+_NEXT_TO_1 = 1e-4
 
 
 def direction(regions: Sequence[Region], reduction: str) -> str:
@@ -41,17 +43,19 @@ def _words(regions: Sequence[Region], reduction: str) -> list[str]:
 
 def _side(region: Region) -> int:
     """1 above 1/2, -1 below it, 0 on both sides or about it."""
-    if region.start >= 0.5 - _BEYOND and region.mean_prediction >= 0.5 + 2.0 * _BEYOND:
+    if region.least >= 0.5 - _BEYOND and region.mean_prediction >= 0.5 + 2.0 * _BEYOND:
         return 1
-    return -1 if region.end <= 0.5 + _BEYOND and region.mean_prediction <= 0.5 - 2.0 * _BEYOND else 0
+    return -1 if region.most <= 0.5 + _BEYOND and region.mean_prediction <= 0.5 - 2.0 * _BEYOND else 0
 
 
 def place(region: Region) -> str:
-    """Where: ``above 0.70``, ``below 0.30``, ``between 0.40 and 0.60`` or ``throughout``."""
+    """Where: ``above 0.70``, ``below 0.30``, ``between 0.40 and 0.60``, ``throughout``; next to 1 in rows."""
     if region.lowest and region.highest:
         return "throughout"
     if region.highest:
-        return f"above {numbers.prediction(region.start)}"
+        return "at 1" if region.start == 1.0 else f"above {numbers.prediction(region.start)}"
+    if region.lowest and region.end > 1.0 - _NEXT_TO_1:
+        return f"in the lower {numbers.percent(region.share)} of rows"
     if region.lowest:
         return f"below {numbers.prediction(region.end)}"
     return f"between {numbers.prediction(region.start)} and {numbers.prediction(region.end)}"
@@ -64,8 +68,9 @@ def region_sentence(region: Region, reduction: str) -> str:
     low, high = sorted((abs(region.low), abs(region.high)))
     way = "high" if region.gap < 0.0 else "low"
     average = numbers.percent(region.mean_prediction)
+    rows = "" if "rows" in where else f" ({numbers.percent(region.share)} of the rows)"
     return (
-        f"{where} ({numbers.percent(region.share)} of the rows) predictions average {average} "
+        f"{where}{rows} predictions average {average} "
         f"and {happened} in {numbers.percent(region.label_share)} of cases: {numbers.points(region.gap)} too {way} "
         f"({numbers.points_between(low, high)}, an interval that holds for all ranges at once)."
     )

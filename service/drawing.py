@@ -53,7 +53,7 @@ def draw_report(report: Mapping[str, Any], key: str, form: Format, look: Picture
     style: dict[str, Any] = {"form": form, "theme": look.theme, "width": look.width}
     if "batches" in report:
         several = [(_shown(each["report"], key), caption(each["report"], key, each["batch"])) for each in _each(report)]
-        return draw_several(several[0][0]["definition"]["name"], several, **style)
+        return draw_several(several[0][0]["definition"]["name"], several, each="samples", **style)
     shown = _shown(report, key)
     name = shown["definition"]["name"]
     if "after" not in report:

@@ -71,6 +71,7 @@ class Plan:
 def subject_of(spec: EvaluateSpec, *, weights: str | None, when: datetime | None = None) -> Subject:
     """What the report of an evaluation is of, and how it is made again."""
     options = {name: getattr(spec, name) for name in _OPTIONS}
+    options["maps"] = None if spec.maps is None else [contestant.name for contestant in spec.maps]
     return Subject(
         name="the rows sent" if spec.batch is None else spec.batch,
         version=calibrant.__version__,

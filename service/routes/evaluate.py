@@ -109,9 +109,8 @@ def run_or_queue(here: Context, payload: Payload, options: EvaluateOptions) -> d
 @traced("work")
 def report_or_queue(here: Context, payload: Payload, options: EvaluateOptions) -> Whole | JobRecord:
     """The same for a whole report of one batch."""
-    for name in ("maps", "batches"):
-        if getattr(options, name) is not None:
-            raise InvalidField.at(f"/{name}", "are told as JSON alone; ask for a report of one batch")
+    if options.batches is not None:
+        raise InvalidField.at("/batches", "are told as JSON alone; ask for a report of one batch")
     spec = _spec(here, options)
     asked = read_asked(spec, here.store.maps)
     rows = _rows(here, payload, options, asked)

@@ -22,7 +22,8 @@ def test_p_values(p: float, told: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("p", "told"), [(0.7, "0.70"), (0.9996, "0.9996"), (1.0, "1.00"), (0.0, "0.00"), (1e-7, "1.0e-07")]
+    ("p", "told"),
+    [(0.7, "0.70"), (0.9996, "0.9996"), (1.0, "1.00"), (1.0 - 1e-7, "0.9999"), (0.0, "0.00"), (1e-7, "1.0e-07")],
 )
 def test_places_next_to_the_ends_are_told_from_them(p: float, told: str) -> None:
     assert numbers.prediction(p) == told

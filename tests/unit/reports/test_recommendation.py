@@ -8,7 +8,7 @@ import pytest
 from calibrant.batch import Batch, read_batch
 from reports.advice import advice
 from reports.recommendation import MOST_ROWS, recommend
-from tests.unit.reports.worlds import draw, many_classes
+from tests.unit.reports.worlds import draw, many_classes, report_of
 
 
 def _batch(truth: str, n: int = 10_000) -> Batch:
@@ -61,7 +61,7 @@ def test_of_many_rows_some_are_drawn_by_the_seed() -> None:
     assert found.n == MOST_ROWS
     assert found == recommend(batch, seed=1)
     assert found.candidates != recommend(batch, seed=2).candidates
-    told = advice({"n": len(batch), "recommendation": found.to_document()})
+    told = advice({"n": len(batch), "measures": {}, "recommendation": found.to_document()})
     assert told is not None
     assert any("20,000 of the rows were compared, drawn at random (seed 1)" in reason for reason in told.reasons)
 
@@ -78,7 +78,7 @@ def test_of_many_rows_some_are_drawn_by_the_seed() -> None:
 def test_where_nothing_can_be_fitted_or_gained_nothing_is_recommended(p: object, y: object) -> None:
     found = recommend(read_batch(p, y))
     assert found.recommended == "identity"
-    told = advice({"n": found.n, "recommendation": json.loads(json.dumps(found.to_document()))})
+    told = advice({"n": found.n, "measures": {}, "recommendation": json.loads(json.dumps(found.to_document()))})
     assert told is not None
     assert told.headline.startswith("Keep the predictions as they are")
     assert told.python is None
@@ -86,12 +86,21 @@ def test_where_nothing_can_be_fitted_or_gained_nothing_is_recommended(p: object,
 
 def test_the_advice_tells_the_gain_and_the_line_that_fits_the_map() -> None:
     found = recommend(_batch("overconfident"))
-    told = advice({"n": found.n, "recommendation": json.loads(json.dumps(found.to_document()))})
+    told = advice({"n": found.n, "measures": {}, "recommendation": json.loads(json.dumps(found.to_document()))})
     assert told is not None
     assert told.headline.startswith("Fit temperature: it would lower the log loss by 0.02")
     assert told.python == 'calibrant.fit("temperature", predictions, labels, reduction="binary")'
     assert [row.note for row in told.rows] == ["recommended", "", "", "", ""]
     assert "averaged" in told.reasons[-1]
+
+
+def test_where_calibration_is_rejected_and_no_map_proven_both_are_said() -> None:
+    p, y = draw("one-region", 3_000)
+    report = report_of(p, y) | {"recommendation": recommend(read_batch(p, y)).to_document()}
+    told = advice(report)
+    assert told is not None
+    assert told.headline.startswith("Keep")
+    assert "Calibration is rejected all the same: more rows could prove which map to fit." in told.reasons
 
 
 def test_a_report_without_a_recommendation_has_no_advice() -> None:

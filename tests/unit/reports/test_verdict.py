@@ -136,3 +136,13 @@ def test_whatever_was_measured_there_is_a_verdict() -> None:
         report = {"n": 500, "reduction": "binary", "measures": report_of(p, y)["measures"]}
         report["measures"] = {k: v for k, v in report["measures"].items() if k in measures}
         assert verdict(report).headline
+
+
+def test_next_to_certainty_ranges_are_told_in_rows_or_as_1() -> None:
+    random = np.random.default_rng(0)
+    p = np.concatenate([random.uniform(0.6, 0.99, 3_000), np.full(1_000, 1.0 - 1e-9)])
+    y = (random.random(4_000) < np.where(p < 0.999, p - 0.1, p)).astype(int)
+    assert verdict(report_of(p, y)).headline.startswith("Overconfident by 10.1 points in the lower 75.0 % of rows;")
+    p = np.concatenate([random.uniform(0.6, 0.99, 3_000), np.ones(1_000)])
+    y = (random.random(4_000) < np.where(p < 0.999, p, 0.9)).astype(int)
+    assert re.match(r"Overconfident by \d+\.\d points at 1; ", verdict(report_of(p, y)).headline)

@@ -4,7 +4,7 @@ import pytest
 from starlette.datastructures import Headers
 
 from schemas.aliases import AliasRecord
-from service.conditions import Conditions, EntityTag, Tags, entity_tag, entity_tag_of, read_tags
+from service.conditions import Conditions, EntityTag, Tags, entity_tag, entity_tag_of, read_tags, weak_tag
 from service.errors import PreconditionFailed, RequestError
 
 RECORD = AliasRecord(name="m", alias="a", version=1, map="map_0", revision=1, updated_at="2026-01-01T00:00:00.000Z")
@@ -108,3 +108,16 @@ def test_tags_differ_where_a_byte_does() -> None:
     assert entity_tag(b"a") != entity_tag(b"b")
     assert entity_tag_of(RECORD) != entity_tag_of(RECORD.model_copy(update={"revision": 2}))
     assert entity_tag_of(None) is None
+
+
+def test_a_weak_tag_says_that_a_caller_has_it_and_never_that_he_may_change_it() -> None:
+    tag = weak_tag("a", 1)
+    assert tag.startswith('W/"')
+    assert tag != weak_tag("a", 2)
+    for header in (tag, tag.removeprefix("W/"), "*"):
+        known = Conditions(none_match=read_tags([header], "If-None-Match")).known(tag)
+        assert known is not None
+        assert (known.status_code, known.headers["etag"]) == (304, tag)
+    assert Conditions(none_match=read_tags(['"other"'], "If-None-Match")).known(tag) is None
+    with pytest.raises(PreconditionFailed):
+        Conditions(match=read_tags([tag], "If-Match")).known(tag)

@@ -1,0 +1,179 @@
+"""Reports as HTML: one sealed file, at once and of a job."""
+
+from __future__ import annotations
+
+import secrets
+from html.parser import HTMLParser
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+
+RANDOM = np.random.default_rng(12)
+TRUE = RANDOM.random(500)
+P, Y = TRUE**1.6, (RANDOM.random(500) < TRUE).astype(int)
+ROWS: dict[str, Any] = {"predictions": P.tolist(), "labels": Y.tolist()}
+HOSTILE = ("<script>alert(1)</script>", "$\\frac{1}{2}$", '"><img src=x onerror=alert(1)>')
+PAGE = {"Accept": "text/html"}
+BROWSER = "text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,*/*;q=0.8"
+
+
+class _Sealed(HTMLParser):
+    """Refuses what runs or loads anything."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.images = 0
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        assert tag not in ("script", "iframe", "object", "embed", "form", "link", "base")
+        for name, value in attrs:
+            assert not name.startswith("on"), name
+            if tag == "img" and name == "src":
+                assert (value or "").startswith("data:image/")
+                self.images += 1
+
+
+def _report(response: httpx.Response) -> str:
+    assert response.status_code == 200, response.text
+    assert response.headers["content-type"] == "text/html; charset=utf-8"
+    policy = response.headers["content-security-policy"]
+    assert policy.startswith("default-src 'none'; style-src 'unsafe-inline'; img-src data:; sandbox")
+    assert response.headers["x-content-type-options"] == "nosniff"
+    assert response.headers["vary"] == "Accept"
+    seen = _Sealed()
+    seen.feed(response.text)
+    assert seen.images >= 1
+    return response.text
+
+
+def _problem(response: httpx.Response) -> tuple[int, str, str]:
+    assert response.headers["content-type"] == "application/problem+json"
+    body = response.json()
+    pointer = body["errors"][0]["pointer"] if body["errors"] else ""
+    return response.status_code, body["type"].removeprefix("/problems/"), pointer
+
+
+@pytest.mark.parametrize(
+    ("accept", "kind"),
+    [
+        ("*/*", "application/json"),
+        ("application/json, text/html", "application/json"),
+        ("application/json;q=0.5, text/html;q=0.6", "text/html; charset=utf-8"),
+        ("text/html;q=0.5, application/json;q=0.6", "application/json"),
+        (BROWSER, "text/html; charset=utf-8"),
+    ],
+)
+def test_an_evaluation_is_json_unless_a_page_is_liked_better(http: httpx.Client, accept: str, kind: str) -> None:
+    answer = http.post("/evaluate", json=ROWS, headers={"Accept": accept})
+    assert (answer.status_code, answer.headers["content-type"]) == (200, kind)
+    assert answer.headers["vary"] == "Accept"
+
+
+def test_a_report_has_its_own_measures_and_diagrams_where_none_are_named(http: httpx.Client) -> None:
+    whole = _report(http.post("/evaluate", json=ROWS, headers=PAGE))
+    own = _report(http.post("/evaluate", json=ROWS | {"measures": ["brier", "ece"]}, headers=PAGE))
+    assert whole.lower().count("<img") == own.lower().count("<img") == 5
+    assert "Kolmogorov" in whole
+    assert "Kolmogorov" not in own
+    assert "n = 500" in whole or "500 rows" in whole
+    bare = http.post("/evaluate", json=ROWS | {"measures": ["ece"], "diagrams": []}, headers=PAGE)
+    assert "<img" not in bare.text
+
+
+def test_what_cannot_be_a_page_is_refused(http: httpx.Client) -> None:
+    several = http.post("/evaluate", json={"batches": ["batch_a", "batch_b"]}, headers=PAGE)
+    assert _problem(several) == (422, "invalid-field", "/batches")
+    assert _problem(http.post("/evaluate", json=ROWS, headers={"Accept": "image/png"}))[:2] == (406, "not-acceptable")
+    assert _problem(http.post("/evaluate", json={"predictions": [], "labels": []}, headers=PAGE))[1] == "empty-batch"
+    assert _problem(http.post("/evaluate", json=ROWS | {"measures": ["pie"]}, headers=PAGE))[1] == "unknown-measure"
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        {"predictions": [0.3], "labels": [1]},
+        {"predictions": [0.2, 0.9, 0.9], "labels": [1, 1, 1]},
+        {"predictions": [[0.2, 0.7, 0.1], [0.6, 0.2, 0.2]] * 8, "labels": [1, 2] * 8, "reduction": "canonical"},
+        {"predictions": [[0.2, 0.7, 0.1], [0.6, 0.2, 0.2]] * 8, "labels": [1, 2] * 8, "reduction": "classwise"},
+        {"predictions": [[0.2, 0.7, 0.1], [0.6, 0.2, 0.2]] * 8, "labels": [1, 2] * 8, "classes": [1, 2]},
+    ],
+)
+def test_every_batch_has_a_report(http: httpx.Client, rows: dict[str, Any]) -> None:
+    answer = http.post("/evaluate", json=rows, headers=PAGE | {"Prefer": "wait=30"})
+    assert (answer.status_code, answer.headers["content-type"]) == (200, "text/html; charset=utf-8")
+
+
+def test_a_report_tells_of_a_map_and_of_several(http: httpx.Client) -> None:
+    fitted = [http.post("/maps", json=ROWS | {"method": method}).json()["id"] for method in ("platt", "beta")]
+    with_groups = ROWS | {"groups": ["north", "south"] * 250}
+    waiting = PAGE | {"Prefer": "wait=30"}
+    one = _report(http.post("/evaluate", json=with_groups | {"map": fitted[0]}, headers=waiting))
+    several = _report(http.post("/evaluate", json=with_groups | {"maps": fitted}, headers=waiting))
+    assert fitted[0] in one
+    for name in fitted:
+        assert name in several
+    assert "north" in one
+    assert "north" in several
+
+
+def test_names_are_words_in_a_report_and_nothing_else(http: httpx.Client) -> None:
+    groups = [HOSTILE[i % 3] for i in range(500)]
+    measures = ["ece", {"name": "ece", "n_bins": 5, "as": HOSTILE[0]}]
+    answer = http.post("/evaluate", json=ROWS | {"groups": groups, "measures": measures}, headers=PAGE)
+    text = _report(answer if answer.status_code == 200 else http.get(
+        answer.headers["location"], headers=PAGE | {"Prefer": "wait=30"}
+    ))  # fmt: skip
+    assert "&lt;script&gt;alert(1)" in text
+    assert "$\\frac{1}{2}$" in text
+
+
+def test_a_long_report_is_a_job_that_is_the_report_when_it_has_ended(http: httpx.Client) -> None:
+    body = ROWS | {"groups": ["north", "south"] * 250}
+    queued = http.post("/evaluate", json=body, headers=PAGE | {"Prefer": "respond-async"})
+    assert (queued.status_code, queued.headers["content-type"]) == (202, "application/json")
+    assert queued.headers["vary"] == "Accept"
+    text = _report(http.get(queued.headers["location"], headers=PAGE | {"Prefer": "wait=30"}))
+    assert "north" in text
+    job = http.get(queued.headers["location"]).json()
+    assert set(job["result"]["report"]["groups"]) == {"north", "south"}
+    assert job["result"]["report"]["recommendation"]["recommended"]
+    assert job["progress"]["done"] == job["progress"]["total"]
+    again = http.post("/evaluate", json=body, headers=PAGE | {"Prefer": "respond-async, wait=30"})
+    assert "north" in _report(again)
+
+
+def test_a_job_and_the_service_itself_make_the_same_report(http: httpx.Client) -> None:
+    batch = http.post("/batches", json=ROWS).json()["id"]
+    at_once = http.post("/evaluate", json={"batch": batch}, headers=PAGE)
+    by_job = http.post("/evaluate", json={"batch": batch}, headers=PAGE | {"Prefer": "respond-async, wait=30"})
+
+    def numbers(text: str) -> str:
+        return text.partition("<img")[0]
+
+    assert numbers(_report(at_once)) == numbers(_report(by_job))
+
+
+def test_a_page_tells_how_a_job_stands_and_ends(http: httpx.Client, api: httpx.Client) -> None:
+    waiting = api.post("/evaluate", json=ROWS, headers=PAGE | {"Prefer": "respond-async"})
+    page = api.get(waiting.headers["location"], headers=PAGE)
+    assert "The evaluation is queued" in page.text
+    assert 'http-equiv="refresh"' in page.text
+    assert page.headers["retry-after"]
+    api.delete(waiting.headers["location"]).raise_for_status()
+    page = api.get(waiting.headers["location"], headers=PAGE)
+    assert "The evaluation was cancelled" in page.text
+    assert "refresh" not in page.text
+    fit = http.post("/maps", json=ROWS | {"method": "platt"}, headers={"Prefer": "respond-async"})
+    page = http.get(fit.headers["location"], headers=PAGE | {"Prefer": "wait=30"})
+    assert "The fit has succeeded" in page.text
+    assert "/maps/map_" in page.text
+    assert _problem(http.get(fit.headers["location"], headers={"Accept": "image/png"}))[0] == 406
+
+
+def test_a_report_that_is_sent_again_is_as_sealed_as_the_first(http: httpx.Client) -> None:
+    sent = PAGE | {"Idempotency-Key": secrets.token_hex(8)}
+    first, again = (http.post("/evaluate", json=ROWS, headers=sent) for _ in range(2))
+    assert again.headers["idempotency-replayed"] == "true"
+    assert _report(again) == _report(first)

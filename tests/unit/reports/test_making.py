@@ -1,0 +1,88 @@
+"""A whole report from rows, by evaluations that stand outside of the room."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+from calibrant.batch import Batch, read_batch
+from calibrant.progress import Progress
+from reports.making import apart, make, whole
+from schemas.evaluate import EvaluateSpec
+from storage.evaluations import read_asked
+
+BARE = EvaluateSpec(batch=None, measures=None, reduction=None, map=None, interval=None, resamples=500, seed=3)
+GROUPS = ["north", "south"] * 150
+Asked = list[tuple[EvaluateSpec, bool]]
+
+
+def _batch() -> Batch:
+    random = np.random.default_rng(4)
+    c = random.random(300)
+    return read_batch(c**1.5, (random.random(300) < c).astype(int))
+
+
+def _made(spec: EvaluateSpec, groups: Sequence[str] | None, progress: Progress | None = None) -> tuple[Any, Asked]:
+    batch, asked = _batch(), []
+
+    def evaluate(spec: EvaluateSpec, groups: Sequence[str] | None, progress: Progress | None) -> dict[str, Any]:
+        asked.append((spec, groups is not None))
+        return read_asked(spec, None).document(batch, groups, progress=progress)  # type: ignore[arg-type]
+
+    return make(spec, batch, groups, evaluate, progress), asked
+
+
+def test_what_is_not_named_is_the_panels() -> None:
+    filled = whole(BARE, 300, None, "binary")
+    assert filled.report
+    assert filled.measures
+    assert filled.diagrams
+    assert (filled.interval, filled.resamples, filled.seed) == (0.95, 1000, 3)
+    assert apart(filled, "binary", None) is not None
+
+
+def test_what_is_named_stays() -> None:
+    named = BARE.model_copy(update={"measures": ["ks"], "diagrams": [], "interval": 0.8})
+    filled = whole(named, 300, None, "binary")
+    assert filled == named.model_copy(update={"report": True})
+    assert apart(filled, "binary", None) is None
+
+
+@pytest.mark.parametrize("groups", [None, GROUPS])
+def test_groups_are_evaluated_apart_and_by_few_measures(groups: list[str] | None) -> None:
+    report, asked = _made(whole(BARE, 300, None, "binary"), groups)
+    assert report["recommendation"]["candidates"]
+    assert len(report["diagrams"]) == 5
+    if groups is None:
+        assert [by_group for _, by_group in asked] == [False]
+        assert "groups" not in report
+    else:
+        assert [by_group for _, by_group in asked] == [False, True]
+        assert set(report["groups"]) == {"north", "south"}
+        assert len(asked[1][0].measures or ()) < len(asked[0][0].measures or ())
+
+
+def test_named_measures_are_those_of_the_groups_too() -> None:
+    named = whole(BARE.model_copy(update={"measures": ["ks"], "resamples": 100}), 300, None, "binary")
+    report, asked = _made(named, GROUPS)
+    assert [by_group for _, by_group in asked] == [True]
+    assert set(report["groups"]["north"]["measures"]) == {"ks"}
+
+
+def test_no_map_is_recommended_where_classes_are_chosen() -> None:
+    spec = whole(BARE.model_copy(update={"measures": ["ks"], "diagrams": [], "classes": [0, 2]}), 60, 2, "confidence")
+    random = np.random.default_rng(5)
+    batch = read_batch(random.dirichlet(np.ones(3), 60), random.integers(0, 3, 60))
+    report = make(spec, batch, None, lambda spec, groups, progress: read_asked(spec, None).document(batch, groups))  # type: ignore[arg-type]
+    assert "recommendation" not in report
+
+
+def test_progress_rises_over_all_parts_to_its_end() -> None:
+    told: list[tuple[int, int, str]] = []
+    _made(whole(BARE, 300, None, "binary"), GROUPS, lambda done, total, stage: told.append((done, total, stage)))
+    assert [done for done, _, _ in told] == sorted(done for done, _, _ in told)
+    assert told[-1][0] == told[-1][1]
+    assert any(stage == "recommendation" for _, _, stage in told)

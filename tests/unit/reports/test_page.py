@@ -1,0 +1,25 @@
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+from reports import recommendation, testing, verdict
+
+PAGE = Path(__file__).parents[3] / "docs" / "reports.md"
+
+
+def test_the_example_runs_and_makes_a_report() -> None:
+    (example,) = re.findall(r"```python\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
+    scope: dict[str, Any] = {}
+    exec(example, scope)
+    assert scope["page"].startswith("<!doctype html>")
+    assert "scores.csv" in scope["page"]
+
+
+def test_the_thresholds_told_are_those_used() -> None:
+    text = " ".join(PAGE.read_text("utf-8").split())
+    assert f"below {testing.ALPHA:g}" in text
+    assert f"is below {testing.LEAST_VARIANCE:g}, its normal law" in text
+    assert f"fewer than {verdict.FEW_ROWS} rows, or X is above {100 * verdict.COULD_HIDE:g} points" in text
+    assert f"More than {recommendation.MOST_ROWS:,} rows, or {recommendation.MOST_NUMBERS:,} probabilities" in text
