@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 from calibrant.batch import Batch
 from calibrant.progress import Progress, Rising
+from reports.multiples import group_diagrams
 from reports.panel import by_group, full, joined
 from reports.recommendation import MOST_NUMBERS, MOST_ROWS, recommend
 from schemas.evaluate import EvaluateSpec
@@ -64,7 +65,10 @@ def make(
     if again is not None:
         told.begin(1)
         report = joined(report, evaluate(again, groups, told))
-    if spec.classes is None:  # a map is of all classes
+    if spec.classes is None:  # a map is of all classes, and groups are of all rows
+        if groups is not None:
+            drawn = group_diagrams(batch, groups, report["reduction"])
+            report |= {} if drawn is None else {"group_diagrams": drawn}
         told.begin(2)
         told(0, 1, "recommendation")
         report["recommendation"] = recommend(batch, report["reduction"], seed=spec.seed).to_document()

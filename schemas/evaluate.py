@@ -183,6 +183,13 @@ class ComparisonAnswer(Document):
     measures: dict[str, MeasureComparisonAnswer]
 
 
+class GroupDiagrams(Document):
+    """The diagrams of one group's rows."""
+
+    n: int
+    diagrams: dict[str, DiagramAnswer]
+
+
 class ReportAnswer(Document):
     """The answer of ``POST /evaluate``."""
 
@@ -202,6 +209,9 @@ class ReportAnswer(Document):
     gaps: dict[str, GapAnswer] | None = None
     diagrams: dict[str, DiagramAnswer] | None = None
     comparison: ComparisonAnswer | None = Field(None, description="where maps were asked for")
+    group_diagrams: dict[str, GroupDiagrams] | None = Field(
+        None, description="of a whole report, the reliability diagram of each of two to nine groups"
+    )
     recommendation: dict[str, Any] | None = Field(
         None, description="of a report that was asked for as HTML: the map to fit, and what each would gain"
     )

@@ -138,6 +138,7 @@ def test_a_long_report_is_a_job_that_is_the_report_when_it_has_ended(http: httpx
     assert "north" in text
     job = http.get(queued.headers["location"]).json()
     assert set(job["result"]["report"]["groups"]) == {"north", "south"}
+    assert set(job["result"]["report"]["group_diagrams"]) == {"north", "south"}
     assert job["result"]["report"]["recommendation"]["recommended"]
     assert job["progress"]["done"] == job["progress"]["total"]
     again = http.post("/evaluate", json=body, headers=PAGE | {"Prefer": "respond-async, wait=30"})
