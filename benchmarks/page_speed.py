@@ -69,9 +69,7 @@ def measured(name: str, goal: str, once: Callable[[], tuple[float, float]]) -> s
     first, *rest = (once() for _ in range(ROUNDS + 1))
     times = [took for took, _ in rest]
     moved = max(shift for _, shift in (first, *rest))
-    return (
-        f"| {name} | {statistics.median(times):,.0f} | {max(times):,.0f} | {first[0]:,.0f} | {goal} | {moved:.3f} |"
-    )
+    return f"| {name} | {statistics.median(times):,.0f} | {max(times):,.0f} | {first[0]:,.0f} | {goal} | {moved:.3f} |"
 
 
 def page_text(lines: list[str], browser: str) -> str:

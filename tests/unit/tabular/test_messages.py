@@ -16,6 +16,7 @@ import zstandard
 
 from tabular.errors import Field, TabularError
 from tabular.reading import Asked, read_sheet
+from tests.unit.tabular import files
 
 HEAD, TAIL = "label,p\n", "1,0.5\n"
 
@@ -233,6 +234,9 @@ CASES = {
         archive({"p.npy": npy(ROWS)[:-8], "y.npy": npy(LABELS)}), "damaged-file", "file", "do not fill"
     ),
     "cut parquet": Case(b"PAR1" + b"\0" * 20, "damaged-file", "file", "not a Parquet file, or is cut off"),
+    "arrow names": Case(
+        files.ALL["arrow stream"].replace(b"weight", b"\x80eight"), "damaged-file", "file", "damaged Parquet or Arrow"
+    ),
     "cut arrow": Case(b"ARROW1\0\0" + b"\xff" * 9, "damaged-file", "file", "damaged"),
 }
 
