@@ -22,7 +22,9 @@ PAGE = ROOT / "docs" / "page-speed.md"
 ROUNDS = 9
 ROWS = 10_000
 _PAINT = """() => new Promise(resolve => {
-  const found = list => { for (const entry of list.getEntriesByName('first-contentful-paint')) resolve(entry.startTime); };
+  const found = list => {
+    for (const entry of list.getEntriesByName('first-contentful-paint')) resolve(entry.startTime);
+  };
   new PerformanceObserver(found).observe({type: 'paint', buffered: true});
 })"""
 
@@ -78,10 +80,10 @@ def page_text(lines: list[str], browser: str) -> str:
         [
             "# How fast the page is",
             "",
-            f"By `make page-speed`, in headless Chromium {browser} on the machine of the service ({machine()}), with a",
-            f"worker beside it: the median and the slowest of {ROUNDS} visits, each by a browser that has nothing in its",
-            "cache, in milliseconds. The first visit comes right after the start of the service. What moved is the layout",
-            "shift, the most of all visits; 0 is a page that stands still.",
+            f"By `make page-speed`, in headless Chromium {browser} on the machine of the service ({machine()}),",
+            f"with a worker beside it: the median and the slowest of {ROUNDS} visits, each by a browser with nothing",
+            "in its cache, in milliseconds. The first visit comes right after the start of the service. What moved is",
+            "the layout shift, the most of all visits; 0 is a page that stands still.",
             "",
             "| what | median, ms | slowest, ms | first, ms | goal, ms | moved |",
             "|---|---|---|---|---|---|",
