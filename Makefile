@@ -88,6 +88,14 @@ real: $(STAMP) ## held-out log loss on real predictions: make real DATA=folder; 
 compare: $(STAMP) ## every calibrator on real predictions: make compare [DATA=folder]; writes docs/comparison.md
 	$(BIN)/python -m benchmarks.compare $(DATA)
 
+page-speed: $(STAMP) ## the page in a real browser: its first paint, a file to its report; writes docs/page-speed.md
+	$(BIN)/python -m tests.browser.install
+	$(BIN)/python -m benchmarks.page_speed
+
+screenshots: $(STAMP) ## pictures of the page on the demo's classifiers; writes docs/pictures/page-*.png
+	$(BIN)/python -m tests.browser.install
+	$(BIN)/python -m benchmarks.screenshots
+
 examples: $(STAMP) ## the answers of the OpenAPI document's examples, from a service started for them
 	$(BIN)/python -m benchmarks.examples
 

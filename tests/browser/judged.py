@@ -21,6 +21,9 @@ _SHIFTS = """() => new Promise(resolve => {
   }));
 })"""
 
+#: Waits until every picture of a page can be seen; a page's policy forbids to look for it by text that is evaluated.
+DECODED = "() => Promise.all([...document.images].map(image => image.decode()))"
+
 
 def grave_violations(page: Page) -> list[str]:
     """The serious and critical violations of a page, each with where it is and why."""

@@ -10,7 +10,7 @@ from playwright.sync_api import Page, expect
 from calibrant_client import Calibrant
 from cli.stack import Stack
 from tests.browser.files import csv_file, rows
-from tests.browser.judged import grave_violations, layout_shift
+from tests.browser.judged import DECODED, grave_violations, layout_shift
 from tests.browser.watched import Visits
 
 JOB = re.compile(r"/ui/jobs/job_[0-9a-f]+$")
@@ -53,7 +53,7 @@ def test_the_bar_of_a_fit_reaches_its_end_and_leads_to_the_map(page: Page, batch
     expect(page.get_by_role("progressbar")).to_have_text("Done")
     picture = page.get_by_role("img", name=re.compile("before the map and after it"))
     expect(picture).to_be_visible()
-    page.wait_for_function("document.querySelector('img.picture').naturalWidth > 0")
+    page.evaluate(DECODED)
     with page.expect_download() as document:
         page.get_by_role("link", name="Download its document").click()
     assert document.value.suggested_filename == "watched-v1.json"
