@@ -66,18 +66,20 @@ def _measured(
     grouped = None if rows.groups is None else by_group(reduction, n_classes, seed=seed)
     if grouped is not None:
         found = joined(found, engine.evaluate(rows, Evaluate(reduction=reduction, map=applied, **grouped)))
-    if applied is None:
-        found["recommendation"] = _recommendation(rows, reduction, seed)
+    found |= _beside(rows, reduction, seed, recommended=applied is None)
     return found, options if reduction is None else {**options, "reduction": reduction}
 
 
-def _recommendation(rows: Sheet, reduction: str | None, seed: int) -> dict[str, Any]:
-    """The map to fit; it is found here, whoever measures: that takes about a second."""
+def _beside(rows: Sheet, reduction: str | None, seed: int, *, recommended: bool) -> dict[str, Any]:
+    """The groups' diagrams and the map to fit; they are found here, whoever measures: that takes about a second."""
     from calibrant.batch import read_batch
+    from reports.multiples import group_diagrams
     from reports.recommendation import recommend
 
     batch = read_batch(rows.predictions, rows.labels, rows.weights, scale=rows.scale)
-    return recommend(batch, reduction, seed=seed).to_document()
+    drawn = None if rows.groups is None else group_diagrams(batch, rows.groups, reduction)
+    found = {} if drawn is None else {"group_diagrams": drawn}
+    return found | ({"recommendation": recommend(batch, reduction, seed=seed).to_document()} if recommended else {})
 
 
 def _page(found: dict[str, Any], options: dict[str, Any], rows: Sheet, file: Path, map_of: str | None) -> str:

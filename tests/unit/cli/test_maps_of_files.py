@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv as tables
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -154,3 +155,14 @@ def test_a_report_is_one_file_with_the_verdict_first(run: Run, csv: Path, tmp_pa
     assert page.index("rejected, p &lt; 0.001") < page.index("<table")
     assert "preds.csv" in page
     assert "column &#39;" not in page  # nothing was guessed
+
+
+def test_the_report_of_a_few_groups_draws_each(run: Run, tmp_path: Path) -> None:
+    file, out = tmp_path / "sites.csv", tmp_path / "report.html"
+    lines = [f"{i % 97 / 97},{int(i % 5 < 2)},{'north' if i % 2 else 'south'}" for i in range(400)]
+    file.write_text("\n".join(["p,y,site", *lines]), "utf-8")
+    found = run("report", file, "--group", "site", "--out", out)
+    assert (found.exit_code, found.stdout) == (0, "")
+    drawn = [alt for alt in re.findall(r'<img[^>]* alt="([^"]*)"', out.read_text("utf-8")) if "north" in alt]
+    assert len(drawn) == 1
+    assert "south" in drawn[0]
