@@ -59,6 +59,11 @@ class JobView:
         return self.job.spec.get("batch")
 
     @property
+    def makes_comparison(self) -> bool:
+        """Whether its result compares maps."""
+        return self.makes_report and bool(self.job.spec.get("maps"))
+
+    @property
     def makes_report(self) -> bool:
         """Whether its result is a report that the page can show."""
         return self.job.kind == "evaluate" and self.job.status == "succeeded" and self.batch is not None

@@ -151,7 +151,7 @@ def test_no_form_of_the_page_is_answered_without_its_token(visitor: Visitor, key
             continue
         path = re.sub(r"{\w+}", "x", route.path)
         for body in ({"data": {"x": "1"}}, {"files": {"file": ("x.csv", b"p,y\n0.5,1\n")}}):
-            answer = visitor.post(path, **body)  # type: ignore[arg-type]
+            answer = visitor.post(path, **body)
             assert answer.status_code in (403, 415), path
             assert answer.status_code == 415 or _forged(answer), path
         looked += 1
