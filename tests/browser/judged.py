@@ -8,7 +8,8 @@ from axe_playwright_python.base import AXE_SCRIPT
 from playwright.sync_api import Page
 
 _GRAVE = ("serious", "critical")
-_RUN = "axe.run(document, {resultTypes: ['violations']})"
+_THERE = "() => typeof axe !== 'undefined'"
+_RUN = "rules => axe.run(document, {resultTypes: ['violations'], ...(rules && {runOnly: rules})})"
 #: The sum of all shifts of the layout since the page began, those behind a person's own touch left out.
 _SHIFTS = """() => new Promise(resolve => {
   let sum = 0;
@@ -25,10 +26,11 @@ _SHIFTS = """() => new Promise(resolve => {
 DECODED = "() => Promise.all([...document.images].map(image => image.decode()))"
 
 
-def grave_violations(page: Page) -> list[str]:
-    """The serious and critical violations of a page, each with where it is and why."""
-    page.evaluate(AXE_SCRIPT)
-    found: dict[str, Any] = page.evaluate(_RUN)
+def grave_violations(page: Page, rules: list[str] | None = None) -> list[str]:
+    """The serious and critical violations of a page, each with where it is and why; of all ``rules`` or some."""
+    if not page.evaluate(_THERE):
+        page.evaluate(AXE_SCRIPT)
+    found: dict[str, Any] = page.evaluate(_RUN, rules)
     return [
         f"{violation['id']} at {' '.join(map(str, node['target']))}: {node['failureSummary']}"
         for violation in found["violations"]
