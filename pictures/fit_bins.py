@@ -29,6 +29,7 @@ def draw_fit_bins(
     bins: FitBins | Mapping[str, Any] | None,
     about: About,
     *,
+    errors: tuple[float, float] | None = None,
     form: Format = "svg",
     theme: Theme = "auto",
     width: int = 560,
@@ -36,7 +37,8 @@ def draw_fit_bins(
     """Draw the reliability diagram of a fit's rows, before and after their own map, which has seen their labels.
 
     ``bins`` are those of a map's record, or their JSON. Neighbouring ones are put together to 20, and the histogram
-    takes the rows of a bin to be spread evenly over it. Raises ``NothingToDraw`` where the record has none.
+    takes the rows of a bin to be spread evenly over it. ``errors`` are the ECE before and after where the record has
+    them: of the rows, which the bins drawn tell but nearly. Raises ``NothingToDraw`` where the record has no bins.
     """
     if bins is None:
         raise NothingToDraw("the map's record has no bins of its fit")
@@ -44,7 +46,8 @@ def draw_fit_bins(
     plot = replace(RELIABILITY, kind="Reliability of the rows of the fit")
     before, after = (_shown(side) for side in (read.before, read.after))
     canvas = Canvas(width, theme=theme, form=form)
-    return one_panel(canvas, plot, (before, about), (after, replace(about, error=None, interval=None)))
+    told = [replace(about, error=None if errors is None else ("ECE", errors[i]), interval=None) for i in range(2)]
+    return one_panel(canvas, plot, (before, told[0]), (after, told[1]))
 
 
 def reliability_of(bins: Bins) -> dict[str, Any]:

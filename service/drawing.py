@@ -67,9 +67,10 @@ def draw_report(report: Mapping[str, Any], key: str, form: Format, look: Picture
 def draw_fit(record: MapRecord, bins: FitBins, form: Format, look: PictureQuery) -> Drawn:
     """Draw the rows of a map's fit before and after it, from their bins."""
     called = record.id if record.name is None else f"{record.name}, version {record.version}"
-
     about = About(record.n or 0, bins.of, f"{called}, in sample")
-    return draw_fit_bins(bins, about, form=form, theme=look.theme, width=look.width)
+    scores = record.in_sample
+    errors = None if scores is None else (scores.before.ece, scores.after.ece)
+    return draw_fit_bins(bins, about, errors=errors, form=form, theme=look.theme, width=look.width)
 
 
 def keys_of(report: Mapping[str, Any]) -> list[str]:

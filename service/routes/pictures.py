@@ -90,7 +90,7 @@ async def _of_map(here: Context, ref: str, request: Request, form: Format) -> Re
     record = await run_in_threadpool(here.store.maps.get, ref)
     if record.bins is None:
         raise NoBins("the map was imported, or fitted before bins were kept: of its fit nothing is known")
-    told = record.model_dump(include={"id", "name", "version", "n", "bins"})
+    told = record.model_dump(include={"id", "name", "version", "n", "bins", "in_sample"})
     tag = weak_tag(calibrant.__version__, told, form, look.theme, look.width)
     known = Conditions.of(request.headers).known(tag)
     return known or await picture(here, partial(draw_fit, record, record.bins, form, look), tagged(tag))

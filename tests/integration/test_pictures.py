@@ -236,6 +236,7 @@ def test_a_maps_picture_is_of_its_own_fit_and_says_so(http: httpx.Client) -> Non
     assert name in text
     assert "in sample" in text
     assert "n = 400" in text
+    assert all(f"ECE {fitted['in_sample'][side]['ece']:.3f}" in text for side in ("before", "after"))
     tag = {"If-None-Match": drawn.headers["etag"]}
     assert http.get(f"/maps/{fitted['id']}/diagram.svg", headers=tag).status_code == 304
     assert http.get(f"/maps/{name}/diagram.svg", headers=tag, params={"theme": "dark"}).status_code == 200
