@@ -69,7 +69,7 @@ def _up(held: contextlib.ExitStack, name: str, container: Container, log: Path) 
 
 
 def _calls(url: str, key: str) -> Iterator[str]:
-    """Evaluate, fit at once, fit by a job, apply."""
+    """Evaluate, fit at once, fit by a job, apply, and look at it."""
     rng = np.random.default_rng(1)
     p = rng.uniform(size=5000)
     batch = {"predictions": p.tolist(), "labels": (rng.uniform(size=p.size) < p**2).astype(int).tolist()}
@@ -88,6 +88,21 @@ def _calls(url: str, key: str) -> Iterator[str]:
         yield f"POST /evaluate of it, by a job: ece {after['after']['measures']['ece']['value']:.4f} after"
         _answer(http.post("/calibrate", json={"map": "long", "predictions": [0.1, 0.9]}), 200)
         yield "POST /calibrate: 200"
+        yield from _seen(http, batch)
+
+
+def _seen(http: httpx.Client, batch: dict[str, Any]) -> Iterator[str]:
+    """What is drawn on a root that nothing can be written to: a picture, a report, and the page."""
+    for path, asked, begins in (
+        ("/diagrams", {"headers": {"Accept": "image/png"}, "json": {**batch, "diagram": "reliability"}}, b"\x89PNG"),
+        ("/evaluate", {"headers": {"Accept": "text/html"}, "json": batch}, b"<!doctype html>"),
+        ("/maps/long/diagram.svg", None, b"<svg"),
+        ("/ui/sign-in", None, b"<!doctype html>"),
+    ):
+        found = http.get(path) if asked is None else http.post(path, **asked)  # type: ignore[arg-type]
+        _require(found.status_code == 200, f"{path}: {found.status_code} {found.text[:400]}")
+        _require(begins in found.content[:200], f"{path}: begins with {found.content[:40]!r}")
+    yield "a PNG of POST /diagrams, an HTML report, the SVG of a map and the page: 200"
 
 
 def _answer(response: httpx.Response, status: int) -> Any:
