@@ -33,6 +33,7 @@ def stored(service: Stack) -> Mapping[str, str]:
     with Calibrant(service.url) as client:
         batch = client.upload(*rows(300)).id
         made = client.fit("pl", batch, name="seen", timeout=60)
+        return {"batch": batch, "map": made.id, "job": made.id.replace("map_", "job_", 1)}
 
 
 @pytest.mark.parametrize("name", PATHS)
