@@ -1,4 +1,7 @@
-"""What holds of every page: it shuts nobody out, in light or in dark, and nothing of it jumps."""
+"""What holds of every page: it shuts nobody out, in light or in dark, and nothing of it jumps.
+
+Those of the registry are looked at in test_registry.py.
+"""
 
 from __future__ import annotations
 
@@ -14,14 +17,10 @@ from tests.browser.watched import Visits
 
 PATHS = {
     "front": "/",
-    "sign-in": "/ui/sign-in",
     "report": "/ui/reports/{batch}",
     "before and after": "/ui/reports/{batch}?map={map}",
     "jobs": "/ui/jobs",
     "job": "/ui/jobs/{job}",
-    "maps": "/ui/maps",
-    "map": "/ui/maps/{map}",
-    "compare": "/ui/compare",
     "problems": "/problems",
     "problem": "/problems/too-large",
     "refusal": "/ui/jobs/job_0",
