@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from scipy.signal import fftconvolve
+from scipy.fft import irfft, next_fast_len, rfft
 
 from calibrant.cells import Cells, Floats
 from calibrant.errors import OneClass, OnePrediction
@@ -71,10 +71,8 @@ def _densities(p: Floats, w: Floats, wy: Floats, rows: float) -> Densities:
     one = np.zeros(len(p), dtype=np.int64)
     # Densities of the mirrored sample, twice; it holds each row twice.
     all_rows, of_positives = (
-        fftconvolve(
-            (shared_by_group(own, v, one, 1, _POINTS) + shared_by_group(mirrored, v, one, 1, _POINTS))[0],
-            kernel,
-            mode="same",
+        convolved(
+            (shared_by_group(own, v, one, 1, _POINTS) + shared_by_group(mirrored, v, one, 1, _POINTS))[0], kernel
         )[_INSIDE]
         / v.sum()
         for v in (w, wy)
@@ -84,6 +82,19 @@ def _densities(p: Floats, w: Floats, wy: Floats, rows: float) -> Densities:
     shares = np.clip(positives / mass * ratio, 0.0, 1.0)
     last_known = np.maximum.accumulate(np.where(known, np.arange(len(known)), 0))
     return Densities(_GRID[_INSIDE], all_rows, shares[last_known], bandwidth)
+
+
+def convolved(values: Floats, kernel: Floats) -> Floats:
+    """``kernel`` about each of ``values (m,)``, at their places: ``fftconvolve`` with ``mode="same"``, bit for bit.
+
+    That one is in ``scipy.signal``, which with ``scipy.stats`` is a fifth of the time in which a process starts.
+    """
+    if len(kernel) == 1:
+        return values * kernel
+    size = next_fast_len(len(values) + len(kernel) - 1, real=True)
+    start = (len(kernel) - 1) // 2
+    found: Floats = irfft(rfft(values, size) * rfft(kernel, size), size)[start : start + len(values)]
+    return found
 
 
 def nearest(p: Floats, x: Floats) -> npt.NDArray[np.int64]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 from scipy.special import softmax
-from scipy.stats import invwishart
 
 from calibrant.batch import Integers
 from calibrant.cells import Floats
@@ -40,6 +39,8 @@ def logistic_normal(
         raise InvalidOption.at("/n_classes", "must be at least 2")
     if not 0.0 < temperature < np.inf:
         raise InvalidOption.at("/temperature", "must be a positive number")
+    from scipy.stats import invwishart  # half a second, of which nothing else has need
+
     random = np.random.default_rng(seed)
     covariance = invwishart.rvs(n_classes, np.eye(n_classes) / _TEMPER, random_state=random)
     true = random.standard_normal((n, n_classes)) @ np.linalg.cholesky(covariance).T
