@@ -11,7 +11,7 @@ from service.guard import Guard, Places
 
 
 def _scope() -> Scope:
-    return {"type": "http", "method": "POST", "path": "/", "headers": [], "state": {}}
+    return {"type": "http", "method": "POST", "path": "/evaluate", "headers": [], "state": {}}
 
 
 async def _whole_body() -> Message:
