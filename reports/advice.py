@@ -9,6 +9,7 @@ from typing import Any
 from calibrant.methods import METHODS
 from reports import found as reading
 from reports import numbers
+from reports.recommendation import ONE_OUTCOME
 from reports.testing import ALPHA, tested
 
 
@@ -86,8 +87,8 @@ def _headline(found: Mapping[str, Any], best: Mapping[str, Any] | None, report: 
     if best is not None:
         gain = best["gains"]["log-loss"]
         return f"Fit {_named(best)}: it would lower the log loss by {numbers.number(gain['value'])} nats"
-    if not _fitted(found) or _one_outcome(report):
-        return f"No map can be recommended: {_hindrance(found, report)}"
+    if not _fitted(found):
+        return f"No map can be recommended: {_hindrance(found)}"
     if _rejected(report):
         return "No map can be recommended: calibration is rejected, but no quick map is proven to be better"
     return "Keep the predictions as they are: no quick map is proven to be better"
@@ -103,22 +104,13 @@ def _fitted(found: Mapping[str, Any]) -> int:
     return sum(bool(candidate["gains"]) for candidate in found["candidates"])
 
 
-def _hindrance(found: Mapping[str, Any], report: Mapping[str, Any]) -> str:
+def _hindrance(found: Mapping[str, Any]) -> str:
     """Why no map could be fitted."""
     if found["n"] < found["folds"]:
         return f"fewer than {found['folds']} rows are too few to compare any"
-    outcome = _one_outcome(report)
-    if outcome:
-        return f"the event happened in {outcome} row, and of one outcome none can be learned"
+    if all(candidate["problem"] == ONE_OUTCOME for candidate in found["candidates"]):
+        return "the labels show one outcome only, and from one no map can be learned"
     return "none of the quick maps can be fitted to these rows"
-
-
-def _one_outcome(report: Mapping[str, Any]) -> str:
-    """In which rows the event happened, ``every`` or ``no``, where it is one of these; of claims that is not asked."""
-    shown = None if reading.of_claims(report.get("reduction", "")) else reading.diagram(report, "reliability")
-    if shown is None:
-        return ""
-    return {(1.0,): "every", (0.0,): "no"}.get(tuple(sorted(set(shown["label_share"]))), "")
 
 
 def _named(candidate: Mapping[str, Any]) -> str:
@@ -141,7 +133,7 @@ def _reasons(found: Mapping[str, Any], best: Mapping[str, Any] | None, report: M
         told.append("Of the maps that are proven to gain it is the simplest within one standard error of the best.")
     else:
         told.append("For no map does the interval of its gain in log loss lie above 0.")
-        if _rejected(report) and not _one_outcome(report):
+        if _rejected(report):
             told.append("Calibration is rejected all the same: more rows could prove which map to fit.")
     told.append(
         f"Scores are of rows that each map has not seen ({found['folds']} folds); intervals hold for all {compared} "
@@ -149,7 +141,7 @@ def _reasons(found: Mapping[str, Any], best: Mapping[str, Any] | None, report: M
     )
     if found["n"] < report["n"]:
         told.append(f"{numbers.count(found['n'])} of the rows were compared, drawn at random (seed {found['seed']}).")
-    return tuple(told) if _one_outcome(report) else (*told, *_job(found))
+    return (*told, *_job(found))
 
 
 def _told_hindrances(found: Mapping[str, Any]) -> tuple[str, ...]:
