@@ -46,7 +46,9 @@ def advice(report: Mapping[str, Any]) -> Advice | None:
         return None
     best = next((c for c in found["candidates"] if c["method"] == found["recommended"]), None)
     rows = tuple(_compared(candidate, candidate is best) for candidate in found["candidates"])
-    return Advice(_headline(found, best, report), _reasons(found, best, report), rows, numbers.level(found["level"]), _fit(best))
+    return Advice(
+        _headline(found, best, report), _reasons(found, best, report), rows, numbers.level(found["level"]), _fit(best)
+    )
 
 
 def improved(report: Mapping[str, Any]) -> tuple[str, ...]:

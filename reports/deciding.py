@@ -36,9 +36,10 @@ def decisions(
             "Take it as a description: before acting on it evaluate rows that the model and the map have not seen."
         )
     auroc = found.value(side, "auroc")
-    if auroc is not None and abs(auroc - 0.5) < 0.05 and not few and tone != "unknown":
+    judged = tone == "rejected" or (tone == "not-rejected" and not few)
+    if auroc is not None and abs(auroc - 0.5) < 0.05 and judged:
         told.append("The predictions hardly tell events apart: no recalibration mends that.")
-    elif auroc is not None and auroc <= 0.45 and not few and tone != "unknown":
+    elif auroc is not None and auroc <= 0.45 and judged:
         told.append("The predictions rank events below the rest: labels may be the wrong way round.")
     return tuple(told)
 

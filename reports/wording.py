@@ -70,7 +70,11 @@ def region_sentence(region: Region, reduction: str) -> str:
     low, high = sorted((abs(region.low), abs(region.high)))
     way = "high" if region.gap < 0.0 else "low"
     average = numbers.percent(region.mean_prediction)
-    rows = "" if "rows" in where or region.lowest and region.highest else f" ({numbers.percent(region.share)} of the rows)"
+    rows = (
+        ""
+        if "rows" in where or (region.lowest and region.highest)
+        else f" ({numbers.percent(region.share)} of the rows)"
+    )
     return (
         f"{where}{rows} predictions average {average} "
         f"and {happened} in {numbers.percent(region.label_share)} of cases: {numbers.points(region.gap)} too {way} "

@@ -112,7 +112,9 @@ def test_where_a_class_is_missing_each_map_tells_why_it_is_none() -> None:
     told = advice(report_of(p, labels) | {"recommendation": found})
     assert told is not None
     assert told.headline == "No map can be recommended: none of the quick maps can be fitted to these rows"
-    assert any(reason.endswith("labels hold no row of class 2, where this fit needs every class.") for reason in told.reasons)
+    assert any(
+        reason.endswith("labels hold no row of class 2, where this fit needs every class.") for reason in told.reasons
+    )
 
 
 def test_the_advice_tells_the_gain_and_the_line_that_fits_the_map() -> None:
