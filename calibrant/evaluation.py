@@ -18,7 +18,7 @@ from calibrant.maps.calibration_map import CalibrationMap
 from calibrant.measures.catalogue import read_requests
 from calibrant.measures.cross_fitting import UNKNOWN, Training, improvements_again, unproven
 from calibrant.measures.extent import extent_of
-from calibrant.measures.gaps import Gap, largest_gap
+from calibrant.measures.gaps import Gap, grouped_seconds, largest_gap
 from calibrant.measures.improvement import improvements
 from calibrant.measures.intervals import PLAIN, Resampling
 from calibrant.measures.measure import MeasureRequest, MeasureResult, answers
@@ -182,14 +182,14 @@ class Evaluation:
 
     def seconds(self, batch: Batch, groups: Sequence[str] | None = None) -> float:
         """Estimated seconds of ``run``."""
-        extent = extent_of(batch, self.check(batch, groups)[0])
+        name, members = self.check(batch, groups)
+        extent = extent_of(batch, name)
         once = sum(request.seconds(extent, self.resampling) for request in self.measures)
-        # Groups are measured as well, and resampled and permuted where an interval is asked for.
-        resamples = 0 if self.resampling.level is None else self.resampling.resamples
-        repeats = 1 if groups is None else 2 + 2 * resamples
+        if members is not None:
+            once += sum(grouped_seconds(asked, extent, len(members), self.resampling) for asked in self.measures)
         drawn = sum(request.seconds(extent, self.resampling) for request in self.diagrams)
         again = self.training.seconds(batch) if self.training.saw(batch) else 0.0
-        return (once * repeats + drawn) * (1 if self.map is None else 2) + again
+        return (once + drawn) * (1 if self.map is None else 2) + again
 
     def _answers(
         self, asked: Subject, resampling: Resampling, in_sample: bool | None = None

@@ -58,9 +58,10 @@ def words(data: Data, definition: Mapping[str, Any]) -> str:
     brier, missed, told, left = (
         decimal(data[name]) for name in ("brier", "miscalibration", "discrimination", "uncertainty")
     )
+    several = "block" if data["blocks"] == 1 else "blocks"
     return (
         f"Brier score {brier} = miscalibration {missed} minus discrimination {told} plus uncertainty {left}. "
-        f"{_outside(data, definition)}{data['blocks']} blocks of predictions and their label share"
+        f"{_outside(data, definition)}{data['blocks']} {several} of predictions and their label share"
         f"{_some(len(at), data['blocks'])}: {each}."
     )
 

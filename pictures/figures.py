@@ -38,6 +38,15 @@ def count(number: float) -> str:
     return f"{number:,.0f}" if float(number).is_integer() or number >= 100.0 else f"{number:.3g}"
 
 
+def rows_of(number: float) -> str:
+    """So many rows in words.
+
+    >>> rows_of(1), rows_of(10000)
+    ('1 row', '10,000 rows')
+    """
+    return f"{count(number)} row" if number == 1 else f"{count(number)} rows"
+
+
 def percent(share: float) -> str:
     """A share of the whole.
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from pictures.canvas import BODY, SMALL, TITLE, Canvas
 from pictures.drawn import About
-from pictures.figures import count, decimal
+from pictures.figures import count, decimal, rows_of
 from pictures.lettering import cleaned, shortened
 from pictures.lettering import width as width_of
 from pictures.panel import Panel
@@ -83,7 +83,7 @@ def about_words(about: About, error: tuple[str, float] | None) -> str:
     name = cleaned(about.name or "")
     of = f" of {name}" if name else ""
     told = error_line(about, error)
-    return f"{of}: {count(about.n)} rows, reduction {cleaned(about.reduction)}" + (f", {told}." if told else ".")
+    return f"{of}: {rows_of(about.n)}, reduction {cleaned(about.reduction)}" + (f", {told}." if told else ".")
 
 
 def _mark(canvas: Canvas, key: Key, x: float, y: float) -> None:

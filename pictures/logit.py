@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from pictures.figures import MINUS, count, decimal, percent, tick_labels, ticks
+from pictures.figures import MINUS, decimal, percent, rows_of, tick_labels, ticks
 from pictures.heading import Key
 from pictures.panel import Panel, Range, values
 from pictures.plot import CALIBRATED, Data, Look, Plot
@@ -76,14 +76,15 @@ def words(data: Data, _: Mapping[str, Any]) -> str:
     """The line and the bins as probabilities."""
     x, y, rows = (values(data[name]) for name in ("x", "y", "count"))
     at = np.unique(np.linspace(0, len(x) - 1, _TOLD).round().astype(int)) if len(x) > _TOLD else range(len(x))
-    each = "; ".join(f"{decimal(_share(x[i]))} to {decimal(_share(y[i]))} ({count(rows[i])} rows)" for i in at)
+    each = "; ".join(f"{decimal(_share(x[i]))} to {decimal(_share(y[i]))} ({rows_of(rows[i])})" for i in at)
     line = (
         "There is no Platt line."
         if data["slope"] is None
         else f"The Platt line has slope {decimal(data['slope'])} and intercept {decimal(data['intercept'])}."
     )
+    clipped = "was" if data["clipped"] == 1 else "were"
     some = "" if len(at) == len(x) else f", {len(at)} of {len(x)} bins"
-    return f"{line} Mean prediction to label share{some}: {each}. {count(data['clipped'])} rows were clipped."
+    return f"{line} Mean prediction to label share{some}: {each}. {rows_of(data['clipped'])} {clipped} clipped."
 
 
 def _widened(low: float, high: float) -> Range:

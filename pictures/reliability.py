@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pictures.figures import count, decimal, percent, signed
+from pictures.figures import decimal, percent, rows_of, signed
 from pictures.heading import Key
 from pictures.panel import Panel, Range, values
 from pictures.plot import CALIBRATED, Data, Look, Plot, half_window
@@ -103,7 +103,7 @@ def words(data: Data, definition: Mapping[str, Any]) -> str:
     many = len(gap) > _TOLD
     told = np.sort(np.argsort(-share * np.abs(gap))[:_LARGEST]) if many else range(len(gap))
     rows = values(data["count"])
-    each = "; ".join(f"{decimal(mean[i])} to {decimal(found[i])} ({count(rows[i])} rows)" for i in told)
+    each = "; ".join(f"{decimal(mean[i])} to {decimal(found[i])} ({rows_of(rows[i])})" for i in told)
     debiased = data.get("ece_debiased")
     return (
         f"{_bins(len(gap), str(cut))}; ECE {decimal(data['ece'])}"

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from calibrant.methods import METHODS
+from reports import found as reading
 from reports import numbers
+from reports.recommendation import ONE_OUTCOME
 from reports.testing import ALPHA, tested
 
 
@@ -44,7 +46,9 @@ def advice(report: Mapping[str, Any]) -> Advice | None:
         return None
     best = next((c for c in found["candidates"] if c["method"] == found["recommended"]), None)
     rows = tuple(_compared(candidate, candidate is best) for candidate in found["candidates"])
-    return Advice(_headline(best), _reasons(found, best, report), rows, numbers.level(found["level"]), _fit(best))
+    return Advice(
+        _headline(found, best, report), _reasons(found, best, report), rows, numbers.level(found["level"]), _fit(best)
+    )
 
 
 def improved(report: Mapping[str, Any]) -> tuple[str, ...]:
@@ -66,7 +70,7 @@ def improved(report: Mapping[str, Any]) -> tuple[str, ...]:
 def _gained(score: str, gain: Mapping[str, Any] | None) -> str:
     if gain is None or gain["value"] is None:
         return ""
-    ends = gain.get("interval")
+    ends = reading.interval(gain)
     between = "" if ends is None else f" ({numbers.level(gain['definition']['interval'])} interval {_ends(ends)})"
     verb = "lowers" if gain["value"] >= 0.0 else "raises"
     return f"The map {verb} the {score} by {numbers.number(abs(gain['value']))}{_turned(between, gain)}."
@@ -81,11 +85,34 @@ def _ends(ends: tuple[float, float]) -> str:
     return f"{numbers.number(ends[0])} to {numbers.number(ends[1])}"
 
 
-def _headline(best: Mapping[str, Any] | None) -> str:
-    if best is None:
-        return "Keep the predictions as they are: no quick map is proven to be better"
-    gain = best["gains"]["log-loss"]
-    return f"Fit {_named(best)}: it would lower the log loss by {numbers.number(gain['value'])} nats"
+def _headline(found: Mapping[str, Any], best: Mapping[str, Any] | None, report: Mapping[str, Any]) -> str:
+    if best is not None:
+        gain = best["gains"]["log-loss"]
+        return f"Fit {_named(best)}: it would lower the log loss by {numbers.number(gain['value'])} nats"
+    if not _fitted(found):
+        return f"No map can be recommended: {_hindrance(found)}"
+    if _rejected(report):
+        return "No map can be recommended: calibration is rejected, but no quick map is proven to be better"
+    return "Keep the predictions as they are: no quick map is proven to be better"
+
+
+def _rejected(report: Mapping[str, Any]) -> bool:
+    test = tested(report)
+    return test is not None and test.p_value < ALPHA
+
+
+def _fitted(found: Mapping[str, Any]) -> int:
+    """How many maps could be compared."""
+    return sum(bool(candidate["gains"]) for candidate in found["candidates"])
+
+
+def _hindrance(found: Mapping[str, Any]) -> str:
+    """Why no map could be fitted."""
+    if found["n"] < found["folds"]:
+        return f"fewer than {found['folds']} rows are too few to compare any"
+    if all(candidate["problem"] == ONE_OUTCOME for candidate in found["candidates"]):
+        return "the labels show one outcome only, and from one no map can be learned"
+    return "none of the quick maps can be fitted to these rows"
 
 
 def _named(candidate: Mapping[str, Any]) -> str:
@@ -94,20 +121,21 @@ def _named(candidate: Mapping[str, Any]) -> str:
 
 
 def _reasons(found: Mapping[str, Any], best: Mapping[str, Any] | None, report: Mapping[str, Any]) -> tuple[str, ...]:
-    test = tested(report)
-    rejected = test is not None and test.p_value < ALPHA
     level, compared = numbers.level(found["level"]), len(found["candidates"])
+    if not _fitted(found):
+        return _told_hindrances(found)
     told = []
     if best is not None:
         for key, score in (("log-loss", "Log loss"), ("brier", "Brier score")):
             gain = best["gains"][key]
             before, after = (numbers.number(gain["parts"][side]) for side in ("before", "after"))
-            between = "" if gain["interval"] is None else f", a gain of {_ends(gain['interval'])}"
+            ends = reading.interval(gain)
+            between = "" if ends is None else f", a gain of {_ends(ends)}"
             told.append(f"{score} {before} before, {after} after{between}.")
         told.append("Of the maps that are proven to gain it is the simplest within one standard error of the best.")
     else:
         told.append("For no map does the interval of its gain in log loss lie above 0.")
-        if rejected:
+        if _rejected(report):
             told.append("Calibration is rejected all the same: more rows could prove which map to fit.")
     told.append(
         f"Scores are of rows that each map has not seen ({found['folds']} folds); intervals hold for all {compared} "
@@ -115,9 +143,22 @@ def _reasons(found: Mapping[str, Any], best: Mapping[str, Any] | None, report: M
     )
     if found["n"] < report["n"]:
         told.append(f"{numbers.count(found['n'])} of the rows were compared, drawn at random (seed {found['seed']}).")
+    return (*told, *_job(found))
+
+
+def _told_hindrances(found: Mapping[str, Any]) -> tuple[str, ...]:
+    """Each reason for which maps could not be compared, with their names."""
+    named: dict[str, list[str]] = {}
+    for candidate in found["candidates"]:
+        why = (candidate["problem"] or "not compared").removeprefix("cannot be fitted: ")
+        named.setdefault(why, []).append(_named(candidate))
+    return tuple(f"Why not {numbers.listed(names, most=10)}: {why}." for why, names in named.items())
+
+
+def _job(found: Mapping[str, Any]) -> tuple[str, ...]:
+    """What a slower fit could add."""
     by_class = " class by class" if any(c["reduction"] == "classwise" for c in found["candidates"]) else ""
-    told.append(f"A job can fit {found['job']}{by_class}, which averages many maps and could add to it.")
-    return tuple(told)
+    return (f"A job can fit {found['job']}{by_class}, which averages many maps and could add to it.",)
 
 
 def _compared(candidate: Mapping[str, Any], best: bool) -> Compared:
@@ -130,9 +171,9 @@ def _compared(candidate: Mapping[str, Any], best: bool) -> Compared:
         "as the rows ask for" if count is None else numbers.count(count),
         "" if log_loss is None else numbers.number(log_loss["parts"]["after"]),
         "" if log_loss is None else numbers.number(log_loss["value"]),
-        "" if log_loss is None else numbers.interval(log_loss["interval"]),
+        "" if log_loss is None else numbers.interval(reading.interval(log_loss)),
         "" if brier is None else numbers.number(brier["value"]),
-        "" if brier is None else numbers.interval(brier["interval"]),
+        "" if brier is None else numbers.interval(reading.interval(brier)),
         "recommended" if best else candidate["problem"] or "",
     )
 

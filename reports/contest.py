@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from reports import numbers
+from reports import found, numbers
 from reports.cleaning import cleaned
 from reports.meanings import column
 
@@ -46,14 +46,14 @@ def contest(report: Mapping[str, Any]) -> Contest | None:
 
 def _cell(answer: Mapping[str, Any]) -> tuple[str, str]:
     best = answer["value"] if answer.get("debiased") is None else answer["debiased"]
-    return ("none" if best is None else numbers.number(best)), numbers.interval(answer.get("interval"))
+    return ("none" if best is None else numbers.number(best)), numbers.interval(found.interval(answer))
 
 
-def _said(title: str, found: Mapping[str, Any]) -> str:
+def _said(title: str, compared: Mapping[str, Any]) -> str:
     """The best by one measure, and whom chance could have put first."""
-    if not found["ranking"]:
+    if not compared["ranking"]:
         return ""
-    best, equals = found["ranking"][0], found["indistinguishable"] or []
+    best, equals = compared["ranking"][0], compared["indistinguishable"] or []
     others = [name for name in equals if name != best]
     told = f"{title}: {numbers.listed([best])} is best"
     if best not in equals:

@@ -28,7 +28,7 @@ def decisions(
         told.append("Gather more labelled rows before these predictions are trusted, or changed.")
     elif tone == "not-rejected" and hidden is not None:
         told.append(
-            f"A decision that bears a mean error of {numbers.points(hidden)} may use the predictions as they are; "
+            f"A decision that bears a mean error of {numbers.bound(hidden)} may use the predictions as they are; "
             "four times the rows would about halve what could hide."
         )
     elif tone == "unknown":
@@ -36,8 +36,11 @@ def decisions(
             "Take it as a description: before acting on it evaluate rows that the model and the map have not seen."
         )
     auroc = found.value(side, "auroc")
-    if auroc is not None and auroc < 0.55 and tone != "unknown":
+    judged = tone == "rejected" or (tone == "not-rejected" and not few)
+    if auroc is not None and abs(auroc - 0.5) < 0.05 and judged:
         told.append("The predictions hardly tell events apart: no recalibration mends that.")
+    elif auroc is not None and auroc <= 0.45 and judged:
+        told.append("The predictions rank events below the rest: labels may be the wrong way round.")
     return tuple(told)
 
 

@@ -13,6 +13,7 @@ from pictures.drawn import About, Drawn
 from pictures.errors import NothingToDraw, UnknownPicture
 from pictures.several import draw_several
 from reports import found
+from reports.hiding import error_interval
 from reports.subject import Subject
 
 #: So wide a picture is drawn; the style sheet shrinks it where there is less room.
@@ -95,7 +96,6 @@ def _shown(side: Mapping[str, Any], name: str) -> Mapping[str, Any] | None:
 
 
 def _about(report: Mapping[str, Any], side: Mapping[str, Any], name: str | None) -> About:
-    error, answer = found.value(side, "ece", norm=1), found.measure(side, "ece", norm=1)
-    ends = None if answer is None or answer.get("interval") is None else tuple(answer["interval"])
+    error, ends = found.error(side), error_interval(side)
     told = None if error is None else ("calibration error", error)
     return About(report["n"], report["reduction"], name, told, None if told is None else ends)

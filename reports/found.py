@@ -7,6 +7,9 @@ from typing import Any
 
 Answer = Mapping[str, Any]
 
+#: An interval of so little width, relative to its ends, has none but for rounding.
+_WIDTH = 1e-9
+
 #: A claim that a decision is right, where too high means too sure.
 CLAIMS = ("confidence", "top:", "within-top:")
 
@@ -32,6 +35,30 @@ def value(side: Mapping[str, Any], name: str, **options: Any) -> float | None:
     debiased = answer.get("debiased")
     found: float | None = answer["value"] if debiased is None else debiased
     return found
+
+
+def error(side: Mapping[str, Any]) -> float | None:
+    """The mean calibration error, debiased where that is defined; 0 where chance alone makes as much."""
+    found = value(side, "ece", norm=1)
+    return None if found is None else max(found, 0.0)
+
+
+def interval(answer: Mapping[str, Any] | None) -> tuple[float, float] | None:
+    """The ends of an interval; None where there is none, and where it is no interval (``too_alike``)."""
+    if answer is None or answer.get("interval") is None or too_alike(answer):
+        return None
+    low, high = answer["interval"]
+    return float(low), float(high)
+
+
+def too_alike(answer: Mapping[str, Any]) -> bool:
+    """Whether the rows were too alike for the interval: resampled they make one of no width, or beside its value."""
+    ends, seen = answer.get("interval"), answer.get("value")
+    if ends is None:
+        return False
+    low, high = ends
+    width = _WIDTH * max(abs(low), abs(high), _WIDTH)
+    return bool(high - low <= width or (seen is not None and not low - width <= seen <= high + width))
 
 
 def level(side: Mapping[str, Any]) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import ceil
 
 from reports.cleaning import cleaned
 
@@ -24,10 +25,26 @@ def points(share: float) -> str:
     return f"{told} point" if told == "1.0" else f"{told} points"
 
 
+def bound(share: float) -> str:
+    """The largest size that a difference may have in percentage points, rounded up: ``4.2 points``."""
+    size = max(ceil(abs(share) * 1000.0 - 1e-6), 1) / 10.0
+    return f"{size:.1f} point" if size == 1.0 else f"{size:.1f} points"
+
+
 def percent(share: float) -> str:
     """A probability in percent, with more digits next to 0 and 1: ``84.1 %``."""
     room = min(share, 1.0 - share)
     return f"{share:.1%}".replace("%", " %") if room >= 0.005 or room <= 0.0 else f"{share:.3%}".replace("%", " %")
+
+
+def places(low: float, high: float) -> tuple[str, str]:
+    """The ends of a range of predictions, with as many digits as tell them apart."""
+    told = prediction(low), prediction(high)
+    for digits in range(3, 10):
+        if told[0] != told[1]:
+            break
+        told = f"{low:.{digits}f}", f"{high:.{digits}f}"
+    return told
 
 
 def prediction(p: float) -> str:
@@ -69,8 +86,12 @@ def level(share: float) -> str:
 
 
 def points_between(low: float, high: float) -> str:
-    """An interval of sizes in points: ``2.9 to 5.3``."""
-    return f"{low * 100.0:.1f} to {high * 100.0:.1f}"
+    """An interval of sizes in points: ``2.9 to 5.3``; of narrow ones with as many digits as tell the ends apart."""
+    for digits in range(1, 6):
+        ends = f"{low * 100.0:.{digits}f}", f"{high * 100.0:.{digits}f}"
+        if ends[0] != ends[1]:
+            break
+    return f"{ends[0]} to {ends[1]}"
 
 
 def listed(names: Sequence[str], most: int = 3) -> str:

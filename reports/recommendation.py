@@ -24,6 +24,8 @@ MOST_ROWS, MOST_NUMBERS = 20_000, 50_000
 MOST_SECONDS = 1.0
 #: What a job could add: slower, and on most data the best.
 OF_A_JOB = "averaged"
+#: Why nothing is compared where every row has the same label: one parameter could be fitted, but to one label alone.
+ONE_OUTCOME = "cannot be fitted: labels hold one outcome only, where a fit needs others"
 #: Level of the intervals of all gains at once.
 LEVEL = 0.95
 
@@ -142,6 +144,8 @@ def _rows(batch: Batch, seed: int) -> Batch:
 def _made(batch: Batch, before: Event | Vector, fitting: Fitting, seed: int) -> Event | Vector | str:
     """The out-of-fold predictions of a method, or why there are none."""
     training = Training(fitting=fitting, seed=seed)
+    if len(batch) >= FOLDS and np.ptp(before.y if isinstance(before, Event) else before.labels) == 0:
+        return ONE_OUTCOME
     if training.seconds(batch) > MOST_SECONDS:
         return "not tried: it would take too long here"
     try:

@@ -8,6 +8,7 @@ from typing import Any
 
 from reports import found, numbers
 from reports.cleaning import cleaned
+from reports.hiding import error_interval
 from reports.meanings import column, meaning
 from reports.subject import Subject
 
@@ -34,23 +35,40 @@ class Measured:
 def measured(report: Mapping[str, Any]) -> list[Measured]:
     """The measures in the order asked for."""
     later = (report.get("after") or {}).get("measures", {})
-    return [_measured(key, answer, later.get(key)) for key, answer in report["measures"].items()]
+    alike, alike_later = _alike(report), _alike(report.get("after"))
+    return [
+        _measured(key, answer, later.get(key), alike=key in alike, alike_later=key in alike_later)
+        for key, answer in report["measures"].items()
+    ]
 
 
-def _measured(key: str, answer: Mapping[str, Any], later: Mapping[str, Any] | None) -> Measured:
+def _alike(side: Mapping[str, Any] | None) -> set[str]:
+    """The keys of the measures for whose interval the rows are too alike."""
+    if side is None:
+        return set()
+    error = found.measure(side, "ece", norm=1)
+    told = {key for key, answer in side["measures"].items() if found.too_alike(answer)}
+    if error is not None and error_interval(side) is None:
+        told |= {key for key, answer in side["measures"].items() if answer is error and answer.get("interval")}
+    return told
+
+
+def _measured(
+    key: str, answer: Mapping[str, Any], later: Mapping[str, Any] | None, *, alike: bool, alike_later: bool
+) -> Measured:
     name = str(answer["definition"].get("name", key))
     title, told = meaning(name)
-    problem = answer.get("problem") or ""
+    problem = answer.get("problem") or ("no interval: the rows are too alike for one" if alike else "")
     return Measured(
         key,
         title,
         told,
         _value(answer),
         "" if answer.get("debiased") is None else numbers.number(answer["debiased"]),
-        numbers.interval(answer.get("interval")),
+        "" if alike else numbers.interval(found.interval(answer)),
         _chance(answer.get("p_value")),
         "" if later is None else _best(later),
-        "" if later is None else numbers.interval(later.get("interval")),
+        "" if later is None or alike_later else numbers.interval(found.interval(later)),
         # A test has no interval: nothing is missing.
         "" if problem.startswith("no interval") and answer.get("p_value") is not None else problem,
     )
@@ -115,7 +133,7 @@ def _size(answer: Mapping[str, Any] | None) -> float:
 def _cell(answer: Mapping[str, Any] | None) -> tuple[str, str]:
     if answer is None or answer["value"] is None:
         return "none", ""
-    return _best(answer), numbers.interval(answer.get("interval"))
+    return _best(answer), numbers.interval(found.interval(answer))
 
 
 def _gap(title: str, gap: Mapping[str, Any], level: float) -> str:
@@ -123,7 +141,7 @@ def _gap(title: str, gap: Mapping[str, Any], level: float) -> str:
         return f"{title}: {gap.get('problem') or 'no gap'}."
     low, high = (numbers.listed([name]) for name in gap["between"])
     told = f"{title}: the largest difference is {numbers.number(gap['value'])}, between {low} and {high}"
-    ends = gap.get("interval")
+    ends = found.interval(gap)
     told += "" if ends is None else f" ({numbers.level(level)} interval {numbers.interval(ends)})"
     if gap.get("p_value") is None:
         return f"{told}."

@@ -86,7 +86,7 @@ def worst_classes(side: Mapping[str, Any], names: Sequence[str] | None) -> list[
     parts = {} if answer is None else answer.get("parts", {})
     errors = parts.get("classes_debiased") or parts.get("classes")
     chosen = [int(k) for k in order[adjusted < ALPHA]]
-    told = [(_named(k, names), None if errors is None else errors[k]) for k in chosen]
+    told = [(_named(k, names), None if errors is None else max(errors[k], 0.0)) for k in chosen]
     return sorted(told, key=lambda named: -(named[1] or 0.0))
 
 

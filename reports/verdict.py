@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from reports import found, numbers
 from reports.deciding import decisions
+from reports.hiding import could_hide, error_interval, shift_of
 from reports.regions import Region
 from reports.testing import ALPHA, Tested, clear_regions, tested, worst_classes
 from reports.wording import direction, region_sentence
@@ -59,12 +60,6 @@ def verdict(report: Mapping[str, Any], *, after: bool = False, classes: Sequence
     )
 
 
-def could_hide(side: Mapping[str, Any]) -> float | None:
-    """The largest mean calibration error that these rows do not exclude: the upper end of its interval."""
-    answer = found.measure(side, "ece", norm=1)
-    return None if answer is None or answer.get("interval") is None else float(answer["interval"][1])
-
-
 def _few(side: Mapping[str, Any], n: int) -> bool:
     """Whether these rows tell too little, whatever they show."""
     hidden = could_hide(side)
@@ -106,7 +101,7 @@ def _size(
     if gap is not None and gap.get("p_value") is not None and gap["p_value"] < ALPHA:
         sure = "Overconfident" if gap["value"] > 0.0 else "Underconfident"
         return f"{sure} by {numbers.points(gap['value'])} on average"
-    error = found.value(side, "ece", norm=1)
+    error = found.error(side)
     return "Miscalibrated" if error is None else f"Off by {numbers.points(error)} on average, no range standing out"
 
 
@@ -121,9 +116,10 @@ def _largest(regions: Sequence[Region]) -> list[Region]:
 def _temperature(side: Mapping[str, Any]) -> float | None:
     """The optimal temperature, where it is proven not to be 1."""
     answer = found.measure(side, "optimal-temperature")
-    if answer is None or answer["value"] is None or answer.get("interval") is None:
+    ends = found.interval(answer)
+    if answer is None or answer["value"] is None or ends is None:
         return None
-    low, high = answer["interval"]
+    low, high = ends
     return None if low <= 1.0 <= high else float(answer["value"])
 
 
@@ -134,19 +130,39 @@ def _not_rejected(side: Mapping[str, Any], n: int, reduction: str, test: Tested,
         chance = numbers.p_value(test.p_value)
         return f"{direction(_largest(regions), reduction)}; calibration not rejected overall, {chance}"
     if _few(side, n):
-        told = "" if hidden is None else f": an error of up to {numbers.points(hidden)} could hide in {rows}"
+        told = "" if hidden is None else f": an error of up to {numbers.bound(hidden)} could hide in {rows}"
         return f"Too few rows to tell{told or f', {rows}'}"
     if hidden is None:
         return f"No evidence of miscalibration in {rows}, {numbers.p_value(test.p_value)}"
-    return f"No evidence of miscalibration in {rows}: an error below {numbers.points(hidden)} could hide"
+    return f"No evidence of miscalibration in {rows}: an error below {numbers.bound(hidden)} could hide"
 
 
 def _untested(side: Mapping[str, Any], report: Mapping[str, Any], after: bool) -> str:
-    error = found.value(side, "ece", norm=1)
+    error = found.error(side)
     why = "the map has seen these rows" if after and report.get("in_sample") else "no test of calibration was made"
     if error is None:
         return f"No verdict: {why}"
     return f"Off by {numbers.points(error)} on average; {why}"
+
+
+def _estimate(side: Mapping[str, Any], n: int, test: Tested | None) -> list[str]:
+    """The size of the error, and what its interval leaves open."""
+    error, answer = found.error(side), found.measure(side, "ece", norm=1)
+    if error is None or answer is None:
+        return []
+    ends, level = error_interval(side), numbers.level(found.level(side))
+    between = "" if ends is None else f" ({level} interval {numbers.points_between(*ends)})"
+    if ends is None and answer.get("interval") is not None:
+        between = "; the rows are too alike for an interval"
+    chance = " once what chance alone adds is left out" if error == 0.0 and answer["value"] > 0.0 else ""
+    size = "0" if error == 0.0 else numbers.points(error)
+    told = [f"The mean calibration error is estimated at {size}{chance}{between}."]
+    rejected, shift = test is not None and test.p_value < ALPHA, shift_of(side)
+    if rejected and ends is not None and max(ends[1], shift or 0.0) < SMALL:
+        told.append(f"The error is proven but small: {numbers.count(n)} rows show even less than a point.")
+    if test is not None and not rejected and ends is not None and shift is not None and shift > ends[1]:
+        told.append(f"A shift of all predictions by up to {numbers.bound(shift)} is not excluded either.")
+    return told
 
 
 def _begun(name: str) -> str:
@@ -171,14 +187,7 @@ def _reasons(
     ]
     if test is not None:
         told.append(test.sentence)
-    error, answer = found.value(side, "ece", norm=1), found.measure(side, "ece", norm=1)
-    if error is not None and answer is not None:
-        ends = answer.get("interval")
-        level = numbers.level(found.level(side))
-        between = "" if ends is None else f" ({level} interval {numbers.points_between(*ends)})"
-        told.append(f"The mean calibration error is estimated at {numbers.points(error)}{between}.")
-        if test is not None and test.p_value < ALPHA and ends is not None and ends[1] < SMALL:
-            told.append(f"The error is proven but small: {numbers.count(n)} rows show even less than a point.")
+    told += _estimate(side, n, test)
     temperature = _temperature(side)
     if temperature is not None and test is not None and test.p_value < ALPHA:
         way = "softer: they are too extreme" if temperature > 1.0 else "sharper: they are too timid"

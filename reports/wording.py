@@ -49,16 +49,18 @@ def _side(region: Region) -> int:
 
 
 def place(region: Region) -> str:
-    """Where: ``above 0.70``, ``below 0.30``, ``between 0.40 and 0.60``, ``throughout``; next to 1 in rows."""
+    """Where: ``above 0.70``, ``below 0.30``, ``between 0.40 and 0.60``, ``throughout``, ``at 0``; next to 1 in rows."""
     if region.lowest and region.highest:
         return "throughout"
     if region.highest:
         return "at 1" if region.start == 1.0 else f"above {numbers.prediction(region.start)}"
+    if region.lowest and region.most == 0.0:
+        return "at 0"
     if region.lowest and region.end > 1.0 - _NEXT_TO_1:
         return f"in the lower {numbers.percent(region.share)} of rows"
     if region.lowest:
         return f"below {numbers.prediction(region.end)}"
-    return f"between {numbers.prediction(region.start)} and {numbers.prediction(region.end)}"
+    return "between {} and {}".format(*numbers.places(region.start, region.end))
 
 
 def region_sentence(region: Region, reduction: str) -> str:
@@ -68,7 +70,11 @@ def region_sentence(region: Region, reduction: str) -> str:
     low, high = sorted((abs(region.low), abs(region.high)))
     way = "high" if region.gap < 0.0 else "low"
     average = numbers.percent(region.mean_prediction)
-    rows = "" if "rows" in where else f" ({numbers.percent(region.share)} of the rows)"
+    rows = (
+        ""
+        if "rows" in where or (region.lowest and region.highest)
+        else f" ({numbers.percent(region.share)} of the rows)"
+    )
     return (
         f"{where}{rows} predictions average {average} "
         f"and {happened} in {numbers.percent(region.label_share)} of cases: {numbers.points(region.gap)} too {way} "

@@ -71,7 +71,7 @@ def check_outcomes(cells: Cells) -> float:
     """The mass of positives; raises ``OneClass`` where it is nothing or everything. O(m)."""
     positives = float(cells.cumulative_wy[-1])
     if positives <= 0.0 or positives >= cells.mass:
-        raise OneClass.at("/labels", "holds one class only, where a fit needs both")
+        raise OneClass.at("/labels", "hold one class only, where a fit needs both")
     return positives
 
 

@@ -114,7 +114,7 @@ def _held_out(
     """Mean squared error of each candidate on held-out rows: ``(candidates,)``."""
     n = len(rows)
     if n < folds:
-        raise TooFewRows.at("/predictions", f"has {n} rows; {folds} folds need at least {folds}")
+        raise TooFewRows.at("/predictions", f"has {n} row{'' if n == 1 else 's'}; {folds} folds need at least {folds}")
     fold, losses = fold_of_rows(n, folds, seed), np.zeros(len(candidates))
     weights = np.ones(n) if rows.w is None else rows.w
     for k in range(folds):

@@ -98,7 +98,7 @@ def choose_knots(
     """
     n = len(rows)
     if n < folds:
-        raise TooFewRows.at("/predictions", f"has {n} rows; {folds} folds need at least {folds}")
+        raise TooFewRows.at("/predictions", f"has {n} row{'' if n == 1 else 's'}; {folds} folds need at least {folds}")
     fold = fold_of_rows(n, folds, seed)
     candidates = CANDIDATES[boundary == "cubic" :]
     losses = np.zeros(len(candidates))

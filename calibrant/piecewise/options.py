@@ -75,9 +75,10 @@ def check_rows(p: Floats, y: Outcomes, options: PiecewiseOptions) -> None:
     if n < options.folds:
         raise TooFewRows.at(
             "/predictions",
-            f"has {n} rows; {options.folds} folds need at least {options.folds}: send more or fewer folds",
+            f"has {n} row{'' if n == 1 else 's'}; {options.folds} folds need at least {options.folds}: "
+            "send more or fewer folds",
         )
     if not 0 < np.count_nonzero(y) < n:
-        raise OneClass.at("/labels", "holds one class only, where a fit needs both: send rows of the other")
+        raise OneClass.at("/labels", "hold one class only, where a fit needs both: send rows of the other")
     if p.min() == p.max():
         raise OnePrediction.at("/predictions", "are all equal: a map needs two different ones to be fitted")

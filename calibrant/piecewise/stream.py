@@ -64,7 +64,10 @@ class CellStream:
         """The cells of the rows seen. Raises ``TooFewRows`` where there are fewer rows than folds."""
         folds = len(self._counts)
         if self._rows < folds:
-            raise TooFewRows.at("/predictions", f"has {self._rows} rows; {folds} folds need at least {folds}")
+            raise TooFewRows.at(
+                "/predictions",
+                f"has {self._rows} row{'' if self._rows == 1 else 's'}; {folds} folds need at least {folds}",
+            )
         table = self._counts.reshape(folds, _GRID, 2)
         mass = table.sum(axis=(0, 2))
         kept = np.flatnonzero(mass)

@@ -118,6 +118,24 @@ def test_a_report_tells_of_a_map_and_of_several(http: httpx.Client) -> None:
     assert "north" in several
 
 
+@pytest.mark.parametrize("groups", [2, 5])
+def test_a_report_of_ten_thousand_rows_in_a_few_groups_is_answered_at_once(http: httpx.Client, groups: int) -> None:
+    body = {
+        "predictions": np.tile(P, 20).tolist(),
+        "labels": np.tile(Y, 20).tolist(),
+        "groups": [f"group {i % groups}" for i in range(10_000)],
+    }
+    answer = http.post("/evaluate", json=body, headers=PAGE | {"Prefer": "wait=0"})
+    assert f"group {groups - 1}" in _report(answer)
+
+
+def test_a_coin_is_not_told_to_be_certain(http: httpx.Client) -> None:
+    body = {"predictions": [0.5] * 200, "labels": [0, 1] * 100}
+    text = _report(http.post("/evaluate", json=body, headers=PAGE))
+    assert "an error below 7.2 points could hide" in text
+    assert "A decision that bears a mean error of 7.2 points may use" in text
+
+
 def test_names_are_words_in_a_report_and_nothing_else(http: httpx.Client) -> None:
     groups = [HOSTILE[i % 3] for i in range(500)]
     measures = ["ece", {"name": "ece", "n_bins": 5, "as": HOSTILE[0]}]

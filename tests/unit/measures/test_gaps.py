@@ -6,6 +6,10 @@ import numpy as np
 import pytest
 
 import calibrant
+from calibrant.batch import read_batch
+from calibrant.evaluation import Evaluation
+from calibrant.measures.catalogue import read_requests
+from calibrant.measures.intervals import Resampling
 
 
 def _draw(n: int, seed: int, shift: float = 0.0) -> tuple[Any, Any, list[str]]:
@@ -105,3 +109,26 @@ def test_equal_groups_are_two_and_groups_without_values_are_told() -> None:
     assert found["auroc"].between == ("a", "b")
     assert found["auroc"].interval is None
     assert "no value" in (found["auroc"].problem or "")
+
+
+def _seconds(n: int, groups: int, resamples: int = 100) -> float:
+    p, y, _ = _draw(n, 2)
+    names = [f"group {i % groups}" for i in range(n)]
+    asked = Evaluation(read_requests(["ece", "ks-end"]), resampling=Resampling(0.95, resamples))
+    return asked.seconds(read_batch(p, y), names)
+
+
+def test_a_few_groups_of_ten_thousand_rows_are_estimated_below_a_second() -> None:
+    assert 0.2 < _seconds(10_000, 2) < _seconds(10_000, 5) < 1.0
+
+
+def test_many_groups_or_resamples_are_estimated_as_long() -> None:
+    assert _seconds(2_000, 1_000) > 10.0
+    assert _seconds(10_000, 5, 10_000) > 20.0
+    assert _seconds(1_000_000, 3) > 20.0
+
+
+def test_without_an_interval_groups_cost_about_as_much_as_the_whole() -> None:
+    p, y, groups = _draw(10_000, 2)
+    asked = Evaluation(read_requests(["ece", "ks-end"]))
+    assert asked.seconds(read_batch(p, y), groups) == pytest.approx(2.0 * asked.seconds(read_batch(p, y)), rel=0.01)

@@ -15,6 +15,30 @@ def test_points(share: float, told: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("share", "told"),
+    [(0.0, "0.1 points"), (0.0004, "0.1 points"), (0.0412, "4.2 points"), (0.01, "1.0 point"), (0.3, "30.0 points")],
+)
+def test_bounds_are_rounded_up(share: float, told: str) -> None:
+    assert numbers.bound(share) == told
+
+
+@pytest.mark.parametrize(
+    ("ends", "told"),
+    [((0.029, 0.053), "2.9 to 5.3"), ((0.0051, 0.0053), "0.51 to 0.53"), ((0.0, 0.0), "0.00000 to 0.00000")],
+)
+def test_ends_of_an_interval_are_told_apart(ends: tuple[float, float], told: str) -> None:
+    assert numbers.points_between(*ends) == told
+
+
+@pytest.mark.parametrize(
+    ("ends", "told"),
+    [((0.3, 0.7), ("0.30", "0.70")), ((0.5102, 0.5149), ("0.510", "0.515")), ((0.5, 0.5001), ("0.5000", "0.5001"))],
+)
+def test_ends_of_a_range_are_told_apart(ends: tuple[float, float], told: tuple[str, str]) -> None:
+    assert numbers.places(*ends) == told
+
+
+@pytest.mark.parametrize(
     ("p", "told"), [(0.5, "p = 0.50"), (0.0123, "p = 0.012"), (0.0009, "p < 0.001"), (0.0, "p < 0.001")]
 )
 def test_p_values(p: float, told: str) -> None:

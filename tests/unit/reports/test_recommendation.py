@@ -67,21 +67,54 @@ def test_of_many_rows_some_are_drawn_by_the_seed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("p", "y"),
+    ("p", "y", "headline"),
     [
-        ([0.1, 0.9, 0.2], [0, 1, 0]),
-        ([0.5] * 20, [0, 1] * 10),
-        (np.linspace(0.1, 0.9, 30), [1] * 30),
-        ([0.0] * 10 + [1.0] * 10, [0] * 10 + [1] * 10),
+        ([0.1, 0.9, 0.2], [0, 1, 0], "No map can be recommended: fewer than 5 rows are too few to compare any"),
+        ([0.5] * 20, [0, 1] * 10, "Keep the predictions as they are: no quick map is proven to be better"),
+        ([0.0] * 10 + [1.0] * 10, [0] * 10 + [1] * 10, "Keep the predictions as they are: no quick map is"),
     ],
 )
-def test_where_nothing_can_be_fitted_or_gained_nothing_is_recommended(p: object, y: object) -> None:
+def test_where_nothing_can_be_fitted_or_gained_nothing_is_recommended(p: object, y: object, headline: str) -> None:
     found = recommend(read_batch(p, y))
     assert found.recommended == "identity"
     told = advice({"n": found.n, "measures": {}, "recommendation": json.loads(json.dumps(found.to_document()))})
     assert told is not None
-    assert told.headline.startswith("Keep the predictions as they are")
+    assert told.headline.startswith(headline)
     assert told.python is None
+
+
+@pytest.mark.parametrize(
+    ("p", "labels", "reduction"),
+    [
+        (np.random.default_rng(0).random(300), [1] * 300, None),
+        (np.random.default_rng(0).random(300), [0] * 300, None),
+        (np.random.default_rng(6).dirichlet(np.ones(3), 300), [0, 1] * 150, "class:2"),
+        (np.random.default_rng(6).dirichlet(np.ones(3), 300), [1] * 300, None),
+    ],
+)
+def test_from_one_outcome_no_map_is_learned_and_more_rows_are_no_promise(
+    p: object, labels: list[int], reduction: str | None
+) -> None:
+    found = recommend(read_batch(p, labels), reduction)
+    assert found.recommended == "identity"
+    told = advice(report_of(p, labels, reduction) | {"recommendation": found.to_document()})
+    assert told is not None
+    assert told.headline == (
+        "No map can be recommended: the labels show one outcome only, and from one no map can be learned"
+    )
+    assert len(told.reasons) == 1
+    assert told.reasons[0].endswith(": labels hold one outcome only, where a fit needs others.")
+
+
+def test_where_a_class_is_missing_each_map_tells_why_it_is_none() -> None:
+    p, labels = np.random.default_rng(6).dirichlet(np.ones(3), 300), [0, 1] * 150
+    found = recommend(read_batch(p, labels)).to_document()
+    told = advice(report_of(p, labels) | {"recommendation": found})
+    assert told is not None
+    assert told.headline == "No map can be recommended: none of the quick maps can be fitted to these rows"
+    assert any(
+        reason.endswith("labels hold no row of class 2, where this fit needs every class.") for reason in told.reasons
+    )
 
 
 def test_the_advice_tells_the_gain_and_the_line_that_fits_the_map() -> None:
@@ -99,7 +132,9 @@ def test_where_calibration_is_rejected_and_no_map_proven_both_are_said() -> None
     report = report_of(p, y) | {"recommendation": recommend(read_batch(p, y)).to_document()}
     told = advice(report)
     assert told is not None
-    assert told.headline.startswith("Keep")
+    assert told.headline == (
+        "No map can be recommended: calibration is rejected, but no quick map is proven to be better"
+    )
     assert "Calibration is rejected all the same: more rows could prove which map to fit." in told.reasons
 
 

@@ -158,3 +158,36 @@ def test_a_class_that_cannot_be_tested_is_left_aside() -> None:
                 parts[name][2] = None
     assert verdict(report).headline.startswith("3 of 4 classes are miscalibrated")
     assert "class 2" not in verdict(report).headline
+
+
+def test_certain_predictions_that_were_wrong_are_told_at_0_and_at_1() -> None:
+    p = np.repeat([0.0, 1.0], [154, 146])
+    found = verdict(report_of(p, 1 - p.astype(int)))
+    assert found.headline.startswith(
+        "Overconfident by 100.0 points at 1 and by 100.0 points at 0; calibration rejected"
+    )
+    assert any(sentence.startswith("The predictions rank events below the rest") for sentence in found.decisions)
+    assert not any("hardly tell events apart" in sentence for sentence in found.decisions)
+
+
+def test_a_narrow_range_is_told_by_two_different_ends() -> None:
+    random = np.random.default_rng(1)
+    p = random.uniform(0.4, 0.6, 6_000)
+    y = (random.random(6_000) < np.where((p > 0.502) & (p < 0.514), 0.95, p)).astype(int)
+    for start, end in re.findall(r"between (\S+) and ([\d.]+\d)", verdict(report_of(p, y)).headline):
+        assert start != end
+
+
+def test_an_error_below_what_chance_adds_is_told_as_none() -> None:
+    p, y = draw("calibrated", 300)
+    report = report_of(p, y)
+    for answer in report["measures"].values():
+        if answer["definition"]["name"] == "ece":
+            answer["debiased"] = -0.02
+    told = " ".join(verdict(report).reasons)
+    assert "The mean calibration error is estimated at 0 once what chance alone adds is left out (95 % interval" in told
+
+
+def test_few_rows_say_nothing_of_how_well_events_are_told_apart() -> None:
+    found = verdict(report_of(np.full(10, 0.5), [0, 1] * 5))
+    assert found.decisions == ("Gather more labelled rows before these predictions are trusted, or changed.",)
