@@ -8,6 +8,8 @@ from typing import Any
 
 from fastapi import Response
 
+from pictures.by_size import draw_by_size
+from pictures.cost_plane import draw_cost_plane
 from pictures.diagram import draw
 from pictures.drawn import About, Drawn, Format
 from pictures.errors import PictureError
@@ -20,6 +22,7 @@ from service.context import Context, answer
 from service.errors import NothingToDraw
 from service.formats.media import JSON, PNG, SVG
 from service.html import SEALED
+from storage.pictured import BY_SIZE, COST_PLANE
 
 #: What the format of a picture is called on the wire.
 FORMS: Mapping[str, Format] = {SVG: "svg", PNG: "png"}
@@ -56,6 +59,12 @@ def draw_report(report: Mapping[str, Any], key: str, form: Format, look: Picture
         return draw_several(several[0][0]["definition"]["name"], several, each="samples", **style)
     shown = _shown(report, key)
     name = shown["definition"]["name"]
+    about = About(report["n"], report["reduction"])
+    if name == BY_SIZE:
+        return draw_by_size(shown["data"], about, **style)
+    if name == COST_PLANE:
+        one, other = shown["definition"]["batches"]
+        return draw_cost_plane(shown["data"], about, names=(one, other), **style)
     if "after" not in report:
         return draw(name, shown, caption(report, key), **style)
     # A title names what the picture is not: rows that the map has not seen.
