@@ -1,19 +1,25 @@
-"""The pictures beside the catalogue: of subsamples of the rows, and of two models' batches."""
+"""Which picture is asked for: a diagram of the catalogue, or one of the two beside it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
+from typing import Any
 
 from pydantic import ValidationError
 
-from calibrant.errors import CalibrationError, Offence
-from schemas.diagrams import DiagramOptions, PictureQuery
+from calibrant.diagrams.catalogue import read_diagrams
+from calibrant.diagrams.diagram import DiagramRequest
+from calibrant.errors import CalibrationError, Offence, UnknownDiagram
+from schemas.diagrams import DiagramOptions, OneEvaluated, PictureQuery
 from schemas.pictured import BySizePicture, CostPlanePicture
+from service.captions import shown_error
 from service.errors import InvalidField
 from service.formats.options import invalid_field
 from storage.pictured import BY_SIZE, COST_PLANE
 
+#: The title's error is told under this key.
+_ERROR = "error"
 PICTURED: Mapping[str, type[BySizePicture | CostPlanePicture]] = MappingProxyType(
     {BY_SIZE: BySizePicture, COST_PLANE: CostPlanePicture}
 )
@@ -21,6 +27,25 @@ _ROWS = {"diagram", "scale", "weights_kind", "reduction", "seed", *PictureQuery.
 _TAKES = {BY_SIZE: _ROWS | {"batch"}, COST_PLANE: _ROWS | {"batches"}}
 #: What the library calls arguments are options of the picture here.
 _OPTIONS = ("measures", "start", "start_repetitions", "abstention", "cost_ratios")
+
+
+def read_diagram(asked: str | Mapping[str, Any]) -> DiagramRequest:
+    """The one diagram of the catalogue; raises ``UnknownDiagram`` and ``InvalidOption`` at its own place."""
+    try:
+        return read_diagrams([asked])[0]
+    except CalibrationError as error:
+        place = error.offences[0]
+        others = f", {', '.join(PICTURED)}" if isinstance(error, UnknownDiagram) else ""
+        raise type(error).at(place.pointer.replace("/diagrams/0", "/diagram", 1), place.detail + others) from None
+
+
+def evaluation_of(options: DiagramOptions, asked: DiagramRequest) -> OneEvaluated:
+    """The evaluation of which the picture shows the diagram, and the error in its title."""
+    if options.batches is not None and options.map is not None:
+        raise InvalidField.at("/map", "stands beside batches, which are shown one beside the other without a map")
+    measure = shown_error({"name": asked.diagram.name, **asked.options}) | {"as": _ERROR}
+    given = options.model_dump(include=set(OneEvaluated.model_fields))
+    return OneEvaluated(**given, diagrams=[options.diagram], measures=[measure])
 
 
 def read_pictured(options: DiagramOptions) -> BySizePicture | CostPlanePicture | None:

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from fastapi import APIRouter, Request, Response
 from starlette.concurrency import run_in_threadpool
 
-from calibrant.diagrams.catalogue import read_diagrams
-from calibrant.diagrams.diagram import DiagramRequest
-from calibrant.errors import CalibrationError, UnknownDiagram
+from calibrant.errors import CalibrationError
 from schemas.diagrams import DiagramBody, DiagramOptions, OneEvaluated, PictureAnswer, PicturesAnswer
 from schemas.jobs import JobRecord
 from schemas.pictured import Pictured
-from service.captions import shown_error
 from service.context import Context, Here, body_of
 from service.drawing import FORMS, report_picture
-from service.errors import InvalidField, RequestError
+from service.errors import RequestError
 from service.formats.body import read_payload
 from service.formats.media import JSON, PNG, SVG
 from service.formats.negotiation import choose
@@ -25,14 +21,12 @@ from service.formats.options import read_options
 from service.formats.payload import Payload
 from service.idempotency import Idempotent
 from service.openapi import OF_ROWS, queues, raises
-from service.picturing import PICTURED, named_in_diagram, read_pictured
+from service.picturing import evaluation_of, named_in_diagram, read_diagram, read_pictured
 from service.routes.evaluate import run_or_queue
 from service.waiting import settle
 
 router = APIRouter(tags=["diagrams"], route_class=Idempotent)
 
-#: The title's error is told under this key.
-_ERROR = "error"
 _TEXT = {"type": "string"}
 
 
@@ -72,8 +66,8 @@ async def post_diagram(request: Request, here: Here) -> Response:
     options = read_options(payload, DiagramOptions)
     pictured = read_pictured(options)
     if pictured is None:
-        asked = _read(options.diagram)
-        key, made = asked.key, await run_in_threadpool(run_or_queue, here, payload, _evaluation(options, asked))
+        asked = read_diagram(options.diagram)
+        key, made = asked.key, await run_in_threadpool(run_or_queue, here, payload, evaluation_of(options, asked))
     else:
         key, made = pictured.name, await run_in_threadpool(_pictured, here, payload, options, pictured)
 
@@ -94,22 +88,3 @@ def _pictured(here: Context, payload: Payload, options: DiagramOptions, asked: P
         raise
     except CalibrationError as error:
         raise named_in_diagram(error) from None
-
-
-def _read(asked: str | Mapping[str, Any]) -> DiagramRequest:
-    """The one diagram; raises ``UnknownDiagram`` and ``InvalidOption`` at its own place."""
-    try:
-        return read_diagrams([asked])[0]
-    except CalibrationError as error:
-        place = error.offences[0]
-        others = f", {', '.join(PICTURED)}" if isinstance(error, UnknownDiagram) else ""
-        raise type(error).at(place.pointer.replace("/diagrams/0", "/diagram", 1), place.detail + others) from None
-
-
-def _evaluation(options: DiagramOptions, asked: DiagramRequest) -> OneEvaluated:
-    """The evaluation of which the picture shows the diagram, and the error in its title."""
-    if options.batches is not None and options.map is not None:
-        raise InvalidField.at("/map", "stands beside batches, which are shown one beside the other without a map")
-    measure = shown_error({"name": asked.diagram.name, **asked.options}) | {"as": _ERROR}
-    given = options.model_dump(include=set(OneEvaluated.model_fields))
-    return OneEvaluated(**given, diagrams=[options.diagram], measures=[measure])
