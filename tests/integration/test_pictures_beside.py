@@ -91,7 +91,7 @@ def test_a_cost_plane_is_that_of_the_library(http: httpx.Client) -> None:
 @pytest.mark.parametrize("name", ["by-size", "cost-plane"])
 def test_by_a_job_it_is_the_same_picture(http: httpx.Client, name: str) -> None:
     ids = [_batch(http, ROWS), _batch(http, OTHER)]
-    body: dict[str, Any] = ROWS | {"diagram": BY_SIZE}
+    body: dict[str, Any] = {"batch": ids[0], "diagram": BY_SIZE}
     if name == "cost-plane":
         body = {"batches": ids, "diagram": name}
     at_once = http.post("/diagrams", json=body | {"theme": "light"})
@@ -106,7 +106,11 @@ def test_by_a_job_it_is_the_same_picture(http: httpx.Client, name: str) -> None:
     page = http.get(place, headers={"Accept": "text/html"})
     assert page.status_code == 200
     assert f"{place.rpartition('/')[2]}/diagram.svg" in page.text
-    assert http.get(f"/ui{place}").status_code == 200
+    job = http.get(f"/ui{place}")
+    assert job.status_code == 200
+    assert "Show the report" not in job.text
+    report = http.get(f"/ui/reports/{ids[0]}", params={"job": place.rpartition("/")[2]})
+    assert report.status_code == 404
 
 
 def test_a_picture_of_much_work_is_a_job(api: httpx.Client) -> None:
@@ -205,6 +209,7 @@ def test_models_of_other_rows_have_no_cost_plane(
         ({"abstention": [[0.1]]}, (422, "invalid-field", "/diagram/abstention/0")),
         ({"abstention": [True]}, (422, "invalid-field", "/diagram/abstention/0")),
         ({"abstention": []}, (422, "invalid-field", "/diagram/abstention")),
+        ({"abstention": ["x"] * 100_000}, (422, "invalid-field", "/diagram/abstention")),
         ({"abstention": [0.1] * 101}, (422, "invalid-field", "/diagram/abstention")),
         ({"cost_ratios": [0]}, (422, "invalid-field", "/diagram/cost_ratios/0")),
         ({"cost_ratios": [1e300]}, (422, "invalid-field", "/diagram/cost_ratios/0")),
