@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,8 +14,10 @@ from calibrant.cells import Floats, WeightsKind
 from calibrant.errors import InvalidOption
 from calibrant.evaluation import Evaluation
 from calibrant.measures.catalogue import read_requests
-from calibrant.measures.intervals import Resampling
-from calibrant.measures.measure import MeasureResult, answers
+from calibrant.measures.extent import extent_of
+from calibrant.measures.intervals import PLAIN, Resampling
+from calibrant.measures.measure import MeasureRequest, MeasureResult, answers
+from calibrant.progress import Progress, Rising
 from calibrant.reductions import subject
 
 #: Sizes from the smallest to the whole.
@@ -23,6 +25,8 @@ STEPS = 10
 MAX_REPETITIONS = 100_000
 #: Columns of a matrix that rows are sorted by.
 _COLUMNS = 8
+#: Seconds that a subsample costs, a row of it, and a measure of it, beside what the measure takes for its rows.
+_SAMPLE, _ROW, _MEASURE = 5e-5, 1e-7, 2e-4
 
 
 @dataclass(frozen=True)
@@ -47,6 +51,69 @@ class MeasuresBySize:
     sizes: tuple[int, ...]
     repetitions: tuple[int, ...]
     curves: Mapping[str, SizeCurve]
+
+
+@dataclass(frozen=True)
+class BySize:
+    """Measures by size as they are asked for: everything but the rows. Of ``resampling`` the seed counts alone."""
+
+    measures: tuple[MeasureRequest, ...]
+    reduction: str | None = None
+    start: int = 100
+    start_repetitions: int = 100
+    resampling: Resampling = PLAIN
+
+    @property
+    def inline(self) -> bool:
+        """Whether no measure is a long fit."""
+        return all(asked.measure.runs == "inline" for asked in self.measures)
+
+    def check(self, batch: Batch) -> str:
+        """The full name of the reduction; raises what ``run`` would, without measuring."""
+        name, _ = Evaluation(self.measures, self.reduction).check(batch)
+        n = len(batch) if batch.weights is None else int(np.count_nonzero(batch.weights))
+        _plan(n, self.start, self.start_repetitions)
+        return name
+
+    def seconds(self, batch: Batch) -> float:
+        """Estimated seconds of ``run``; raises what it would."""
+        extent, n = extent_of(batch, self.check(batch)), len(batch)
+        sizes, repetitions = _plan(n, self.start, self.start_repetitions)
+        parts = [extent._replace(rows=extent.rows * size // n) for size in sizes]
+        return sum(
+            repeats
+            * (_SAMPLE + _ROW * part.rows + sum(_MEASURE + m.seconds(part, self.resampling) for m in self.measures))
+            for part, repeats in zip(parts, repetitions, strict=True)
+        )
+
+    def run(self, batch: Batch, progress: Progress | None = None) -> MeasuresBySize:
+        """Answer for a checked batch. ``progress`` is told at each subsample; what it raises ends the work."""
+        name = self.check(batch)
+        rows = _order(batch)
+        sizes, repetitions = _plan(len(rows), self.start, self.start_repetitions)
+        told = Rising(progress)
+        resampling = replace(self.resampling, told=told.held())
+        asked = subject(batch, name)
+        total, done = int(np.dot(sizes, repetitions)), 0
+        told(done, total, "all rows")
+        whole = answers(self.measures, asked, resampling)
+        random = np.random.default_rng(resampling.seed)
+        found: dict[str, list[Floats]] = {request.key: [] for request in self.measures}
+        for size, repeats in zip(sizes, repetitions, strict=True):
+            values = np.full((len(self.measures), repeats), np.nan)
+            for i in range(repeats):
+                told(done, total, f"{size} rows")
+                done += size
+                if size == len(rows):
+                    answered = whole
+                else:
+                    chosen = rows[random.choice(len(rows), size, replace=False)]
+                    answered = answers(self.measures, asked.rows(chosen), resampling)
+                values[:, i] = [_value(answered[request.key]) for request in self.measures]
+            for request, line in zip(self.measures, values, strict=True):
+                found[request.key].append(line[np.isfinite(line)])
+        curves = {key: _curve(lines, repetitions, whole[key]) for key, lines in found.items()}
+        return MeasuresBySize(name, sizes, repetitions, curves)
 
 
 def measure_by_size(
@@ -100,27 +167,8 @@ def measure_by_size(
     (9, 8, 7, 5, 4, 4, 3, 2, 1, 1)
     """
     resampling = Resampling.read(None, seed=seed)
-    requests = read_requests(measures)
-    batch = read_batch(predictions, labels, weights, scale=scale, kind=weights_kind)
-    name, _ = Evaluation(requests, reduction).check(batch)
-    rows = _order(batch)
-    sizes, repetitions = _plan(len(rows), start, start_repetitions)
-    asked = subject(batch, name)
-    whole = answers(requests, asked, resampling)
-    random = np.random.default_rng(seed)
-    found: dict[str, list[Floats]] = {request.key: [] for request in requests}
-    for size, repeats in zip(sizes, repetitions, strict=True):
-        values = np.full((len(requests), repeats), np.nan)
-        for i in range(repeats):
-            if size == len(rows):
-                told = whole
-            else:
-                told = answers(requests, asked.rows(random.choice(rows, size, replace=False)), resampling)
-            values[:, i] = [np.nan if told[r.key].value is None else told[r.key].value for r in requests]
-        for request, line in zip(requests, values, strict=True):
-            found[request.key].append(line[np.isfinite(line)])
-    curves = {key: _curve(lines, repetitions, whole[key]) for key, lines in found.items()}
-    return MeasuresBySize(name, sizes, repetitions, curves)
+    asked = BySize(read_requests(measures), reduction, start, start_repetitions, resampling)
+    return asked.run(read_batch(predictions, labels, weights, scale=scale, kind=weights_kind))
 
 
 def _plan(n: int, start: object, start_repetitions: object) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -131,6 +179,10 @@ def _plan(n: int, start: object, start_repetitions: object) -> tuple[tuple[int, 
     sizes = np.round(np.exp2(np.linspace(np.log2(start), np.log2(n), STEPS))).astype(np.int64)
     repetitions = np.round(np.linspace(np.sqrt(start_repetitions), 1.0, STEPS) ** 2).astype(np.int64)
     return tuple(sizes.tolist()), tuple(repetitions.tolist())
+
+
+def _value(answered: MeasureResult) -> float:
+    return np.nan if answered.value is None else answered.value
 
 
 def _curve(lines: Sequence[Floats], repetitions: Sequence[int], full: MeasureResult) -> SizeCurve:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+if TYPE_CHECKING:
+    from schemas.diagrams import DiagramOptions
 
 Measure = Annotated[
     list[str] | None,
@@ -58,20 +61,54 @@ class Fit:
     seed: int = SEED
 
 
+@dataclass(frozen=True)
+class Picture:
+    """A diagram asked for; ``map`` is a reference of the server's, or a document."""
+
+    diagram: str | dict[str, Any]
+    reduction: str | None = None
+    map: str | dict[str, Any] | None = None
+    interval: float | None = None
+    seed: int = SEED
+    theme: str = "auto"
+    width: int = 560
+    png: bool = False
+
+    def check(self) -> DiagramOptions:
+        """The options of ``POST /diagrams``, checked before a long file is read or sent, but for the map's name."""
+        from schemas.diagrams import DiagramOptions
+        from service.formats.options import read_options
+        from service.formats.payload import Payload
+        from service.picturing import read_diagram, read_pictured
+
+        given: dict[str, Any] = {name: getattr(self, name) for name in ("diagram", "reduction", "interval", "seed")}
+        given |= {"theme": self.theme, "width": self.width, "map": None if self.map is None else "given"}
+        said = {name: value for name, value in given.items() if value is not None}
+        options = read_options(Payload({}, said, from_query=False), DiagramOptions)
+        if read_pictured(options) is None:
+            read_diagram(options.diagram)
+        return options
+
+
+def read_diagram(given: str) -> str | dict[str, Any]:
+    """A diagram's name, or the JSON object that names it and its options."""
+    if not given.lstrip().startswith("{"):
+        return given
+    return _object(given, "--diagram")
+
+
 def read_measures(given: Sequence[str] | None) -> list[str | dict[str, Any]] | None:
     """Names and JSON objects as the contract has them."""
     return [_object(text) if text.lstrip().startswith("{") else text for text in given] if given else None
 
 
-def _object(text: str) -> dict[str, Any]:
+def _object(text: str, flag: str = "--measure") -> dict[str, Any]:
     import orjson
 
     try:
         read: dict[str, Any] = orjson.loads(text)
     except orjson.JSONDecodeError as error:
-        raise typer.BadParameter(
-            f"is no JSON: {error.msg}, at character {error.pos + 1}", param_hint="--measure"
-        ) from None
+        raise typer.BadParameter(f"is no JSON: {error.msg}, at character {error.pos + 1}", param_hint=flag) from None
     return read
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import typer
 
-from cli.asked import Evaluate, Fit
+from cli.asked import Evaluate, Fit, Picture
 from cli.exits import Refused, told
 from cli.output import STANDARD
 from cli.server_url import client_of
@@ -41,6 +41,10 @@ class Engine(Protocol):
 
     def calibrate(self, rows: Sheet, map: str | dict[str, Any]) -> Floats:
         """The predictions after a map."""
+        ...
+
+    def draw(self, rows: Sheet, asked: Picture) -> bytes:
+        """A picture of the rows, as ``POST /diagrams`` answers it."""
         ...
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from cli.asked import Evaluate, Fit
+from cli.asked import Evaluate, Fit, Picture
 from cli.bars import bar
 from cli.engine import Fitted
 from cli.exits import Refused
 
 if TYPE_CHECKING:
     from calibrant.cells import Floats
+    from schemas.pictured import Pictured
     from tabular.sheet import Sheet
 
 
@@ -62,6 +63,45 @@ class Local:
         from calibrant.maps.calibration_map import load
 
         return load(_document(map)).apply_checked(read_predictions(rows.predictions, scale=rows.scale))
+
+    def draw(self, rows: Sheet, asked: Picture) -> bytes:
+        """Draw the rows."""
+        from pictures.errors import PictureError
+        from service.picturing import evaluation_of, read_diagram, read_pictured
+        from service.report_pictures import draw_report, keys_of
+
+        options = asked.check()
+        pictured = read_pictured(options)
+        if pictured is None:
+            measured = evaluation_of(options, read_diagram(options.diagram))
+            report = self.evaluate(
+                rows,
+                Evaluate(
+                    measured.measures, measured.diagrams, asked.reduction, asked.map, options.interval, seed=asked.seed
+                ),
+            )
+        else:
+            report = _pictured(rows, pictured, asked)
+        try:
+            return draw_report(report, keys_of(report)[0], "png" if asked.png else "svg", options).content
+        except PictureError as error:
+            raise Refused(error.detail) from error
+
+
+def _pictured(rows: Sheet, pictured: Pictured, asked: Picture) -> dict[str, Any]:
+    from calibrant.batch import read_batch
+    from calibrant.errors import CalibrationError
+    from service.picturing import named_in_diagram
+    from storage.evaluations import Asked
+    from storage.pictured import read_pictured
+
+    batch = read_batch(rows.predictions, rows.labels, rows.weights, scale=rows.scale)
+    try:
+        made = Asked(read_pictured(pictured, asked.reduction, asked.seed), None, {})
+        with bar() as shown:
+            return made.document(batch, None, progress=shown)
+    except CalibrationError as error:
+        raise named_in_diagram(error) from None
 
 
 def as_answered(report: dict[str, Any]) -> dict[str, Any]:

@@ -10,6 +10,7 @@ import typer
 
 from cli.backup import backup, restore
 from cli.calibrate import calibrate
+from cli.diagram import diagram
 from cli.evaluate import evaluate
 from cli.exits import EXIT_CODES
 from cli.fit import fit
@@ -36,6 +37,7 @@ app.command()(evaluate)
 app.command()(fit)
 app.command()(calibrate)
 app.command()(report)
+app.command()(diagram)
 app.command()(sample)
 app.add_typer(maps, name="maps")
 app.add_typer(jobs, name="jobs")

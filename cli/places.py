@@ -8,6 +8,10 @@ from typing import Protocol
 #: Field of the wire's contract -> the flag that sets it.
 _FLAGS = {
     "measures": "--measure",
+    "diagram": "--diagram",
+    "diagrams": "--diagram",
+    "theme": "--theme",
+    "width": "--width",
     "reduction": "--reduction",
     "interval": "--interval",
     "resamples": "--resamples",

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, cast
 
-from cli.asked import Evaluate, Fit
+from cli.asked import Evaluate, Fit, Picture
 from cli.bars import bar
 from cli.engine import Fitted
 
 if TYPE_CHECKING:
     from calibrant.cells import Floats
     from calibrant_client import Calibrant
+    from calibrant_client.calls.pictures import Theme
     from calibrant_client.rows import Rows
     from tabular.sheet import Sheet
 
@@ -47,6 +48,22 @@ class Remote:
         """Apply a map of the server's to the predictions."""
         calibrated: Floats = self._client.calibrate(cast(str, map), rows.predictions, scale=rows.scale)
         return calibrated
+
+    def draw(self, rows: Sheet, asked: Picture) -> bytes:
+        """Draw the rows."""
+        with bar() as shown:
+            return self._client.diagram(
+                asked.diagram,
+                form="png" if asked.png else "svg",
+                theme=cast("Theme", asked.theme),
+                width=asked.width,
+                map=cast("str | None", asked.map),
+                reduction=asked.reduction,
+                interval=asked.interval,
+                seed=asked.seed,
+                progress=shown.of_job,
+                **_rows(rows),
+            )
 
 
 def _rows(rows: Sheet) -> Rows:

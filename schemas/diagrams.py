@@ -9,6 +9,7 @@ from pydantic import Field
 from schemas.base import Document, Reference, Seed
 from schemas.batches import Arrays, Scale, WeightsKind
 from schemas.evaluate import DiagramAnswer, EvaluateOptions
+from schemas.pictured import Pictured
 
 Theme = Literal["auto", "light", "dark"]
 
@@ -30,7 +31,13 @@ class DiagramOptions(PictureQuery):
     """Everything of a picture but its arrays. ``batch`` or ``batches`` stand in their place."""
 
     diagram: str | dict[str, Any] = Field(
-        "reliability", description="a diagram's name, or an object of name and options", examples=["reliability"]
+        "reliability",
+        description="a diagram's name, or an object of name and options; also by-size and, of two batches, cost-plane",
+        examples=[
+            "reliability",
+            {"name": "by-size", "measures": ["ece", "ks"]},
+            {"name": "cost-plane", "cost_ratios": [2, 10]},
+        ],
     )
     batch: str | None = Field(None, description="id of a stored batch, instead of the arrays")
     batches: list[str] | None = Field(
@@ -56,6 +63,7 @@ class OneEvaluated(EvaluateOptions):
     """The evaluation behind a picture: of all rows alone, whatever groups they have."""
 
     by_group: bool = False
+    picture: Pictured | None = None
 
 
 class PictureAnswer(DiagramAnswer):

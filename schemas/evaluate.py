@@ -8,6 +8,7 @@ from pydantic import Field
 
 from schemas.base import Document, Reference, Seed
 from schemas.batches import Arrays, Scale, WeightsKind
+from schemas.pictured import Pictured
 
 Correction = Literal["max-t", "holm"]
 Of = Literal["value", "debiased"]
@@ -68,6 +69,7 @@ class EvaluateSpec(Document):
     parts_of: list[int] | None = Field(None, description="of ``batches``, the first parts of each alone; None: all")
     by_group: bool = Field(True, description="whether groups, where the rows have them, are told apart")
     report: bool = Field(False, description="a whole report, with groups apart and a recommendation")
+    picture: Pictured | None = Field(None, description="makes this alone, in the place of measures and diagrams")
     maps: list[ContestantSpec] | None = None
     correction: Correction = "max-t"
     measures: list[str | dict[str, Any]] | None

@@ -46,6 +46,9 @@ def _end(record: JobRecord) -> str:
     if "map" in result:
         name = escape(str(result["map"]))
         return f'It fitted a map: <a href="../maps/{name}">{name}</a>.'
+    if record.spec.get("picture"):
+        place = f"{escape(record.id)}/diagram.svg"
+        return f'It made a picture: <a href="{place}">diagram.svg</a>.'
     return "Its reports are of several batches: read them as JSON."
 
 

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from calibrant.batch import Batch
+from calibrant.by_size import BySize
 from calibrant.comparing import LEAST_BATCHES, Comparison, PowerLaws, read_contestants
+from calibrant.costs import Costs, Rows
 from calibrant.diagrams.catalogue import read_diagrams
 from calibrant.errors import CalibrationError
 from calibrant.evaluation import Evaluation
@@ -19,6 +21,7 @@ from calibrant.methods import Fitting
 from calibrant.progress import Progress, Rising
 from schemas.evaluate import EvaluateSpec
 from schemas.maps import MapRecord
+from storage.pictured import by_size_report, plane_report, read_pictured
 from storage.registry.maps import MapStore
 from storage.reports import comparison_document, law_document, report_document
 
@@ -28,16 +31,34 @@ LEVEL = 0.95
 
 @dataclass(frozen=True)
 class Asked:
-    """An evaluation or comparison, checked, and the ids of its maps by name; ``by_group`` where groups matter."""
+    """An evaluation, a comparison or what a picture shows, checked; the ids of its maps by name.
 
-    task: Evaluation | Comparison
+    ``by_group`` where groups matter.
+    """
+
+    task: Evaluation | Comparison | BySize | Costs
     map_id: str | None
     ids: dict[str, str]
     by_group: bool = True
 
     def check(self, batch: Batch, groups: Sequence[str] | None) -> None:
         """Raise what ``document`` would, without measuring."""
-        self.task.check(batch, groups if self.by_group else None)
+        if isinstance(self.task, BySize | Costs):
+            self.task.check(batch)
+        else:
+            self.task.check(batch, groups if self.by_group else None)
+
+    def matched(self, batch: Batch, first: Rows | None, where: str) -> Rows | None:
+        """What the next of several batches must have like the first, where it must; raises at ``where`` if it has not.
+
+        The models of a cost plane predict the same rows.
+        """
+        if not isinstance(self.task, Costs):
+            return None
+        rows = Rows.of(batch)
+        if first is not None:
+            rows.match(first, where)
+        return first or rows
 
     def reduction(self, batch: Batch) -> str:
         """The reduction of a batch in full; raises what ``document`` would."""
@@ -46,12 +67,18 @@ class Asked:
 
     def seconds(self, batch: Batch, groups: Sequence[str] | None) -> float:
         """Estimated seconds of ``document``; raises what it would."""
+        if isinstance(self.task, BySize | Costs):
+            return self.task.seconds(batch)
         return self.task.seconds(batch, groups if self.by_group else None)
 
     def document(
         self, batch: Batch, groups: Sequence[str] | None, *, device: str = "cpu", progress: Progress | None = None
     ) -> dict[str, Any]:
         """The report of one batch as plain JSON."""
+        if isinstance(self.task, BySize):
+            return by_size_report(self.task, batch, progress)
+        if isinstance(self.task, Costs):
+            raise TypeError("a cost plane is of two batches")
         groups = groups if self.by_group else None
         if isinstance(self.task, Comparison):
             return comparison_document(self.task.run(batch, groups, device=device, progress=progress), self.ids)
@@ -60,6 +87,8 @@ class Asked:
 
 def read_asked(spec: EvaluateSpec, maps: MapStore) -> Asked:
     """Check what an evaluation asks for and load its maps; raises ``UnknownMap`` and ``CalibrationError``."""
+    if spec.picture is not None:
+        return Asked(read_pictured(spec.picture, spec.reduction, spec.seed), None, {}, by_group=False)
     level = LEVEL if spec.interval is None and (spec.maps or spec.batches) else spec.interval
     resampling = Resampling.read(level, spec.resamples, spec.seed)
     measures, diagrams = read_requests(spec.measures), read_diagrams(spec.diagrams)
@@ -93,7 +122,14 @@ def several_document(
     device: str = "cpu",
     progress: Progress | None = None,
 ) -> dict[str, Any]:
-    """The reports of ``number`` batches and, of five or more, the power laws over them. One batch is held at a time."""
+    """The reports of ``number`` batches and, of five or more, the power laws over them. One batch is held at a time.
+
+    Of two models' batches the cost plane, where that was asked for.
+    """
+    if isinstance(asked.task, Costs):
+        return plane_report(asked.task, ((batch_id, batch) for batch_id, batch, _ in batches), progress)
+    if isinstance(asked.task, BySize):
+        raise TypeError("measures by size are of one batch")
     laws, reports, told = PowerLaws(asked.task), [], Rising(progress, 2 * number)
     for i, (batch_id, batch, groups) in enumerate(batches):
         told.begin(2 * i)

@@ -6,9 +6,11 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
+from calibrant.by_size import MeasuresBySize
 from calibrant.comparing import CalibrationLaw, ComparisonReport, ContestantReport, MeasureComparison
 from calibrant.evaluation import Report
 from calibrant.measures.measure import MeasureResult
+from calibrant.measures.selective import CostPlane
 
 
 def report_document(report: Report, map_id: str | None) -> dict[str, Any]:
@@ -59,6 +61,25 @@ def law_document(laws: Mapping[str, Mapping[str, CalibrationLaw]]) -> dict[str, 
         name: {key: dataclasses.asdict(found.law) | {"of": found.of} for key, found in by_key.items()}
         for name, by_key in laws.items()
     }
+
+
+def by_size_document(found: MeasuresBySize) -> dict[str, Any]:
+    """The data of the picture of measures by size."""
+    curves = {
+        key: {
+            "mean": list(curve.mean),
+            "standard_deviation": list(curve.standard_deviation),
+            "lost": list(curve.lost),
+            "full": _measure(curve.full),
+        }
+        for key, curve in found.curves.items()
+    }
+    return {"sizes": list(found.sizes), "repetitions": list(found.repetitions), "curves": curves}
+
+
+def plane_document(plane: CostPlane) -> dict[str, Any]:
+    """The data of the picture of a cost plane."""
+    return {name: values.tolist() for name, values in vars(plane).items()}
 
 
 def _contestant(found: ContestantReport, map_id: str | None) -> dict[str, Any]:

@@ -12,6 +12,9 @@ Every diagram that `evaluate` and `POST /evaluate` draw as data, made from the c
 `top:r`, `within-top:r` and `pooled`. Under `pooled` intervals and bands are null, for the probabilities of one row hang
 together. Under `classwise` and `canonical`, and where an event lacks what it needs, `data` is null and `problem` says
 why. Arrays are thinned, so that a diagram of any number of rows stays below 100 kB of JSON.
+
+Measures by size and cost planes, which are of other than the one event of one batch, are [pictures](api.md#pictures) of
+`POST /diagrams` alone.
 """
 
 

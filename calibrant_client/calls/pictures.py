@@ -41,6 +41,8 @@ def diagram(
 
     ``diagram`` is a name, or an object with ``name`` and options; of ``batches`` there is a picture of each, side by
     side. ``width`` is in pixels; ``interval`` is the level of the interval in the title.
+    ``{"name": "by-size", "measures": ["ece", "ks"]}`` are measures on random subsets of growing size, and
+    ``cost-plane`` is whose decisions cost less, those of the one or the other of two ``batches`` of the same rows.
 
     Raises as ``evaluate``.
 

@@ -160,6 +160,16 @@ CALLS: tuple[Example, ...] = (
         {"batch": BATCH, "diagram": {"name": "fit-on-test", "method": "pl", "folds": 3}},
         202,
     ),
+    Example(
+        "POST /diagrams",
+        "by-size",
+        "Measures on random subsets: what comes down with their size is bias",
+        {
+            "predictions": _PREDICTIONS,
+            "labels": _LABELS,
+            "diagram": {"name": "by-size", "start": 4, "measures": ["ks"]},
+        },
+    ),
     Example("GET /jobs/{job_id}/diagram.svg", "fitted", "What it came to", path={"job_id": JOB}),
     Example("GET /jobs/{job_id}/diagram.png", "fitted", "The same as a PNG", path={"job_id": JOB}),
     Example("GET /maps/{ref}/diagram.svg", "by-name", "Before and after, in sample", path={"ref": "fraud-detector"}),

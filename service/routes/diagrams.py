@@ -1,35 +1,32 @@
-"""Pictures of rows: a diagram drawn at once, or by way of a job where it is a long fit."""
+"""Pictures of rows: drawn at once, or by way of a job where that takes long."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from fastapi import APIRouter, Request, Response
 from starlette.concurrency import run_in_threadpool
 
-from calibrant.diagrams.catalogue import read_diagrams
-from calibrant.diagrams.diagram import DiagramRequest
 from calibrant.errors import CalibrationError
 from schemas.diagrams import DiagramBody, DiagramOptions, OneEvaluated, PictureAnswer, PicturesAnswer
 from schemas.jobs import JobRecord
-from service.captions import shown_error
-from service.context import Here, body_of
+from schemas.pictured import Pictured
+from service.context import Context, Here, body_of
 from service.drawing import FORMS, report_picture
-from service.errors import InvalidField
+from service.errors import RequestError
 from service.formats.body import read_payload
 from service.formats.media import JSON, PNG, SVG
 from service.formats.negotiation import choose
 from service.formats.options import read_options
+from service.formats.payload import Payload
 from service.idempotency import Idempotent
 from service.openapi import OF_ROWS, queues, raises
+from service.picturing import evaluation_of, named_in_diagram, read_diagram, read_pictured
 from service.routes.evaluate import run_or_queue
 from service.waiting import settle
 
 router = APIRouter(tags=["diagrams"], route_class=Idempotent)
 
-#: The title's error is told under this key.
-_ERROR = "error"
 _TEXT = {"type": "string"}
 
 
@@ -46,6 +43,7 @@ _TEXT = {"type": "string"}
             "too-many-jobs",
             "queue-full",
             "unknown-map",
+            "unknown-measure",
             "unknown-diagram",
             "unknown-reduction",
             "scale-mismatch",
@@ -60,34 +58,33 @@ async def post_diagram(request: Request, here: Here) -> Response:
 
     As SVG, PNG, or JSON of its numbers and its words, whichever is accepted. The title has the rows, the reduction
     and the error that is shown, with its interval. By a job where it is a long fit.
+    Also ``by-size``, measures on random subsets of the rows, and ``cost-plane``, whose decisions cost less: those of
+    the one or the other of two ``batches`` of the same rows.
     """
     kind = choose(",".join(request.headers.getlist("accept")), (*FORMS, JSON))
     payload = await read_payload(request, here.settings)
     options = read_options(payload, DiagramOptions)
-    asked = _read(options.diagram)
-    made = await run_in_threadpool(run_or_queue, here, payload, _evaluation(options, asked))
+    pictured = read_pictured(options)
+    if pictured is None:
+        asked = read_diagram(options.diagram)
+        key, made = asked.key, await run_in_threadpool(run_or_queue, here, payload, evaluation_of(options, asked))
+    else:
+        key, made = pictured.name, await run_in_threadpool(_pictured, here, payload, options, pictured)
 
     async def told(record: JobRecord) -> Response:
-        return await report_picture(here, (record.result or {})["report"], asked.key, kind, options)
+        return await report_picture(here, (record.result or {})["report"], key, kind, options)
 
     if isinstance(made, JobRecord):
         return await settle(here, made, told)
-    return await report_picture(here, made, asked.key, kind, options)
+    return await report_picture(here, made, key, kind, options)
 
 
-def _read(asked: str | Mapping[str, Any]) -> DiagramRequest:
-    """The one diagram; raises ``UnknownDiagram`` and ``InvalidOption`` at its own place."""
+def _pictured(here: Context, payload: Payload, options: DiagramOptions, asked: Pictured) -> dict[str, Any] | JobRecord:
+    """``run_or_queue`` of a picture beside the catalogue, its options told where they stand."""
+    given = options.model_dump(include={"batch", "batches", "scale", "weights_kind", "reduction", "seed"})
     try:
-        return read_diagrams([asked])[0]
+        return run_or_queue(here, payload, OneEvaluated(**given, picture=asked))
+    except RequestError:
+        raise
     except CalibrationError as error:
-        place = error.offences[0]
-        raise type(error).at(place.pointer.replace("/diagrams/0", "/diagram", 1), place.detail) from None
-
-
-def _evaluation(options: DiagramOptions, asked: DiagramRequest) -> OneEvaluated:
-    """The evaluation of which the picture shows the diagram, and the error in its title."""
-    if options.batches is not None and options.map is not None:
-        raise InvalidField.at("/map", "stands beside batches, which are shown one beside the other without a map")
-    measure = shown_error({"name": asked.diagram.name, **asked.options}) | {"as": _ERROR}
-    given = options.model_dump(include=set(OneEvaluated.model_fields))
-    return OneEvaluated(**given, diagrams=[options.diagram], measures=[measure])
+        raise named_in_diagram(error) from None

@@ -11,6 +11,8 @@ from starlette.concurrency import run_in_threadpool
 from calibrant.batch import Batch, Scale
 from calibrant.cells import WeightsKind
 from calibrant.comparing import RAW, Comparison
+from calibrant.costs import Rows
+from calibrant.evaluation import Evaluation
 from calibrant.maps.calibration_map import CalibrationMap
 from schemas.batches import BatchOptions
 from schemas.evaluate import BatchesAnswer, EvaluateBody, EvaluateOptions, EvaluateSpec, ReportAnswer
@@ -165,10 +167,12 @@ def _several(
     if len(set(ids)) < len(ids):
         raise InvalidField.at("/batches", "must differ from one another")
     seconds = 0.0
+    first: Rows | None = None
     parts = [here.store.batches.record(batch_id).parts for batch_id in ids]
-    for batch_id in ids:
+    for i, batch_id in enumerate(ids):
         batch, groups = labelled(*find_arrays(here.store, payload, options.model_copy(update={"batch": batch_id})))
         asked.check(batch, groups)
+        first = asked.matched(batch, first, f"/batches/{i}")
         seconds += 2.0 * asked.seconds(batch, groups)  # once for the report, once for the law
     if asked.task.inline and _at_once(here, seconds):
         return several_document(asked, ((i, *read_stored_batch(here.store.batches, i)) for i in ids), len(ids))
@@ -180,7 +184,7 @@ def _map_of(asked: Asked) -> CalibrationMap | None:
     """The map whose scale arrays have where they do not say: all maps of a comparison have one."""
     if isinstance(asked.task, Comparison):
         return asked.task.contestants[0].map
-    return asked.task.map
+    return asked.task.map if isinstance(asked.task, Evaluation) else None
 
 
 def _spec(here: Context, options: EvaluateOptions) -> EvaluateSpec:

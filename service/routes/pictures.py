@@ -14,12 +14,13 @@ from schemas.diagrams import PictureQuery, ReportPictureQuery
 from schemas.jobs import FINAL
 from service.conditions import Conditions, tagged, weak_tag
 from service.context import Context, Here, located
-from service.drawing import draw_fit, draw_report, keys_of, picture
+from service.drawing import picture
 from service.errors import JobNotFinal, NoBins, NotFound
 from service.formats.media import PNG, SVG
 from service.openapi import Responses, raises
 from service.paging import query_of, read_query
 from service.problems import respond
+from service.report_pictures import draw_fit, draw_report, keys_of
 from service.waiting import applied, failure, until_final
 
 router = APIRouter(tags=["diagrams"])

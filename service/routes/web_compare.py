@@ -13,9 +13,10 @@ from calibrant.errors import CalibrationError
 from schemas.diagrams import PictureQuery
 from schemas.jobs import JobRecord
 from schemas.problems import Problem
-from service.drawing import draw_report, picture
+from service.drawing import picture
 from service.errors import NotFound
 from service.formats.payload import Payload
+from service.report_pictures import draw_report
 from service.routes.evaluate import run_or_queue
 from service.web.comparing import DIAGRAM, MOST_MAPS, before_and_after, offer, read_comparison
 from service.web.comparison_view import view_of_comparison

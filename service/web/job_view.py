@@ -66,7 +66,8 @@ class JobView:
     @property
     def makes_report(self) -> bool:
         """Whether its result is a report that the page can show."""
-        return self.job.kind == "evaluate" and self.job.status == "succeeded" and self.batch is not None
+        made = self.job.kind == "evaluate" and self.job.status == "succeeded"
+        return made and self.batch is not None and not self.job.spec.get("picture")
 
 
 def view_of(visit: Visit, job_id: str) -> JobView:

@@ -82,7 +82,7 @@ def _made_already(here: Context, batch_id: str, known: str | None, asked: str | 
         return None
     if job is None:
         return None
-    if job.kind != "evaluate" or job.spec.get("batch") != batch_id:
+    if job.kind != "evaluate" or job.spec.get("batch") != batch_id or job.spec.get("picture"):
         raise NotFound("this job makes no report of this batch")
     if job.status == "succeeded":
         return whole_of(here, job)

@@ -66,6 +66,26 @@ def test_both_answer_the_same_to_the_last_digit(here: Run, there: Run, csv: Path
 
 
 @pytest.mark.parametrize(
+    "flags",
+    [
+        [],
+        ["--diagram", "ks-graphs", "--theme", "dark", "--width", "400"],
+        ["--diagram", "by-size", "--seed", "3"],
+        ["--diagram", '{"name": "fit-on-test", "method": "pl", "folds": 2}', "--interval", "0.9"],
+        ["--diagram", "pie"],
+        ["--diagram", '{"name": "by-size", "start": 200}'],
+        ["--diagram", "by-size", "--reduction", "canonical"],
+        ["--reduction", "canonical"],
+    ],
+    ids=" ".join,
+)
+def test_both_draw_the_same_picture(here: Run, there: Run, csv: Path, flags: list[str]) -> None:
+    one, other = (run("diagram", csv, *flags) for run in (here, there))
+    assert (one.exit_code, one.stdout_bytes) == (other.exit_code, other.stdout_bytes)
+    assert one.exit_code == 1 or one.stdout_bytes.startswith(b"<svg")
+
+
+@pytest.mark.parametrize(
     "asked", [["--measure", "nope"], ["--reduction", "top:2"], ["--interval", "2"], ["--label", "z"]], ids=" ".join
 )
 def test_both_refuse_the_same_in_the_same_words(here: Run, there: Run, csv: Path, asked: list[str]) -> None:

@@ -45,6 +45,8 @@ NAMING: list[tuple[str, Callable[[dict[str, str]], dict[str, Any]]]] = [
     ("/evaluate", lambda own: ROWS | {"maps": [own["ref"]]}),
     ("/diagrams", lambda own: {"batch": own["batch_id"]}),
     ("/diagrams", lambda own: {"batches": [own["batch_id"], own["other_batch"]]}),
+    ("/diagrams", lambda own: {"batch": own["batch_id"], "diagram": {"name": "by-size", "start": 10}}),
+    ("/diagrams", lambda own: {"batches": [own["batch_id"], own["other_batch"]], "diagram": "cost-plane"}),
     ("/diagrams", lambda own: ROWS | {"map": own["ref"]}),
     ("/maps", lambda own: FIT | {"batch": own["batch_id"]}),
     ("/calibrate", lambda own: {"map": own["ref"], "predictions": [0.5]}),

@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 
 import calibrant
-from calibrant.by_size import STEPS, measure_by_size
+from calibrant.batch import read_batch
+from calibrant.by_size import STEPS, BySize, measure_by_size
 from calibrant.errors import InvalidOption, UnknownMeasure
+from calibrant.measures.catalogue import read_requests
 
 
 @pytest.fixture(scope="module")
@@ -103,3 +105,38 @@ def test_bad_options_are_refused_where_they_are_bad(batch: tuple[Any, Any], how:
     assert caught.value.offences[0].pointer == pointer
     with pytest.raises(UnknownMeasure):
         measure_by_size(*batch, measures=["nope"])
+
+
+def test_the_estimate_grows_with_rows_repetitions_and_measures(batch: tuple[Any, Any]) -> None:
+    short, whole = read_batch(batch[0][:500], batch[1][:500]), read_batch(*batch)
+    asked = BySize(read_requests(["ece"]))
+    assert 0.0 < asked.seconds(short) < asked.seconds(whole)
+    often = BySize(read_requests(["ece"]), start_repetitions=10_000)
+    assert often.seconds(whole) > 50.0 * asked.seconds(whole)
+    assert BySize(read_requests(["ece", "ks"])).seconds(whole) > 1.5 * asked.seconds(whole)
+    with pytest.raises(InvalidOption):
+        asked.seconds(read_batch(batch[0][:100], batch[1][:100]))
+    weights = np.r_[np.ones(100), np.zeros(1900)]
+    with pytest.raises(InvalidOption):
+        asked.check(read_batch(*batch, weights))
+
+
+def test_only_what_has_a_long_fit_is_not_inline() -> None:
+    assert BySize(read_requests(["ece", "ks"])).inline
+    assert not BySize(read_requests(["ece", "ece-pl"])).inline
+
+
+def test_progress_rises_to_the_whole_and_what_it_raises_ends_the_work(batch: tuple[Any, Any]) -> None:
+    asked, rows = BySize(read_requests(["ece"]), start_repetitions=4), read_batch(*batch)
+    seen: list[tuple[int, int]] = []
+    asked.run(rows, lambda done, total, _: seen.append((done, total)))
+    shares = [done / total for done, total in seen]
+    assert shares == sorted(shares)
+    assert shares[0] == 0.0 < shares[-1] < 1.0
+
+    def end(done: int, total: int, _: str) -> None:
+        if done > 0.5 * total:
+            raise InterruptedError
+
+    with pytest.raises(InterruptedError):
+        asked.run(rows, end)

@@ -1,0 +1,251 @@
+"""The pictures beside the catalogue over HTTP: measures by size, and the cost plane of two models."""
+
+from __future__ import annotations
+
+from typing import Any
+from xml.etree import ElementTree
+
+import httpx
+import numpy as np
+import pytest
+
+import calibrant
+
+RANDOM = np.random.default_rng(12)
+TRUE = RANDOM.random(300)
+P, Y = TRUE**1.5, (RANDOM.random(300) < TRUE).astype(int)
+ROWS: dict[str, Any] = {"predictions": P.tolist(), "labels": Y.tolist()}
+OTHER = ROWS | {"predictions": TRUE.tolist()}
+BY_SIZE = {"name": "by-size", "measures": ["ece", "ks"], "start": 50, "start_repetitions": 9}
+NUMBERS = {"Accept": "application/json"}
+PNG = {"Accept": "image/png"}
+
+
+def _svg(response: httpx.Response) -> str:
+    assert response.status_code == 200, response.text
+    assert response.headers["content-type"] == "image/svg+xml"
+    assert "sandbox" in response.headers["content-security-policy"]
+    return "".join(ElementTree.fromstring(response.content).itertext())
+
+
+def _problem(response: httpx.Response) -> tuple[int, str, str]:
+    assert response.headers["content-type"] == "application/problem+json", response.text[:200]
+    body = response.json()
+    pointer = body["errors"][0]["pointer"] if body["errors"] else ""
+    return response.status_code, body["type"].removeprefix("/problems/"), pointer
+
+
+def _batch(http: httpx.Client, rows: dict[str, Any]) -> str:
+    return str(http.post("/batches", json=rows).raise_for_status().json()["id"])
+
+
+def test_measures_by_size_are_those_of_the_library(http: httpx.Client) -> None:
+    numbers = http.post("/diagrams", json=ROWS | {"diagram": BY_SIZE, "seed": 3}, headers=NUMBERS).json()
+    found = calibrant.measure_by_size(P, Y, measures=["ece", "ks"], start=50, start_repetitions=9, seed=3)
+    assert numbers["data"]["sizes"] == list(found.sizes)
+    assert numbers["data"]["repetitions"] == list(found.repetitions)
+    for key, curve in found.curves.items():
+        told = numbers["data"]["curves"][key]
+        assert told["mean"] == list(curve.mean)
+        assert told["standard_deviation"] == list(curve.standard_deviation)
+        assert told["full"]["value"] == curve.full.value
+    assert (numbers["definition"]["name"], numbers["definition"]["start"]) == ("by-size", 50)
+    assert (numbers["problem"], numbers["after"]) == (None, None)
+    assert "300 rows" in numbers["alt"]
+    drawn = http.post("/diagrams", json=ROWS | {"diagram": BY_SIZE, "seed": 3})
+    assert numbers["alt"] in _svg(drawn)
+    other = http.post("/diagrams", json=ROWS | {"diagram": BY_SIZE, "seed": 4}, headers=NUMBERS).json()
+    assert other["data"] != numbers["data"]
+
+
+def test_measures_by_size_take_rows_in_any_form(http: httpx.Client) -> None:
+    batch = _batch(http, ROWS)
+    png = http.post("/diagrams", json={"batch": batch, "diagram": BY_SIZE, "width": 400}, headers=PNG)
+    assert png.content.startswith(b"\x89PNG\r\n\x1a\n")
+    text = "predictions,labels\n" + "".join(f"{p},{y}\n" for p, y in zip(P, Y, strict=True))
+    csv = http.post(
+        "/diagrams", content=text, params={"diagram": "by-size", "seed": 1}, headers={"Content-Type": "text/csv"}
+    )
+    assert "KS" in _svg(csv) or "ks" in _svg(csv)
+    grouped = ROWS | {"groups": ["a", "b", "c"] * 100, "diagram": BY_SIZE}
+    assert _svg(http.post("/diagrams", json=grouped)) == _svg(http.post("/diagrams", json=ROWS | {"diagram": BY_SIZE}))
+
+
+def test_a_cost_plane_is_that_of_the_library(http: httpx.Client) -> None:
+    ids = [_batch(http, ROWS), _batch(http, OTHER)]
+    asked = {"name": "cost-plane", "abstention": [0, 0.25], "cost_ratios": [2, 10.5, 20]}
+    numbers = http.post("/diagrams", json={"batches": ids, "diagram": asked}, headers=NUMBERS).json()
+    plane = calibrant.cost_plane(P, TRUE, Y, abstention=[0, 0.25], cost_ratios=[2, 10.5, 20])
+    assert numbers["data"]["relative"] == plane.relative.tolist()
+    assert numbers["data"]["cost_ratios"] == [2.0, 10.5, 20.0]
+    assert numbers["definition"]["batches"] == ids
+    assert all(each in numbers["alt"] for each in ids)
+    words = _svg(http.post("/diagrams", json={"batches": ids, "diagram": asked}))
+    assert numbers["alt"] in words
+    whole = http.post("/diagrams", json={"batches": ids, "diagram": "cost-plane"}, headers=NUMBERS).json()
+    assert np.shape(whole["data"]["relative"]) == (20, 7)
+    png = http.post("/diagrams", json={"batches": ids, "diagram": "cost-plane"}, headers=PNG)
+    assert png.headers["content-type"] == "image/png"
+
+
+@pytest.mark.parametrize("name", ["by-size", "cost-plane"])
+def test_by_a_job_it_is_the_same_picture(http: httpx.Client, name: str) -> None:
+    ids = [_batch(http, ROWS), _batch(http, OTHER)]
+    body: dict[str, Any] = {"batch": ids[0], "diagram": BY_SIZE}
+    if name == "cost-plane":
+        body = {"batches": ids, "diagram": name}
+    at_once = http.post("/diagrams", json=body | {"theme": "light"})
+    queued = http.post("/diagrams", json=body, headers={"Prefer": "respond-async"})
+    assert queued.status_code == 202
+    place = queued.headers["location"]
+    wait = {"Prefer": "wait=30"}
+    drawn = http.get(f"{place}/diagram.svg", headers=wait, params={"theme": "light"})
+    assert _svg(drawn) == _svg(at_once)
+    assert http.get(f"{place}/diagram.png", params={"key": name}).headers["content-type"] == "image/png"
+    assert _problem(http.get(f"{place}/diagram.svg", params={"key": "corp"}))[:2] == (404, "not-found")
+    page = http.get(place, headers={"Accept": "text/html"})
+    assert page.status_code == 200
+    assert f"{place.rpartition('/')[2]}/diagram.svg" in page.text
+    job = http.get(f"/ui{place}")
+    assert job.status_code == 200
+    assert "Show the report" not in job.text
+    report = http.get(f"/ui/reports/{ids[0]}", params={"job": place.rpartition("/")[2]})
+    assert report.status_code == 404
+
+
+def test_a_picture_of_much_work_is_a_job(api: httpx.Client) -> None:
+    # Of this service nobody does the jobs: what it answers it has not worked for.
+    many = BY_SIZE | {"start_repetitions": 100_000}
+    assert api.post("/diagrams", json=ROWS | {"diagram": many}).status_code == 202
+    long = BY_SIZE | {"measures": [{"name": "ece-pl", "folds": 2}]}
+    assert api.post("/diagrams", json=ROWS | {"diagram": long}).status_code == 202
+
+
+@pytest.mark.parametrize(
+    ("diagram", "problem"),
+    [
+        ({"measures": ["ece", "ks", "brier", "log-loss", "auroc"]}, (422, "invalid-field", "/diagram/measures")),
+        ({"measures": []}, (422, "invalid-field", "/diagram/measures")),
+        ({"measures": "ece"}, (422, "invalid-field", "/diagram/measures")),
+        ({"measures": None}, (422, "invalid-field", "/diagram/measures")),
+        ({"measures": ["ks", "pie"]}, (422, "unknown-measure", "/diagram/measures/1")),
+        ({"measures": ["ks", "ks"]}, (422, "invalid-option", "/diagram/measures/1")),
+        ({"measures": [{"name": "ece", "n_bins": 10**9}]}, (422, "invalid-option", "/diagram/measures/0/n_bins")),
+        ({"start": 300}, (422, "invalid-option", "/diagram/start")),
+        ({"start": 10**30}, (422, "invalid-field", "/diagram/start")),
+        ({"start": 0}, (422, "invalid-field", "/diagram/start")),
+        ({"start": 10.5}, (422, "invalid-field", "/diagram/start")),
+        ({"start": True}, (422, "invalid-field", "/diagram/start")),
+        ({"start_repetitions": 10**9}, (422, "invalid-field", "/diagram/start_repetitions")),
+        ({"colour": "<script>"}, (422, "invalid-field", "/diagram/colour")),
+        ({"as": "mine"}, (422, "invalid-field", "/diagram/as")),
+    ],
+)
+def test_measures_by_size_that_cannot_be_are_refused(
+    http: httpx.Client, diagram: dict[str, Any], problem: tuple[int, str, str]
+) -> None:
+    answer = http.post("/diagrams", json=ROWS | {"diagram": BY_SIZE | diagram})
+    assert _problem(answer) == problem
+    assert "<script>" not in answer.text
+
+
+@pytest.mark.parametrize(
+    ("body", "problem"),
+    [
+        ({"map": "any"}, (422, "invalid-field", "/map")),
+        ({"classes": [0, 1]}, (422, "invalid-field", "/classes")),
+        ({"resamples": 100}, (422, "invalid-field", "/resamples")),
+        ({"batches": ["one", "other"]}, (422, "invalid-field", "/batches")),
+        ({"reduction": "class:1"}, (422, "unknown-reduction", "/reduction")),
+        ({"reduction": "canonical"}, (422, "nothing-to-draw", "")),
+        ({"predictions": [0.1, 0.9], "labels": [0, 1]}, (422, "invalid-option", "/diagram/start")),
+        ({"predictions": [], "labels": []}, (422, "empty-batch", "/predictions")),
+        ({"predictions": None, "labels": None}, (422, "invalid-field", "/predictions")),
+        ({"predictions": None, "labels": None, "batch": "none"}, (404, "unknown-batch", "/batch")),
+    ],
+)
+def test_what_does_not_go_with_measures_by_size_is_refused(
+    http: httpx.Client, body: dict[str, Any], problem: tuple[int, str, str]
+) -> None:
+    sent = ROWS | {"diagram": BY_SIZE} | body
+    answer = http.post("/diagrams", json={name: value for name, value in sent.items() if value is not None})
+    assert _problem(answer) == problem
+
+
+def test_measures_without_a_value_are_told_as_numbers(http: httpx.Client) -> None:
+    body = ROWS | {"diagram": BY_SIZE, "reduction": "canonical"}
+    numbers = http.post("/diagrams", json=body, headers=NUMBERS).json()
+    assert numbers["alt"] is None
+    assert "no measure has a value" in numbers["problem"]
+    assert numbers["data"]["curves"]["ece"]["full"]["problem"] is not None
+
+
+@pytest.mark.parametrize(
+    ("rows", "problem"),
+    [
+        ({"predictions": [0.2, 0.7], "labels": [0, 1]}, (422, "length-mismatch", "/batches/1")),
+        (ROWS | {"labels": (1 - Y).tolist()}, (422, "invalid-label", "/batches/1")),
+        (ROWS | {"labels": Y[::-1].tolist(), "predictions": P[::-1].tolist()}, (422, "invalid-label", "/batches/1")),
+        (ROWS | {"weights": [1.0, 2.0, 3.0] * 100}, (422, "invalid-weight", "/batches/1")),
+        (ROWS | {"predictions": np.stack([1 - P, P], axis=1).tolist()}, (422, "wrong-shape", "/batches/1")),
+        ({"predictions": P.tolist()}, (422, "invalid-field", "/labels")),
+    ],
+)
+def test_models_of_other_rows_have_no_cost_plane(
+    http: httpx.Client, rows: dict[str, Any], problem: tuple[int, str, str]
+) -> None:
+    ids = [_batch(http, ROWS), _batch(http, rows)]
+    for headers in ({}, {"Prefer": "respond-async"}):
+        assert (
+            _problem(http.post("/diagrams", json={"batches": ids, "diagram": "cost-plane"}, headers=headers)) == problem
+        )
+
+
+@pytest.mark.parametrize(
+    ("diagram", "problem"),
+    [
+        ({"abstention": [0.1, 1.5]}, (422, "invalid-field", "/diagram/abstention/1")),
+        ({"abstention": ["0.1"]}, (422, "invalid-field", "/diagram/abstention/0")),
+        ({"abstention": [[0.1]]}, (422, "invalid-field", "/diagram/abstention/0")),
+        ({"abstention": [True]}, (422, "invalid-field", "/diagram/abstention/0")),
+        ({"abstention": []}, (422, "invalid-field", "/diagram/abstention")),
+        ({"abstention": ["x"] * 100_000}, (422, "invalid-field", "/diagram/abstention")),
+        ({"abstention": [0.1] * 101}, (422, "invalid-field", "/diagram/abstention")),
+        ({"cost_ratios": [0]}, (422, "invalid-field", "/diagram/cost_ratios/0")),
+        ({"cost_ratios": [1e300]}, (422, "invalid-field", "/diagram/cost_ratios/0")),
+        ({"measures": ["ks"]}, (422, "invalid-field", "/diagram/measures")),
+    ],
+)
+def test_a_cost_plane_of_no_shares_or_prices_is_refused(
+    http: httpx.Client, diagram: dict[str, Any], problem: tuple[int, str, str]
+) -> None:
+    body = {"batches": ["one", "other"], "diagram": {"name": "cost-plane"} | diagram}
+    assert _problem(http.post("/diagrams", json=body)) == problem
+
+
+def test_a_cost_plane_is_of_two_stored_batches_and_of_one_event(http: httpx.Client) -> None:
+    one, other, third = (_batch(http, rows) for rows in (ROWS, OTHER, ROWS))
+    plane: dict[str, Any] = {"diagram": "cost-plane"}
+
+    def refused(body: dict[str, Any]) -> tuple[int, str, str]:
+        return _problem(http.post("/diagrams", json=plane | body))
+
+    assert refused({"batches": [one, one]}) == (422, "invalid-field", "/batches")
+    assert refused({"batches": [one, other, third]}) == (422, "invalid-field", "/batches")
+    assert refused({"batches": [one]}) == (422, "invalid-field", "/batches")
+    assert refused({"batch": one}) == (422, "invalid-field", "/batch")
+    assert refused(ROWS) == (422, "invalid-field", "/batches")
+    assert refused(ROWS | {"batches": [one, other]}) == (422, "invalid-field", "/batches")
+    assert refused({"batches": [one, "none"]})[:2] == (404, "unknown-batch")
+    for reduction in ("canonical", "classwise", "pooled"):
+        assert refused({"batches": [one, other], "reduction": reduction}) == (422, "unknown-reduction", "/reduction")
+    assert refused({"batches": [one, other], "interval": 0.9}) == (422, "invalid-field", "/interval")
+    assert refused({"batches": [one, other], "map": "any"}) == (422, "invalid-field", "/map")
+
+
+def test_evaluations_know_neither(http: httpx.Client) -> None:
+    answer = http.post("/evaluate", json=ROWS | {"diagrams": ["by-size"]})
+    assert _problem(answer) == (422, "unknown-diagram", "/diagrams/0")
+    answer = http.post("/evaluate", json=ROWS | {"picture": BY_SIZE})
+    assert _problem(answer) == (422, "invalid-field", "/picture")
+    assert "by-size" in http.post("/diagrams", json=ROWS | {"diagram": "pie"}).text

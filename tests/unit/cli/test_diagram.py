@@ -1,0 +1,85 @@
+"""Pictures of files, drawn in this process."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+
+import calibrant
+from tests.unit.cli.conftest import Run
+
+COLUMNS = ("--label", "y", "--prediction", "p")
+
+
+def _words(svg: bytes) -> str:
+    return "".join(ElementTree.fromstring(svg).itertext())
+
+
+@pytest.mark.parametrize("name", [*calibrant.DIAGRAMS, "by-size"])
+def test_every_diagram_is_drawn(run: Run, csv: Path, tmp_path: Path, name: str) -> None:
+    out = tmp_path / "drawn.svg"
+    found = run("diagram", csv, *COLUMNS, "--diagram", name, "--out", out)
+    assert (found.exit_code, found.stdout, found.stderr) == (0, "", "")
+    assert "300 rows" in _words(out.read_bytes())
+
+
+def test_the_end_of_the_name_says_the_format(run: Run, csv: Path, tmp_path: Path) -> None:
+    out = tmp_path / "drawn.png"
+    assert run("diagram", csv, "--width", "400", "--out", out).exit_code == 0
+    assert out.read_bytes().startswith(b"\x89PNG")
+    on_standard_output = run("diagram", csv)
+    assert "Reliability diagram" in _words(on_standard_output.stdout_bytes)
+    refused = run("diagram", csv, "--out", tmp_path / "drawn.gif")
+    assert refused.exit_code == 2
+    assert "--out" in refused.stderr
+
+
+def test_a_map_is_drawn_before_and_after(run: Run, csv: Path, tmp_path: Path) -> None:
+    document, out = tmp_path / "map.json", tmp_path / "drawn.svg"
+    assert run("fit", csv, "--method", "platt", "--out", document).exit_code == 0
+    assert run("diagram", csv, "--map", document, "--diagram", "corp", "--out", out).exit_code == 0
+    assert "before and after" in _words(out.read_bytes())
+
+
+def test_measures_by_size_are_those_of_the_library(run: Run, csv: Path, csv_text: str) -> None:
+    asked = '{"name": "by-size", "measures": ["ks"], "start": 50, "start_repetitions": 4}'
+    words = _words(run("diagram", csv, "--diagram", asked, "--seed", "3").stdout_bytes)
+    rows = [line.split(",") for line in csv_text.splitlines()[1:]]
+    p, y = np.array([float(row[2]) for row in rows]), np.array([int(row[1]) for row in rows])
+    curve = calibrant.measure_by_size(p, y, measures=["ks"], start=50, start_repetitions=4, seed=3).curves["ks"]
+    assert f"300 rows: {curve.full.value:.3f}" in words
+    assert f"50 rows: {curve.mean[0]:.3f}" in words
+
+
+@pytest.mark.parametrize(
+    ("flags", "line"),
+    [
+        (["--diagram", "pie"], "--diagram: must be one of: reliability,"),
+        (["--diagram", '{"name": "reliability", "n_bins": 0}'], "--diagram n_bins: must be"),
+        (["--diagram", '{"name": "by-size", "start": 300}'], "--diagram start: must be"),
+        (["--diagram", '{"name": "by-size", "measures": ["pie"]}'], "--diagram measures: must be one of"),
+        (["--diagram", "by-size", "--interval", "0.9"], "--interval: is no option beside by-size"),
+        (["--diagram", "cost-plane"], "batches must name the stored batches of two models"),
+        (["--theme", "pink"], "--theme: "),
+        (["--width", "9"], "--width: "),
+        (["--reduction", "canonical"], "one event"),
+    ],
+)
+def test_what_cannot_be_drawn_is_refused_in_a_line(
+    run: Run, csv: Path, tmp_path: Path, flags: list[str], line: str
+) -> None:
+    out = tmp_path / "drawn.svg"
+    found = run("diagram", csv, *COLUMNS, *flags, "--out", out)
+    assert found.exit_code == 1, found.output
+    assert line in found.stderr
+    assert found.stderr.count("\n") == 1
+    assert not out.exists()
+
+
+def test_a_diagram_that_is_no_json_is_wrong_usage(run: Run, csv: Path) -> None:
+    found = run("diagram", csv, "--diagram", "{reliability}")
+    assert found.exit_code == 2
+    assert "--diagram" in found.stderr

@@ -1,0 +1,67 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+import calibrant
+from calibrant.batch import Batch, read_batch
+from calibrant.costs import Costs, Rows
+from calibrant.errors import (
+    CalibrationError,
+    InvalidLabel,
+    InvalidWeight,
+    LengthMismatch,
+    UnknownReduction,
+    WrongShape,
+)
+
+RANDOM = np.random.default_rng(4)
+P = RANDOM.random(60)
+Y = (RANDOM.random(60) < P).astype(int)
+PROBS = RANDOM.dirichlet([0.5] * 3, 60)
+CLASSES = RANDOM.integers(0, 3, 60)
+
+
+def test_two_batches_one_after_the_other_make_the_plane_of_both() -> None:
+    asked = Costs([0.0, 0.3], [2.0, 9.0])
+    found = asked.run(asked.event(read_batch(P, Y)), asked.event(read_batch(P**2, Y)))
+    whole = calibrant.cost_plane(P, P**2, Y, abstention=[0.0, 0.3], cost_ratios=[2.0, 9.0])
+    assert np.array_equal(found.relative, whole.relative)
+    events = [asked.event(read_batch(predictions, CLASSES)) for predictions in (PROBS, np.roll(PROBS, 1, axis=1))]
+    plane = calibrant.cost_plane(PROBS, np.roll(PROBS, 1, axis=1), CLASSES, abstention=[0.0, 0.3], cost_ratios=[2, 9])
+    assert np.array_equal(asked.run(*events).relative, plane.relative)
+    assert all(event.whole is None for event in events)
+
+
+@pytest.mark.parametrize(
+    ("other", "error"),
+    [
+        (lambda: read_batch(P[:50], Y[:50]), LengthMismatch),
+        (lambda: read_batch(np.stack([1 - P, P], axis=1), Y), WrongShape),
+        (lambda: read_batch(P, 1 - Y), InvalidLabel),
+        (lambda: read_batch(P, Y), InvalidWeight),
+        (lambda: read_batch(P, Y, np.arange(60.0)), InvalidWeight),
+        (lambda: read_batch(P, Y, np.ones(60), kind="importance"), InvalidWeight),
+    ],
+)
+def test_models_that_predict_other_rows_are_told_what_differs(
+    other: Callable[[], Batch], error: type[CalibrationError]
+) -> None:
+    first = Rows.of(read_batch(P, Y, np.ones(60)))
+    Rows.of(read_batch(P**2, Y, np.ones(60))).match(first, "/batches/1")
+    with pytest.raises(error) as raised:
+        Rows.of(other()).match(first, "/batches/1")
+    assert raised.value.offences[0].pointer == "/batches/1"
+
+
+@pytest.mark.parametrize("reduction", ["canonical", "classwise", "pooled"])
+def test_what_is_not_one_event_a_row_has_no_plane(reduction: str) -> None:
+    with pytest.raises(UnknownReduction):
+        Costs(reduction=reduction).check(read_batch(PROBS, CLASSES))
+
+
+def test_the_estimate_grows_with_rows_and_classes() -> None:
+    two, three = read_batch(P, Y), read_batch(PROBS, CLASSES)
+    assert 0.0 < Costs().seconds(two) < Costs().seconds(three)
