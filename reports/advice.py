@@ -82,7 +82,7 @@ def _turned(between: str, gain: Mapping[str, Any]) -> str:
 
 
 def _ends(ends: tuple[float, float]) -> str:
-    return f"{numbers.number(ends[0])} to {numbers.number(ends[1])}"
+    return numbers.interval(ends)
 
 
 def _headline(found: Mapping[str, Any], best: Mapping[str, Any] | None, report: Mapping[str, Any]) -> str:

@@ -39,9 +39,17 @@ def decisions(
     judged = tone == "rejected" or (tone == "not-rejected" and not few)
     if auroc is not None and abs(auroc - 0.5) < 0.05 and judged:
         told.append("The predictions hardly tell events apart: no recalibration mends that.")
-    elif auroc is not None and auroc <= 0.45 and judged:
+    elif auroc is not None and judged and _backwards(found.measure(side, "auroc")):
         told.append("The predictions rank events below the rest: labels may be the wrong way round.")
     return tuple(told)
+
+
+def _backwards(auroc: Mapping[str, Any] | None) -> bool:
+    """Whether events are surely ranked below the rest."""
+    if auroc is None or auroc["value"] is None:
+        return False
+    ends = auroc.get("interval")
+    return float(auroc["value"] if ends is None else ends[1]) < 0.45
 
 
 def _hundred(region: Region, reduction: str) -> str:

@@ -76,8 +76,15 @@ def number(value: float) -> str:
 
 
 def interval(ends: Sequence[float] | None) -> str:
-    """``0.0614 to 0.0776``; nothing where there is none."""
-    return "" if ends is None else f"{number(ends[0])} to {number(ends[1])}"
+    """``0.0614 to 0.0776``, with as many digits as tell the ends apart; nothing where there is none."""
+    if ends is None:
+        return ""
+    told = number(ends[0]), number(ends[1])
+    for digits in range(5, 13):
+        if told[0] != told[1]:
+            break
+        told = f"{ends[0]:.{digits}g}", f"{ends[1]:.{digits}g}"
+    return f"{told[0]} to {told[1]}"
 
 
 def level(share: float) -> str:

@@ -189,7 +189,9 @@ def _reasons(
         told.append(test.sentence)
     told += _estimate(side, n, test)
     temperature = _temperature(side)
-    if temperature is not None and test is not None and test.p_value < ALPHA:
+    # No temperature mends a shift.
+    shifted = bool(regions) and direction(_largest(regions), reduction).startswith("Too ")
+    if temperature is not None and test is not None and test.p_value < ALPHA and not shifted:
         way = "softer: they are too extreme" if temperature > 1.0 else "sharper: they are too timid"
         least = numbers.temperature(temperature)
         told.append(f"Of all temperatures {least} has the least log loss, which makes predictions {way}.")

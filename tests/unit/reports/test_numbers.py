@@ -61,6 +61,12 @@ def test_numbers(value: float, told: str) -> None:
     assert numbers.number(value) == told
 
 
+def test_intervals_have_the_digits_that_tell_their_ends_apart() -> None:
+    assert numbers.interval(None) == ""
+    assert numbers.interval((0.0614, 0.0776)) == "0.0614 to 0.0776"
+    assert numbers.interval((36.03501, 36.03504)) == "36.03501 to 36.03504"
+
+
 @pytest.mark.parametrize(
     ("names", "told"), [(["a"], "a"), (["a", "b"], "a and b"), (list("abcde"), "a, b, c and 2 more")]
 )

@@ -36,6 +36,9 @@ def test_too_high_on_both_sides_of_a_half_is_a_shift_and_not_a_matter_of_confide
     assert "onfident" not in told
     assert "temperature" not in told
     assert told.endswith("calibration rejected, p < 0.001")
+    random = np.random.default_rng(0)
+    reasons = verdict(report_of(random.random(300), [1] * 300)).reasons
+    assert not any("temperatures" in sentence for sentence in reasons)
 
 
 def test_over_above_and_under_below_pull_one_way() -> None:
