@@ -16,7 +16,7 @@ from cli.output import STANDARD, say
 
 if TYPE_CHECKING:
     from tabular.errors import TabularError
-    from tabular.sheet import Scale, Sheet
+    from tabular.sheet import Asked, Scale, Sheet
 
 #: Which flag a choice of ``tabular`` is made by.
 _FLAGS = {
@@ -94,16 +94,8 @@ def read_rows(file: Path, columns: Columns, *, labelled: bool = True, source: Bi
             return read_rows(file, columns, labelled=labelled, source=source)
     from tabular.errors import TabularError
     from tabular.reading import read_sheet
-    from tabular.sheet import Asked
 
-    asked = Asked(
-        predictions=tuple(columns.prediction) if columns.prediction else None,
-        labels=columns.label,
-        weights=columns.weight,
-        groups=columns.group,
-        scale=_scale(columns.scale),
-        mapping=_mapping(columns.map_label),
-    )
+    asked = asked_of(columns)
     try:
         sheet = read_sheet(source, name=name_of(file), asked=asked, max_rows=None, labelled=labelled)
     except TabularError as error:
@@ -111,6 +103,20 @@ def read_rows(file: Path, columns: Columns, *, labelled: bool = True, source: Bi
     for sentence in sheet.said:
         say(sentence)
     return sheet
+
+
+def asked_of(columns: Columns) -> Asked:
+    """The choices as the reader of files takes them; raises ``BadParameter``."""
+    from tabular.sheet import Asked
+
+    return Asked(
+        predictions=tuple(columns.prediction) if columns.prediction else None,
+        labels=columns.label,
+        weights=columns.weight,
+        groups=columns.group,
+        scale=_scale(columns.scale),
+        mapping=_mapping(columns.map_label),
+    )
 
 
 def _line(error: TabularError, file: Path, columns: Columns | None = None) -> str:
