@@ -13,7 +13,20 @@ from cli.bars import working
 from cli.engine import engine_of, read_map
 from cli.exits import told
 from cli.output import STANDARD, Out, opened, say
-from cli.rows import Columns, File, Group, Label, MapLabel, Prediction, ScaleName, Weight, asked_of, name_of, read_rows
+from cli.rows import (
+    Columns,
+    File,
+    Group,
+    Label,
+    MapLabel,
+    Prediction,
+    ScaleName,
+    Weight,
+    asked_of,
+    judged_as,
+    name_of,
+    read_rows,
+)
 from cli.server_url import Server
 from cli.typed import applying, command_line, loading
 
@@ -51,7 +64,7 @@ def report(
     with engine_of(server) as engine:
         applied = None if map_of is None else read_map(map_of, server)
         columns = Columns(prediction, label, weight, group, scale, map_label)
-        rows = read_rows(file, columns)
+        rows = judged_as(read_rows(file, columns), reduction)
         found, options = _measured(engine, rows, reduction, seed, applied)
     with told():
         about = _about(rows, file, options, map_of)

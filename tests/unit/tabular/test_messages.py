@@ -155,8 +155,10 @@ CASES = {
     "percent rows": Case(
         "y,p0,p1\n1,40,60\n", "looks-like-percent", "predictions", "columns 'p0' and 'p1' are above 1"
     ),
-    "logits": Case(HEAD + "1,-2\n", "looks-like-logits", "scale", "say scale logit (--scale logit)", ("logit",)),
-    "logit rows": Case("y,p0,p1\n1,4,7\n", "out-of-range", "predictions", "if these are logits, say scale logit"),
+    "logits": Case(
+        HEAD + "1,-2\n", "looks-like-logits", "scale", "if these are logits, say so by the scale", ("logit",)
+    ),
+    "logit rows": Case("y,p0,p1\n1,4,7\n", "out-of-range", "predictions", "if these are logits, say so by the scale"),
     "large": Case(HEAD + TAIL + "1,101\n", "out-of-range", "predictions", "outside [0, 1], first in row 2 (counted"),
     "called logits": Case(
         "y,logit\n1,0.2\n", "looks-like-logits", "scale", "column 'logit' is called logits", ("logit",)
