@@ -46,6 +46,14 @@ LEAST_WEIGHT = 1e-12
 _SHORT = 64
 #: Numbers of a matrix that are worked on at once.
 _BLOCK = 1 << 16
+#: How what is wrong with one place begins, and how it does with several.
+_SEVERAL = {
+    "is not a finite number": "are not finite numbers",
+    "is not an integer": "are not integers",
+    "is ": "are ",
+    "does ": "do ",
+    "has ": "have ",
+}
 #: At most this many offending rows are named.
 MAX_OFFENCES = 5
 
@@ -182,7 +190,7 @@ def _checked_sums(values: Floats) -> Floats:
     sums = _sums(values)
     away = np.abs(sums - 1.0)
     if away.max() > TOLERANCE:
-        raise _refusal(OutOfRange, "/predictions", away > TOLERANCE, "does not sum to 1")
+        raise _refusal(OutOfRange, "/predictions", away > TOLERANCE, "does not sum to 1", noun="rows ")
     return sums
 
 
@@ -238,7 +246,9 @@ def restrict(batch: Batch, classes: Sequence[int]) -> tuple[Batch, Integers]:
         if not mass.all():
             empty = np.zeros(len(batch), dtype=np.bool_)
             empty[kept] = mass == 0.0
-            raise _refusal(OutOfRange, "/predictions", empty, "has no probability left among the classes chosen")
+            raise _refusal(
+                OutOfRange, "/predictions", empty, "has no probability left among the classes chosen", noun="rows "
+            )
         values /= mass[:, None]
     taken = replace(given, given=values)
     weights = None if batch.weights is None else batch.weights[kept]
@@ -312,8 +322,21 @@ def _check_length(values: npt.NDArray[Any], n: int, pointer: str) -> None:
         raise LengthMismatch.at(pointer, f"has {len(values)} rows where /predictions has {n}")
 
 
-def _refusal(error: type[CalibrationError], pointer: str, bad: npt.NDArray[np.bool_], what: str) -> CalibrationError:
-    """Build the error that names the first offending places and counts them all."""
+def _refusal(
+    error: type[CalibrationError], pointer: str, bad: npt.NDArray[np.bool_], what: str, *, noun: str = ""
+) -> CalibrationError:
+    """Build the error that names the first offending places and counts them all; ``noun`` is what is counted."""
     places = np.argwhere(bad)
     offences = [Offence("/".join([pointer, *map(str, place)]), what) for place in places[:MAX_OFFENCES].tolist()]
-    return error(f"{pointer[1:]}: {len(places)} of {bad.size} {what}; the first at {offences[0].pointer}", offences)
+    told = what if len(places) == 1 else _of_several(what)
+    return error(
+        f"{pointer[1:]}: {len(places)} of {bad.size} {noun}{told}; the first at {offences[0].pointer}", offences
+    )
+
+
+def _of_several(what: str) -> str:
+    """What is said of one place, said of several."""
+    for one, several in _SEVERAL.items():
+        if what.startswith(one):
+            return several + what.removeprefix(one)
+    return what

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -51,6 +52,18 @@ def bar() -> Iterator[Bar]:
         yield shown
     finally:
         shown.close()
+
+
+@contextlib.contextmanager
+def working(stage: str) -> Iterator[None]:
+    """A sign on a terminal that the work within goes on, for what tells no progress."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    from rich.console import Console
+
+    with Console(stderr=True).status(stage):
+        yield
 
 
 def _progress() -> Progress:

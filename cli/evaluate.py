@@ -11,7 +11,7 @@ from cli.engine import engine_of, read_map
 from cli.exits import told
 from cli.gate import FailAbove, FailBy, Gate
 from cli.output import Json, write_json, write_lines
-from cli.rows import Columns, File, Group, Label, MapLabel, Prediction, ScaleName, Weight, read_rows
+from cli.rows import Columns, File, Group, Label, MapLabel, Prediction, ScaleName, Weight, judged_as, read_rows
 from cli.server_url import Server
 
 MapOf = Annotated[
@@ -53,7 +53,8 @@ def evaluate(
         keys = [asked.key for asked in read_requests(measures)]
         gate = Gate.read(fail_above, fail_by, keys=keys, interval=interval)
         applied = None if map_of is None else read_map(map_of, server)
-        rows = read_rows(file, Columns(prediction, label, weight, group, scale, map_label))
+        columns = Columns(prediction, label, weight, group, scale, map_label)
+        rows = judged_as(read_rows(file, columns), reduction)
         report = engine.evaluate(rows, Evaluate(measures, None, reduction, applied, interval, resamples, seed))
     with told():
         if as_json:

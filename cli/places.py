@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
+from schemas.row_words import in_rows
+
 #: Field of the wire's contract -> the flag that sets it.
 _FLAGS = {
     "measures": "--measure",
@@ -47,11 +49,12 @@ def line_of(detail: str, places: Sequence[Place]) -> str:
     """
     if not places:
         return detail
+    if (told := in_rows(detail)) is not None:
+        return told
     first = places[0]
     field, *rest = first.pointer.split("/")[1:] or [""]
     if field in _OF_ROWS and rest and rest[0].isdigit():
-        others = f", and of {len(places) - 1} or more other rows" if len(places) > 1 else ""
-        return f"{field} in row {int(rest[0]) + 1}{others}: {first.detail}"
+        return f"{field} in row {int(rest[0]) + 1}: {first.detail}"
     if field not in _FLAGS:
         return detail
     inner = " ".join(part for part in rest if not part.isdigit())

@@ -9,14 +9,30 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from cli.asked import SEED, Evaluate, Reduction, Seed
+from cli.bars import working
 from cli.engine import engine_of, read_map
 from cli.exits import told
-from cli.output import STANDARD, Out, opened
-from cli.rows import Columns, File, Group, Label, MapLabel, Prediction, ScaleName, Weight, name_of, read_rows
+from cli.output import STANDARD, Out, opened, say
+from cli.rows import (
+    Columns,
+    File,
+    Group,
+    Label,
+    MapLabel,
+    Prediction,
+    ScaleName,
+    Weight,
+    asked_of,
+    judged_as,
+    name_of,
+    read_rows,
+)
 from cli.server_url import Server
+from cli.typed import applying, command_line, loading
 
 if TYPE_CHECKING:
     from cli.engine import Engine
+    from reports.subject import Subject
     from tabular.sheet import Sheet
 
 MapOf = Annotated[
@@ -30,6 +46,7 @@ MapOf = Annotated[
 
 
 def report(
+    context: typer.Context,
     file: File,
     label: Label = None,
     prediction: Prediction = None,
@@ -46,12 +63,23 @@ def report(
     """Write a full report as one HTML file: the verdict in words, the diagrams, the measures and what they mean."""
     with engine_of(server) as engine:
         applied = None if map_of is None else read_map(map_of, server)
-        rows = read_rows(file, Columns(prediction, label, weight, group, scale, map_label))
+        columns = Columns(prediction, label, weight, group, scale, map_label)
+        rows = judged_as(read_rows(file, columns), reduction)
         found, options = _measured(engine, rows, reduction, seed, applied)
     with told():
-        page = _page(found, options, rows, file, map_of)
+        about = _about(rows, file, options, map_of)
+        made = replace(
+            about,
+            command=command_line(context),
+            loading=loading(file, asked_of(columns)),
+            applying=applying(map_of, applied),
+        )
+        with working("drawing"):
+            page = _page(found, made)
         with opened(out) as written:
-            written.write(page.encode())
+            written.write(page)
+        if out != STANDARD:
+            say(f"wrote {out}")
 
 
 def _measured(
@@ -66,7 +94,8 @@ def _measured(
     grouped = None if rows.groups is None else by_group(reduction, n_classes, seed=seed)
     if grouped is not None:
         found = joined(found, engine.evaluate(rows, Evaluate(reduction=reduction, map=applied, **grouped)))
-    found |= _beside(rows, reduction, seed, recommended=applied is None)
+    with working("comparing maps"):
+        found |= _beside(rows, reduction, seed, recommended=applied is None)
     return found, options if reduction is None else {**options, "reduction": reduction}
 
 
@@ -82,14 +111,19 @@ def _beside(rows: Sheet, reduction: str | None, seed: int, *, recommended: bool)
     return found | ({"recommendation": recommend(batch, reduction, seed=seed).to_document()} if recommended else {})
 
 
-def _page(found: dict[str, Any], options: dict[str, Any], rows: Sheet, file: Path, map_of: str | None) -> str:
+def _page(found: dict[str, Any], about: Subject) -> bytes:
+    from reports.html import standalone
+
+    return standalone(found, about).encode()
+
+
+def _about(rows: Sheet, file: Path, options: dict[str, Any], map_of: str | None) -> Subject:
     from datetime import UTC, datetime
 
     from calibrant import __version__
-    from reports.html import standalone
     from reports.subject import Subject
 
-    about = Subject(
+    return Subject(
         name=name_of(file) if file == STANDARD else file.name,
         version=__version__,
         when=datetime.now(UTC),
@@ -98,5 +132,5 @@ def _page(found: dict[str, Any], options: dict[str, Any], rows: Sheet, file: Pat
         classes=rows.classes,
         weights=None if rows.weights is None else "frequency",
         map=map_of,
+        scale=rows.scale,
     )
-    return standalone(found, about)

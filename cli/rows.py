@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, BinaryIO, cast
 
@@ -16,7 +16,7 @@ from cli.output import STANDARD, say
 
 if TYPE_CHECKING:
     from tabular.errors import TabularError
-    from tabular.sheet import Scale, Sheet
+    from tabular.sheet import Asked, Scale, Sheet
 
 #: Which flag a choice of ``tabular`` is made by.
 _FLAGS = {
@@ -94,16 +94,8 @@ def read_rows(file: Path, columns: Columns, *, labelled: bool = True, source: Bi
             return read_rows(file, columns, labelled=labelled, source=source)
     from tabular.errors import TabularError
     from tabular.reading import read_sheet
-    from tabular.sheet import Asked
 
-    asked = Asked(
-        predictions=tuple(columns.prediction) if columns.prediction else None,
-        labels=columns.label,
-        weights=columns.weight,
-        groups=columns.group,
-        scale=_scale(columns.scale),
-        mapping=_mapping(columns.map_label),
-    )
+    asked = asked_of(columns)
     try:
         sheet = read_sheet(source, name=name_of(file), asked=asked, max_rows=None, labelled=labelled)
     except TabularError as error:
@@ -113,10 +105,39 @@ def read_rows(file: Path, columns: Columns, *, labelled: bool = True, source: Bi
     return sheet
 
 
+def judged_as(rows: Sheet, reduction: str | None) -> Sheet:
+    """The rows, which say by what two classes are judged where nobody asked: one column would be judged otherwise."""
+    if reduction is not None or rows.predictions.ndim == 1 or rows.predictions.shape[1] != 2:
+        return rows
+    sentence = "two classes: judged by confidence; --reduction binary for the probability of class 1"
+    say(sentence)
+    return replace(rows, said=(*rows.said, sentence))
+
+
+def asked_of(columns: Columns) -> Asked:
+    """The choices as the reader of files takes them; raises ``BadParameter``."""
+    from tabular.sheet import Asked
+
+    return Asked(
+        predictions=tuple(columns.prediction) if columns.prediction else None,
+        labels=columns.label,
+        weights=columns.weight,
+        groups=columns.group,
+        scale=_scale(columns.scale),
+        mapping=_mapping(columns.map_label),
+    )
+
+
 def _line(error: TabularError, file: Path, columns: Columns | None = None) -> str:
     """What is wrong with a file, and the flags that would mend it, ready to copy."""
-    told = f"{name_of(file)}: {error.detail}"
+    from tabular.errors import OutOfRange
+    from tabular.told import quoted
+
+    # The file is named once, also where the message begins with its name.
+    told = f"{name_of(file)}: {error.detail.removeprefix(quoted(name_of(file))).lstrip()}"
     flag, offer = _FLAGS.get(error.field), error.offer
+    if isinstance(error, OutOfRange):
+        return f"{told} (--scale logit)"
     if offer is None or flag is None or flag in told:
         return told
     if not isinstance(offer, tuple):

@@ -14,7 +14,7 @@ from reports.advice import advice, improved
 from reports.cleaning import cleaned
 from reports.contest import contest
 from reports.figures import figures, group_figure
-from reports.reproducing import reproduction
+from reports.reproducing import fitting, reproduction
 from reports.subject import Subject
 from reports.tables import facts, grouped, measured
 from reports.verdict import verdict
@@ -41,6 +41,7 @@ def stylesheet() -> str:
 
 def _shown(report: Mapping[str, Any], about: Subject) -> dict[str, Any]:
     after = report.get("after")
+    advised = advice(report)
     return {
         "about": about,
         "report": report,
@@ -48,7 +49,8 @@ def _shown(report: Mapping[str, Any], about: Subject) -> dict[str, Any]:
         "verdict": verdict(report, classes=about.classes),
         "verdict_after": None if after is None else verdict(report, after=True, classes=about.classes),
         "improved": improved(report),
-        "advice": advice(report),
+        "advice": advised,
+        "fitting": fitting(advised.python, about) if advised is not None and advised.python is not None else [],
         "figures": figures(report, about),
         "measures": measured(report),
         "groups": grouped(report),

@@ -15,10 +15,8 @@ _OF_THE_LIBRARY = (
     "diagrams",
     "reduction",
     "classes",
-    "weights_kind",
     "interval",
     "resamples",
-    "scale",
     "seed",
 )
 #: What no report shows, should it ever stand among options.
@@ -27,9 +25,10 @@ _SECRET = ("key", "token", "authorization", "secret", "password")
 
 @dataclass(frozen=True)
 class Reproduction:
-    """Lines: the ``options`` as JSON, a command for a shell, and Python."""
+    """Lines: the ``options`` as JSON, the ``command`` that was typed, if one was, one of curl, and Python."""
 
     options: list[str]
+    command: list[str]
     curl: list[str]
     python: list[str]
 
@@ -37,7 +36,26 @@ class Reproduction:
 def reproduction(about: Subject) -> Reproduction:
     """The lines that make the report again."""
     options = {k: v for k, v in about.options.items() if v is not None and not any(s in k.lower() for s in _SECRET)}
-    return Reproduction(_folded(options), _curl(options), _python(options))
+    if "batch" not in options:  # a batch knows what its numbers are
+        options |= _reading(about)
+    command = [] if about.command is None else [about.command]
+    return Reproduction(_folded(options), command, _curl(options), _python(options, about))
+
+
+def fitting(line: str, about: Subject) -> list[str]:
+    """Python that fits the map of ``line``, which takes ``predictions, labels``, to the rows as they were read."""
+    rows = "rows.predictions, rows.labels" if about.loading else "predictions, labels"
+    weights = {} if about.weights is None else {"weights": "rows.weights" if about.loading else "weights"}
+    given = {**weights, **{name: repr(value) for name, value in _reading(about).items()}}
+    more = "".join(f", {name}={value}" for name, value in given.items())
+    call = line.replace("predictions, labels", rows).removesuffix(")") + f"{more})"
+    return [*about.loading, "", f"fitted = {call}"] if about.loading else [call]
+
+
+def _reading(about: Subject) -> dict[str, Any]:
+    """How the arrays are to be read, where that is not the default."""
+    scale = {} if about.scale == "probability" else {"scale": about.scale}
+    return scale | ({"weights_kind": "importance"} if about.weights == "importance" else {})
 
 
 def _folded(options: Mapping[str, Any]) -> list[str]:
@@ -56,6 +74,16 @@ def _curl(options: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def _python(options: Mapping[str, Any]) -> list[str]:
-    taken = [f"    {name}={options[name]!r}," for name in _OF_THE_LIBRARY if name in options]
-    return ["import calibrant", "", "report = calibrant.evaluate(", "    predictions, labels,", *taken, ")"]
+def _python(options: Mapping[str, Any], about: Subject) -> list[str]:
+    """Python that makes the numbers: with the lines that read the file, else on arrays that the reader has."""
+    given = {name: options[name] for name in _OF_THE_LIBRARY if name in options} | _reading(about)
+    taken = [f"    {name}={value!r}," for name, value in given.items()]
+    if about.applying is not None:
+        taken.append(f"    map={about.applying},")
+    if about.loading:
+        rows = "    rows.predictions, rows.labels, weights=rows.weights,"
+        return [*about.loading, "", "report = calibrant.evaluate(", rows, *taken, ")"]
+    origin = [] if about.origin is None else [f"# predictions, labels: {about.origin}"]
+    weights = [] if about.weights is None else ["    weights=weights,"]
+    call = ["report = calibrant.evaluate(", "    predictions, labels,", *weights, *taken, ")"]
+    return ["import calibrant", "", *origin, *call]

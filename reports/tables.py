@@ -154,6 +154,8 @@ def facts(report: Mapping[str, Any], about: Subject) -> list[tuple[str, str]]:
     told = [("Rows", numbers.count(report["n"])), ("Question", _question(report["reduction"]))]
     if about.classes is not None:
         told.append(("Classes", f"{len(about.classes)}: {numbers.listed(about.classes, most=10)}"))
+    if about.scale == "logit":
+        told.append(("Scale", "the predictions are logits"))
     told.append(("Weights", about.weights or "none: every row counts once"))
     mended = {
         "left_out": "Left out, rows of other classes",

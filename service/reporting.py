@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from fastapi import Response
 
 import calibrant
-from calibrant.batch import Batch
+from calibrant.batch import Batch, Scale
 from calibrant.progress import Progress
 from reports.html import standalone
 from reports.making import apart, make, seconds_to_recommend, whole
@@ -68,7 +68,9 @@ class Plan:
         return make(self.spec, self.batch, self.groups, evaluate)
 
 
-def subject_of(spec: EvaluateSpec, *, weights: str | None, when: datetime | None = None) -> Subject:
+def subject_of(
+    spec: EvaluateSpec, *, weights: str | None, scale: Scale = "probability", when: datetime | None = None
+) -> Subject:
     """What the report of an evaluation is of, and how it is made again."""
     options = {name: getattr(spec, name) for name in _OPTIONS}
     options["maps"] = None if spec.maps is None else [contestant.name for contestant in spec.maps]
@@ -79,6 +81,8 @@ def subject_of(spec: EvaluateSpec, *, weights: str | None, when: datetime | None
         options={name: value for name, value in options.items() if value is not None},
         weights=weights,
         map=spec.map,
+        scale=scale,
+        origin="those of the request" if spec.batch is None else f"those of the batch {spec.batch}",
     )
 
 
@@ -91,7 +95,8 @@ def whole_of(here: Context, record: JobRecord) -> Whole:
     """The report of a job that evaluated one batch."""
     spec = EvaluateSpec.model_validate(record.spec)
     when = None if record.finished_at is None else datetime.fromisoformat(record.finished_at)
-    subject = subject_of(spec, weights=_weights(here, spec.batch), when=when)
+    weights, scale = _reading(here, spec.batch)
+    subject = subject_of(spec, weights=weights, scale=scale, when=when)
     return Whole((record.result or {})["report"], subject)
 
 
@@ -101,10 +106,10 @@ async def report_page(here: Context, made: Whole) -> Response:
     return Response(text, headers={**SEALED, "Vary": "Accept"}, media_type=HTML)
 
 
-def _weights(here: Context, batch_id: str | None) -> str | None:
-    """What the weights of a batch count, as far as it is still there."""
+def _reading(here: Context, batch_id: str | None) -> tuple[str | None, Scale]:
+    """What the weights of a batch count, and its scale, as far as it is still there."""
     try:
         record = here.store.batches.record(batch_id or "")
     except UnknownBatch:
-        return None
-    return record.weights_kind if "weights" in record.arrays else None
+        return None, "probability"
+    return record.weights_kind if "weights" in record.arrays else None, record.scale

@@ -194,13 +194,15 @@ class _Chooser:
         if self._asked.scale == "probability" and (logits := self._candidates(LOGITS, labels)):
             names = [self._names[at] for at in logits[0].places]
             return LooksLikeLogits(
-                f"{span(names)} is called logits: if that is what it holds, say scale logit (--scale logit)"
+                f"{span(names)} is called logits: if that is what it holds, say so by the scale"
                 if len(names) == 1
-                else f"{span(names)} are called logits: if that is what they hold, say scale logit (--scale logit)",
+                else f"{span(names)} are called logits: if that is what they hold, say so by the scale",
                 field="scale",
                 offer=("logit",),
             )
         free = [self._names[at] for at in range(len(self._names)) if self._names[at] and self._is_free_number(at)]
+        # What is called so is labels: as predictions it would make a report that says nothing.
+        free = [name for name in free if word(name) not in LABELS | WEIGHTS | GROUPS]
         if len(self._names) == 1:
             detail = f"the file has one column only, {quoted(self._names[0])}: are its columns separated by commas?"
         else:

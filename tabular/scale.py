@@ -25,8 +25,7 @@ def check_scale(predictions: Floats, scale: Scale, what: str) -> tuple[str, ...]
         return (f"predictions: {what} says 0 or 1 only, as predicted classes do",) if _are_whole(predictions) else ()
     if low < -TOLERANCE:
         raise LooksLikeLogits(
-            f"numbers of {what} are negative, as no probability is: if these are logits, say scale logit "
-            "(--scale logit)",
+            f"numbers of {what} are negative, as no probability is: if these are logits, say so by the scale",
             field="scale",
             offer=("logit",),
         )
@@ -39,7 +38,7 @@ def check_scale(predictions: Floats, scale: Scale, what: str) -> tuple[str, ...]
     row = int(np.argmax((predictions > 1 + TOLERANCE).reshape(len(predictions), -1).any(axis=1)))
     raise OutOfRange(
         f"numbers of {what} are outside [0, 1], first in {row_of(row)}: "
-        "probabilities are asked for; if these are logits, say scale logit (--scale logit)",
+        "probabilities are asked for; if these are logits, say so by the scale",
         field="predictions",
     )
 

@@ -33,5 +33,5 @@ def span(texts: Sequence[str]) -> str:
 
 
 def row_of(row: int, line: int | None = None) -> str:
-    """A row as people count: the first after the header is row 1, in a plain file line 2."""
-    return f"row {row + 1} (counted from 1, without the header)" if line is None else f"row {row + 1} (line {line})"
+    """A row as people count: the first after the header is row 1, in a plain file line 2, if lines are known."""
+    return f"row {row + 1}" if line is None else f"row {row + 1} (line {line})"

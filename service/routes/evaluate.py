@@ -119,7 +119,7 @@ def report_or_queue(here: Context, payload: Payload, options: EvaluateOptions) -
     plan = Plan.of(spec, rows.batch, rows.groups, here.store.maps)
     weights = rows.kind if "weights" in rows.arrays else None
     if plan.inline and _at_once(here, plan.seconds):
-        return Whole(plan.run(), subject_of(plan.spec, weights=weights))
+        return Whole(plan.run(), subject_of(plan.spec, weights=weights, scale=rows.scale))
     return _queue(here, options, plan.spec, rows)
 
 

@@ -94,4 +94,6 @@ def _named(made: Whole, upload: UploadRecord) -> Whole:
     if upload.file is None:
         return made
     classes = None if upload.classes is None else tuple(upload.classes)
-    return made._replace(subject=replace(made.subject, name=upload.file, said=tuple(upload.said), classes=classes))
+    origin = f"those of {upload.file}, to be dropped on the page again, or {made.subject.origin}"
+    named = replace(made.subject, name=upload.file, said=tuple(upload.said), classes=classes, origin=origin)
+    return made._replace(subject=named)

@@ -10,6 +10,7 @@ from starlette.datastructures import FormData
 
 from schemas.batches import Scale
 from schemas.problems import Problem
+from schemas.row_words import in_rows
 from tabular.errors import BadMapping, Field, Offer, TabularError
 from tabular.sheet import Asked
 
@@ -122,11 +123,12 @@ def told_of_file(error: TabularError) -> Told:
 
 def told_of_problem(problem: Problem) -> Told:
     """What is told of rows that the service refuses, next to the field that they came from."""
+    detail = in_rows(problem.detail) or problem.detail or problem.title
     for place in problem.errors or ():
         for pointer, field in _FIELDS.items():
             if place.pointer == pointer or place.pointer.startswith(pointer + "/"):
-                return Told(field, problem.detail or problem.title)
-    return Told("file", problem.detail or problem.title)
+                return Told(field, detail)
+    return Told("file", detail)
 
 
 def _text(form: FormData, name: str) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 from markupsafe import Markup
 
 from schemas.problems import Problem
+from schemas.row_words import in_rows
 from service.html import prose as marked
 
 _MINUS = "\u2212"
@@ -56,6 +57,8 @@ def sentence(text: str) -> str:
 
 def said(problem: Problem) -> str:
     """What is wrong, in sentences: a place that is wrong by the name of its field, not by its pointer."""
+    if (told := in_rows(problem.detail)) is not None:
+        return sentence(told)
     if not problem.errors:
         return sentence(problem.detail)
     return " ".join(sentence(f"{e.pointer.strip('/').replace('/', ' ')} {e.detail}".strip()) for e in problem.errors)

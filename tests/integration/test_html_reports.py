@@ -10,6 +10,8 @@ import httpx
 import numpy as np
 import pytest
 
+from tests.unit.reports.reading import Page
+
 RANDOM = np.random.default_rng(12)
 TRUE = RANDOM.random(500)
 P, Y = TRUE**1.6, (RANDOM.random(500) < TRUE).astype(int)
@@ -196,3 +198,19 @@ def test_a_report_that_is_sent_again_is_as_sealed_as_the_first(http: httpx.Clien
     first, again = (http.post("/evaluate", json=ROWS, headers=sent) for _ in range(2))
     assert again.headers["idempotency-replayed"] == "true"
     assert _report(again) == _report(first)
+
+
+def test_a_report_says_that_its_rows_are_logits_and_what_their_weights_count(http: httpx.Client) -> None:
+    rows = {"predictions": [-2.0, -0.5, 0.5, 3.0] * 20, "labels": [0, 1, 0, 1] * 20, "weights": [0.5, 2.0] * 40}
+    reading = {"scale": "logit", "weights_kind": "importance"}
+    batch = http.post("/batches", json=rows | reading).json()["id"]
+    for asked, is_stored in ((rows | reading, False), ({"batch": batch}, True)):
+        page = Page(_report(http.post("/evaluate", json=asked, headers={"Accept": "text/html"})))
+        assert "the predictions are logits" in [fact.text for fact in page.all("bdi")]
+        options, _, python = (block.text for block in page.all("pre")[-3:])
+        # A batch knows its scale, and refuses to be told another.
+        assert ('"scale": "logit"' in options) == (not is_stored)
+        scope: dict[str, Any] = {name: rows[name] for name in rows}
+        exec(python, scope)
+        answer = http.post("/evaluate", json=asked | {"measures": ["ece"]}).json()
+        assert scope["report"].measures["ece"].value == answer["measures"]["ece"]["value"]

@@ -21,7 +21,8 @@ PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\1\0\0\0\1"
         (b"y,p\n1,0.5\n0,\n", "row 2"),
         (b"y,p\n1,0.5\n0,abc\n", "row 2"),
         (b"y,p\n1,55\n0,20\n1,90\n", "percent"),
-        (b"y,p\n1,-2.5\n0,1.5\n", "--scale logit"),
+        (b"y,p\n1,-2.5\n0,1.5\n", "; add --scale logit"),
+        (b"y,p\n1,0.5\n0,101\n", "(--scale logit)"),
         (b"y,p\nspam,0.9\nham,0.2\n", "add --map-label ham=0 --map-label spam=1"),
         (b"y,logit\n1,0.5\n0,0.2\n", "called logits"),
         (b"y,p\n1,0.5,3\n", "3 cells where the header has 2"),
@@ -41,6 +42,47 @@ def test_a_file_that_cannot_be_read_is_told_in_a_line(
     (line,) = [line for line in found.stderr.splitlines() if told in line]
     assert line.startswith(f"calibrant: {path if through == 'file' else 'standard input'}: ")
     assert len(found.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("rows", "told"),
+    [
+        (["0,0.5,0.2"] * 1000, "predictions: 1,000 of 1,000 rows do not sum to 1, the first is row 1"),
+        (["0,0.5,0.5", "1,0.9,0.2"], "predictions: 1 of 2 rows does not sum to 1, row 2"),
+    ],
+    ids=["many", "one"],
+)
+def test_rows_that_do_not_sum_to_one_are_counted(run: Run, tmp_path: Path, rows: list[str], told: str) -> None:
+    path = tmp_path / "sums.csv"
+    path.write_text("\n".join(["y,prob_0,prob_1", *rows, ""]), encoding="utf-8")
+    assert run("evaluate", path).stderr.splitlines()[-1] == f"calibrant: {told}"
+
+
+def test_labels_are_never_offered_as_predictions(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "named.csv"
+    path.write_text("label,p\n0,0.5\n1,0.5\n", encoding="utf-8")
+    told = run("evaluate", path, "--label", "p").stderr
+    assert "no column is known to hold the predictions" in told
+    assert "--prediction label" not in told
+
+
+def test_a_file_is_named_once(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "image.csv"
+    path.write_bytes(PNG)
+    assert run("evaluate", path).stderr.startswith(f"calibrant: {path}: is a PNG image")
+
+
+def test_two_columns_say_what_they_are_judged_by(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "two.csv"
+    path.write_text("y,prob_0,prob_1\n0,0.75,0.25\n1,0.5,0.5\n", encoding="utf-8")
+    assert "two classes: judged by confidence; --reduction binary" in run("evaluate", path).stderr
+    assert "judged by confidence" not in run("evaluate", path, "--reduction", "class:1").stderr
+
+
+def test_weights_below_zero_are_counted_in_rows(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "weights.csv"
+    path.write_text("y,p,w\n0,0.5,1\n1,0.5,-1\n1,0.5,-2\n", encoding="utf-8")
+    assert run("evaluate", path).stderr.endswith("calibrant: weights: 2 of 3 are below 0, the first in row 2\n")
 
 
 def test_the_flags_that_are_offered_mend_it(run: Run, tmp_path: Path) -> None:

@@ -23,7 +23,9 @@ class Caller:
         self.metrics = Metrics(lambda: Census({}, 0, 0, {}))
         self._app = Observe(app, self.metrics.requests)
 
-    def call(self, method: str = "GET", path: str = "/measures", headers: dict[str, str] | None = None) -> list[Message]:
+    def call(
+        self, method: str = "GET", path: str = "/measures", headers: dict[str, str] | None = None
+    ) -> list[Message]:
         sent: list[Message] = []
 
         async def receive() -> Message:

@@ -114,9 +114,7 @@ CASES = {
         HEAD + TAIL * 3000 + "1,NA\n", "missing-value", "predictions", "row 3001 (line 3002) of column 'p' says 'NA'"
     ),
     "NaN": Case(HEAD + TAIL + "\n1,NaN\n", "missing-value", "predictions", "says 'NaN', which is no value"),
-    "empty label": Case(
-        HEAD + TAIL + ",0.5\n", "missing-value", "labels", "row 2 (counted from 1, without the header) of"
-    ),
+    "empty label": Case(HEAD + TAIL + ",0.5\n", "missing-value", "labels", "row 2 of"),
     "label NaN": Case(HEAD + TAIL + "nan,0.5\n", "missing-value", "labels", "'label' says 'nan', which is no label"),
     "empty weight": Case("label,p,w\n1,0.5,\n", "missing-value", "weights", "of column 'w' is empty"),
     "empty group": Case("label,p,group\n1,0.5,\n", "missing-value", "groups", "of column 'group' is empty"),
@@ -155,9 +153,9 @@ CASES = {
     "percent rows": Case(
         "y,p0,p1\n1,40,60\n", "looks-like-percent", "predictions", "columns 'p0' and 'p1' are above 1"
     ),
-    "logits": Case(HEAD + "1,-2\n", "looks-like-logits", "scale", "say scale logit (--scale logit)", ("logit",)),
-    "logit rows": Case("y,p0,p1\n1,4,7\n", "out-of-range", "predictions", "if these are logits, say scale logit"),
-    "large": Case(HEAD + TAIL + "1,101\n", "out-of-range", "predictions", "outside [0, 1], first in row 2 (counted"),
+    "logits": Case(HEAD + "1,-2\n", "looks-like-logits", "scale", "are logits, say so by the scale", ("logit",)),
+    "logit rows": Case("y,p0,p1\n1,4,7\n", "out-of-range", "predictions", "if these are logits, say so by the scale"),
+    "large": Case(HEAD + TAIL + "1,101\n", "out-of-range", "predictions", "outside [0, 1], first in row 2"),
     "called logits": Case(
         "y,logit\n1,0.2\n", "looks-like-logits", "scale", "column 'logit' is called logits", ("logit",)
     ),
@@ -185,9 +183,7 @@ CASES = {
         "y,p0,p1,p2\n7,1,0,0\n", "not-labels", "labels", "is no class from 0 to 2, which the predictions have"
     ),
     "fractions": Case(HEAD + "0.37,1\n", "not-labels", "labels", "holds fractions, which are no labels"),
-    "mixed": Case(
-        HEAD + "1,1\nmaybe,1\n", "not-labels", "labels", "mixes numbers and texts: row 2 (counted from 1, wit"
-    ),
+    "mixed": Case(HEAD + "1,1\nmaybe,1\n", "not-labels", "labels", "mixes numbers and texts: row 2"),
     "ids": Case(
         HEAD + "".join(f"u{i},1\n" for i in range(20_001)), "not-labels", "labels", "more than 20,000 different"
     ),
@@ -214,12 +210,8 @@ CASES = {
     "array of records": Case(npy(np.zeros(2, dtype="f8,f8")), "pickled-objects", "file", "never opened"),
     "one array": Case(npy(ROWS), "no-labels", "labels", "the file has no other column", ()),
     "logits array": Case(npz(labels=LABELS, logits=ROWS), "looks-like-logits", "scale", "called logits", ("logit",)),
-    "nan in array": Case(
-        npz(y=LABELS, p=np.array([0, np.nan])), "missing-value", "predictions", "row 2 (counted from 1"
-    ),
-    "infinity in array": Case(
-        npz(y=LABELS, p=np.array([0, np.inf])), "not-finite", "predictions", "row 2 (counted from"
-    ),
+    "nan in array": Case(npz(y=LABELS, p=np.array([0, np.nan])), "missing-value", "predictions", "row 2"),
+    "infinity in array": Case(npz(y=LABELS, p=np.array([0, np.inf])), "not-finite", "predictions", "row 2"),
     "texts as numbers": Case(npz(y=LABELS, p=np.array(["a", "b"])), "no-predictions", "predictions", "", ()),
     "complex": Case(npz(y=LABELS, p=np.array([1j, 1])), "not-a-number", "predictions", "'p' holds complex numbers"),
     "cube": Case(npz(y=LABELS, p=np.zeros((2, 2, 2))), "wrong-shape", "predictions", "has the shape (2, 2, 2)"),

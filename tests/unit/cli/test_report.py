@@ -1,0 +1,85 @@
+"""``calibrant report``: the file that it writes says how it is made again, and what it says is true."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from cli.typed import command_line
+from tests.unit.cli.conftest import Run
+from tests.unit.reports.reading import Page
+
+
+@pytest.fixture
+def npz(tmp_path: Path) -> Path:
+    """Logits of three classes with weights."""
+    generator = np.random.default_rng(3)
+    logits = generator.normal(size=(120, 3)) * 3
+    labels = np.argmax(logits + generator.gumbel(size=(120, 3)) * 2, axis=1)
+    path = tmp_path / "some logits.npz"
+    np.savez(path, logits=logits, labels=labels, w=generator.uniform(0.5, 2, size=120))
+    return path
+
+
+def made(run: Run, path: Path, *flags: str | Path) -> Page:
+    out = path.with_name("report.html")
+    found = run("report", path, *flags, "--out", out)
+    assert found.exit_code == 0, found.stderr
+    assert found.stderr.splitlines()[-1] == f"calibrant: wrote {out}"
+    return Page(out.read_text("utf-8"))
+
+
+def test_a_report_of_logits_is_made_again_by_its_own_lines(run: Run, npz: Path) -> None:
+    page = made(run, npz, "--scale", "logit", "--weight", "w")
+    fitting, options, command, _, python = (block.text for block in page.all("pre"))
+    assert json.loads(options)["scale"] == "logit"
+    scope: dict[str, Any] = {}
+    exec(python, scope)
+    answer = json.loads(run("evaluate", npz, "--scale", "logit", "--measure", "ece", "--json").stdout)
+    assert scope["report"].measures["ece"].value == answer["measures"]["ece"]["value"]
+    exec(fitting, scope)
+    assert scope["fitted"].method in fitting
+    words = shlex.split(command)
+    assert words == ["calibrant", "report", str(npz), "--weight", "w", "--scale", "logit", "--out", words[-1]]
+    assert "the predictions are logits" in [fact.text for fact in page.all("bdi")]
+
+
+def test_a_map_and_named_columns_stand_in_the_lines(run: Run, csv: Path, tmp_path: Path) -> None:
+    document = tmp_path / "map.json"
+    assert run("fit", csv, "--method", "platt", "--out", document).exit_code == 0
+    page = made(run, csv, "--label", "y", "--prediction", "p", "--map", document)
+    scope: dict[str, Any] = {}
+    exec(page.all("pre")[-1].text, scope)
+    asked = ("--map", document, "--measure", "ece", "--json")
+    answer = json.loads(run("evaluate", csv, *asked).stdout)
+    assert scope["report"].after["ece"].value == answer["after"]["measures"]["ece"]["value"]
+
+
+def test_what_the_environment_says_is_never_written(run: Run, csv: Path) -> None:
+    page = made(run, csv)
+    assert "--server" not in page.all("pre")[-3].text
+
+
+def test_on_standard_output_there_is_the_report_alone(run: Run, csv: Path) -> None:
+    found = run("report", csv)
+    assert found.stdout.startswith("<!doctype html>")
+    assert "wrote" not in found.stderr
+
+
+def test_a_url_with_a_password_is_left_out_of_the_line() -> None:
+    told: list[str] = []
+    app = typer.Typer()
+
+    @app.command()
+    def show(context: typer.Context, file: str, server: str = "", seed: int = 0) -> None:
+        told.append(command_line(context))
+
+    CliRunner().invoke(app, ["a b.csv", "--server", "https://u:secret@host", "--seed", "3"], prog_name="calibrant")
+    assert told == ["calibrant 'a b.csv' --seed 3"]

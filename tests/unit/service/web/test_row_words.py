@@ -1,0 +1,27 @@
+"""On the page rows are rows: no pointer of the wire's contract is shown."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from calibrant.batch import read_predictions
+from calibrant.errors import OutOfRange
+from schemas.problems import Problem
+from service.web.upload_form import told_of_problem
+from service.web.words import said
+from storage.problems import problem_of
+
+
+@pytest.fixture
+def problem() -> Problem:
+    """That of a thousand rows that do not sum to 1."""
+    with pytest.raises(OutOfRange) as refused:
+        read_predictions(np.full((1000, 2), 0.3))
+    return problem_of(refused.value)
+
+
+def test_the_form_and_the_page_count_rows(problem: Problem) -> None:
+    words = "predictions: 1,000 of 1,000 rows do not sum to 1, the first is row 1"
+    assert told_of_problem(problem) == ("predictions", words, None)
+    assert said(problem) == f"P{words[1:]}."
