@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -58,4 +58,24 @@ def _curl(options: Mapping[str, Any]) -> list[str]:
 
 def _python(options: Mapping[str, Any]) -> list[str]:
     taken = [f"    {name}={options[name]!r}," for name in _OF_THE_LIBRARY if name in options]
+    if options.get("maps"):
+        return _compared(options["maps"], taken)
     return ["import calibrant", "", "report = calibrant.evaluate(", "    predictions, labels,", *taken, ")"]
+
+
+def _compared(maps: Sequence[str], taken: Sequence[str]) -> list[str]:
+    """The comparison of maps, from their documents; diagrams and classes are none of its options."""
+    named = [f"    {name!r}: calibrant.load(documents[{name!r}])," for name in maps]
+    told = [line for line in taken if not line.startswith(("    diagrams=", "    classes="))]
+    return [
+        "import calibrant",
+        "",
+        "# documents: by the name of a map what GET /maps/{ref}/document answers, read as JSON",
+        "maps = {",
+        *named,
+        "}",
+        "report = calibrant.compare(",
+        "    predictions, labels, maps,",
+        *told,
+        ")",
+    ]
