@@ -15,8 +15,8 @@ from reports.verdict import Verdict
 #: The measure by which a map is called best: a proper score, which no map improves by hiding what it does not know.
 _JUDGED = "log-loss"
 _HOW_TO_JUDGE = (
-    "Judge on rows that no map was fitted to: a map is known to have seen these rows only where it was fitted to them all, "
-    "and to no others."
+    "Judge on rows that no map was fitted to: a map is known to have seen these rows only where it was fitted to them "
+    "all, and to no others."
 )
 
 
@@ -178,9 +178,8 @@ def _warnings(contestants: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
     told = []
     if seen:
         verb = "was" if len(seen) == 1 else "were"
-        told.append(
-            f"{numbers.listed(seen, most=10)} {verb} fitted to these very rows: the scores flatter, and count for nothing."
-        )
+        names = numbers.listed(seen, most=10)
+        told.append(f"{names} {verb} fitted to these very rows: the scores flatter, and count for nothing.")
     if unknown:
         told.append(f"Whether {numbers.listed(unknown, most=10)} saw these rows in the fit is not known.")
     return (*told, _HOW_TO_JUDGE)

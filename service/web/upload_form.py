@@ -99,6 +99,11 @@ class UploadForm:
         """What is wrong with a field."""
         return self.told if self.told is not None and self.told.field == field else None
 
+    def known_of(self, field: Field) -> tuple[str, ...]:
+        """Columns to suggest for a field of which nothing is told, since the file is known to have them."""
+        is_asked_too = field == "labels" and self.told is not None and self.told.field == "predictions"
+        return self.told.columns if is_asked_too and self.told is not None else ()
+
     @property
     def opened(self) -> bool:
         """Whether the choices are shown, or left alone until someone wants to make one."""
