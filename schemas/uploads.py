@@ -8,12 +8,9 @@ from schemas.base import Document
 
 
 class UploadRecord(Document):
-    """What a file that became a batch was called, how it was read, and which jobs make its reports."""
+    """What a file that became a batch was called, and how it was read."""
 
     format: int = 1
     file: str | None = Field(None, description="null where the rows came in another way")
     said: list[str] = Field([], description="each guess, and each reading that is not plain")
     classes: list[str] | None = Field(None, description="names of the classes in order, where the file tells them")
-    report_jobs: dict[str, str] = Field(
-        {}, description="the job that makes the report, where it is a job, by the id of the map before and after it"
-    )

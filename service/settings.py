@@ -58,7 +58,9 @@ class Settings:
     )
     store_timeout: float = _setting(3.0, "seconds that Redis may be silent before what waits for it gets 503", low=0.1)
     max_heavy_requests: int = _setting(
-        8, "requests with a body over 1 MiB or an estimate over 0.1 s that are worked on at once; more get 503", low=1
+        8,
+        "requests with a body over 1 MiB unpacked or an estimate over 0.1 s that are worked on at once; more get 503",
+        low=1,
     )
     rate_limit: int = _setting(
         0,

@@ -20,20 +20,23 @@ from schemas.batches import BatchRecord
 from storage.clock import at, now, seconds
 from storage.errors import BatchFull, BatchInUse, UnknownBatch
 from storage.formats import read_stored
-from storage.keyspace import Keyspace, Shared
+from storage.keyspace import Keyspace, Shared, new_id
 from storage.pages import Asked, Page, read_page
 from storage.quotas import NO_QUOTAS, Charges, Quotas
+from storage.server.unavailable import StoreAway
 from storage.transactions import transact
 
 Array = npt.NDArray[Any]
 Chunks = dict[str, bytes]
 
-#: No value in Redis is larger than this.
-CHUNK_BYTES = 64 * 1024 * 1024
+#: No value in Redis is larger than this: Redis serves nobody else while it takes one in and brings it to the disk.
+CHUNK_BYTES = 8 * 1024 * 1024
 #: The field that is no array.
 RECORD = "record"
 #: Seconds that the fields of a batch that is being restored wait for the next.
 _ARRIVING_SECONDS = 3600
+#: Seconds that those of a large batch that is being stored do.
+_WRITTEN_SECONDS = 60
 #: A batch of more parts takes longer to put together than its rows are worth.
 MOST_PARTS = 10_000
 
@@ -52,27 +55,47 @@ class BatchStore:
     def put(self, record: BatchRecord, arrays: Mapping[str, Array], *, ttl: int) -> BatchRecord:
         """Store the arrays whole or not at all; they expire after ``ttl`` seconds.
 
-        A batch that is there already stays as it is. Raises ``QuotaExceeded``.
+        A batch that is there already stays as it is. Raises ``QuotaExceeded``. What is larger than a chunk is sent a
+        chunk at a time to a key of its own, which becomes the batch's at the end: in one transaction it would keep
+        Redis from all others, and beyond the time for which it may be silent.
         """
         key = self._keys.batch(record.id)
         chunks = self._chunks(arrays)
         ends = round((now().timestamp() + ttl) * 1000)
         known = {"bytes": _size(chunks), "expires_at": at(ends / 1000)}
         drafted = record.model_copy(update=known)
-        self._charges.check_bytes(_size(chunks))
+        size = _size(chunks)
+        self._charges.check_bytes(size)
+        sent = self._send(chunks) if size > self._chunk_bytes else None
 
         def write(pipe: Pipeline) -> BatchRecord:
             stored = pipe.hget(key, RECORD)
+            if sent is not None and not pipe.exists(sent):
+                raise StoreAway("the store was silent for so long that what it was sent has expired")
             pipe.multi()
             if stored is not None:
+                if sent is not None:
+                    pipe.unlink(sent)
                 return _read(stored)
-            _write(pipe, key, drafted, chunks)
-            self._charges.charge(pipe, record.id, _size(chunks))
+            if sent is not None:
+                pipe.rename(sent, key)
+            _write(pipe, key, drafted, chunks if sent is None else {})
+            self._charges.charge(pipe, record.id, size)
             pipe.pexpireat(key, ends)
             self._list(pipe, record)
             return drafted
 
-        return transact(self._redis, write, key)
+        return transact(self._redis, write, *((key,) if sent is None else (key, sent)))
+
+    def _send(self, chunks: Chunks) -> str:
+        """Send chunks ahead of their batch; the key that holds them, unless they are left alone."""
+        sent = self._keys.arriving(new_id("batch"))
+        for field, data in chunks.items():
+            with self._redis.pipeline() as pipe:
+                pipe.hset(sent, field, data)
+                pipe.expire(sent, _WRITTEN_SECONDS)
+                pipe.execute()
+        return sent
 
     def arrive(self, batch_id: str, field: str, data: bytes, *, first: bool) -> None:
         """Keep a field of a batch that is being restored, for an hour, unless ``restore`` makes the batch of it.
@@ -175,7 +198,7 @@ class BatchStore:
                 raise _unknown()
             _refuse_held(pipe.scard(holds))
             pipe.multi()
-            pipe.delete(key)
+            pipe.unlink(key, self._keys.upload(batch_id), self._keys.report_jobs(batch_id))
             pipe.zrem(self._keys.batches(), batch_id)
             self._charges.release(pipe, batch_id)
 

@@ -41,6 +41,10 @@ class Keyspace:
         """String: what the file of a batch was called and how it was read, JSON."""
         return self._key("upload", batch_id)
 
+    def report_jobs(self, batch_id: str) -> str:
+        """Hash: map id, or nothing -> the job that makes the report of a batch before and after it."""
+        return self._key("report-jobs", batch_id)
+
     def batch_holds(self, batch_id: str) -> str:
         """Set: ids of the jobs that have not ended and need a batch."""
         return self._key("batch-holds", batch_id)
@@ -213,6 +217,11 @@ class Shared:
     def session(digest: str) -> str:
         """String: a session of the web page, by the SHA-256 of its token, JSON."""
         return f"calibrant::session:{digest}"
+
+    @staticmethod
+    def sessions_of(key_id: str) -> str:
+        """Sorted set: the sessions that an API key opened, as in ``session``, by when they were opened."""
+        return f"calibrant::sessions-of:{key_id}"
 
     @staticmethod
     def page_token() -> str:

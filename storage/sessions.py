@@ -10,15 +10,19 @@ import secrets
 from typing import NamedTuple, cast
 
 from redis import Redis
+from redis.client import Pipeline
 
 from schemas.sessions import SessionRecord
 from storage.api_keys import digest_of
-from storage.clock import seconds, stamp
+from storage.clock import now, seconds, stamp
 from storage.formats import read_stored
 from storage.keyspace import Shared
+from storage.transactions import transact
 
 #: What a session that is used is renewed after, as a share of the time that it may lie idle.
 _RENEWED = 0.1
+#: Sessions of one key at a time.
+MOST_OF_A_KEY = 50
 
 
 class NewSession(NamedTuple):
@@ -40,7 +44,7 @@ class SessionStore:
         self._life = life
 
     def open(self, key_id: str, secret: str) -> NewSession:
-        """Open a session for a key, by the secret of this digest."""
+        """Open a session for a key, by the secret of this digest; its oldest ones end where it has too many."""
         text = secrets.token_urlsafe(32)
         record = SessionRecord(
             key=key_id,
@@ -49,7 +53,7 @@ class SessionStore:
             created_at=stamp(),
             ends_at=stamp(after=self._life),
         )
-        self._redis.set(_name(text), record.model_dump_json(), ex=min(self._idle, self._life))
+        self._keep(digest_of(text), record)
         return NewSession(record, text)
 
     def find(self, text: str) -> SessionRecord | None:
@@ -73,6 +77,24 @@ class SessionStore:
     def end(self, text: str) -> None:
         """End the session of a cookie."""
         self._redis.delete(_name(text))
+
+    def _keep(self, digest: str, record: SessionRecord) -> None:
+        """Store a session, and end all but the newest of its key."""
+        of_key = Shared.sessions_of(record.key)
+
+        def write(pipe: Pipeline) -> None:
+            known = [each.decode() for each in cast(list[bytes], pipe.zrange(of_key, 0, -1))]
+            live = [each for each in known if pipe.exists(Shared.session(each))]
+            ended = {*known} - {*live[-(MOST_OF_A_KEY - 1) :]}
+            pipe.multi()
+            for each in ended:
+                pipe.delete(Shared.session(each))
+                pipe.zrem(of_key, each)
+            pipe.set(Shared.session(digest), record.model_dump_json(), ex=min(self._idle, self._life))
+            pipe.zadd(of_key, {digest: now().timestamp()})
+            pipe.expire(of_key, self._life)
+
+        transact(self._redis, write, of_key)
 
 
 def page_token(redis: Redis) -> str:

@@ -10,6 +10,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
+from calibrant.errors import CalibrationError
 from tabular.arrays import numbers_of, stacked, texts_of
 from tabular.arrow_messages import check_messages
 from tabular.bounds import Bounds
@@ -222,7 +223,7 @@ def _damage(arrow: Any) -> Iterator[None]:
     broken = (arrow.ArrowException, OSError, MemoryError, LookupError, ValueError, NotImplementedError)
     try:
         yield
-    except TabularError:
+    except (TabularError, CalibrationError):  # the latter is of the caller's own bounds
         raise
     except broken as error:
         raise DamagedFile("the file is a damaged Parquet or Arrow file, or one that is cut off") from error

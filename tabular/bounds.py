@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -14,6 +15,9 @@ _MAX_NUMBERS = 100_000_000
 _MAX_COLUMNS = 10_000
 #: Bytes of a line of text, and of what is looked at before anything is read.
 MAX_LINE = 1 << 20
+#: More unpacked bytes, or bytes of numbers, than these are heavy work.
+LIGHT_BYTES = 1 << 20
+_NUMBER_BYTES = 8
 
 
 class Limits(Protocol):
@@ -34,12 +38,17 @@ class Limits(Protocol):
 
 @dataclass(frozen=True)
 class Bounds:
-    """``rows`` None is no limit but that of the numbers."""
+    """``rows`` None is no limit but that of the numbers.
+
+    ``heavy`` is called, at least once, before more than ``LIGHT_BYTES`` are unpacked or read; it may raise a
+    ``CalibrationError``, which reaches the caller as it is.
+    """
 
     rows: int | None = None
     bytes: int = MAX_BYTES
     numbers: int = _MAX_NUMBERS
     columns: int = _MAX_COLUMNS
+    heavy: Callable[[], None] | None = None
 
     def check_rows(self, rows: int, width: int = 1) -> None:
         """Raise ``FileTooLarge`` for more rows, or more numbers in rows of ``width``, than the limits."""
@@ -50,6 +59,7 @@ class Bounds:
                 f"the file has more than {self.numbers // width:,} rows of {width} numbers, which is the limit "
                 f"({self.numbers:,} numbers): take a sample of them"
             )
+        self._weigh(rows * width * _NUMBER_BYTES)
 
     def check_classes(self, n_classes: int) -> None:
         """Raise ``FileTooLarge`` for more columns than the limit."""
@@ -64,3 +74,8 @@ class Bounds:
         """Raise ``FileTooLarge`` for more bytes than the limit."""
         if size > self.bytes:
             raise FileTooLarge(f"the file unpacks to or has more than {self.bytes:,} bytes, which is the limit")
+        self._weigh(size)
+
+    def _weigh(self, size: int) -> None:
+        if size > LIGHT_BYTES and self.heavy is not None:
+            self.heavy()

@@ -110,6 +110,9 @@ def _mapped(coded: Coded, name: str, mapping: Mapping[str, int], n_classes: int)
                 field="mapping",
             )
         of_code.append(k)
+    different = {text if (whole := integer(text)) is None else whole for text in coded.texts}
+    if len({*of_code}) < 2 <= len(different):
+        raise BadMapping("the mapping gives all labels the same class: two classes are needed", field="mapping")
     of_class = {k: text for text, k in mapping.items()}
     names = tuple(of_class.get(k, "") for k in range(n_classes))
     said = "labels: mapped as asked, " + ", ".join(f"{quoted(text)} to {k}" for k, text in sorted(of_class.items())[:8])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import BinaryIO
 
@@ -28,6 +29,7 @@ def read_sheet(
     max_rows: int | None,
     labelled: bool = True,
     max_bytes: int = MAX_BYTES,
+    heavy: Callable[[], None] | None = None,
 ) -> Sheet:
     """Read a CSV, NPZ, NPY, Parquet or Arrow file, also one packed by gzip or Zstandard.
 
@@ -43,13 +45,15 @@ def read_sheet(
         More rows, or more bytes once unpacked, are refused. None is no limit of rows but that of 1e8 numbers.
     labelled
         Whether labels are needed. Where not, none are looked for: a column of them is read only if asked for.
+    heavy
+        Called before more than 1 MiB is unpacked or read; a ``CalibrationError`` that it raises ends the reading.
 
     Raises
     ------
     TabularError
         What is wrong, in words for the person, next to which field; nothing else is raised for any content.
     """
-    bounds = Bounds(rows=max_rows, bytes=max_bytes)
+    bounds = Bounds(rows=max_rows, bytes=max_bytes, heavy=heavy)
     with opened(source, bounds) as file, open_table(file, name, bounds) as table:
         chosen = choose(table.columns, asked, labelled=labelled)
         return _sheet(table, chosen, asked, table.read(chosen.places))

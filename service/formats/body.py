@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import lru_cache
+from functools import lru_cache, partial
 from types import MappingProxyType
 
 from fastapi import Request
@@ -24,6 +24,7 @@ from service.formats.parquet_body import read_parquet
 from service.formats.payload import Arrays, Body, Payload
 from service.guard import Places
 from service.settings import Settings
+from tabular.bounds import LIGHT_BYTES
 
 #: The readers of bodies that carry their options in the query.
 BINARY: Mapping[str, Callable[[Body, Limits], Arrays]] = MappingProxyType(
@@ -33,8 +34,6 @@ CONTENT_TYPES = (JSON, *BINARY)
 _CHARSETS = ("utf-8", "utf8", "us-ascii")
 #: Bodies up to this size are parsed on the event loop: the way to a thread costs more.
 _INLINE_BYTES = 16 * 1024
-#: A request with a larger body is heavy, and takes one of few places.
-_LIGHT_BYTES = 1024 * 1024
 
 
 async def read_payload(request: Request, settings: Settings) -> Payload:
@@ -47,8 +46,9 @@ async def read_payload(request: Request, settings: Settings) -> Payload:
         Places.take_for(request.scope)
     if kind == JSON and encoding is None and len(body) <= _INLINE_BYTES:
         return read_json(body, Limits.of(settings))
-    payload = await run_in_threadpool(read_body, body, kind, encoding, query, Limits.of(settings))
-    if sum(array.nbytes for array in payload.arrays.values()) > _LIGHT_BYTES:
+    limits = Limits.of(settings, partial(Places.take_for, request.scope))
+    payload = await run_in_threadpool(read_body, body, kind, encoding, query, limits)
+    if sum(array.nbytes for array in payload.arrays.values()) > LIGHT_BYTES:
         Places.take_for(request.scope)
     return payload
 
@@ -105,6 +105,6 @@ async def bounded(request: Request, limit: int) -> bytearray:
         if len(body) + len(chunk) > limit:
             raise TooLarge(f"the body may have at most {limit} bytes")
         body += chunk
-        if len(body) > _LIGHT_BYTES:
+        if len(body) > LIGHT_BYTES:  # a request with a larger body is heavy, and takes one of few places
             Places.take_for(request.scope)
     return body

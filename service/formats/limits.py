@@ -2,32 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Self
 
 from service.errors import TooLarge
 from service.settings import Settings
+from tabular.bounds import LIGHT_BYTES
+
+_NUMBER_BYTES = 8
 
 
 @dataclass(frozen=True)
 class Limits:
-    """The limits of a body's contents: bytes once unpacked, rows, classes, and the nesting of JSON."""
+    """The limits of a body's contents: bytes once unpacked, rows, classes, and the nesting of JSON.
+
+    ``heavy`` is called before more than 1 MiB is unpacked or read, and raises where that cannot be done now.
+    """
 
     max_unpacked_bytes: int
     max_rows: int
     max_classes: int
     max_json_depth: int
+    heavy: Callable[[], None] | None = None
 
     @classmethod
-    def of(cls, settings: Settings) -> Self:
+    def of(cls, settings: Settings, heavy: Callable[[], None] | None = None) -> Self:
         """Those that the settings name."""
-        return cls(settings.max_unpacked_bytes, settings.max_rows, settings.max_classes, settings.max_json_depth)
+        known = (settings.max_unpacked_bytes, settings.max_rows, settings.max_classes, settings.max_json_depth)
+        return cls(*known, heavy)
 
     def check_rows(self, n: int, pointer: str = "") -> None:
         """Raise ``TooLarge`` for more rows than the limit."""
         if n > self.max_rows:
             raise TooLarge.at(pointer, f"may have at most {self.max_rows} rows")
+        self._weigh(n * _NUMBER_BYTES)
 
     def check_classes(self, n_classes: int, pointer: str = "/predictions") -> None:
         """Raise ``TooLarge`` for more classes than the limit."""
@@ -45,3 +54,8 @@ class Limits:
         """Raise ``TooLarge`` for more unpacked bytes than the limit."""
         if n_bytes > self.max_unpacked_bytes:
             raise TooLarge(f"the body unpacks to more than {self.max_unpacked_bytes} bytes")
+        self._weigh(n_bytes)
+
+    def _weigh(self, n_bytes: int) -> None:
+        if n_bytes > LIGHT_BYTES and self.heavy is not None:
+            self.heavy()

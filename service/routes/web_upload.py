@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from fastapi import APIRouter, Request, Response
 from starlette.concurrency import run_in_threadpool
 
 from calibrant.errors import CalibrationError
 from schemas.batches import BatchRecord
+from service.guard import Places
 from service.pages import LINKS
-from service.web.forgery import HEADER, check_origin, check_token
-from service.web.forms import FIELD, text_of
+from service.web.forgery import check_origin
 from service.web.leading import lead
 from service.web.multipart import file_of, multipart
 from service.web.sheets import store_file
@@ -52,14 +54,13 @@ async def post_upload(request: Request, visit: Visiting) -> Response:
 
 async def _stored(request: Request, visit: Visit, choices: list[Choices]) -> BatchRecord:
     """The batch of a form's file; ``choices`` hold those of the form as soon as it has been read."""
-    async with multipart(request, visit.here.settings.max_body_bytes) as form:
-        if visit.visitor.token is not None:
-            check_token(request.headers.get(HEADER) or text_of(form, FIELD), visit.visitor.token)
+    async with multipart(request, visit.here.settings.max_body_bytes, visit.visitor.token) as form:
         choices[:] = [Choices.of(form)]
         file = file_of(form, "file")
         if file is None:
             raise EmptyFile("choose a file first")
-        return await run_in_threadpool(store_file, visit.here, file, choices[0].asked())
+        heavy = partial(Places.take_for, request.scope)
+        return await run_in_threadpool(store_file, visit.here, file, choices[0].asked(), heavy=heavy)
 
 
 def _again(visit: Visit, choices: Choices, told: Told, status: int) -> Response:

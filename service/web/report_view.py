@@ -57,7 +57,7 @@ def report_or_job(here: Context, batch_id: str, map_ref: str | None, job_id: str
     batch = here.store.batches.record(batch_id)
     map_id = None if map_ref is None else here.store.maps.get(map_ref).id
     upload = here.store.uploads.get(batch_id)
-    made = _made_already(here, batch_id, upload.report_jobs.get(map_id or ""), job_id)
+    made = _made_already(here, batch_id, here.store.uploads.report_job(batch_id, map_id), job_id)
     if made is None:
         options = read_options(Payload({}, {"batch": batch_id, "map": map_ref}, from_query=False), EvaluateOptions)
         made = report_or_queue(here, Payload({}, {}, from_query=False), options)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from starlette.datastructures import UploadFile
 
@@ -9,15 +11,17 @@ from schemas.batches import BatchOptions, BatchRecord
 from schemas.uploads import UploadRecord
 from service.context import Context
 from service.rows import Arrays, store_arrays
+from tabular.bounds import LIGHT_BYTES
 from tabular.reading import read_sheet
 from tabular.sheet import Asked, Sheet
 from tabular.told import plain
 
 
-def store_file(here: Context, file: UploadFile, asked: Asked) -> BatchRecord:
+def store_file(here: Context, file: UploadFile, asked: Asked, *, heavy: Callable[[], None]) -> BatchRecord:
     """Read a file and store its rows as ``POST /batches`` does, with what was guessed.
 
-    Raises ``TabularError``, and what ``store_arrays`` raises.
+    ``heavy`` takes the place that a file of more than 1 MiB of bytes, unpacked, or of arrays needs. Raises what it
+    raises, ``TabularError``, and what ``store_arrays`` raises.
     """
     name = file.filename or "file"
     settings = here.settings
@@ -27,8 +31,12 @@ def store_file(here: Context, file: UploadFile, asked: Asked) -> BatchRecord:
         asked=asked,
         max_rows=settings.max_rows,
         max_bytes=settings.max_unpacked_bytes,
+        heavy=heavy,
     )
-    batch = store_arrays(here, arrays_of(sheet), BatchOptions(scale=sheet.scale))
+    arrays = arrays_of(sheet)
+    if sum(array.nbytes for array in arrays.values()) > LIGHT_BYTES:
+        heavy()
+    batch = store_arrays(here, arrays, BatchOptions(scale=sheet.scale))
     classes = None if sheet.classes is None else list(sheet.classes)
     upload = UploadRecord(file=plain(name), said=list(sheet.said), classes=classes)
     here.store.uploads.put(batch.id, upload, ttl=settings.batch_ttl)

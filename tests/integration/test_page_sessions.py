@@ -18,7 +18,7 @@ from service.settings import Settings
 from storage.api_keys import ApiKeyStore, NewKey
 from storage.clock import stamp
 from storage.keyspace import Shared
-from storage.sessions import SessionStore
+from storage.sessions import MOST_OF_A_KEY, SessionStore
 from tests.integration.conftest import serving
 from tests.integration.visiting import ROWS, Visitor
 
@@ -261,3 +261,30 @@ def test_a_page_is_kept_nowhere_and_loads_nothing_but_its_own(visitor: Visitor, 
         assert policy["default-src"] == "'none'"
         assert {policy[name] for name in ("script-src", "style-src", "connect-src", "form-action")} == {"'self'"}
         assert headers["referrer-policy"] == "same-origin"  # without one a browser tells the origin of forms as null
+
+
+def test_the_oldest_session_of_a_key_ends_where_it_has_too_many(redis: Redis) -> None:
+    sessions = SessionStore(redis, idle=600, life=600)
+    other = sessions.open("other", "digest").text
+    opened = [sessions.open("key", "digest").text for _ in range(MOST_OF_A_KEY)]
+    for text in opened[10:15]:
+        sessions.end(text)  # who has signed out takes no place
+    opened += [sessions.open("key", "digest").text for _ in range(7)]
+    live = [i for i, text in enumerate(opened) if sessions.find(text) is not None]
+    assert live == [*range(2, 10), *range(15, len(opened))]
+    assert sessions.find(other) is not None
+    assert len(live) == MOST_OF_A_KEY
+
+
+def test_a_key_that_reads_is_shown_no_form_that_would_be_refused(
+    keys: ApiKeyStore, visitor: Visitor, key: NewKey
+) -> None:
+    reader = keys.create("reader", tenant="billing", scope="read").text
+    assert any(visitor.sign_in(reader).status_code == 303 for _ in range(2000))
+    for path in ("/", "/ui/upload"):
+        text = visitor.get(path).text
+        assert 'action="/ui/upload"' not in text
+        assert "scope <code>write</code>" in text
+    visitor.submit("/ui/sign-out", {})
+    visitor.sign_in(key.text)
+    assert 'action="/ui/upload"' in visitor.get("/").text

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import gzip
+import re
+import socket
 from collections.abc import Iterator
+from urllib.parse import urlsplit
 
 import httpx
 import pytest
@@ -67,6 +72,30 @@ def test_what_was_chosen_stays_beside_what_is_wrong(visitor: Visitor) -> None:
     assert "<nowhere>" not in refused.text
 
 
+def test_where_predictions_are_not_found_columns_are_suggested_for_the_labels_too(visitor: Visitor) -> None:
+    refused = _send(visitor, b"first,second,came\n" + b"0.25,0.5,1\n0.5,0.125,0\n" * 20)
+    assert refused.status_code == 422
+    assert 'name="labels" value="" autocomplete="off" spellcheck="false" list="labels-known"' in refused.text
+    assert re.findall(r'<option value="(\w+)"></option>', refused.text) == ["first", "second", "came"]
+    assert "labels-known" not in visitor.get("/").text
+
+
+def test_the_sample_is_offered_and_evaluated_by_its_button(visitor: Visitor) -> None:
+    assert 'action="/ui/sample"' in visitor.get("/").text
+    assert len(visitor.get("/assets/sample.csv").content) < 100_000
+    path = _report_of(visitor.post("/ui/sample", data={"csrf_token": visitor.token("/")}))
+    text = visitor.get(path).text
+    assert "sample.csv" in text
+    assert "calibration rejected" in text
+    assert visitor.post("/ui/sample", data={"csrf_token": "guessed"}).status_code == 403
+
+
+def test_the_front_page_says_which_columns_are_looked_for(visitor: Visitor) -> None:
+    text = visitor.get("/").text
+    assert "a column of predictions, such as <code>p</code>" in text
+    assert "groundtruth" in text
+
+
 def test_rows_that_the_service_refuses_are_told_next_to_their_field(visitor: Visitor) -> None:
     out = CSV.replace(b"0.125,0", b"0.125,7")
     refused = _send(visitor, out)
@@ -115,3 +144,61 @@ def test_a_report_that_takes_long_is_a_job_that_is_asked_for_once(visitor: Visit
     assert visitor.get(f"/ui/reports/{batch}").status_code == 200  # what was cancelled is made anew
     assert visitor.get(f"/ui/reports/{batch}?job={job}").headers["location"] == f"/ui/jobs/{job}"
     assert visitor.get("/ui/reports/batch_0").status_code == 404
+
+
+@contextlib.contextmanager
+def _begun(url: str, sent: bytes, headers: dict[str, str]) -> Iterator[socket.socket]:
+    """A request for an upload, or an evaluation, whose body has begun and does not go on."""
+    parts = urlsplit(url)
+    lines = [f"POST {parts.path} HTTP/1.1", f"Host: {parts.netloc}", "Content-Length: 9000000", "Connection: close"]
+    lines += [f"{name}: {value}" for name, value in headers.items()]
+    with socket.create_connection((str(parts.hostname), parts.port or 80), timeout=20) as connection:
+        connection.sendall("\r\n".join([*lines, "", ""]).encode() + sent)
+        yield connection
+
+
+@pytest.mark.parametrize("where", ["header", "field", "nowhere"])
+def test_a_forged_upload_is_refused_before_its_file_has_come(visitor: Visitor, where: str) -> None:
+    own = str(visitor.base_url).rstrip("/")
+    headers = {"Origin": own, "Content-Type": "multipart/form-data; boundary=x"}
+    field = b'--x\r\nContent-Disposition: form-data; name="csrf_token"\r\n\r\nguessed\r\n' if where == "field" else b""
+    begin = field + b'--x\r\nContent-Disposition: form-data; name="file"; filename="a.csv"\r\n\r\np,y\n'
+    if where == "header":
+        headers["X-CSRF-Token"], begin = "guessed", b"-"
+    with _begun(f"{own}/ui/upload", begin, headers) as connection:
+        assert connection.recv(12) == b"HTTP/1.1 403"
+
+
+def test_a_form_that_is_cut_off_is_told_as_that(visitor: Visitor) -> None:
+    kind = {"Content-Type": "multipart/form-data; boundary=x", "X-CSRF-Token": visitor.token("/")}
+    whole = b'--x\r\nContent-Disposition: form-data; name="file"; filename="a.csv"\r\n\r\n' + CSV + b"\r\n--x--\r\n"
+    for cut in (0, 30, 90, len(whole) - 20, len(whole) - 6, len(whole) - 4):
+        refused = visitor.post("/ui/upload", content=whole[:cut], headers=kind)
+        assert (refused.status_code, "cut off" in refused.text) == (400, True)
+    assert visitor.get("/batches").json()["items"] == []
+    assert visitor.post("/ui/upload", content=whole, headers=kind).status_code == 303
+
+
+def test_a_small_file_that_unpacks_to_much_takes_one_of_few_places(redis: Redis, redis_url: str) -> None:
+    packed = gzip.compress(b"p,y\n" + b"0.125,0\n0.875,1\n" * 200_000)
+    assert len(packed) < 20_000
+    short = b"p,y\n" + b".1,0\n.9,1\n" * 80_000  # less than 1 MiB of text, more of numbers
+    json, heavy = {"Content-Type": "application/json"}, b" " * (2 << 20)
+    with serving(Settings(redis_url, max_heavy_requests=1)) as url, Visitor(url) as visitor:
+        with _begun(f"{url}/evaluate", heavy, json):
+            assert any(visitor.post("/evaluate", content=heavy, headers=json).status_code == 503 for _ in range(1000))
+            for content in (packed, short):
+                refused = _send(visitor, content)
+                assert (refused.status_code, refused.headers["retry-after"]) == (503, "1")
+                assert "store" not in refused.text.lower().replace("stored", "")
+            assert _send(visitor, CSV).status_code == 204
+        # The place is free again once the service has seen that the other has gone.
+        assert any(_send(visitor, packed).status_code == 204 for _ in range(1000))
+
+
+def test_a_mapping_to_one_class_is_told_next_to_it(visitor: Visitor) -> None:
+    texts = CSV.replace(b",0\n", b",ham\n").replace(b",1\n", b",spam\n")
+    same = {"mapping_text": ["ham", "spam"], "mapping_class": ["0", "0"]}
+    data = {"csrf_token": visitor.token("/"), **same}
+    refused = visitor.post("/ui/upload", data=data, files={"file": ("a.csv", texts)})
+    assert (refused.status_code, "the same class" in refused.text) == (422, True)

@@ -1,12 +1,13 @@
 from __future__ import annotations
 
 import os
+import re
 import socket
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -20,6 +21,7 @@ from schemas.listing import MapQuery
 from schemas.maps import FitSpec, MapRecord
 from schemas.problem_table import TABLE
 from schemas.problems import Problem
+from schemas.uploads import UploadRecord
 from storage.batches import BatchStore
 from storage.clock import stamp
 from storage.errors import EmbeddedStoreFailed, RunLost, UnknownBatch, UnknownJob, UnknownMap, UnsuitableStore
@@ -84,6 +86,55 @@ def test_arrays_come_back_as_they_went_in_even_in_chunks(redis: Redis) -> None:
     for name, array in arrays.items():
         assert read[name].dtype == array.dtype
         np.testing.assert_array_equal(read[name], array)
+
+
+def test_a_large_batch_keeps_the_store_from_nobody_and_leaves_nothing_behind(redis: Redis) -> None:
+    batches, record, chunk = BatchStore(redis, Keyspace(), chunk_bytes=1000), _batch_record(), 1000
+    arrays = {"predictions": np.random.default_rng(0).random(1500), "labels": np.arange(1500)}
+    with cast(Any, redis).monitor() as monitor:
+        batches.put(record, arrays, ttl=60)
+        redis.ping()
+        written, largest = 0, 0
+        while (said := monitor.next_command())["command"] != "PING":
+            written = 0 if said["command"] == "MULTI" else written + _sent_bytes(said["command"])
+            largest = max(largest, written)
+    assert largest < 3 * chunk  # where all were written at once, 24 chunks
+    assert batches.put(record, {"predictions": np.ones(2000)}, ttl=60).id == record.id
+    np.testing.assert_array_equal(batches.arrays(record.id)[1]["predictions"], arrays["predictions"])
+    assert redis.keys("*arriving*") == []
+    assert 0 < int(redis.ttl(Keyspace().batch(record.id))) <= 60
+
+
+def _sent_bytes(command: str) -> int:
+    """The bytes of a command as the monitor shows it: those that are no text as four characters."""
+    return len(re.sub(r"\\x[0-9a-f]{2}", "_", command))
+
+
+def test_what_is_kept_of_a_file_goes_with_its_batch_and_no_later(redis: Redis, store: Store) -> None:
+    record, keys = _batch_record(), store.keys
+    store.batches.put(record, {"predictions": np.zeros(4)}, ttl=60)
+    kept = (keys.upload(record.id), keys.report_jobs(record.id))
+    store.uploads.put(record.id, UploadRecord(file="secret.csv"), ttl=600)
+    store.uploads.remember_report(record.id, "job_1", None, ttl=600)
+    assert all(0 < int(redis.ttl(key)) <= 60 for key in kept)
+    store.batches.delete(record.id)
+    assert redis.exists(*kept) == 0
+    store.uploads.put(record.id, UploadRecord(file="secret.csv"), ttl=600)
+    store.uploads.remember_report(record.id, "job_1", None, ttl=600)
+    assert redis.exists(*kept) == 0
+
+
+def test_reports_that_are_remembered_at_once_are_all_found(store: Store) -> None:
+    record, n = _batch_record(), 24
+    store.batches.put(record, {"predictions": np.zeros(4)}, ttl=60)
+    with ThreadPoolExecutor(8) as threads:
+        for _ in threads.map(
+            lambda k: store.uploads.remember_report(record.id, f"job_{k}", f"map_{k}", ttl=60), range(n)
+        ):
+            pass
+    assert [store.uploads.report_job(record.id, f"map_{k}") for k in range(n)] == [f"job_{k}" for k in range(n)]
+    assert store.uploads.report_job(record.id, None) is None
+    assert store.uploads.get(record.id) == UploadRecord()
 
 
 def test_batches_expire_and_can_be_kept_and_deleted(redis: Redis, store: Store) -> None:

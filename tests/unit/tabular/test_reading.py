@@ -12,9 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
+import zstandard
 
-from tabular.errors import FileTooLarge, TabularError, UnreadableFile
+from calibrant.errors import CalibrationError
+from tabular.errors import BadMapping, FileTooLarge, TabularError, UnreadableFile
 from tabular.reading import Asked, Sheet, read_sheet
 from tests.unit.tabular import files
 
@@ -76,6 +79,16 @@ def test_a_mapping_gives_the_labels_and_the_names_of_the_classes() -> None:
     assert sheet.labels is not None
     assert sheet.labels.tolist() == [1, 0]
     assert sheet.classes == ("ham", "spam")
+
+
+def test_a_mapping_of_all_labels_to_one_class_is_refused_and_of_one_label_is_not() -> None:
+    asked = Asked(mapping={"spam": 1, "ham": 1, "1": 1})
+    with pytest.raises(BadMapping, match="same class"):
+        read(b"label,p\nspam,0.5\nham,1\n", asked=asked)
+    for same in (b"label,p\nspam,0.5\nspam,1\n", b"label,p\n1,0.5\n1.0,1\n"):
+        sheet = read(same, asked=asked)
+        assert sheet.labels is not None
+        assert sheet.labels.tolist() == [1, 1]
 
 
 def test_a_mapping_knows_a_number_however_it_is_written() -> None:
@@ -178,3 +191,43 @@ def test_without_pyarrow_text_is_read_and_parquet_says_what_it_needs(tmp_path: P
     assert done.stdout == (
         "4\nParquet files need the extra: pip install 'calibrant[arrow]'; or save it as CSV or NPZ\n"
     )
+
+
+class _Heavy(CalibrationError):
+    """Raised where heavy work would begin."""
+
+
+def _refuse() -> None:
+    raise _Heavy("not now")
+
+
+def _many() -> dict[str, bytes]:
+    shown = pa.table({"p": np.full(200_000, 0.5), "y": np.zeros(200_000, dtype=np.int64)})
+    arrays = io.BytesIO()
+    np.savez_compressed(arrays, p=np.full(200_000, 0.5), y=np.zeros(200_000, dtype=np.int64))
+    lines = b"p,y\n" + b"0.5,0\n" * 200_000
+    return {
+        "csv": lines,
+        "csv.gz": gzip.compress(lines),
+        "csv.zst": zstandard.compress(lines),
+        "csv of Windows.gz": gzip.compress(lines.replace(b"\n", b"\r\n")),
+        "npz": arrays.getvalue(),
+        "parquet": files.parquet(shown),
+        "feather": files.feather(shown),
+    }
+
+
+@pytest.mark.parametrize(("kind", "data"), _many().items(), ids=_many().keys())
+def test_heavy_work_is_told_of_before_it_begins_and_may_be_refused(kind: str, data: bytes) -> None:
+    tracemalloc.start()
+    try:
+        with pytest.raises(_Heavy):
+            read(data, heavy=_refuse)
+        assert tracemalloc.get_traced_memory()[1] < 8 << 20 or kind == "csv"
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("data", files.ALL.values(), ids=files.ALL.keys())
+def test_a_small_file_is_no_heavy_work_however_it_is_packed(data: bytes) -> None:
+    assert len(read(data, heavy=_refuse)) == 4

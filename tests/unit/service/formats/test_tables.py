@@ -6,6 +6,7 @@ import io
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,9 +15,12 @@ import pyarrow.parquet
 import pytest
 
 from calibrant.errors import CalibrationError
+from service.errors import Busy
 from service.formats.arrow_body import read_arrow
+from service.formats.body import BINARY
 from service.formats.csv_body import read_csv
 from service.formats.limits import Limits
+from service.formats.media import ARROW, NPZ, PARQUET
 from service.formats.parquet_body import read_parquet
 from service.formats.payload import Arrays
 from tests.unit.service.formats.told import told
@@ -245,3 +249,24 @@ def test_a_bad_row_far_down_is_named(limits: Limits) -> None:
     assert told(lambda: read_csv(body + b"0.5,x\n", wide)) == ("not-a-number", "/labels/200000")
     with pytest.raises(Exception, match="row 200000 has 1 cells"):
         read_csv(body + b"0.5\n", wide)
+
+
+@pytest.mark.parametrize("kind", [ARROW, PARQUET, NPZ])
+def test_heavy_work_is_told_of_before_it_begins_and_may_be_refused(kind: str, limits: Limits) -> None:
+    def refuse() -> None:
+        raise Busy("not now")
+
+    wide = Limits(1 << 30, 10**9, limits.max_classes, limits.max_json_depth, refuse)
+    for n, code in ((10, None), (200_000, "busy")):
+        rows = {"predictions": np.zeros(n)}
+        packed = io.BytesIO()
+        np.savez_compressed(packed, predictions=rows["predictions"])
+        bodies = {ARROW: _arrow(pa.table(rows), compression="zstd"), PARQUET: _parquet(pa.table(rows))}
+        body = (bodies | {NPZ: packed.getvalue()})[kind]
+        assert len(body) < 20_000
+        before = pa.total_allocated_bytes()
+        if code is None:
+            assert len(BINARY[kind](body, wide)["predictions"]) == n
+        else:
+            assert told(partial(BINARY[kind], body, wide))[0] == code
+        assert pa.total_allocated_bytes() <= before
