@@ -85,8 +85,10 @@ class Process:
             # Not waited for: requests are answered meanwhile.
             warming = asyncio.create_task(self._warm())
             tasks.append(warming)
-            yield
-            warming.cancel()
+            try:
+                yield
+            finally:
+                warming.cancel()
         finally:
             for part in parts:
                 part.close()

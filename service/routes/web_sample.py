@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from importlib.resources import files
+from io import BytesIO
 
 from fastapi import Response
 from starlette.concurrency import run_in_threadpool
@@ -34,5 +35,5 @@ def _light() -> None:
 
 
 def _stored(here: Context) -> BatchRecord:
-    with files("service.assets").joinpath(SAMPLE).open("rb") as file:
-        return store_file(here, UploadFile(file, filename=SAMPLE), Asked(), heavy=_light)
+    content = files("service.assets").joinpath(SAMPLE).read_bytes()
+    return store_file(here, UploadFile(BytesIO(content), filename=SAMPLE), Asked(), heavy=_light)
