@@ -33,6 +33,12 @@ def fragment(report: Mapping[str, Any], about: Subject) -> str:
     return _environment().get_template("fragment.html").render(_shown(report, about))
 
 
+def load() -> None:
+    """Compile the templates, so that the first report takes no longer than the others."""
+    for name in _environment().list_templates(extensions=["html"]):
+        _environment().get_template(name)
+
+
 @lru_cache(maxsize=1)
 def stylesheet() -> str:
     """The style of both: everything below the class ``calibrant-report``."""

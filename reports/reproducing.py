@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -76,8 +76,10 @@ def _curl(options: Mapping[str, Any]) -> list[str]:
 
 def _python(options: Mapping[str, Any], about: Subject) -> list[str]:
     """Python that makes the numbers: with the lines that read the file, else on arrays that the reader has."""
-    given = {name: options[name] for name in _OF_THE_LIBRARY if name in options} | _reading(about)
-    taken = [f"    {name}={value!r}," for name, value in given.items()]
+    asked = {name: options[name] for name in _OF_THE_LIBRARY if name in options}
+    if options.get("maps"):
+        return _compared(options["maps"], [f"    {name}={value!r}," for name, value in asked.items()])
+    taken = [f"    {name}={value!r}," for name, value in (asked | _reading(about)).items()]
     if about.applying is not None:
         taken.append(f"    map={about.applying},")
     if about.loading:
@@ -87,3 +89,21 @@ def _python(options: Mapping[str, Any], about: Subject) -> list[str]:
     weights = [] if about.weights is None else ["    weights=weights,"]
     call = ["report = calibrant.evaluate(", "    predictions, labels,", *weights, *taken, ")"]
     return ["import calibrant", "", *origin, *call]
+
+
+def _compared(maps: Sequence[str], taken: Sequence[str]) -> list[str]:
+    """The comparison of maps, from their documents; diagrams and classes are none of its options."""
+    named = [f"    {name!r}: calibrant.load(documents[{name!r}])," for name in maps]
+    told = [line for line in taken if not line.startswith(("    diagrams=", "    classes="))]
+    return [
+        "import calibrant",
+        "",
+        "# documents: by the name of a map what GET /maps/{ref}/document answers, read as JSON",
+        "maps = {",
+        *named,
+        "}",
+        "report = calibrant.compare(",
+        "    predictions, labels, maps,",
+        *told,
+        ")",
+    ]

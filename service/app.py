@@ -37,6 +37,7 @@ from service.routes import (
     web_jobs,
     web_maps,
     web_reports,
+    web_sample,
     web_signing,
     web_upload,
 )
@@ -110,6 +111,7 @@ def create_app(settings: Settings, *, needs_key: bool = False) -> FastAPI:
         web_compare,
         web_maps,
         web_signing,
+        web_sample,
         web_upload,
         web_reports,
         web_jobs,

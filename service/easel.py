@@ -8,7 +8,8 @@ from typing import TypeVar
 
 from starlette.concurrency import run_in_threadpool
 
-from pictures.engine import load
+from pictures import engine
+from reports import html
 from service.errors import Busy
 
 T = TypeVar("T")
@@ -38,4 +39,9 @@ class Easel:
 
     async def warm(self) -> None:
         """Load what draws, so that the first picture takes no longer than the others."""
-        await self.draw(load)
+        await self.draw(_load)
+
+
+def _load() -> None:
+    html.load()
+    engine.load()

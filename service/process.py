@@ -19,6 +19,7 @@ from service.rates import Rates
 from service.sessions import Sessions
 from service.settings import Settings
 from service.slots import Slots
+from service.web.environment import load
 from storage.api_keys import ApiKeyStore
 from storage.census import take_census
 from storage.changes import Change
@@ -34,6 +35,8 @@ from telemetry.tracing import open_tracer
 _START_SECONDS = 1.0
 #: Seconds that what listens to the store has to end.
 _STOP_SECONDS = 2.0
+#: Seconds from the start to the loading of what draws.
+_PICTURES_LATER = 1.0
 #: Seconds that the store may take to answer when metrics are asked for.
 _CENSUS_SECONDS = 1.0
 
@@ -80,8 +83,12 @@ class Process:
         try:
             await self.link.settled(_START_SECONDS)
             # Not waited for: requests are answered meanwhile.
-            tasks.append(asyncio.create_task(self.easel.warm()))
-            yield
+            warming = asyncio.create_task(self._warm())
+            tasks.append(warming)
+            try:
+                yield
+            finally:
+                warming.cancel()
         finally:
             for part in parts:
                 part.close()
@@ -98,6 +105,13 @@ class Process:
             self._probing.close()
             if self.tracer is not None:
                 await run_in_threadpool(self.tracer.close)
+
+    async def _warm(self) -> None:
+        """Load what the first visitor would else wait for, the pages before the pictures on them."""
+        await asyncio.to_thread(load)
+        # What draws takes half a second of the interpreter: whoever opens the page as soon as it is there goes before.
+        await asyncio.sleep(_PICTURES_LATER)
+        await self.easel.warm()
 
     async def reach(self) -> None:
         """Return once the store is known to answer; raises ``UnsuitableStore`` or ``StoreAway`` where it is not soon.

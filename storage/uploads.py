@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import cast
 
 from redis import Redis
@@ -33,6 +33,13 @@ class UploadStore:
         """What is told of the file of a batch; nothing of one that came in another way."""
         stored = self._redis.get(self._keys.upload(batch_id))
         return UploadRecord() if stored is None else read_stored(UploadRecord, stored)
+
+    def files(self, batch_ids: Sequence[str]) -> list[str | None]:
+        """What the files of batches were called, None of one that came in another way."""
+        if not batch_ids:
+            return []
+        stored = cast(list[bytes | None], self._redis.mget([self._keys.upload(batch_id) for batch_id in batch_ids]))
+        return [None if data is None else read_stored(UploadRecord, data).file for data in stored]
 
     def remember_report(self, batch_id: str, job_id: str, map_id: str | None, *, ttl: int) -> None:
         """Keep which job makes the report of a map, or of none, so that whoever looks again finds it."""

@@ -14,13 +14,13 @@ from reports.html import stylesheet
 #: The style sheet of reports.
 REPORT_STYLE = "report.css"
 _FOLDER = Path(__file__).parent
-_SERVED = (".js", ".css", ".png")
+_SERVED = (".js", ".css", ".png", ".csv")
 #: They change with the version alone, and are asked for again by their ETag.
 _CACHED = "public, max-age=3600"
 
 
 class Assets(StaticFiles):
-    """The scripts, style sheets and the icon of this folder, and nothing else of it."""
+    """The scripts, style sheets, the sample and the icon of this folder, and nothing else of it."""
 
     def __init__(self) -> None:
         super().__init__(directory=_FOLDER)

@@ -28,9 +28,9 @@ DIAGRAM = "reliability"
 
 
 class Offer(NamedTuple):
-    """What there is to choose from: batches with labels, and maps by their references."""
+    """What there is to choose from: batches with labels and their files' names, and maps by their references."""
 
-    batches: list[BatchRecord]
+    batches: list[tuple[BatchRecord, str | None]]
     maps: list[tuple[str, ListedMap]]
 
 
@@ -40,7 +40,8 @@ def offer(here: Context, *, name: str, chosen: Sequence[str]) -> Offer:
     query = read_options(Payload({}, {"limit": str(_OFFERED), **_named(name)}, from_query=True), MapQuery)
     maps = [(reference_of(listed), listed) for listed in here.store.listing.page(query).items]
     maps.sort(key=lambda item: item[0] not in chosen)
-    return Offer(batches, maps)
+    files = here.store.uploads.files([batch.id for batch in batches])
+    return Offer(list(zip(batches, files, strict=True)), maps)
 
 
 def _named(name: str) -> dict[str, str]:

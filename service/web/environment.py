@@ -43,6 +43,12 @@ def environment() -> Environment:
     return found
 
 
+def load() -> None:
+    """Compile every template: what a page extends and includes would else be compiled by its first visitor."""
+    for name in environment().list_templates(extensions=["html"]):
+        environment().get_template(name)
+
+
 def render(
     template: str, values: Mapping[str, Any], *, status: int = 200, headers: Mapping[str, str] | None = None
 ) -> HTMLResponse:

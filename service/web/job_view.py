@@ -20,10 +20,11 @@ _KINDS = {"fit": "Fit of a map", "evaluate": "Evaluation"}
 
 @dataclass(frozen=True)
 class JobView:
-    """A job, and the map that it made where that is still there."""
+    """A job, the map that it made where that is still there, and how many of the tenant's jobs wait ``before`` it."""
 
     job: JobRecord
     map: MapRecord | None = None
+    before: int | None = None
 
     @property
     def title(self) -> str:
@@ -47,11 +48,20 @@ class JobView:
     @property
     def words(self) -> str:
         """How far it is."""
-        told = {"queued": "Waiting for a worker", "succeeded": "Done", "failed": "Failed", "cancelled": "Cancelled"}
+        told = {"queued": self._waiting, "succeeded": "Done", "failed": "Failed", "cancelled": "Cancelled"}
         if self.job.status != "running":
             return told[self.job.status]
         percent = "" if self.share is None else f"{self.share:.0%}"
         return ": ".join(filter(None, (self.job.progress.stage or "Running", percent)))
+
+    @property
+    def _waiting(self) -> str:
+        told = "Waiting for a worker"
+        if self.before is None:
+            return told
+        if not self.before:
+            return f"{told}: it is the next of your jobs"
+        return f"{told}: {self.before:,} of your jobs {'is' if self.before == 1 else 'are'} before it"
 
     @property
     def batch(self) -> str | None:
@@ -76,7 +86,7 @@ def view_of(visit: Visit, job_id: str) -> JobView:
     job = store.jobs.get(job_id)
     made = (job.result or {}).get("map")
     if made is None:
-        return JobView(job)
+        return JobView(job, before=store.jobs.before(job))
     try:
         return JobView(job, store.maps.get(made))
     except UnknownMap:  # deleted since

@@ -12,6 +12,7 @@ from schemas.batches import Scale
 from schemas.problems import Problem
 from schemas.row_words import in_rows
 from tabular.errors import BadMapping, Field, Offer, TabularError
+from tabular.names import GROUPS, LABELS, PREDICTIONS, WEIGHTS
 from tabular.sheet import Asked
 
 #: The fields of the form in which an error of the rows is told, by the pointer that names them.
@@ -99,6 +100,17 @@ class UploadForm:
     def told_of(self, field: Field) -> Told | None:
         """What is wrong with a field."""
         return self.told if self.told is not None and self.told.field == field else None
+
+    @property
+    def known_names(self) -> list[tuple[str, list[str]]]:
+        """The names by which columns are found."""
+        found = (("Predictions", PREDICTIONS), ("Labels", LABELS), ("Weights", WEIGHTS), ("Groups", GROUPS))
+        return [(what, sorted(names)) for what, names in found]
+
+    def known_of(self, field: Field) -> tuple[str, ...]:
+        """Columns to suggest for a field of which nothing is told, since the file is known to have them."""
+        is_asked_too = field == "labels" and self.told is not None and self.told.field == "predictions"
+        return self.told.columns if is_asked_too and self.told is not None else ()
 
     @property
     def opened(self) -> bool:

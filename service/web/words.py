@@ -55,6 +55,13 @@ def sentence(text: str) -> str:
     return text[:1].upper() + text[1:].rstrip(".") + "." if text else ""
 
 
+def shortened(text: str, most: int) -> str:
+    """A text of at most so many characters, cut between two words."""
+    if len(text) <= most:
+        return text
+    return f"{text[:most].rpartition(' ')[0].rstrip(',;:')}\u2026"
+
+
 def said(problem: Problem) -> str:
     """What is wrong, in sentences: a place that is wrong by the name of its field, not by its pointer."""
     if (told := in_rows(problem.detail)) is not None:
@@ -76,6 +83,7 @@ FILTERS: Mapping[str, Callable[..., Any]] = {
     "moment": moment,
     "size": size,
     "sentence": sentence,
+    "shortened": shortened,
     "said": said,
     "prose": prose,
 }

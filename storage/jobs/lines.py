@@ -92,6 +92,19 @@ class Line:
             placed, at = pipe.execute()
         return bool(placed) or at is not None
 
+    def before(self, message_id: str) -> int | None:
+        """How many messages of the tenant come before this one; None for one that does not wait here."""
+        queue, line, placed, _ = self._names
+        with self._redis.pipeline() as pipe:
+            pipe.smembers(placed)
+            pipe.lrange(queue, 0, -1)
+            pipe.lpos(line, message_id)
+            own, queued, at = pipe.execute()
+        if at is not None:
+            return len(own) + int(at)
+        ahead = [message for message in queued if message in own]
+        return ahead.index(message_id.encode()) if message_id.encode() in ahead else None
+
     def messages(self) -> list[str]:
         """All that wait here."""
         with self._redis.pipeline() as pipe:

@@ -110,6 +110,16 @@ class JobStore:
                 send_command(self._redis, held[piece], "stop-job", job_id=piece)
         return record
 
+    def before(self, record: JobRecord) -> int | None:
+        """How many of the tenant's runs of jobs wait before a job in its queue.
+
+        None for one that is not in it, and for one of several parts, which wait each for itself.
+        """
+        if record.status != "queued" or record.parts > 1:
+            return None
+        message = Message.next_of(self._keys.tenant, record)
+        return Line(self._redis, self._keys, record.queue).before(message.id)
+
     def status(self, job_id: str) -> str:
         """The status of a job, ``forgotten`` where there is none."""
         record = read_job(self._redis.get(self._keys.job(job_id)))

@@ -51,6 +51,15 @@ def _promotion(text: str, version: int) -> dict[str, str]:
     return {name: hidden(text, f"promote-{version}", name) for name in ("alias", "version", "seen", "csrf_token")}
 
 
+def test_a_batch_is_offered_by_the_name_of_its_file(visitor: Visitor, spam: list[str]) -> None:
+    visitor.post("/batches", json=ROWS)
+    files = {"file": ("march <b>.csv", b"p,y\n" + b"0.125,0\n0.875,1\n" * 10)}
+    visitor.post("/ui/upload", data={"csrf_token": visitor.token("/")}, files=files)
+    text = visitor.get("/ui/compare").text
+    assert text.count('name="batch"') == 2
+    assert text.count("<bdi>march &lt;b&gt;.csv</bdi></strong>, 20 rows") == 1
+
+
 def test_the_list_shows_every_map_and_filters_it_page_by_page(visitor: Visitor, spam: list[str]) -> None:
     for _ in range(20):
         visitor.post("/maps", json=ROWS | {"method": "beta", "tags": {"stage": "live"}})

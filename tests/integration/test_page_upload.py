@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import gzip
+import re
 import socket
 from collections.abc import Iterator
 from urllib.parse import urlsplit
@@ -69,6 +70,30 @@ def test_what_was_chosen_stays_beside_what_is_wrong(visitor: Visitor) -> None:
     assert 'id="groups" name="groups" value="site"' in refused.text
     assert '<select id="labels" name="labels" aria-describedby="labels-hint" aria-invalid="true"' in refused.text
     assert "<nowhere>" not in refused.text
+
+
+def test_where_predictions_are_not_found_columns_are_suggested_for_the_labels_too(visitor: Visitor) -> None:
+    refused = _send(visitor, b"first,second,came\n" + b"0.25,0.5,1\n0.5,0.125,0\n" * 20)
+    assert refused.status_code == 422
+    assert 'name="labels" value="" autocomplete="off" spellcheck="false" list="labels-known"' in refused.text
+    assert re.findall(r'<option value="(\w+)"></option>', refused.text) == ["first", "second", "came"]
+    assert "labels-known" not in visitor.get("/").text
+
+
+def test_the_sample_is_offered_and_evaluated_by_its_button(visitor: Visitor) -> None:
+    assert 'action="/ui/sample"' in visitor.get("/").text
+    assert len(visitor.get("/assets/sample.csv").content) < 100_000
+    path = _report_of(visitor.post("/ui/sample", data={"csrf_token": visitor.token("/")}))
+    text = visitor.get(path).text
+    assert "sample.csv" in text
+    assert "calibration rejected" in text
+    assert visitor.post("/ui/sample", data={"csrf_token": "guessed"}).status_code == 403
+
+
+def test_the_front_page_says_which_columns_are_looked_for(visitor: Visitor) -> None:
+    text = visitor.get("/").text
+    assert "a column of predictions, such as <code>p</code>" in text
+    assert "groundtruth" in text
 
 
 def test_rows_that_the_service_refuses_are_told_next_to_their_field(visitor: Visitor) -> None:

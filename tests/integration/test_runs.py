@@ -45,6 +45,17 @@ def _looks(recovery: Recovery, clock: Clock, seconds: float) -> None:
         clock.seconds += LOOK_SECONDS
 
 
+def test_how_many_of_a_tenants_jobs_wait_before_one_is_known(redis: Redis, store: Store) -> None:
+    other = Store(redis, Keyspace("other"), store.quotas)
+    jobs = [store.jobs.submit(_job()) for _ in range(PLACES)]
+    other.jobs.submit(_job())
+    jobs += [store.jobs.submit(_job()) for _ in range(3)]
+    assert [store.jobs.before(job) for job in jobs] == [0, 1, 2, 3, 4]
+    store.jobs.cancel(jobs[0].id)
+    assert [store.jobs.before(job) for job in jobs[1:]] == [0, 1, 2, 3]
+    assert store.jobs.before(store.jobs.get(jobs[0].id)) is None
+
+
 def _queued(redis: Redis, queue: str = FITS) -> list[str]:
     return rq_queue(redis, queue).get_job_ids()
 

@@ -1,29 +1,112 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
+from typing import Any
 
 import calibrant
-from reports.contest import contest
+from calibrant.comparing import RAW
+from reports.contest import Contest, contest
 from reports.html import standalone
 from reports.subject import Subject
 from storage.reports import comparison_document
 from tests.unit.reports.reading import Page
 from tests.unit.reports.worlds import draw
 
+_ABOUT = Subject("a.csv", "0.1.0", options={"maps": ["platt", "beta"], "seed": 0, "resamples": 200})
 
-def test_maps_side_by_side_are_ranked_with_what_chance_could_explain() -> None:
-    p, y = draw("overconfident", 6_000)
-    maps = {name: calibrant.fit(name, p[:3_000], y[:3_000]) for name in ("platt", "beta")}
-    found = calibrant.compare(p[3_000:], y[3_000:], maps, measures=["ece", "brier"], resamples=200)
-    report = json.loads(json.dumps(comparison_document(found, {"platt": "map_1", "beta": "map_2"})))
+
+def _report(
+    truth: str = "overconfident",
+    *,
+    seen: Mapping[str, bool | None] | None = None,
+    methods: tuple[str, ...] = ("platt", "beta"),
+) -> dict[str, Any]:
+    """A comparison on 3,000 rows of maps that were fitted to others; ``seen`` says what is known of that by name."""
+    p, y = draw(truth, 6_000)
+    maps = {name: calibrant.fit(name, p[:3_000], y[:3_000]) for name in methods}
+    found = calibrant.compare(p[3_000:], y[3_000:], maps, measures=["log-loss", "ece", "brier"], resamples=200)
+    report: dict[str, Any] = json.loads(json.dumps(comparison_document(found, dict.fromkeys(maps, "map_1"))))
+    for each in report["comparison"]["contestants"]:
+        if each["name"] != RAW:
+            each["in_sample"] = (seen or {}).get(each["name"], False)
+    for score in report["comparison"]["measures"].values():
+        for pair in score["pairs"]:
+            if any((seen or {}).get(name) for name in pair["between"]):
+                pair |= {"interval": None, "p_value": None, "unadjusted": None}
+    return report
+
+
+def _told(report: dict[str, Any]) -> Contest:
     told = contest(report)
     assert told is not None
+    return told
+
+
+def test_maps_side_by_side_are_ranked_with_what_chance_could_explain() -> None:
+    told = _told(_report())
     assert [row.name for row in told.rows] == ["uncalibrated", "platt", "beta"]
-    brier = told.said[1]
+    brier = told.said[2]
     assert brier.startswith("Brier score: ")
-    assert "uncalibrated" not in brier
-    page = Page(standalone(report, Subject("a.csv", "0.1.0")))
+    assert "as they came" not in brier
+
+
+def test_the_headline_of_a_comparison_is_of_its_maps() -> None:
+    page = Page(standalone(_report(), _ABOUT))
+    (headline,) = page.all("h1")
+    assert "is best by log loss" in headline.text
+    assert "cannot be told apart from it" in headline.text
+    assert "no range standing out" not in "".join(each.text for each in page.all("section"))
     assert "Maps side by side" in [heading.text for heading in page.all("h2")]
+
+
+def test_no_map_is_better_where_nothing_was_to_be_mended() -> None:
+    told = _told(_report("calibrated"))
+    assert told.verdict.headline == "No map is proven better than the predictions as they came"
+
+
+def test_a_map_that_has_seen_the_rows_is_named_and_never_best() -> None:
+    report = _report(seen={"platt": True})
+    told = _told(report)
+    assert told.verdict.headline == "beta is best by log loss, and proven better than the predictions as they came"
+    assert "platt was fitted to these very rows: the scores flatter, and count for nothing." in told.verdict.reasons
+    assert [row.note for row in told.rows] == ["", "fitted to these rows", ""]
+    assert not any("platt" in difference.between for difference in told.differences)
+    assert not any("platt is best" in said for said in told.said)
+    every = _told(_report(seen={"platt": True, "beta": True}))
+    assert every.verdict.headline == "No map is called best: every one was fitted to these very rows"
+
+
+def test_where_it_is_not_known_whether_a_map_has_seen_the_rows_that_is_told() -> None:
+    reasons = " ".join(_told(_report(seen={"beta": None})).verdict.reasons)
+    assert "Whether beta saw these rows in the fit is not known." in reasons
+    assert "Judge on rows that no map was fitted to" in reasons
+
+
+def test_the_best_is_told_against_each_other_with_interval_and_p_value() -> None:
+    report = _report()
+    told = _told(report)
+    best = report["comparison"]["measures"]["log-loss"]["ranking"][0]
+    assert [each.between for each in told.differences[:2]] == [
+        f"{best} less {name}" for name in report["comparison"]["measures"]["log-loss"]["ranking"][1:]
+    ]
+    assert all(each.interval and each.p_value for each in told.differences)
+    against_raw = next(each for each in told.differences if each.between.endswith(RAW))
+    assert float(against_raw.difference) < 0.0
+    low, high = map(float, against_raw.interval.split(" to "))
+    assert low < float(against_raw.difference) < high < 0.0
+
+
+def test_the_lines_that_make_a_comparison_again_name_its_maps() -> None:
+    page = Page(standalone(_report(), _ABOUT))
+    *_, python = page.all("pre")
+    assert "calibrant.compare(" in python.text
+    made = python.text.split("report = ")[0].split("import calibrant")[1]
+    p, y = draw("overconfident", 300)
+    documents = {name: calibrant.fit(name, p, y).to_document() for name in ("platt", "beta")}
+    names: dict[str, Any] = {"calibrant": calibrant, "documents": documents, "predictions": p, "labels": y}
+    exec(f"{made}\nreport = {python.text.split('report = ')[1]}", names)
+    assert [each.name for each in names["report"].contestants] == [RAW, "platt", "beta"]
 
 
 def test_a_report_of_no_maps_has_no_contest() -> None:
