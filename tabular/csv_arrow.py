@@ -74,7 +74,7 @@ class _Found:
         if self._places.weights is not None:
             self._weights.append(numbers[self._places.weights])
         for at, coding in self._texts.items():
-            codes: npt.NDArray[np.int32] = np.from_dlpack(columns[at].indices)
+            codes: npt.NDArray[np.int32] = np.asarray(np.from_dlpack(columns[at].indices), dtype=np.int32)
             coding.add_coded(columns[at].dictionary.to_pylist(), codes)
         self.rows += batch.num_rows
         return True
