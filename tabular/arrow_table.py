@@ -137,9 +137,12 @@ class _Columns:
 
     def _refuse_null(self, column: Any, name: str, field: Field) -> None:
         if column.null_count:
-            row = int(np.flatnonzero(column.is_null().to_numpy())[0])
+            row = row_of(int(np.flatnonzero(column.is_null().to_numpy())[0]))
+            n, where = column.null_count, f"column {quoted(name)}"
+            told = f"{n:,} rows of {where} are empty, the first is {row}" if n > 1 else f"{row} of {where} is empty"
             raise MissingValue(
-                f"{row_of(row)} of column {quoted(name)} is empty: fill it in or leave the row out", field=field
+                f"{told}: fill {'them' if n > 1 else 'it'} in or leave the {'rows' if n > 1 else 'row'} out",
+                field=field,
             )
 
     def _is_list(self, kind: Any) -> bool:

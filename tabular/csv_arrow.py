@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, BinaryIO
 
 import numpy as np
+import numpy.typing as npt
 
 from tabular.bounds import MAX_LINE, Bounds
 from tabular.csv_layout import Layout
@@ -73,7 +74,8 @@ class _Found:
         if self._places.weights is not None:
             self._weights.append(numbers[self._places.weights])
         for at, coding in self._texts.items():
-            coding.add_coded(columns[at].dictionary.to_pylist(), np.from_dlpack(columns[at].indices))
+            codes: npt.NDArray[np.int32] = np.asarray(np.from_dlpack(columns[at].indices), dtype=np.int32)
+            coding.add_coded(columns[at].dictionary.to_pylist(), codes)
         self.rows += batch.num_rows
         return True
 

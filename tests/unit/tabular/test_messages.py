@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 import zstandard
 
@@ -228,6 +229,12 @@ CASES = {
     "cut parquet": Case(b"PAR1" + b"\0" * 20, "damaged-file", "file", "not a Parquet file, or is cut off"),
     "arrow names": Case(
         files.ALL["arrow stream"].replace(b"weight", b"\x80eight"), "damaged-file", "file", "damaged Parquet or Arrow"
+    ),
+    "empty in parquet": Case(
+        files.parquet(pa.table({"y": [0, 1, 1], "p": [0.5, None, None]})),
+        "missing-value",
+        "predictions",
+        "2 rows of column 'p' are empty, the first is row 2: fill them in or leave the rows out",
     ),
     "cut arrow": Case(b"ARROW1\0\0" + b"\xff" * 9, "damaged-file", "file", "damaged"),
 }
