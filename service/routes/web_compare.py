@@ -10,6 +10,7 @@ from fastapi import Request, Response
 from starlette.concurrency import run_in_threadpool
 
 from calibrant.errors import CalibrationError
+from reports.contest import contest
 from schemas.diagrams import PictureQuery
 from schemas.jobs import JobRecord
 from schemas.problems import Problem
@@ -84,6 +85,7 @@ async def _page(
         "batch": batch,
         "report": report,
         "view": None if report is None else view_of_comparison(report["comparison"]),
+        "contest": None if report is None else contest(report),
         "problem": problem,
         "words": None,
     }

@@ -12,7 +12,7 @@ from service.web.letters import letters
 
 
 class Cell(NamedTuple):
-    """One contestant by one measure; ``best`` is the first of the ranking."""
+    """One contestant by one measure; ``best`` is the first of the ranking that has not seen the rows."""
 
     value: float | None
     interval: tuple[float, float] | None
@@ -56,6 +56,8 @@ def view_of_comparison(answer: Mapping[str, Any]) -> ComparisonView:
         Column(key, _title(found, key), each.of == "debiased", each.problem, each.pairs)
         for key, each in found.measures.items()
     ]
+    seen = {who.name for who in found.contestants if who.in_sample}
+    best = {key: next((n for n in each.ranking or () if n not in seen), None) for key, each in found.measures.items()}
     shared = {key: _letters(each, found.level) for key, each in found.measures.items()}
     rows = [
         Row(
@@ -63,17 +65,18 @@ def view_of_comparison(answer: Mapping[str, Any]) -> ComparisonView:
             None if who.map is None else f"/ui/maps/{who.map}",
             who.map,
             who.in_sample,
-            [_cell(who, key, each, shared[key]) for key, each in found.measures.items()],
+            [_cell(who, key, each, shared[key], best=who.name == best[key]) for key, each in found.measures.items()],
         )
         for who in found.contestants
     ]
     return ComparisonView(columns, rows, found.level, found.correction)
 
 
-def _cell(who: ContestantAnswer, key: str, each: MeasureComparisonAnswer, shared: Mapping[str, str]) -> Cell:
+def _cell(
+    who: ContestantAnswer, key: str, each: MeasureComparisonAnswer, shared: Mapping[str, str], *, best: bool
+) -> Cell:
     answer = who.measures[key]
     value = answer.debiased if each.of == "debiased" else answer.value
-    best = bool(each.ranking) and each.ranking is not None and each.ranking[0] == who.name
     return Cell(value, answer.interval, shared.get(who.name, ""), best)
 
 
