@@ -477,12 +477,19 @@ def test_classes_can_be_chosen_and_what_they_leave_out_is_told(http: httpx.Clien
 
 def test_what_takes_long_is_a_job_and_answers_the_same(http: httpx.Client, client: Calibrant) -> None:
     groups = ["a", "b"] * (len(P) // 2)
-    body = {"predictions": P.tolist(), "labels": Y.tolist(), "groups": groups, "interval": 0.9, "resamples": 20_000}
-    queued = _post(http, "/evaluate", body | {"measures": ["ks-end"], "resamples": 100})
-    assert queued.status_code == 200
-    assert queued.json()["gaps"]["ks-end"]["between"] is not None
-    queued = _post(http, "/evaluate", body | {"measures": ["ece-platt"], "resamples": 100})
+    body = {"predictions": P.tolist(), "labels": Y.tolist(), "groups": groups, "interval": 0.9, "resamples": 100}
+    quick = _post(http, "/evaluate", body | {"measures": ["ks-end", "ece-platt"]})
+    assert quick.status_code == 200
+    assert quick.json()["gaps"]["ks-end"]["between"] is not None
+    assert "long" in quick.json()["gaps"]["ece-platt"]["problem"]
+    slow = body | {"measures": ["kde-ece"], "resamples": 300}
+    queued = _post(http, "/evaluate", slow)
     assert queued.status_code == 202
-    job = client.wait(queued.json()["id"], timeout=120)
-    assert job.result is not None
-    assert "long" in job.result["report"]["gaps"]["ece-platt"]["problem"]
+    report = (client.wait(queued.json()["id"], timeout=120).result or {})["report"]
+    told = calibrant.evaluate(P, Y, groups=groups, measures=["kde-ece"], interval=0.9, resamples=300).measures[
+        "kde-ece"
+    ]
+    assert (report["measures"]["kde-ece"]["value"], tuple(report["measures"]["kde-ece"]["interval"])) == (
+        told.value,
+        told.interval,
+    )
