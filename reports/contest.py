@@ -140,12 +140,13 @@ def _against(score: _Score, name: str, title: str) -> str:
     """The best less another, by the measure of the verdict, in a sentence."""
     best = score.ranking[0]
     pair = score.pairs[frozenset((best, name))]
-    told = f"{_called(best)} has a {title} of {numbers.number(abs(pair['difference']))} "
-    told += "less" if _is_less(pair, best) else "more"
-    told = f"{told[:1].upper()}{told[1:]} than {_called(name)}"
+    by = f"{numbers.number(abs(pair['difference']))} {'less' if _is_less(pair, best) else 'more'}"
+    # A name is written as it is, also where a sentence begins.
+    has = f"The predictions as they came have a {title} of" if best == RAW else f"{_called(best)} has a {title} of"
+    told = f"{has} {by} than {_called(name)}"
     if pair["p_value"] is None:
         return f"{told}; whether chance explains that is not known."
-    chance = "chance does not explain it" if score.is_proven(name) else "chance explains it"
+    chance = "chance does not explain it" if score.is_proven(name) else "chance could explain it"
     ends = f" ({numbers.level(score.level)} interval of the difference {_ends(pair, best)})" if pair["interval"] else ""
     return f"{told}{ends}; {chance}, {numbers.p_value(pair['p_value'])}."
 

@@ -145,7 +145,7 @@ def _gap(title: str, gap: Mapping[str, Any], level: float) -> str:
     told += "" if ends is None else f" ({numbers.level(level)} interval {numbers.interval(ends)})"
     if gap.get("p_value") is None:
         return f"{told}."
-    chance = "chance explains it" if gap["p_value"] >= 0.05 else "chance does not explain it"
+    chance = "chance could explain it" if gap["p_value"] >= 0.05 else "chance does not explain it"
     return f"{told}; {chance}, {numbers.p_value(gap['p_value'])}."
 
 

@@ -165,11 +165,6 @@ def _estimate(side: Mapping[str, Any], n: int, test: Tested | None) -> list[str]
     return told
 
 
-def _begun(name: str) -> str:
-    """A name at the beginning of a sentence."""
-    return name[:1].upper() + name[1:]
-
-
 def _reasons(
     side: Mapping[str, Any],
     n: int,
@@ -180,9 +175,7 @@ def _reasons(
 ) -> list[str]:
     told = [region_sentence(region, reduction) for region in reversed(regions)]
     told += [
-        f"{_begun(name)}: off by {numbers.points(error)} on average."
-        if error is not None
-        else f"{_begun(name)}: calibration rejected."
+        f"{name}: off by {numbers.points(error)} on average." if error is not None else f"{name}: calibration rejected."
         for name, error in worst_classes(side, classes)[:5]
     ]
     if test is not None:

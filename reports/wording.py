@@ -8,7 +8,7 @@ from reports import numbers
 from reports.found import of_claims
 from reports.regions import Region
 
-#: A range lies on one side of 1/2 if it goes beyond it by no more than this, and its mean is twice as far from it.
+#: A range lies on one side of 1/2 if it goes beyond it by no more than this, and its mean is at least as far from it.
 _BEYOND = 0.05
 #: So near to 1 nobody reads a prediction: the share of rows below it is told.
 _NEXT_TO_1 = 1e-4
@@ -43,9 +43,9 @@ def _words(regions: Sequence[Region], reduction: str) -> list[str]:
 
 def _side(region: Region) -> int:
     """1 above 1/2, -1 below it, 0 on both sides or about it."""
-    if region.least >= 0.5 - _BEYOND and region.mean_prediction >= 0.5 + 2.0 * _BEYOND:
+    if region.least >= 0.5 - _BEYOND and region.mean_prediction >= 0.5 + _BEYOND:
         return 1
-    return -1 if region.most <= 0.5 + _BEYOND and region.mean_prediction <= 0.5 - 2.0 * _BEYOND else 0
+    return -1 if region.most <= 0.5 + _BEYOND and region.mean_prediction <= 0.5 - _BEYOND else 0
 
 
 def place(region: Region) -> str:

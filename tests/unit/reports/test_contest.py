@@ -97,6 +97,13 @@ def test_the_best_is_told_against_each_other_with_interval_and_p_value() -> None
     assert low < float(against_raw.difference) < high < 0.0
 
 
+def test_a_name_is_written_as_it_is_where_a_sentence_begins() -> None:
+    page = Page(standalone(_report(), _ABOUT))
+    told = [each.text for each in page.all("li") if "has a log loss of" in each.text]
+    assert told
+    assert all(line.split()[0] in ("platt", "beta") for line in told)
+
+
 def test_the_lines_that_make_a_comparison_again_name_its_maps() -> None:
     page = Page(standalone(_report(), _ABOUT))
     *_, python = page.all("pre")

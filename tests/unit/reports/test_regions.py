@@ -5,7 +5,8 @@ import pytest
 from scipy.stats import binom
 
 import calibrant
-from reports.regions import find_regions
+from reports.regions import Region, find_regions
+from reports.wording import direction
 from tests.unit.reports.worlds import TRUTHS, draw
 
 
@@ -62,3 +63,9 @@ def test_one_unlucky_row_among_certain_ones_is_no_region() -> None:
     p, y = np.full(400, 0.999), np.ones(400, dtype=int)
     y[0] = 0
     assert find_regions(_reliability(p, y)) == ()
+
+
+def test_both_sides_about_the_middle_are_too_near_to_it_or_too_far() -> None:
+    low = Region(0.0, 0.47, True, False, 0.4, 0.3, 0.46, 0.406, 0.092, -0.36, -0.25)
+    high = Region(0.53, 1.0, False, True, 0.4, 0.54, 0.7, 0.599, 0.936, 0.28, 0.37)
+    assert direction([high, low], "binary").startswith("Underconfident by 33.7 points above 0.53 and by 31.4 points")
