@@ -132,6 +132,10 @@ def _reasons(found: Mapping[str, Any], best: Mapping[str, Any] | None, report: M
             ends = reading.interval(gain)
             between = "" if ends is None else f", a gain of {_ends(ends)}"
             told.append(f"{score} {before} before, {after} after{between}.")
+        if best["reduction"] in ("canonical", "classwise") and report["reduction"] != "canonical":
+            told.append(
+                f"These are scores of the whole vector of probabilities, the measures above of {report['reduction']}."
+            )
         told.append("Of the maps that are proven to gain it is the simplest within one standard error of the best.")
     else:
         told.append("For no map does the interval of its gain in log loss lie above 0.")

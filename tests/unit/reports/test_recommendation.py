@@ -140,3 +140,10 @@ def test_where_calibration_is_rejected_and_no_map_proven_both_are_said() -> None
 
 def test_a_report_without_a_recommendation_has_no_advice() -> None:
     assert advice({"n": 3}) is None
+
+
+def test_scores_of_the_whole_vector_are_told_apart_from_those_of_the_event() -> None:
+    for (p, y), apart in ((many_classes(), True), (draw("overconfident"), False)):
+        told = advice(report_of(p, y) | {"recommendation": recommend(read_batch(p, y)).to_document()})
+        assert told is not None
+        assert any("whole vector" in reason for reason in told.reasons) is apart
