@@ -47,6 +47,7 @@ def test_a_work_horse_that_died_is_heard_and_told_of() -> None:
     horse = Horse(lambda _: os.kill(os.getpid(), signal.SIGKILL))
     assert horse.tell(ORDER)
     assert horse.hear() is None
+    os.waitid(os.P_PID, horse.pid, os.WEXITED | os.WNOWAIT)  # it closes one pipe after the other
     assert not horse.tell(ORDER)
     assert os.WTERMSIG(horse.end()) == signal.SIGKILL
 
