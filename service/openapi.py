@@ -60,6 +60,20 @@ OF_ROWS = (
     "invalid-weight",
     "invalid-option",
 )
+#: Problems of every evaluation of rows, whatever is made of its answer.
+OF_EVALUATIONS = (
+    *OF_ROWS,
+    "unknown-batch",
+    "quota-exceeded",
+    "too-many-jobs",
+    "queue-full",
+    "unknown-map",
+    "unknown-measure",
+    "unknown-diagram",
+    "unknown-reduction",
+    "scale-mismatch",
+    "not-acceptable",
+)
 
 #: What is wrong with the tensors of an inference.
 OF_TENSORS = ("not-a-number", "not-finite", "out-of-range", "wrong-shape", "empty-batch", "scale-mismatch")

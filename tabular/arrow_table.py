@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import mmap
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, BinaryIO
@@ -37,7 +38,7 @@ _SAMPLE_ROWS = 1000
 _FILE_MAGIC = b"ARROW1\0\0"
 
 
-class _Columns:
+class _Columns(ABC):
     """A ``Table`` of pyarrow's; ``first`` are its first rows, ``whole`` reads some columns by name."""
 
     said: tuple[str, ...] = ()
@@ -64,8 +65,9 @@ class _Columns:
             self._bounds.check_rows(table.num_rows, sum(self.columns[at].width for at in places.numbers))
             return self._values(table, places)
 
+    @abstractmethod
     def _whole(self, names: list[str]) -> Any:
-        raise NotImplementedError
+        """The table of these columns."""
 
     def _values(self, table: Any, places: Places) -> Values:
         def column(at: int) -> Any:

@@ -20,7 +20,7 @@ from service.formats.negotiation import choose
 from service.formats.options import read_options
 from service.formats.payload import Payload
 from service.idempotency import Idempotent
-from service.openapi import OF_ROWS, queues, raises
+from service.openapi import OF_EVALUATIONS, queues, raises
 from service.picturing import evaluation_of, named_in_diagram, read_diagram, read_pictured
 from service.routes.evaluate import run_or_queue
 from service.waiting import settle
@@ -37,18 +37,8 @@ _TEXT = {"type": "string"}
         200: {"content": {SVG: {"schema": _TEXT}, PNG: {"schema": _TEXT | {"format": "binary"}}}},
         **queues("A job, where the diagram is a long fit; its picture is at its Location, then /diagram.svg or .png"),
         **raises(
-            *OF_ROWS,
-            "unknown-batch",
-            "quota-exceeded",
-            "too-many-jobs",
-            "queue-full",
-            "unknown-map",
-            "unknown-measure",
-            "unknown-diagram",
-            "unknown-reduction",
-            "scale-mismatch",
+            *OF_EVALUATIONS,
             "nothing-to-draw",
-            "not-acceptable",
         ),
     },
     openapi_extra=body_of(DiagramBody),

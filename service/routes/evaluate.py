@@ -25,7 +25,7 @@ from service.formats.negotiation import choose
 from service.formats.options import read_options
 from service.formats.payload import Payload
 from service.idempotency import Idempotent
-from service.openapi import OF_ROWS, queues, raises
+from service.openapi import OF_EVALUATIONS, queues, raises
 from service.reporting import Plan, Whole, report_page, subject_of, whole_of
 from service.rows import Arrays, find_arrays, labelled, store_arrays
 from service.waiting import settle
@@ -44,17 +44,7 @@ router = APIRouter(tags=["evaluate"], route_class=Idempotent)
         200: {"content": {HTML: {"schema": {"type": "string"}}}},
         **queues("A job, where a measure or diagram is a long fit or all are estimated to take more than 2 s"),
         **raises(
-            *OF_ROWS,
-            "unknown-batch",
-            "quota-exceeded",
-            "too-many-jobs",
-            "queue-full",
-            "unknown-map",
-            "unknown-measure",
-            "unknown-diagram",
-            "unknown-reduction",
-            "scale-mismatch",
-            "not-acceptable",
+            *OF_EVALUATIONS,
         ),
     },
     openapi_extra=body_of(EvaluateBody),
