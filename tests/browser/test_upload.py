@@ -95,6 +95,8 @@ def test_a_file_over_the_limit_is_refused_with_the_limit_named_before_it_is_sent
 
 
 def test_the_keyboard_alone_leads_from_a_file_to_its_report(page: Page) -> None:
+    # Dialogs of files are heard from now on: a browser that is asked as the key is pressed may open its own.
+    page.on("filechooser", lambda _: None)
     page.goto("/")
     page.keyboard.press("Tab")
     expect(page.get_by_text("Skip to the content")).to_be_focused()
