@@ -27,9 +27,10 @@ serve: $(STAMP) ## run everything on 127.0.0.1:8000, data in .calibrant/; Ctrl-C
 	@$(BIN)/calibrant serve
 
 # A process a core; files in their order, for those that start services come early and take longest.
+# A process that crashes ends in a failed run: started again, it would run the test that crashed it for ever.
 test: $(STAMP) ## the whole test suite; installs a Chromium for it where there is none
 	$(BIN)/python -m tests.browser.install
-	$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
+	$(BIN)/python -m pytest -n auto --maxprocesses 4 --max-worker-restart 0 --dist loadfile --no-loadscope-reorder
 
 fuzz: $(STAMP) ## Schemathesis over the whole API: every phase, 2,000 examples a call
 	$(BIN)/python -m tests.fuzz

@@ -1,8 +1,9 @@
-"""Golden numbers, for every kind of test."""
+"""Golden numbers and peaks of memory, for every kind of test."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 
 from calibrant.reductions import Event
+from tests.traced import PeakOf, tracing
 
 GOLDEN = Path(__file__).parent / "golden"
 
@@ -24,3 +26,10 @@ def golden() -> dict[str, Any]:
 @pytest.fixture(scope="session")
 def golden_event(golden: dict[str, Any]) -> Event:
     return Event(np.array(golden["p"]), np.array(golden["y"], dtype=np.int8))
+
+
+@pytest.fixture(scope="session")
+def peak_of() -> Iterator[PeakOf]:
+    """``peak_of(function, *args)``: bytes that a function of a module took at most."""
+    with tracing() as measured:
+        yield measured

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import tracemalloc
 
 import numpy as np
 from hypothesis import given, settings
@@ -16,6 +15,7 @@ from tabular.csv_plain import read_plain
 from tabular.errors import TabularError
 from tabular.reading import Asked, read_sheet
 from tabular.table import Places, Values
+from tests.traced import PeakOf
 from tests.unit.tabular import files
 
 #: What a small file may take at once: a block of text and a few of its size.
@@ -79,13 +79,8 @@ def check(data: bytes, asked: Asked, *, labelled: bool) -> None:
     ),
     labelled=st.booleans(),
 )
-def test_no_content_raises_anything_but_a_refusal(data: bytes, asked: Asked, labelled: bool) -> None:
-    tracemalloc.start()
-    try:
-        check(data, asked, labelled=labelled)
-        assert tracemalloc.get_traced_memory()[1] < MEMORY
-    finally:
-        tracemalloc.stop()
+def test_no_content_raises_anything_but_a_refusal(peak_of: PeakOf, data: bytes, asked: Asked, labelled: bool) -> None:
+    assert peak_of(check, data, asked, labelled=labelled) < MEMORY
 
 
 def same(a: Values, b: Values) -> bool:

@@ -6,7 +6,6 @@ import gzip
 import io
 import subprocess
 import sys
-import tracemalloc
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ import zstandard
 from calibrant.errors import CalibrationError
 from tabular.errors import BadMapping, FileTooLarge, TabularError, UnreadableFile
 from tabular.reading import Asked, Sheet, read_sheet
+from tests.traced import PeakOf
 from tests.unit.tabular import files
 
 
@@ -157,16 +157,14 @@ BOMBS = {
 }
 
 
+def _refused_as_too_large(data: bytes) -> None:
+    with pytest.raises(FileTooLarge):
+        read(data, max_bytes=4 << 20, labelled=False)
+
+
 @pytest.mark.parametrize("kind", BOMBS)
-def test_what_unpacks_to_more_than_the_limit_is_refused_in_little_memory(kind: str) -> None:
-    data = BOMBS[kind]()
-    tracemalloc.start()
-    try:
-        with pytest.raises(FileTooLarge):
-            read(data, max_bytes=4 << 20, labelled=False)
-        assert tracemalloc.get_traced_memory()[1] < 24 << 20
-    finally:
-        tracemalloc.stop()
+def test_what_unpacks_to_more_than_the_limit_is_refused_in_little_memory(peak_of: PeakOf, kind: str) -> None:
+    assert peak_of(_refused_as_too_large, BOMBS[kind]()) < 24 << 20
 
 
 def test_without_pyarrow_text_is_read_and_parquet_says_what_it_needs(tmp_path: Path) -> None:
@@ -217,15 +215,14 @@ def _many() -> dict[str, bytes]:
     }
 
 
+def _refused_as_heavy(data: bytes) -> None:
+    with pytest.raises(_Heavy):
+        read(data, heavy=_refuse)
+
+
 @pytest.mark.parametrize(("kind", "data"), _many().items(), ids=_many().keys())
-def test_heavy_work_is_told_of_before_it_begins_and_may_be_refused(kind: str, data: bytes) -> None:
-    tracemalloc.start()
-    try:
-        with pytest.raises(_Heavy):
-            read(data, heavy=_refuse)
-        assert tracemalloc.get_traced_memory()[1] < 8 << 20 or kind == "csv"
-    finally:
-        tracemalloc.stop()
+def test_heavy_work_is_told_of_before_it_begins_and_may_be_refused(peak_of: PeakOf, kind: str, data: bytes) -> None:
+    assert peak_of(_refused_as_heavy, data) < 8 << 20 or kind == "csv"
 
 
 @pytest.mark.parametrize("data", files.ALL.values(), ids=files.ALL.keys())
