@@ -23,6 +23,7 @@ ROOMS = (
     "pictures",
     "reports",
     "storage",
+    "monitoring",
     "service",
     "workers",
     "calibrant_client",

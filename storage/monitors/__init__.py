@@ -1,0 +1,1 @@
+"""Monitors in the store: definitions, ids, tallies by bucket, alarms, audits and deliveries."""
