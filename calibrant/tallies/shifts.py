@@ -2,85 +2,156 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
 from typing import Literal
 
 import numpy as np
+from scipy.special import expit
 
 from calibrant.cells import Floats
-from calibrant.tallies.grid import CELLS, Places, borders
+from calibrant.tallies.grid import CELLS, Places
 
-#: Sizes of a shift, in log-odds where it is largest.
-AMPLITUDES = (0.05, 0.1, 0.2, 0.4, 0.8)
-#: How many pieces the grid is cut into, each of which is shifted alone.
-PIECES = (2, 4, 8)
-#: Blocks of one width; those at the ends are cut again, for the logit runs to infinity there.
+#: Sizes of a shift in log-odds, a factor of 2 apart: one at most a factor of sqrt(2) off grows 0.83 times as fast.
+_SIZES = (0.025, 0.05, 0.1, 0.2, 0.4, 0.8)
+_PART_SIZES = _SIZES[1:]
+#: Directions of (level, spread).
+_DIRECTIONS = 12
+#: How many pieces the grid is cut into, each of which is shifted alone; and the shares of it at both ends.
+_COARSE, _FINE, _ENDS = (2, 4, 8), (16,), (1 / 32, 1 / 64)
+#: The weight of all lines, curves, coarse parts, ends and fine parts.
+_WEIGHTS = (0.5, 0.1, 0.2, 0.1, 0.1)
+#: Blocks of one width; those at the ends are halved again and again, for the logit runs to infinity there.
 _BLOCKS, _END_CUTS = 64, 4
-
-Shape = Literal["level", "spread", "curve", "part"]
+#: Where the logit is cut off.
+_FARTHEST = 6.0
 
 
 @dataclass(frozen=True)
 class Shift:
     """A way to be wrong: the log-odds of the outcome are those of the prediction and more.
 
-    ``level``: by ``delta`` everywhere. ``spread``: by ``delta`` x logit(p) / 2 (cut at +-6), so that predictions are
-    too timid where delta is above 0 and too extreme below. ``curve``: more at both ends than in the middle. ``part``:
-    by ``delta`` for predictions from ``low`` to ``high``.
+    ``line``: ``delta + spread * logit(p) / 2`` more, the logit cut off at 6. ``curve``:
+    ``delta * (|logit(p)| - 1) / 2`` more. ``part``: ``delta`` more for predictions from ``low`` to ``high``.
     """
 
-    shape: Shape
+    shape: Literal["line", "curve", "part"]
     delta: float
+    spread: float = 0.0
     low: float = 0.0
     high: float = 1.0
 
+    def at(self, p: Floats) -> Floats:
+        """The log-odds that are added at each p inside (0, 1)."""
+        half = np.clip(np.log(p) - np.log1p(-p), -_FARTHEST, _FARTHEST) / 2.0
+        inside = (p > self.low) & (p < self.high)
+        added = {"line": self.delta + self.spread * half, "curve": self.delta * (np.abs(half) - 0.5)}
+        return np.asarray(added.get(self.shape, self.delta * inside), dtype=np.float64)
+
     def told(self) -> str:
-        """The error in words."""
-        if self.shape == "spread":
-            return f"predictions are too {'timid' if self.delta > 0.0 else 'extreme'}"
-        which = "low" if self.delta > 0.0 else "high"
+        """The error in words.
+
+        Examples
+        --------
+        >>> Shift("part", -0.2, low=0.75, high=0.85).told()
+        'predictions between 0.75 and 0.85 are too high'
+        >>> Shift("line", 0.0, -0.4).told()
+        'predictions are too high above 0.5 and too low below'
+        """
+        if self.shape == "part":
+            return f"predictions between {_short(self.low)} and {_short(self.high)} are too {_side(self.delta)}"
         if self.shape == "curve":
-            return f"predictions near 0 and near 1 are too {which}"
-        place = f" between {self.low:.3g} and {self.high:.3g}" if self.shape == "part" else ""
-        return f"predictions{place} are too {which}"
+            ends, middle = _side(self.delta), _side(-self.delta)
+            return f"predictions near 0 and near 1 are too {ends}, those between too {middle}"
+        if abs(self.delta) >= abs(self.spread) * _FARTHEST / 2.0:
+            return f"predictions are too {_side(self.delta)}"
+        turn = float(expit(-2.0 * self.delta / self.spread))
+        return f"predictions are too {_side(self.spread)} above {_short(turn)} and too {_side(-self.spread)} below"
+
+
+def _side(delta: float) -> str:
+    return "low" if delta > 0.0 else "high"
+
+
+def _short(p: float) -> str:
+    """A probability with the digits that tell it from 0 and 1."""
+    return f"{p:.2g}" if p <= 0.5 else f"{p:.{max(2, 1 - math.floor(math.log10(1.0 - p)))}f}" if p < 1.0 else "1"
 
 
 @cache
 def block_of_cell() -> Places:
     """The block of each cell of the grid: ``(CELLS,)``, ascending from 0."""
-    width = CELLS // _BLOCKS
-    starts = {*range(0, CELLS, width)}
-    for cut in range(1, _END_CUTS + 1):
-        starts |= {width >> cut, CELLS - (width >> cut)}
-    return np.searchsorted(np.array(sorted(starts)), np.arange(CELLS), side="right") - 1
+    return np.searchsorted(_firsts(), np.arange(CELLS), side="right") - 1
 
 
 @cache
 def shifts() -> tuple[Shift, ...]:
     """The shifts, J of them."""
-    signed = [sign * size for size in AMPLITUDES for sign in (1.0, -1.0)]
-    edges = borders()
-    found = [Shift(shape, delta) for shape in ("level", "spread", "curve") for delta in signed]
-    for pieces in PIECES:
-        ends = edges[:: CELLS // pieces].tolist()
-        found += [Shift("part", delta, low, high) for low, high in pairwise(ends) for delta in signed]
-    return tuple(found)
+    return tuple(shift for family in _families() for shift in family)
 
 
 @cache
-def shift_matrix() -> Floats:
-    """The log-odds that each shift adds in each block: ``(J, K)``."""
-    blocks, edges = block_of_cell(), borders()
-    count = int(blocks[-1]) + 1
-    first = np.searchsorted(blocks, np.arange(count + 1))
-    middle = np.sin((np.arcsin(np.sqrt(edges[first[:-1]])) + np.arcsin(np.sqrt(edges[first[1:]]))) / 2.0) ** 2
-    logit = np.clip(np.log(middle) - np.log1p(-middle), -6.0, 6.0) / 2.0
-    patterns = {"level": np.ones(count), "spread": logit, "curve": np.abs(logit) - 0.5}
-    rows = [
-        patterns[s.shape] if s.shape != "part" else ((middle > s.low) & (middle < s.high)).astype(np.float64)
-        for s in shifts()
+def log_weights() -> Floats:
+    """The logarithm of the weight of each shift, of sum 1: ``(J,)``."""
+    weights = [np.full(len(family), all_of / len(family)) for family, all_of in zip(_families(), _WEIGHTS, strict=True)]
+    return np.asarray(np.log(np.concatenate(weights)), dtype=np.float64)
+
+
+@dataclass(frozen=True)
+class Bets:
+    """Every pair of a shift and a block in which it adds to the log-odds, in the order of the shifts.
+
+    ``first (J,)`` is where the bets of each shift begin. The other arrays are ``(B,)``: the number of the ``block``,
+    ``delta`` that is added in its middle, and ``expm1`` e^delta - 1.
+    """
+
+    first: Places
+    block: Places
+    delta: Floats
+    expm1: Floats
+
+
+@cache
+def bets_placed() -> Bets:
+    """The bets of all shifts."""
+    ends = np.append(_firsts(), CELLS)
+    middle = _edge((ends[:-1] + ends[1:]) / (2.0 * CELLS))
+    deltas = np.array([shift.at(middle) for shift in shifts()])
+    shift, block = np.nonzero(deltas)
+    placed = deltas[shift, block]
+    return Bets(np.searchsorted(shift, np.arange(len(deltas))), block, placed, np.expm1(placed))
+
+
+def _firsts() -> Places:
+    """The first cell of each block."""
+    width = CELLS // _BLOCKS
+    cuts = [width >> cut for cut in range(1, _END_CUTS + 1)]
+    return np.array(sorted([*range(0, CELLS, width), *cuts, *(CELLS - cut for cut in cuts)]))
+
+
+def _edge(share: Floats) -> Floats:
+    """The p at these shares of the grid."""
+    return np.asarray(np.sin(share * (np.pi / 2.0)) ** 2, dtype=np.float64)
+
+
+def _families() -> tuple[list[Shift], ...]:
+    turns = np.arange(_DIRECTIONS) * (2.0 * np.pi / _DIRECTIONS)
+    lines = [
+        Shift("line", round(size * math.cos(turn), 9), round(size * math.sin(turn), 9))
+        for turn in turns.tolist()
+        for size in _SIZES
     ]
-    found: Floats = np.array(rows) * np.array([s.delta for s in shifts()])[:, None]
-    return found
+    curves = [Shift("curve", sign * size) for size in _SIZES for sign in (1.0, -1.0)]
+    coarse = [shift for pieces in _COARSE for shift in _parts(np.linspace(0.0, 1.0, pieces + 1))]
+    ends = [shift for share in _ENDS for ends in ((0.0, share), (1.0 - share, 1.0)) for shift in _parts(np.array(ends))]
+    fine = [shift for pieces in _FINE for shift in _parts(np.linspace(0.0, 1.0, pieces + 1))]
+    return lines, curves, coarse, ends, fine
+
+
+def _parts(shares: Floats) -> list[Shift]:
+    """Both signs and all sizes of a shift on each of the parts between these shares of the grid."""
+    between = list(pairwise(_edge(shares).round(9).tolist()))
+    signed = [sign * size for size in _PART_SIZES for sign in (1.0, -1.0)]
+    return [Shift("part", delta, low=low, high=high) for low, high in between for delta in signed]
