@@ -73,8 +73,8 @@ def log_factors(tally: Tally) -> Floats:
     Of all groups and folds together; 0 where there are no rows.
     """
     blocks, count = block_of_cell()[(tally.keys % np.uint32(2 * CELLS)) >> np.uint32(1)], int(block_of_cell()[-1]) + 1
-    y_sum = np.bincount(blocks, tally.rows * (tally.keys & np.uint32(1)), count)
-    return log_bets(np.bincount(blocks, tally.rows, count), y_sum, np.bincount(blocks, tally.p_sum, count))
+    each = (tally.rows, tally.rows * (tally.keys & np.uint32(1)), tally.p_sum)
+    return log_bets(*(np.bincount(blocks, of, count).astype(np.float64, copy=False) for of in each))
 
 
 def log_bets(n: Floats, y_sum: Floats, p_sum: Floats) -> Floats:
@@ -124,6 +124,11 @@ def weight_from(start: int) -> float:
     k = np.arange(_FLAT, start + _FLAT, dtype=np.float64)
     share = 1.0 - float((1.0 / (k * np.log(k) ** 2)).sum()) / _WHOLE
     return (1.0 - _FIRST) * share
+
+
+def log_start_weight(start: int) -> float:
+    """The logarithm of the weight of one start."""
+    return float(_log_start_weights(start, start + 1)[0])
 
 
 def _log_start_weights(first: int, last: int) -> Floats:
