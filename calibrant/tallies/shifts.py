@@ -58,7 +58,7 @@ class Shift:
         >>> Shift("part", -0.2, low=0.75, high=0.85).told()
         'predictions between 0.75 and 0.85 are too high'
         >>> Shift("line", 0.0, -0.4).told()
-        'predictions are too high above 0.5 and too low below'
+        'predictions below 0.5 are too low, those above too high'
         """
         if self.shape == "part":
             return f"predictions between {_short(self.low)} and {_short(self.high)} are too {_side(self.delta)}"
@@ -68,7 +68,8 @@ class Shift:
         if abs(self.delta) >= abs(self.spread) * _FARTHEST / 2.0:
             return f"predictions are too {_side(self.delta)}"
         turn = float(expit(-2.0 * self.delta / self.spread))
-        return f"predictions are too {_side(self.spread)} above {_short(turn)} and too {_side(-self.spread)} below"
+        wider, other, side = ("below", "above", -self.spread) if turn >= 0.5 else ("above", "below", self.spread)
+        return f"predictions {wider} {_short(turn)} are too {_side(side)}, those {other} too {_side(-side)}"
 
 
 def _side(delta: float) -> str:

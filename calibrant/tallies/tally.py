@@ -11,7 +11,9 @@ import numpy.typing as npt
 from calibrant.cells import Floats, Outcomes
 from calibrant.errors import EmptyBatch
 from calibrant.reductions import Event
-from calibrant.tallies.gathering import Counts, Keys, all_gathered, gathered
+from calibrant.tallies.gathering import Counts as Counts
+from calibrant.tallies.gathering import Keys as Keys
+from calibrant.tallies.gathering import all_gathered, gathered
 from calibrant.tallies.grid import CELLS, place
 from calibrant.tallies.wire import read, written
 
