@@ -23,8 +23,9 @@ Keys = npt.NDArray[np.uint32]
 Counts = npt.NDArray[np.int64]
 Integers = npt.NDArray[np.int64]
 
-#: How a tally begins as bytes: as it is, and packed.
-_PLAIN, _PACKED = b"T1", b"Z1"
+#: How a tally begins as bytes, by whether it is packed and how many bytes count the rows of a kind.
+_KINDS = {b"T1": (False, 4), b"Z1": (True, 4), b"T2": (False, 8), b"Z2": (True, 8)}
+_BEGINS = {what: kind for kind, what in _KINDS.items()}
 
 
 @dataclass(frozen=True)
@@ -71,11 +72,10 @@ class Tally:
 
     def to_bytes(self, *, packed: bool = False) -> bytes:
         """The tally as bytes, which ``from_bytes`` reads; ``packed`` ones are smaller and slower to make."""
+        width = 4 if self.rows.max(initial=0) < 2**32 else 8
         steps = np.diff(self.keys, prepend=np.uint32(0)).astype("<u4")
-        body = steps.tobytes() + self.rows.astype("<u4").tobytes() + self.p_sum.astype("<f8").tobytes()
-        if self.rows.max(initial=0) >= 2**32:
-            raise OverflowError("a tally holds at most 2^32 - 1 rows of a kind")
-        return _PACKED + zlib.compress(body, 1) if packed else _PLAIN + body
+        body = steps.tobytes() + self.rows.astype(f"<u{width}").tobytes() + self.p_sum.astype("<f8").tobytes()
+        return _BEGINS[packed, width] + (zlib.compress(body, 1) if packed else body)
 
 
 _PER_GROUP = np.uint64(2 * CELLS * FOLDS)
@@ -125,17 +125,20 @@ def merged(tallies: Iterable[Tally]) -> Tally:
 
 def from_bytes(data: bytes) -> Tally:
     """Read what ``to_bytes`` wrote; raises ``ValueError`` for anything else."""
-    kind, body = data[:2], data[2:]
-    if kind == _PACKED:
-        body = zlib.decompress(body)
-    elif kind != _PLAIN:
+    if data[:2] not in _KINDS:
         raise ValueError("these bytes are no tally")
-    m, rest = divmod(len(body), 16)
+    (packed, width), body = _KINDS[data[:2]], data[2:]
+    if packed:
+        try:
+            body = zlib.decompress(body)
+        except zlib.error:
+            raise ValueError("these bytes are no whole tally") from None
+    m, rest = divmod(len(body), 12 + width)
     if rest:
         raise ValueError("these bytes are no whole tally")
     keys = np.cumsum(np.frombuffer(body, "<u4", m), dtype=np.uint32)
-    rows = np.frombuffer(body, "<u4", m, 4 * m).astype(np.int64)
-    return Tally(keys, rows, np.frombuffer(body, "<f8", m, 8 * m))
+    rows = np.frombuffer(body, f"<u{width}", m, 4 * m).astype(np.int64)
+    return Tally(keys, rows, np.frombuffer(body, "<f8", m, (4 + width) * m))
 
 
 def _gathered(keys: Keys, rows: Counts, p_sum: Floats) -> Tally:

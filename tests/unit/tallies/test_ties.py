@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from calibrant.tallies.grid import BEGINS, CELLS, borders, place
-from calibrant.tallies.tally import merged, tally_of
+from calibrant.tallies.tally import Tally, from_bytes, merged, tally_of
 
 
 def test_a_cell_holds_what_lies_from_its_border_up_to_the_next() -> None:
@@ -34,3 +35,13 @@ def test_a_row_that_counts_twice_is_the_row_two_times() -> None:
     counted, repeated = tally_of(p, y, counts=counts), tally_of(np.repeat(p, counts), np.repeat(y, counts))
     np.testing.assert_array_equal(counted.rows, repeated.rows)
     np.testing.assert_allclose(counted.p_sum, repeated.p_sum, rtol=1e-15)
+
+
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize("most", [2**32 - 1, 2**32, 2**50])
+def test_more_rows_of_a_kind_than_four_bytes_count_are_kept(packed: bool, most: int) -> None:
+    counted = Tally(np.array([3, 4096], np.uint32), np.array([1, most]), np.array([0.25, 0.5 * most]))
+    again = from_bytes(counted.to_bytes(packed=packed))
+    assert (again.keys.tolist(), again.rows.tolist(), again.p_sum.tolist()) == ([3, 4096], [1, most], [0.25, most / 2])
+    with pytest.raises(ValueError, match="no whole tally"):
+        from_bytes(counted.to_bytes(packed=packed)[:-1])
