@@ -4,6 +4,8 @@
 from its document,
 ``measure_by_size`` tells how measures depend on the number of rows, ``cost_plane`` which of two models' decisions cost
 less, and ``logistic_normal`` draws a world whose truth is known.
+``tally`` counts the rows of a partition of data larger than one machine, ``merge`` adds tallies up, ``evaluate_tally``
+and ``fit_tally`` answer from them.
 ``CalibrantClassifier`` puts a map behind any classifier of scikit-learn.
 Importing this package loads neither torch nor scikit-learn.
 """
@@ -23,6 +25,9 @@ from calibrant.measures.measure import MeasureResult
 from calibrant.measures.selective import CostPlane
 from calibrant.methods import METHODS, fit
 from calibrant.synthetic import logistic_normal
+from calibrant.tallies.counting import tally
+from calibrant.tallies.event_tally import EventTally, merge
+from calibrant.tallies.front import evaluate_tally, fit_tally
 
 if TYPE_CHECKING:
     from calibrant.classifier import CalibrantClassifier
@@ -38,6 +43,7 @@ __all__ = [
     "CalibrationMap",
     "ComparisonReport",
     "CostPlane",
+    "EventTally",
     "Gap",
     "GroupReport",
     "MeasureResult",
@@ -50,10 +56,14 @@ __all__ = [
     "compare",
     "cost_plane",
     "evaluate",
+    "evaluate_tally",
     "fit",
+    "fit_tally",
     "load",
     "logistic_normal",
     "measure_by_size",
+    "merge",
+    "tally",
 ]
 
 

@@ -100,7 +100,7 @@ def largest_gap(
     p_value = (1 + reached) / (len(shuffled) + 1)
     equal = p_value > 1.0 - resampling.level
     if drawn is None:
-        between = _between_intervals(request, [subject.rows(own) for own in parts], resampling)
+        between = between_intervals(request, [subject.rows(own) for own in parts], resampling)
         if between is None:
             return replace(gap, p_value=p_value, problem="no interval: a group has none")
         least, most = between
@@ -127,7 +127,7 @@ def grouped_seconds(request: MeasureRequest, size: Extent, groups: int, resampli
     return 2.0 * each + again if binned else each + 2.0 * again
 
 
-def _between_intervals(
+def between_intervals(
     request: MeasureRequest, groups: Sequence[Subject], resampling: Resampling
 ) -> tuple[float, float] | None:
     """The least and the most that the values of groups may differ where each lies in its interval; by Bonferroni."""

@@ -259,12 +259,30 @@ def resampled_interval(
 def resampled_values(again: Callable[[Subject], float], subject: Subject, resampling: Resampling) -> Floats:
     """What ``again`` computes of rows drawn with replacement: ``(resamples,)``, NaN where it has no value."""
     random = resampling.generator()
-    n = len(subject) // (subject.per_row if isinstance(subject, Event) else 1)
+    draw = _drawer(subject)
     found = np.empty(resampling.resamples)
     for i in range(resampling.resamples):
         resampling.told(i, resampling.resamples, "resamples")
-        found[i] = again(subject.rows(random.integers(0, n, n)))
+        found[i] = again(draw(random))
     return found
+
+
+def _drawer(subject: Subject) -> Callable[[np.random.Generator], Subject]:
+    """What draws as many rows with replacement; of an event's weights that count rows, the rows that they count."""
+    n = len(subject)
+    if isinstance(subject, Event):
+        n //= subject.per_row
+        w = subject.w
+        if w is not None and subject.per_row == 1 and subject.cells.counts_rows:
+            event, total, shares = subject, int(w.sum()), w / w.sum()
+
+            def counted(random: np.random.Generator) -> Subject:
+                counts = random.multinomial(total, shares)
+                drawn = np.flatnonzero(counts)
+                return replace(event.rows(drawn), w=counts[drawn].astype(np.float64))
+
+            return counted
+    return lambda random: subject.rows(random.integers(0, n, n))
 
 
 def _deal(subject: Subject, resampling: Resampling) -> tuple[Integers, int, tuple[Floats | None, WeightsKind]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +14,7 @@ from calibrant.reductions import Event
 from calibrant.tallies.gathering import Counts as Counts
 from calibrant.tallies.gathering import Keys as Keys
 from calibrant.tallies.gathering import all_gathered, gathered
-from calibrant.tallies.grid import CELLS, place
+from calibrant.tallies.grid import BEGINS, CELLS, place
 from calibrant.tallies.wire import read, written
 
 #: The folds that rows are dealt to, for cross-validation.
@@ -64,7 +64,7 @@ class Tally:
         if not len(self.rows):
             raise EmptyBatch.at("/labels", "has no rows")
         one = self.pooled()
-        p = np.clip(one.p_sum / one.rows, 0.0, 1.0)
+        p = np.clip(_steady(one.p_sum / one.rows), 0.0, 1.0)
         return Event(p, (one.keys & np.uint32(1)).astype(np.int8), one.rows.astype(np.float64))
 
     def to_bytes(self, *, packed: bool = False) -> bytes:
@@ -75,8 +75,16 @@ class Tally:
 _PER_GROUP = np.uint64(2 * CELLS * FOLDS)
 
 
-def tally_of(p: Floats, y: Outcomes, groups: Integers | None = None, folds: Integers | None = None) -> Tally:
+def tally_of(
+    p: Floats,
+    y: Outcomes,
+    groups: Integers | None = None,
+    folds: Integers | None = None,
+    counts: Counts | None = None,
+) -> Tally:
     """Count rows: ``p (n,)`` in [0, 1], ``y (n,)`` 0 or 1, ``groups`` and ``folds (n,)`` or None for 0. O(n).
+
+    A row counts as so many as ``counts (n,)`` says, or once.
 
     Examples
     --------
@@ -85,12 +93,16 @@ def tally_of(p: Floats, y: Outcomes, groups: Integers | None = None, folds: Inte
     >>> len(two), two.event().w.tolist()
     (4, [2.0, 2.0])
     """
-    keys = place(p) * 2 + y
+    cell = place(p)
+    keys = cell * 2 + y
     if folds is not None:
         keys += folds * (2 * CELLS)
     if groups is not None:
         keys += groups * (2 * CELLS * FOLDS)
-    return _gathered(keys.astype(np.uint32), np.ones(len(p), dtype=np.int64), p)
+    rows = np.ones(len(p), dtype=np.int64) if counts is None else counts
+    # Added up from where the cell begins: sums of a million like numbers are else off in the twelfth digit.
+    found = _gathered(keys.astype(np.uint32), rows, rows * (p - BEGINS[cell]))
+    return replace(found, p_sum=found.p_sum + found.rows * BEGINS[found.keys // 2 % CELLS])
 
 
 def merged(tallies: Iterable[Tally]) -> Tally:
@@ -105,3 +117,17 @@ def from_bytes(data: bytes) -> Tally:
 
 def _gathered(keys: Keys, rows: Counts, p_sum: Floats) -> Tally:
     return Tally(*gathered(keys, rows, p_sum))
+
+
+#: 10^0 to 10^22: the powers of ten that doubles hold exactly.
+_TENS = np.array([float(f"1e{k}") for k in range(23)])
+
+
+def _steady(p: Floats) -> Floats:
+    """Round to 12 significant digits, from 1e-10 on.
+
+    A prediction that many rows share, as 0.3, is so exactly itself again, whatever the order in which it was added up:
+    it ties with the rows of the other outcome, and lies on the same side of a bin's border as the rows themselves.
+    """
+    tens = _TENS[11 - np.floor(np.log10(np.clip(p, 1e-10, 1.0))).astype(np.int64)]
+    return np.where(p < 1e-10, p, np.rint(p * tens) / tens)

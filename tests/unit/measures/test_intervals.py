@@ -56,3 +56,15 @@ def test_an_interval_that_would_draw_too_much_is_left_out_and_told() -> None:
 def test_bad_options_are_refused(interval: Any, resamples: Any, seed: Any) -> None:
     with pytest.raises(InvalidOption):
         Resampling.read(interval, resamples, seed)
+
+
+def test_counted_rows_are_resampled_as_the_rows_that_they_count() -> None:
+    random = np.random.default_rng(5)
+    p = np.repeat(np.linspace(0.1, 0.9, 9), 100)
+    y = (random.random(len(p)) < p**2).astype(np.int8)
+    (asked,) = read_requests(["ece-by-chance"])
+    cells = np.unique(np.column_stack([p, y]), axis=0, return_counts=True)
+    counted = Event(cells[0][:, 0], cells[0][:, 1].astype(np.int8), cells[1].astype(np.float64))
+    found = [asked.compute(event, Resampling(0.9, 400)) for event in (Event(p, y), counted)]
+    by_row, by_count = (np.subtract(*ends[::-1]) for result in found if (ends := result.interval) is not None)
+    assert by_count == pytest.approx(by_row, rel=0.15)

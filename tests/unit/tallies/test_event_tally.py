@@ -1,0 +1,185 @@
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+import calibrant
+from calibrant.errors import (
+    CalibrationError,
+    EmptyBatch,
+    InvalidDocument,
+    InvalidLabel,
+    InvalidOption,
+    InvalidWeight,
+    LengthMismatch,
+    ScaleMismatch,
+    UnknownReduction,
+    WrongShape,
+)
+
+Array = npt.NDArray[Any]
+_MEASURES = ["ece", "ks", "log-loss", "brier", "smooth-ece", "auroc"]
+
+
+def _rows(n: int = 30_000, seed: int = 0) -> tuple[Array, Array]:
+    random = np.random.default_rng(seed)
+    c = random.random(n)
+    return c**1.3, (random.random(n) < c).astype(np.int64)
+
+
+def test_measures_of_a_tally_are_those_of_the_rows() -> None:
+    p, y = _rows()
+    exact = calibrant.evaluate(p, y, measures=_MEASURES, interval=0.9)
+    found = calibrant.evaluate_tally(calibrant.tally(p, y), measures=_MEASURES, interval=0.9)
+    assert found.n == len(p)
+    for key, result in found.measures.items():
+        assert result.value == pytest.approx(exact.measures[key].value, abs=1e-4), key
+        assert result.interval == pytest.approx(exact.measures[key].interval, abs=2e-3), key
+
+
+@pytest.mark.parametrize("method", ["isotonic", "platt", "beta", "spline", "histogram", "venn-abers"])
+def test_maps_of_a_tally_are_those_of_the_rows(method: str) -> None:
+    p, y = _rows()
+    grid = np.linspace(0.01, 0.99, 99)
+    fitted = calibrant.fit_tally(calibrant.tally(p, y), method)
+    assert np.abs(fitted.apply(grid) - calibrant.fit(method, p, y).apply(grid)).mean() < 2e-3
+    assert calibrant.load(fitted.to_document()).apply(grid).tolist() == fitted.apply(grid).tolist()
+
+
+@pytest.mark.parametrize("reduction", [None, "confidence", "class:2", "top:2", "within-top:2"])
+@pytest.mark.parametrize("scale", ["probability", "logit"])
+def test_vectors_are_counted_as_the_event_that_is_asked_for(reduction: str | None, scale: Any) -> None:
+    random = np.random.default_rng(3)
+    logits = random.normal(size=(4000, 4))
+    given = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+    labels = (given.cumsum(axis=1) < random.random((4000, 1))).sum(axis=1)
+    rows = logits if scale == "logit" else given
+    found = calibrant.tally(rows, labels, reduction=reduction, scale=scale)
+    exact = calibrant.evaluate(rows, labels, reduction=reduction, scale=scale, measures=["brier", "confidence-gap"])
+    report = calibrant.evaluate_tally(found, measures=["brier", "confidence-gap"])
+    assert report.reduction == exact.reduction
+    for key, result in report.measures.items():
+        assert result.value == pytest.approx(exact.measures[key].value, abs=2e-5)
+    fitted = calibrant.fit_tally(found, "platt")
+    assert (fitted.reduction, fitted.scale, fitted.n_classes) == (found.reduction, scale, 4)
+    assert fitted.apply(rows).shape == (4000,)
+
+
+def test_whole_weights_count_rows_and_others_are_refused() -> None:
+    p, y = _rows(500)
+    w = np.random.default_rng(4).integers(0, 4, 500)
+    found = calibrant.tally(p, y, weights=w, folds=np.arange(500) % 5)
+    repeated = calibrant.tally(np.repeat(p, w), np.repeat(y, w), folds=np.repeat(np.arange(500) % 5, w))
+    assert len(found) == w.sum()
+    np.testing.assert_array_equal(found.tally.keys, repeated.tally.keys)
+    np.testing.assert_array_equal(found.tally.rows, repeated.tally.rows)
+    with pytest.raises(InvalidWeight, match="weights/7 is not a whole number"):
+        calibrant.tally(p, y, weights=np.where(np.arange(500) == 7, 0.5, 1.0))
+
+
+def test_groups_keep_their_names_whichever_part_met_them() -> None:
+    p, y = _rows(6000)
+    groups = [None if i % 5 == 0 else "äöü"[i % 3] for i in range(6000)]
+    whole = calibrant.tally(p, y, groups=groups)
+    cuts = [0, 2, 7, 3000, 6000]
+    parts = [calibrant.tally(p[a:b], y[a:b], groups=groups[a:b]) for a, b in pairwise(cuts)]
+    merged = calibrant.merge(reversed(parts))
+    assert merged.groups == whole.groups == ("ä", "ö", "ü")
+    np.testing.assert_array_equal(merged.tally.keys, whole.tally.keys)
+    np.testing.assert_array_equal(merged.tally.rows, whole.tally.rows)
+    report = calibrant.evaluate_tally(merged, measures=["ks"], interval=0.9)
+    exact = calibrant.evaluate(p, y, measures=["ks"], groups=[name or "none" for name in groups])
+    assert report.groups is not None
+    assert exact.groups is not None
+    assert list(report.groups) == ["ä", "ö", "ü"]
+    for name, group in report.groups.items():
+        assert group.n == exact.groups[name].n
+        assert group.measures["ks"].value == pytest.approx(exact.groups[name].measures["ks"].value, abs=1e-3)
+    assert report.gaps is not None
+    gap = report.gaps["ks"]
+    assert gap.value is not None
+    assert gap.interval is not None
+    assert gap.interval[0] <= gap.value <= gap.interval[1]
+    assert gap.p_value is None
+    assert len(merged.of_group("ä")) == groups.count("ä")
+
+
+def test_a_map_fitted_to_some_folds_is_measured_on_the_others() -> None:
+    p, y = _rows()
+    counted = calibrant.tally(p, y, folds=np.arange(len(p)) % 5, groups=["ab"[i % 2] for i in range(len(p))])
+    fitted = calibrant.fit_tally(counted.of_folds(range(4)), "beta")
+    held = counted.of_folds([4])
+    assert len(held) == len(p) // 5
+    report = calibrant.evaluate_tally(held, measures=["ece"], map=fitted, diagrams=["reliability"], interval=0.9)
+    exact = calibrant.evaluate(p[4::5], y[4::5], measures=["ece"], map=fitted)
+    assert report.after is not None
+    assert exact.after is not None
+    assert report.improvement is not None
+    assert exact.improvement is not None
+    assert report.after["ece"].value == pytest.approx(exact.after["ece"].value, abs=5e-4)
+    assert report.improvement["log-loss"].value == pytest.approx(exact.improvement["log-loss"].value, abs=1e-4)
+    assert report.improvement["log-loss"].interval is not None
+    assert report.diagrams["reliability"]["problem"] is None
+    assert report.after_diagrams is not None
+    assert report.groups is not None
+    assert report.groups["a"].after is not None
+    assert report.gaps_after is not None
+
+
+def test_bytes_are_read_back_and_anything_else_is_refused() -> None:
+    p, y = _rows(2000)
+    counted = calibrant.tally(p, y, groups=["é"] * 2000)
+    data = counted.to_bytes()
+    again = calibrant.EventTally.from_bytes(data)
+    assert again.groups == ("é",)
+    np.testing.assert_array_equal(again.tally.p_sum, counted.tally.p_sum)
+    for damaged in (b"", b"E1", data[:40], data[:-1], b"T1" + data[2:], data.replace(b"binary", b"binbry")):
+        with pytest.raises(InvalidDocument):
+            calibrant.EventTally.from_bytes(damaged)
+    unnamed = calibrant.EventTally(counted.tally, "binary").to_bytes()
+    with pytest.raises(InvalidDocument, match="more groups"):
+        calibrant.EventTally.from_bytes(unnamed)
+
+
+@pytest.mark.parametrize(
+    ("error", "given"),
+    [
+        (UnknownReduction, {"reduction": "pooled"}),
+        (LengthMismatch, {"folds": [0]}),
+        (InvalidOption, {"folds": [0, 1, 5]}),
+        (InvalidOption, {"folds": [0.0, 1.0, 2.0]}),
+        (LengthMismatch, {"groups": ["a"]}),
+        (WrongShape, {"groups": "abc"}),
+        (InvalidOption, {"groups": ["a", 1, "b"]}),
+        (InvalidOption, {"groups": ["a", "b" * 257, "b"]}),
+        (InvalidLabel, {"labels": [0, 1, 2]}),
+    ],
+)
+def test_what_is_wrong_with_a_partition_is_told(error: type[CalibrationError], given: dict[str, Any]) -> None:
+    with pytest.raises(error):
+        calibrant.tally(**{"predictions": [0.1, 0.2, 0.3], "labels": [0, 1, 0], **given})
+
+
+def test_what_does_not_fit_together_is_refused() -> None:
+    binary, logits = calibrant.tally([0.1, 0.9], [0, 1]), calibrant.tally([-2.0, 2.0], [0, 1], scale="logit")
+    with pytest.raises(InvalidOption, match="tallies/1"):
+        calibrant.merge([binary, logits])
+    with pytest.raises(EmptyBatch):
+        calibrant.merge([])
+    with pytest.raises(EmptyBatch):
+        calibrant.evaluate_tally(binary.of_folds([3]))
+    with pytest.raises(InvalidOption):
+        calibrant.evaluate_tally(binary.tally)  # type: ignore[arg-type]
+    with pytest.raises(InvalidOption):
+        binary.of_group("a")
+    fitted = calibrant.fit_tally(logits, "isotonic")
+    with pytest.raises(ScaleMismatch):
+        calibrant.evaluate_tally(binary, map=fitted)
+    with pytest.raises(WrongShape):
+        calibrant.evaluate_tally(binary, map=calibrant.fit("isotonic", [0.1, 0.9], [0, 1], reduction="class:1"))
+    with pytest.raises(UnknownReduction):
+        calibrant.fit_tally(binary, "vector")
