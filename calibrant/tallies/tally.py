@@ -124,10 +124,11 @@ _TENS = np.array([float(f"1e{k}") for k in range(23)])
 
 
 def _steady(p: Floats) -> Floats:
-    """Round to 12 significant digits, from 1e-10 on.
+    """Round to 12 significant digits, from 1e-10 on, and to 13 decimals above 0.9.
 
     A prediction that many rows share, as 0.3, is so exactly itself again, whatever the order in which it was added up:
-    it ties with the rows of the other outcome, and lies on the same side of a bin's border as the rows themselves.
+    it ties with the rows of the other outcome, and lies on the same side of a bin's border as the rows themselves. Near
+    1 a decimal more keeps 1 - p, of which the log loss is made.
     """
-    tens = _TENS[11 - np.floor(np.log10(np.clip(p, 1e-10, 1.0))).astype(np.int64)]
+    tens = _TENS[11 - np.floor(np.log10(np.clip(p, 1e-10, 1.0))).astype(np.int64) + (p > 0.9)]
     return np.where(p < 1e-10, p, np.rint(p * tens) / tens)
