@@ -1,8 +1,9 @@
 """Between which values a measure of the rows themselves lies, told by their tally alone.
 
-What a tally forgets is where in its cell, of 2,048, a row lies. Each bound here holds for every batch with the tally,
-and for the value that ``Tally.event`` gives, up to the rounding of its p to 12 digits; it has nothing to do with
-chance. A cell is at most 7.7e-4 wide.
+What a tally forgets is where in its cell, of 2,048 and at most 7.7e-4 wide, a row lies. Each bound here holds for every
+batch with the tally, up to the rounding of sums, and has nothing to do with chance. What is read off ``Tally.event``
+lies within those of KS and ECE, up to the rounding of its p to 12 digits; log loss and Brier score lie within or near
+theirs, for both outcomes of a cell stand at one p there. ``Bounds.apart`` tells by how much any of them can be wrong.
 
 In cell k let ``a`` be the positives' sum of 1 - p over n, and ``b`` the negatives' sum of p over n: from one end of the
 cell to any place in it, the cumulative difference D = sum (y - p) / n moves by a number between -b and a, for a row
@@ -27,10 +28,14 @@ _LEAST = 2.0**-52
 
 @dataclass(frozen=True)
 class Bounds:
-    """A measure of the rows is at least ``low`` and at most ``high``, up to the rounding of sums."""
+    """A measure of the rows is at least ``low`` and at most ``high``."""
 
     low: float
     high: float
+
+    def apart(self, value: float) -> float:
+        """How far from this value the measure can be."""
+        return max(self.high - value, value - self.low)
 
 
 def ks_bounds(tally: Tally) -> Bounds:
@@ -49,7 +54,7 @@ def equal_width_bounds(tally: Tally, n_bins: int = 15) -> Bounds:
 
     Only the cells in which a bin begins are in doubt: of such a cell, between -b and a belongs to the bin below, and
     the rest of a - b to that above. So each bin's difference lies between two numbers, and the ECE between the sums of
-    the least and of the largest sizes that they allow.
+    the least and of the largest sizes that they allow, and at most the mean |y - p|.
     """
     inner = np.arange(1, n_bins) / n_bins
     return _binned(tally, np.searchsorted(borders(), inner, side="right") - 1)
@@ -71,8 +76,8 @@ def log_loss_bounds(tally: Tally) -> Bounds:
     """Of the log loss, in nats. O(m).
 
     -log p is convex: by Jensen's inequality the mean over the rows of a cell and outcome is at least its value at their
-    mean p, which is what the tally gives; and it is at most that of the chord over the cell, reached by rows at the two
-    ends of the cell with this mean.
+    mean p; and it is at most that of the chord over the cell, reached by rows at the two ends of the cell with this
+    mean.
     """
     low, high, mean = _spans(tally)
     positive = (tally.keys & np.uint32(1)).astype(np.bool_)
@@ -86,8 +91,8 @@ def log_loss_bounds(tally: Tally) -> Bounds:
 def brier_bounds(tally: Tally) -> Bounds:
     """Of the Brier score. O(m).
 
-    It is above that of the tally by the variance of p in each cell and outcome, between 0 and (high - mean)
-    (mean - low) (Bhatia & Davis 2000): at most 1.5e-7.
+    It is above that of the mean p of each cell and outcome by the variance of p in it, which is between 0 and
+    (high - mean) (mean - low) (Bhatia & Davis 2000): at most 1.5e-7.
     """
     low, high, mean = _spans(tally)
     least = np.square(mean - (tally.keys & np.uint32(1)))
@@ -118,7 +123,7 @@ def _binned(tally: Tally, first: npt.NDArray[np.int64]) -> Bounds:
     )
     lowest, highest = least[1:] - most[:-1], most[1:] - least[:-1]
     sizes = np.maximum(np.maximum(lowest, -highest), 0.0), np.maximum(np.abs(lowest), np.abs(highest))
-    return Bounds(float(sizes[0].sum()), float(sizes[1].sum()))
+    return Bounds(float(sizes[0].sum()), min(float(sizes[1].sum()), float((up + down).sum())))
 
 
 def _spans(tally: Tally) -> tuple[Floats, Floats, Floats]:

@@ -1,0 +1,82 @@
+"""How long counting, merging and betting take. Writes docs/tally-speed.md."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks.timing import machine, medians
+from calibrant.tallies.betting import evidence, log_factors
+from calibrant.tallies.shifts import shifts
+from calibrant.tallies.tally import FOLDS, Tally, from_bytes, merged, tally_of
+
+PAGE = Path(__file__).parents[2] / "docs" / "tally-speed.md"
+BUCKETS, GROUPS = 10_000, 20
+SIZES = (5_000, 100_000, 1_000_000)
+
+
+def counting(random: np.random.Generator) -> dict[str, tuple[Callable[[], object], int]]:
+    """Counting rows, and how many they are."""
+    found: dict[str, tuple[Callable[[], object], int]] = {}
+    for n in SIZES:
+        p = random.random(n)
+        y = (random.random(n) < p).astype(np.int8)
+        parts = random.integers(0, GROUPS, n), random.integers(0, FOLDS, n)
+        found[f"{n:,} rows"] = partial(tally_of, p, y), n
+        found[f"{n:,} rows, {GROUPS} groups, {FOLDS} folds"] = partial(tally_of, p, y, *parts), n
+    return found
+
+
+def bucket(random: np.random.Generator) -> Tally:
+    """A bucket of 2,000 entries or so."""
+    p = random.random(2_100)
+    return tally_of(p, (random.random(len(p)) < p).astype(np.int8), None, random.integers(0, FOLDS, len(p)))
+
+
+def main() -> None:
+    """Time and write the page."""
+    random = np.random.default_rng(41)
+    counted = counting(random)
+    several = [bucket(random) for _ in range(100)]
+    tallies = [several[i % len(several)] for i in range(BUCKETS)]
+    plain, packed = ([tally.to_bytes(packed=how) for tally in tallies] for how in (False, True))
+    factors = random.normal(0.0, 0.1, (2_000, len(shifts())))
+    seconds = medians({name: run for name, (run, _) in counted.items()})
+    others = medians(
+        {
+            f"merge {BUCKETS:,} tallies": lambda: merged(tallies),
+            f"read {BUCKETS:,} from bytes and merge them": lambda: merged(map(from_bytes, plain)),
+            "the same, packed": lambda: merged(map(from_bytes, packed)),
+            "the bets on one bucket": lambda: log_factors(several[0]),
+            "the evidence of 2,000 buckets": lambda: evidence(factors),
+        },
+        rounds=5,
+    )
+    entries = float(np.mean([len(tally.keys) for tally in several]))
+    lines = [
+        "# Speed of tallies",
+        "",
+        f"Made by `make tally-speed`; medians, one thread. {machine()}.",
+        "",
+        "| counted | ms | ns a row |",
+        "|---|---|---|",
+        *(
+            f"| {name} | {1e3 * seconds[name]:.2f} | {1e9 * seconds[name] / n:.0f} |"
+            for name, (_, n) in counted.items()
+        ),
+        "",
+        f"Buckets of {entries:,.0f} entries on average, {len(plain[0]):,} bytes, packed {len(packed[0]):,}:",
+        "",
+        "| | ms |",
+        "|---|---|",
+        *(f"| {name} | {1e3 * taken:.2f} |" for name, taken in others.items()),
+        "",
+    ]
+    PAGE.write_text("\n".join(lines), "utf-8")
+
+
+if __name__ == "__main__":
+    main()
