@@ -112,7 +112,7 @@ def tally_of(
 
 def merged(tallies: Iterable[Tally]) -> Tally:
     """The tally of all rows of some tallies. O(sum of their cells)."""
-    return Tally(*all_gathered([(part.keys, part.rows, part.p_sum) for part in tallies]))
+    return Tally(*all_gathered((part.keys, part.rows, part.p_sum) for part in tallies))
 
 
 def from_bytes(data: bytes) -> Tally:

@@ -44,6 +44,18 @@ def test_keys_far_apart_are_gathered_as_those_close_together_are() -> None:
     np.testing.assert_array_equal(close[2], far[2])
 
 
+def test_many_tallies_of_many_groups_are_merged() -> None:
+    random = np.random.default_rng(5)
+    p, groups = random.random(150_000), random.integers(0, 2000, 150_000)
+    y, folds = random.integers(0, 2, len(p)).astype(np.int8), random.integers(0, 5, len(p))
+    parts = (slice(start, start + 1000) for start in range(0, len(p), 1000))
+    found = merged(tally_of(p[part], y[part], groups[part], folds[part]) for part in parts)
+    whole = tally_of(p, y, groups, folds)
+    np.testing.assert_array_equal(found.keys, whole.keys)
+    np.testing.assert_array_equal(found.rows, whole.rows)
+    np.testing.assert_allclose(found.p_sum, whole.p_sum, rtol=1e-13)
+
+
 def test_the_last_group_has_its_key() -> None:
     p, y = np.array([1.0, 0.0]), np.array([1, 0], dtype=np.int8)
     tally = tally_of(p, y, np.array([MAX_GROUPS - 1, 0]), np.array([4, 0]))
