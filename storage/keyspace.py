@@ -183,6 +183,10 @@ class MonitorKeys:
         """Hash: field -> its count in a time bucket."""
         return self._key("counts", str(bucket))
 
+    def span_counts(self, span: int) -> str:
+        """Hash: field -> its count in a span of time buckets."""
+        return self._key("span-counts", str(span))
+
     def tallies(self, series: str, bucket: int) -> str:
         """List: the tallies of a bucket of a series, to be added; the first may be many that were."""
         return self._key(series, str(bucket))
