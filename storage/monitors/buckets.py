@@ -17,6 +17,8 @@ from storage.monitors.series import KINDS, SPAN, TallyKind, by_rows, by_span
 
 #: Lists that are made one by one look.
 _COMPACTED = 50
+#: Row buckets are forgotten so many at once.
+_DROPPED = 16
 #: Buckets whose counts are read, or that are dropped, at once.
 _AT_ONCE = 500
 
@@ -107,11 +109,14 @@ class Buckets:
             self._lists.forget([(by_rows(kind), bucket) for kind in KINDS for bucket in passed])
             self._redis.hdel(self._keys.row_buckets(), *map(str, passed))
 
-    def after_commit(self, long: Iterable[bytes], *, closed: bool) -> None:
-        """Do what a commit has made due: make long lists short, and forget row buckets where one was closed."""
+    def after_commit(self, long: Iterable[bytes], opened: int) -> None:
+        """Do what a commit has made due: make long lists short, and now and then forget row buckets.
+
+        ``opened`` is the row bucket that it opened, 0 for none.
+        """
         for field in long:
             self._lists.compact(*read_field(field))
-        if closed:
+        if opened and opened % _DROPPED == 0:
             self.drop_rows()
 
     def _cover(self, first: int, last: int) -> tuple[list[int], list[int]]:

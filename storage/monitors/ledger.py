@@ -108,7 +108,7 @@ class Ledger:
         outcome, *told = cast(list[Any], self._commit(keys, args))
         match outcome:
             case b"done":
-                self.buckets.after_commit(told[0], closed=bool(told[1]))
+                self.buckets.after_commit(told[0], told[1])
                 return None
             case b"conflict":
                 return Conflict(np.array(told[0], dtype=np.int64), [entry or None for entry in told[1]])
