@@ -13,7 +13,7 @@ from typing import Literal
 #: The tenant of a service without API keys.
 DEFAULT_TENANT = "default"
 
-Kind = Literal["batch", "map", "job", "part"]
+Kind = Literal["batch", "map", "job", "part", "event", "delivery"]
 
 
 @dataclass(frozen=True)
@@ -257,7 +257,7 @@ def read_job_field(field: bytes) -> tuple[str, str]:
 
 
 def new_id(kind: Kind) -> str:
-    """A fresh id that cannot be guessed: ``batch_``, ``map_``, ``job_`` or ``part_`` and 120 random bits."""
+    """A fresh id that cannot be guessed: its kind, such as ``batch_``, and 120 random bits."""
     return f"{kind}_{secrets.token_hex(15)}"
 
 
