@@ -271,6 +271,26 @@ class Shared:
         return "calibrant::delayed"
 
     @staticmethod
+    def chores_due() -> str:
+        """Sorted set: ``kind:tenant:id`` of chores that are asked for, by the second since 1970 when they are due."""
+        return "calibrant::chores"
+
+    @staticmethod
+    def chores_held() -> str:
+        """Sorted set: chores that wait in a queue or are being done, by the second when they count as lost."""
+        return "calibrant::chores-held"
+
+    @staticmethod
+    def chore_owners() -> str:
+        """Hash: chore -> the worker that does it."""
+        return "calibrant::chore-owners"
+
+    @staticmethod
+    def chore_tries() -> str:
+        """Hash: chore -> how often it was begun since it was last done."""
+        return "calibrant::chore-tries"
+
+    @staticmethod
     def supervisors() -> str:
         """Set: ids of supervisors; those that no longer tell of themselves leave it when they are met."""
         return "calibrant::supervisors"
