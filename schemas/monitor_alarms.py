@@ -8,7 +8,6 @@ from pydantic import Field
 
 from schemas.base import Document
 from schemas.monitor_events import MonitorEvent, RecalibrationTold
-from schemas.pages import PageQuery
 
 RuleKind = Literal["evidence", "threshold"]
 RuleStatus = Literal["unknown", "ok", "alarm"]
@@ -27,8 +26,6 @@ AuditAction = Literal[
     "alias-moved",
     "alias-not-moved",
 ]
-#: Events and entries of the audit that a monitor keeps, the newest.
-MOST_EVENTS, MOST_ENTRIES = 1000, 10_000
 
 
 class EvidenceReading(Document):
@@ -115,14 +112,11 @@ class Standing(Document):
     proposal: Proposal | None = None
     moving: Proposal | None = Field(None, description="decided: its alias is being moved")
     moved_by: str | None = None
-    events: int = Field(0, description="how many there ever were")
-    entries: int = Field(0, description="of the audit, how many there ever were")
 
 
 class AuditEntry(Document):
     """One step that was taken, and by whom."""
 
-    number: int = Field(0, description="counted from 1")
     at: str
     action: AuditAction
     who: str | None = Field(None, description="the API key's name; null: the service itself, or without keys")
@@ -132,12 +126,11 @@ class AuditEntry(Document):
     found: RecalibrationTold | None = None
 
 
-class AlarmsQuery(PageQuery):
-    """Which events of alarms ``GET /monitors/{name}/alarms`` is asked for."""
+class JournalQuery(Document):
+    """Which events, or entries of the audit, are asked for: the newest, or those behind a page."""
 
-
-class AuditQuery(PageQuery):
-    """Which entries ``GET /monitors/{name}/audit`` is asked for."""
+    limit: int = Field(20, ge=1, le=100)
+    cursor: str | None = Field(None, max_length=200, description="the `next` of the page before")
 
 
 class AlarmsAnswer(Document):

@@ -212,7 +212,7 @@ class MonitorKeys:
         return self._key("standing")
 
     def alarms(self) -> str:
-        """Sorted set: events, JSON, by number."""
+        """Sorted set: events, each its serial number and JSON, by the number."""
         return self._key("alarms")
 
     def untold(self) -> str:
@@ -220,7 +220,7 @@ class MonitorKeys:
         return self._key("untold")
 
     def audit(self) -> str:
-        """Sorted set: entries of the audit, JSON, by number."""
+        """Sorted set: entries of the audit, each its serial number and JSON, by the number."""
         return self._key("audit")
 
     def reference(self) -> str:
