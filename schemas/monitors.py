@@ -146,6 +146,21 @@ class MonitorRecord(MonitorBody):
     started_at: float = Field(description="seconds since 1970: rows predicted earlier are not evidence")
 
 
+class StoredMonitor(MonitorRecord):
+    """A monitor as it is stored."""
+
+    format: int = 1
+
+    @classmethod
+    def of(cls, record: MonitorRecord) -> StoredMonitor:
+        """The document of a record."""
+        return cls(**record.model_dump())
+
+    def record(self) -> MonitorRecord:
+        """The record of the document."""
+        return MonitorRecord(**self.model_dump(exclude={"format"}))
+
+
 class RefusedRow(Document):
     """A row that was not counted, and why."""
 
