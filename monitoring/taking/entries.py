@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from storage.monitors.strings import padded as padded_strings
+
 #: The kinds, as the first byte of an entry; nothing is known of an id whose entry is absent.
 ABSENT, WAITING_PREDICTION, WAITING_LABEL, JOINED = 0, ord("P"), ord("L"), ord("J")
 
@@ -41,8 +43,7 @@ Entries = npt.NDArray[Any]
 
 def known(read: Sequence[bytes | None]) -> Entries:
     """Entries as they were read, ``(n,)`` of ``PREDICTION``: shorter ones are padded, absent ones are zeros."""
-    padded = b"".join([(entry or b"").ljust(WIDTH, b"\0") for entry in read])
-    return np.frombuffer(padded, PREDICTION).copy()
+    return padded_strings(read, WIDTH).view(PREDICTION).copy()
 
 
 def nothing(n: int) -> Entries:
@@ -60,3 +61,10 @@ def padded(entries: Entries) -> Entries:
     found = np.zeros((len(entries), WIDTH), np.uint8)
     found[:, : entries.dtype.itemsize] = np.ascontiguousarray(entries).view(np.uint8).reshape(len(entries), -1)
     return found.view(PREDICTION)[:, 0]
+
+
+def counted(labels: npt.NDArray[np.int64]) -> Entries:
+    """The entries of rows that are counted with these labels."""
+    entries = np.zeros(len(labels), COUNTED)
+    entries["kind"], entries["label"] = JOINED, labels
+    return entries
