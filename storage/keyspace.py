@@ -13,7 +13,7 @@ from typing import Literal
 #: The tenant of a service without API keys.
 DEFAULT_TENANT = "default"
 
-Kind = Literal["batch", "map", "job", "part", "monitor"]
+Kind = Literal["batch", "map", "job", "part", "monitor", "event", "delivery"]
 
 
 @dataclass(frozen=True)
@@ -371,7 +371,7 @@ def read_job_field(field: bytes) -> tuple[str, str]:
 
 
 def new_id(kind: Kind) -> str:
-    """A fresh id that cannot be guessed: such as ``batch_`` and 120 random bits."""
+    """A fresh id that cannot be guessed: its kind, such as ``batch_``, and 120 random bits."""
     return f"{kind}_{secrets.token_hex(15)}"
 
 
