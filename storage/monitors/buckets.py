@@ -149,7 +149,7 @@ class Buckets:
             parts, generation = pipe.execute()
         if generation is None or len(parts) < 2:
             return False
-        one = merged(map(from_bytes, parts)).to_bytes(packed=True)
+        one = merged(map(from_bytes, parts)).to_bytes()
         keys = (key, self._keys.generations(), self._keys.loose(), self._keys.state())
         args = (field, generation, len(parts), one)
         return bool(self._redis.eval(COMPACT, len(keys), *keys, *cast(tuple[str, ...], args)))
