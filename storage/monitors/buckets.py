@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Sequence
-from typing import cast
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final, cast
 
 from redis import Redis
 
 from calibrant.tallies.tally import Tally, merged
 from schemas.monitors import MonitorRecord
 from storage.keyspace import Keyspace
-from storage.monitors.lists import Lists, read_field
+from storage.monitors.lists import Lists, Tail, Version, read_field
 from storage.monitors.scripts import DROP
 from storage.monitors.series import KINDS, SPAN, TallyKind, by_rows, by_span
+
+__all__ = ["MEASURED", "ROWS_OF", "Buckets", "Tail", "TallyKind", "Version"]
+
+#: The series by time bucket of the measured tallies, and the series by row bucket of each kind.
+MEASURED: Final = "measured"
+ROWS_OF: Mapping[str, str] = {kind: by_rows(kind) for kind in KINDS}
 
 #: Lists that are made one by one look.
 _COMPACTED = 50
@@ -46,9 +52,14 @@ class Buckets:
         """The rows of each time bucket from ``first`` to ``last`` that there is."""
         return self._lists.tallies(kind, self.numbers(first, last))
 
-    def versions(self, first: int, last: int, kind: TallyKind = "measured") -> dict[int, str]:
-        """A word for each time bucket that there is, another whenever rows were added to it."""
-        return self._lists.versions(kind, self.numbers(first, last))
+    def versions(self, series: str, numbers: Sequence[int]) -> list[Version]:
+        """What the list of each bucket is now: ``tails`` tells what came to it since."""
+        of_counts = {MEASURED: self._keys.counts_stem(), by_span(MEASURED): self._keys.span_counts_stem()}
+        return self._lists.versions(series, numbers, of_counts.get(series, ""))
+
+    def tails(self, series: str, wanted: Sequence[tuple[int, int]]) -> list[Tail]:
+        """Of each bucket the tallies behind its first so many, with the generation in which they stand."""
+        return self._lists.tails(series, wanted)
 
     def counts(self, first: int, last: int) -> dict[str, int]:
         """The counts of the time buckets from ``first`` to ``last``, both included, added up."""
@@ -61,17 +72,25 @@ class Buckets:
     def counts_by_bucket(self, first: int, last: int) -> dict[int, dict[str, int]]:
         """The counts of each time bucket from ``first`` to ``last`` that there is."""
         numbers = self.numbers(first, last)
-        return dict(zip(numbers, self._counts(self._keys.counts, numbers), strict=True))
+        return dict(zip(numbers, self.counts_of(numbers), strict=True))
+
+    def counts_of(self, numbers: Sequence[int]) -> list[dict[str, int]]:
+        """The counts of each time bucket."""
+        return self._counts(self._keys.counts, numbers)
 
     def latest_rows(self, n: int, kind: TallyKind = "measured") -> Tally:
         """The last ``n`` rows that were counted, and those before them in the same row bucket."""
+        return self._lists.tally(by_rows(kind), self.latest_row_buckets(n))
+
+    def latest_row_buckets(self, n: int) -> list[int]:
+        """The row buckets that hold the last ``n`` rows that were counted, newest first."""
         numbers, found = [], 0
         for bucket, rows in self._row_buckets():
             if found >= n:
                 break
             numbers.append(bucket)
             found += rows
-        return self._lists.tally(by_rows(kind), numbers)
+        return numbers
 
     def compact_closed(self, now: float) -> None:
         """Make the tallies of buckets one that are no longer the newest, those of the longest lists first."""

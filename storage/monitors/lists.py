@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import cast
+from typing import NamedTuple, cast
 
+import numpy as np
 from redis import Redis
 
 from calibrant.tallies.tally import Tally, from_bytes, merged
@@ -17,6 +18,26 @@ LONG = (64, 32)
 _MOST_MERGED = 512
 #: Lists that are read at once.
 _AT_ONCE = 100
+#: Lists that are asked after at once.
+_ASKED = 1000
+
+
+class Version(NamedTuple):
+    """What a list was: of one generation and length it always holds the same; and three of the counts beside it."""
+
+    generation: int
+    length: int
+    predictions: int = 0
+    joined: int = 0
+    expired: int = 0
+
+
+class Tail(NamedTuple):
+    """The tallies of a list behind its first ``since``, and its generation as they were read."""
+
+    generation: int
+    since: int
+    parts: list[Tally]
 
 
 class Lists:
@@ -37,13 +58,30 @@ class Lists:
         """The rows of each of some lists."""
         return {number: merged(parts) for some in self._read(series, numbers) for number, parts in some}
 
-    def versions(self, series: str, numbers: Sequence[int]) -> dict[int, str]:
-        """A word for each list, another whenever something was added to it."""
-        if not numbers:
-            return {}
-        args = (series, self._keys.stem(series), *map(str, numbers))
-        found = cast(list[bytes], self._redis.eval(VERSIONS, 1, self._keys.generations(), *args))
-        return {number: version.decode() for number, version in zip(numbers, found, strict=True)}
+    def versions(self, series: str, numbers: Sequence[int], stem_of_counts: str) -> list[Version]:
+        """What each list is now, and the counts beside it, whose names begin with a stem, or nothing for none."""
+        stems = (self._keys.stem(series), stem_of_counts)
+        found: list[Version] = []
+        for start in range(0, len(numbers), _ASKED):
+            some = map(str, numbers[start : start + _ASKED])
+            told = self._redis.eval(VERSIONS, 1, self._keys.generations(), series, *stems, *some)
+            rows = np.frombuffer(cast(bytes, told), "<f8").astype(np.int64).reshape(-1, 5)
+            found += [Version(*row) for row in rows.tolist()]
+        return found
+
+    def tails(self, series: str, wanted: Sequence[tuple[int, int]]) -> list[Tail]:
+        """Of each list the tallies behind its first so many, with the generation in which they stand."""
+        found: list[Tail] = []
+        for start in range(0, len(wanted), _AT_ONCE):
+            some = wanted[start : start + _AT_ONCE]
+            with self._redis.pipeline() as pipe:
+                pipe.hmget(self._keys.generations(), [f"{series}:{number}" for number, _ in some])
+                for number, since in some:
+                    pipe.lrange(self._keys.tallies(series, number), since, -1)
+                generations, *answers = pipe.execute()
+            for (_, since), generation, parts in zip(some, generations, answers, strict=True):
+                found.append(Tail(int(generation or 0), since, [from_bytes(part) for part in parts]))
+        return found
 
     def compact(self, series: str, number: int) -> bool:
         """Make the tallies of a list one; False where another did, or the list is gone. What comes meanwhile stays."""

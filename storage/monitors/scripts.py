@@ -134,14 +134,18 @@ end
 return found
 """
 
-# KEYS: generations. ARGV: series, stem of its lists, then numbers. Answers a word for each.
+# KEYS: generations. ARGV: series, stem of its lists, stem of the counts or nothing, then buckets.
+# Answers five doubles a bucket: generation and length of its list, predictions, joined, expired.
 VERSIONS = """
 local found = {}
-for i = 3, #ARGV do
-    local generation = redis.call('HGET', KEYS[1], ARGV[1] .. ':' .. ARGV[i]) or '0'
-    found[i - 2] = generation .. '-' .. redis.call('LLEN', ARGV[2] .. ARGV[i])
+for i = 4, #ARGV do
+    local bucket, counts = ARGV[i], {}
+    if ARGV[3] ~= '' then counts = redis.call('HMGET', ARGV[3] .. bucket, 'predictions', 'joined', 'expired') end
+    found[#found + 1] = struct.pack('<ddddd', tonumber(redis.call('HGET', KEYS[1], ARGV[1] .. ':' .. bucket) or 0),
+        redis.call('LLEN', ARGV[2] .. bucket), tonumber(counts[1] or 0), tonumber(counts[2] or 0),
+        tonumber(counts[3] or 0))
 end
-return found
+return table.concat(found)
 """
 
 # KEYS: state. ARGV: the first time bucket that is kept.

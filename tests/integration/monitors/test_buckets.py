@@ -120,17 +120,22 @@ def test_buckets_that_are_closed_become_one_tally_each(store: Store) -> None:
     assert _length(store, "measured", newest - 1) == 1
 
 
-def test_a_version_changes_with_what_is_added_alone(store: Store) -> None:
+def test_a_version_changes_with_what_is_added_alone_and_a_tail_is_what_was_added(store: Store) -> None:
     ledger = ledger_of(store)
-    ledger.commit(unnamed(5, 1))
-    ledger.commit(unnamed(5, 2))
-    before = ledger.buckets.versions(0, 9)
-    assert ledger.buckets.versions(0, 9) == before
-    ledger.commit(unnamed(5, 2))
-    after = ledger.buckets.versions(0, 9)
-    assert (after[1], set(after)) == (before[1], {1, 2})
-    assert after[2] != before[2]
-    assert ledger.buckets.versions(5, 9) == {}
+    for bucket in (1, 2):
+        both = {bucket: (tally(5), None)}
+        ledger.commit(Change(None, None, None, NOW, both, {bucket: {"joined": 5, "predictions": 6, "expired": 7}}))
+    for series, numbers in (("measured", [1, 2]), ("measured-spans", [0])):
+        before = ledger.buckets.versions(series, numbers)
+        assert ledger.buckets.versions(series, numbers) == before
+        ledger.commit(unnamed(5, 2, 3))
+        after = ledger.buckets.versions(series, numbers)
+        assert [v.length for v in after] == [v.length for v in before[:-1]] + [before[-1].length + 1]
+        assert (after[0].predictions, after[0].joined, after[0].expired) in [(6, 5, 7), (12, 10, 14)]
+        (tail,) = ledger.buckets.tails(series, [(numbers[-1], before[-1].length)])
+        assert (tail.generation, len(tail.parts)) == (before[-1].generation, 1)
+        assert _same(tail.parts[0], tally(5, 3))
+    assert ledger.buckets.versions("measured", []) == []
 
 
 def test_old_buckets_are_dropped_and_what_was_counted_in_all_stays(store: Store) -> None:
@@ -158,11 +163,11 @@ def test_a_bucket_that_comes_again_is_not_compacted_as_the_one_that_was(store: S
     ledger = ledger_of(store)
     for _ in range(2):
         ledger.commit(unnamed(10, 7))
-    stale = ledger.buckets.versions(7, 7)
+    stale = ledger.buckets.versions("measured", [7])
     ledger.buckets.drop(8)
     for _ in range(2):
         ledger.commit(unnamed(10, 7))
-    assert ledger.buckets.versions(7, 7) != stale
+    assert ledger.buckets.versions("measured", [7]) != stale
 
 
 @pytest.mark.parametrize("rows", [100, 1600])
