@@ -155,6 +155,14 @@ class MonitorKeys:
     def _key(self, *parts: str) -> str:
         return ":".join((self.prefix, *parts))
 
+    def name_of(self, key: str) -> str:
+        """What one of these keys is called among those of its monitor."""
+        return key.removeprefix(self._key(""))
+
+    def named(self, name: str) -> str:
+        """The key that is called so."""
+        return self._key(name)
+
     def ids(self) -> str:
         """Hash: id of a row -> its entry, bytes."""
         return self._key("ids")

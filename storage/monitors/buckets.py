@@ -107,7 +107,8 @@ class Buckets:
         numbers = self.numbers(0, before - 1)
         for start in range(0, len(numbers), _AT_ONCE):
             some = numbers[start : start + _AT_ONCE]
-            spans = sorted({bucket // SPAN for bucket in some if (bucket // SPAN + 1) * SPAN <= before})
+            # A span of which some buckets stay is not read any more, and goes with the last of them.
+            spans = sorted({b // SPAN for b in some} - {b // SPAN for b in self.numbers(before, before + SPAN)})
             lists = [(by_span(kind), span) for kind in KINDS for span in spans]
             self._lists.forget(lists + [(kind, bucket) for kind in KINDS for bucket in some])
             # What tells of them goes last, so that this is done again where a process died.

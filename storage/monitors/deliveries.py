@@ -116,6 +116,13 @@ class Deliveries:
         self._redis.hdel(self._keys.hooks_away(), self.get(delivery_id).hook)
         return cast(DeliveryRecord, self._change(delivery_id, change, begins=True))
 
+    def ask_pending(self) -> None:
+        """Have the deliveries made that wait."""
+        stored = cast(dict[bytes, bytes], self._redis.hgetall(self._keys.deliveries()))
+        for record in (read_stored(DeliveryRecord, data) for data in stored.values()):
+            if record.status == "pending":
+                ask(self._redis, self._chore(record.id))
+
     def _change(
         self, delivery_id: str, change: Callable[[DeliveryRecord], DeliveryRecord | None], *, begins: bool = False
     ) -> DeliveryRecord | None:

@@ -9,12 +9,17 @@ import numpy as np
 
 from calibrant.tallies.tally import Tally, tally_of
 from schemas.monitor_alarms import AuditEntry
+from schemas.monitor_deliveries import DeliveryRecord
 from schemas.monitor_events import AlarmTold, MonitorEvent
 from schemas.monitors import MonitorBody, MonitorRecord
 from storage.clock import stamp
 from storage.keyspace import new_id
 from storage.monitors.definitions import Definitions
+from storage.monitors.deliveries import Deliveries
+from storage.monitors.groups import Groups
 from storage.monitors.ledger import Change, Ledger
+from storage.monitors.lists import Lists
+from storage.monitors.reference import put_reference
 from storage.monitors.standings import Change as StandingChange
 from storage.monitors.standings import Standings
 from storage.monitors.strings import Ids, padded
@@ -24,6 +29,7 @@ NOW = 1_700_000_000.0
 HOUR = 3600
 #: The seconds that ids are known, whose slots are 100 s long.
 HORIZON = 3200
+HOOK = {"name": "hook", "url": "https://alerts.example.com", "secret": "whsec_" + "A" * 32}
 
 
 def record_of(name: str = "m", **changes: Any) -> MonitorRecord:
@@ -70,3 +76,26 @@ def fill_standing(store: Store, record: MonitorRecord) -> None:
     entry = AuditEntry(at=stamp(), action="alarm-raised")
     standings = Standings(store.redis, store.keys, record)
     standings.change(lambda _, standing: StandingChange(standing, [event], [entry]))
+
+
+def fill_monitor(store: Store, name: str = "m") -> MonitorRecord:
+    """A monitor with something of everything that is kept of one."""
+    record = monitor(store, name, windows=[{"name": "last", "rows": 1600}], hooks=[HOOK])
+    ledger = Ledger(store.redis, store.keys, record)
+    for bucket in (3, 64, 70):
+        for i in range(2):
+            names = [f"{bucket}-{i}-{row}".encode() for row in range(150)]
+            both = {bucket: (tally(150, i), tally(150, i + 1))}
+            later = NOW + 500 * bucket
+            ledger.commit(change(names, tallies=both, counts={bucket: {"joined": 150}}, now=later))
+    Lists(store.redis, store.keys.monitor(record.uid)).compact("measured", 3)
+    ledger.buckets.drop(4)
+    Groups(store.redis, store.keys, record).indices(["a", "b"])
+    put_reference(store.redis, store.keys, record.uid, tally(10))
+    fill_standing(store, record)
+    told = AlarmTold(monitor=record.name, rule="evidence", kind="evidence")
+    event = MonitorEvent(id=new_id("event"), type="monitor.alarm.raised", timestamp=stamp(), data=told)
+    Deliveries(store.redis, store.keys, record.uid).create(
+        DeliveryRecord(id=new_id("delivery"), monitor=name, hook="hook", event=event, created_at=stamp())
+    )
+    return record
