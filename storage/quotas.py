@@ -57,6 +57,10 @@ class Charges:
         """Maps. O(1)."""
         return self._redis.zcard(self._keys.maps())
 
+    def monitors(self) -> int:
+        """Monitors. O(1)."""
+        return self._redis.zcard(self._keys.monitors())
+
     def queued_jobs(self) -> int:
         """Jobs that are queued or running. O(1)."""
         return self._redis.scard(self._keys.unended_jobs())
