@@ -112,6 +112,8 @@ def merged(tallies: Iterable[Tally]) -> Tally:
     parts = list(tallies)
     if not parts:
         return Tally(np.zeros(0, np.uint32), np.zeros(0, np.int64), np.zeros(0))
+    if len(parts) == 1:
+        return parts[0]
     return _gathered(
         np.concatenate([part.keys for part in parts]),
         np.concatenate([part.rows for part in parts]),
