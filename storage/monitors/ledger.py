@@ -158,10 +158,10 @@ def _strings(change: Change) -> tuple[list[bytes], bytes, int]:
     """The six strings of ids, entries expected and entries to come; the ids that are new, in a piece; their number."""
     if change.ids is None:
         return [b""] * 6, b"", 0
-    told, fresh = [change.ids.text, change.ids.packed_ends()], np.ones(len(change.ids), dtype=bool)
+    told, fresh = [change.ids.text, change.ids.told_ends()], np.ones(len(change.ids), dtype=bool)
     for rows, is_new in ((change.expected, _empty), (change.entries, _filled)):
         strings = None if rows is None else without_padding(rows)
-        told += [b"", b""] if strings is None else [strings.text, strings.packed_ends()]
+        told += [b"", b""] if strings is None else [strings.text, strings.told_ends()]
         fresh &= is_new(strings)
     piece = b"" if not fresh.any() else (change.ids if fresh.all() else change.ids.taken(fresh)).to_bytes()
     return told, piece, int(np.count_nonzero(fresh))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 # KEYS: names of uids, ids, slots, the slot of the ids that are new, the slot that ids are forgotten of, state, totals,
 #       buckets, generations, loose, row buckets; then the lists that are added to, and the hashes of counts.
-# ARGV: uid, plan; text and ends of the ids, of the entries that are expected and of those to come, each empty for none;
-#       the new ids in one piece; then the tallies.
+# ARGV: uid, plan; text and ends of the ids, of the entries that are expected and of those to come, each empty for none,
+#       the ends as a MessagePack array, or the width of all; the new ids in one piece; then the tallies.
 # plan: max_ids, slot, fresh (ids that are new), forgets ({pieces, taken, slot}), lists ({series, number, tally}...),
 #       buckets (the time buckets among them), counts ({field, count}...), totals ({field, count}),
 #       rows ({n, close, {series, stem, tally}...}), long ({length, step} at which a list is told of).
@@ -15,13 +15,17 @@ COMMIT = """
 local plan = cjson.decode(ARGV[2])
 if redis.call('HEXISTS', KEYS[1], ARGV[1]) == 0 then return {'gone'} end
 
+local sub, min = string.sub, math.min
 local function strings(text, packed)
-    local found, at = {}, 0
-    if packed == '' then return found end
-    local ends = cmsgpack.unpack(packed)
-    for i = 1, #ends do
-        found[i] = string.sub(text, at + 1, ends[i])
-        at = ends[i]
+    local found, width = {}, tonumber(packed)
+    if width then
+        for i = 1, #text / width do found[i] = sub(text, (i - 1) * width + 1, i * width) end
+    elseif packed ~= '' then
+        local at, ends = 0, cmsgpack.unpack(packed)
+        for i = 1, #ends do
+            found[i] = sub(text, at + 1, ends[i])
+            at = ends[i]
+        end
     end
     return found
 end
@@ -31,13 +35,13 @@ if plan.forgets and (redis.call('HGET', KEYS[6], 'taken') or '0') ~= plan.forget
 end
 local ids = strings(ARGV[3], ARGV[4])
 local expected, entries = strings(ARGV[5], ARGV[6]), strings(ARGV[7], ARGV[8])
-local n, seen, places, present = #ids, {}, {}, {}
+local n, seen, places, present, any = #ids, {}, {}, {}, #expected > 0
 for i = 1, n, 1000 do
-    local last = math.min(i + 999, n)
+    local last = min(i + 999, n)
     local found = redis.call('HMGET', KEYS[2], unpack(ids, i, last))
     for k = i, last do
         local id, entry = ids[k], found[k - i + 1] or ''
-        if seen[id] or entry ~= (expected[k] or '') then
+        if seen[id] or entry ~= (any and expected[k] or '') then
             places[#places + 1] = k - 1
             present[#present + 1] = entry
         end
@@ -49,14 +53,14 @@ if plan.fresh > 0 and redis.call('HLEN', KEYS[2]) + plan.fresh > plan.max_ids th
 
 for i = 1, n, 1000 do
     local set, unset, s, u = {}, {}, 0, 0
-    for k = i, math.min(i + 999, n) do
-        local entry = entries[k] or ''
-        if entry == '' then
-            u = u + 1
-            unset[u] = ids[k]
-        else
+    for k = i, min(i + 999, n) do
+        local entry = entries[k]
+        if entry and entry ~= '' then
             set[s + 1], set[s + 2] = ids[k], entry
             s = s + 2
+        else
+            u = u + 1
+            unset[u] = ids[k]
         end
     end
     if s > 0 then redis.call('HSET', KEYS[2], unpack(set, 1, s)) end

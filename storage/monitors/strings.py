@@ -52,6 +52,13 @@ class Ids:
         numbers["kind"], numbers["value"] = _NUMBER_KIND, self.ends
         return bytes([_ARRAY_KIND]) + len(self.ends).to_bytes(4, "big") + numbers.tobytes()
 
+    def told_ends(self) -> bytes:
+        """``ends`` for a script: the width of all strings where they have one, as digits, else ``packed_ends``."""
+        width, rest = divmod(len(self.text), max(1, len(self.ends)))
+        if width and not rest and np.array_equal(self.ends, np.arange(1, len(self.ends) + 1) * width):
+            return b"%d" % width
+        return self.packed_ends()
+
     def to_bytes(self) -> bytes:
         """All of it in one string, which ``read_pieces`` reads."""
         return self.packed_ends() + self.text
