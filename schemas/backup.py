@@ -12,6 +12,9 @@ from schemas.keys import Tenant
 Life = Annotated[int, Field(ge=1, description="milliseconds that it was still to be kept")]
 
 
+MonitorUid = Annotated[str, Field(pattern=r"^[A-Za-z0-9_]+$")]
+
+
 class Header(Document):
     """The first line."""
 
@@ -72,6 +75,40 @@ class VersionLine(Document):
     version: int
 
 
+class MonitorPartLine(Document):
+    """What stands at one key of a monitor, or more of it, whose own line follows when all has been told."""
+
+    kind: Literal["monitor-part"] = "monitor-part"
+    tenant: Tenant
+    uid: MonitorUid
+    name: str = Field(description="of the key, among those of the monitor")
+    type: Literal["hash", "list", "zset", "string"]
+    items: list[str] = Field(
+        min_length=1, description="base64; of a hash fields and values, of a zset members and scores"
+    )
+    generation: int | None = Field(description="of a list of tallies")
+    life: Life | None
+
+
+class MonitorIdsLine(Document):
+    """Ids of rows that a monitor knows, and their entries."""
+
+    kind: Literal["monitor-ids"] = "monitor-ids"
+    tenant: Tenant
+    uid: MonitorUid
+    slot: int = Field(description="of time, in which they arrived")
+    ids: str = Field(description="base64")
+    entries: str = Field(description="base64")
+
+
+class MonitorLine(Document):
+    """The definition of a monitor, with the secrets of its hooks."""
+
+    kind: Literal["monitor"] = "monitor"
+    tenant: Tenant
+    record: dict[str, Any]
+
+
 class AnswerLine(Document):
     """An idempotency key, by the SHA-256 of its text, with what its request was answered."""
 
@@ -99,6 +136,7 @@ class End(Document):
     sha256: str
 
 
-Line = KeyLine | PieceLine | BatchLine | MapLine | AliasLine | VersionLine | AnswerLine | JobLine
+MonitorLines = MonitorPartLine | MonitorIdsLine | MonitorLine
+Line = KeyLine | PieceLine | BatchLine | MapLine | AliasLine | VersionLine | MonitorLines | AnswerLine | JobLine
 
 LINE: TypeAdapter[Line | End] = TypeAdapter(Annotated[Line | End, Field(discriminator="kind")])

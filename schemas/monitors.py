@@ -66,9 +66,18 @@ class HookSpec(Document):
     """Where alarms are delivered to, signed as Standard Webhooks 1.0 says."""
 
     name: Label = Field("hook")
-    url: str = Field(max_length=2000, examples=["https://alerts.example.com/calibrant"])
+    url: str = Field(max_length=2000, examples=["https://alerts.example.com/calibrant"], repr=False)
     secret: str | None = Field(
-        None, max_length=200, description="``whsec_`` and 24 to 64 bytes in base64; made and shown once where not given"
+        None,
+        max_length=200,
+        repr=False,
+        description="``whsec_`` and 24 to 64 bytes in base64; made and shown once where not given",
+    )
+    old_secret: str | None = Field(
+        None, max_length=200, repr=False, description="signs beside ``secret`` while receivers change over"
+    )
+    old_secret_until: float | None = Field(
+        None, description="seconds since 1970 at which ``old_secret`` ends; a day from now where it is not given"
     )
 
 
@@ -146,6 +155,21 @@ class MonitorRecord(MonitorBody):
     started_at: float = Field(description="seconds since 1970: rows predicted earlier are not evidence")
 
 
+class StoredMonitor(MonitorRecord):
+    """A monitor as it is stored."""
+
+    format: int = 1
+
+    @classmethod
+    def of(cls, record: MonitorRecord) -> StoredMonitor:
+        """The document of a record."""
+        return cls(**record.model_dump())
+
+    def record(self) -> MonitorRecord:
+        """The record of the document."""
+        return MonitorRecord(**self.model_dump(exclude={"format"}))
+
+
 class RefusedRow(Document):
     """A row that was not counted, and why."""
 
@@ -164,6 +188,7 @@ class Taken(Document):
     contradicted: int = Field(description="known already with another label, which stays")
     refused: int = Field(description="not counted; each may be sent again once it is mended")
     other_group: int = Field(0, description="of the accepted, those of groups beyond ``max_groups``")
+    ignored: int = Field(0, description="events of a type that tells of no prediction and no label; none is a row")
     refusals: list[RefusedRow] = Field([], description="the first of the refused and the contradicted")
 
 

@@ -98,6 +98,36 @@ class BatchFull(StorageError):
     code = "batch-full"
 
 
+class UnknownMonitor(StorageError):
+    """No such monitor."""
+
+    code = "unknown-monitor"
+
+
+class MonitorExists(StorageError):
+    """A monitor of the name is there already."""
+
+    code = "monitor-exists"
+
+
+class MonitorFull(StorageError):
+    """A monitor that knows as many ids as it may."""
+
+    code = "monitor-full"
+
+
+class UnknownDelivery(StorageError):
+    """No such delivery of the monitor, or one that is forgotten."""
+
+    code = "unknown-delivery"
+
+
+class UnknownHook(StorageError):
+    """A monitor that has no such hook."""
+
+    code = "unknown-hook"
+
+
 class InvalidCursor(StorageError):
     """A cursor that no page gave."""
 

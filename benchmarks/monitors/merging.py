@@ -47,14 +47,13 @@ def main() -> None:
     random = np.random.default_rng(41)
     several = [bucket(random) for _ in range(100)]
     tallies = [several[i % len(several)] for i in range(BUCKETS)]
-    plain, packed = ([tally.to_bytes(packed=how) for tally in tallies] for how in (False, True))
+    written = [tally.to_bytes() for tally in tallies]
     factors = random.normal(0.0, 0.1, (2_000, len(shifts())))
     seconds = medians(counting(random))
     others = medians(
         {
             f"merge {BUCKETS:,} tallies": lambda: merged(tallies),
-            f"read {BUCKETS:,} from bytes and merge them": lambda: merged(map(from_bytes, plain)),
-            "the same, packed": lambda: merged(map(from_bytes, packed)),
+            f"read {BUCKETS:,} from bytes and merge them": lambda: merged(map(from_bytes, written)),
             f"the bets on {len(several)} buckets": lambda: [log_factors(tally) for tally in several],
             "the evidence of 2,000 buckets": lambda: evidence(factors),
         },
@@ -70,7 +69,7 @@ def main() -> None:
         "|---|---|",
         *(f"| {name} | {1e9 * taken / ROWS:.0f} |" for name, taken in seconds.items()),
         "",
-        f"Buckets of {entries:,.0f} entries on average, {len(plain[0]):,} bytes, packed {len(packed[0]):,}:",
+        f"Buckets of {entries:,.0f} entries on average, {len(written[0]):,} bytes:",
         "",
         "| | ms |",
         "|---|---|",

@@ -60,7 +60,7 @@ class EventTally:
         """The tally as bytes, small and the same on every machine: what partitions send to where they are merged."""
         told = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "tally"}
         heading = json.dumps(told, ensure_ascii=False).encode()
-        return _BEGIN + len(heading).to_bytes(4, "little") + heading + self.tally.to_bytes(packed=True)
+        return _BEGIN + len(heading).to_bytes(4, "little") + heading + self.tally.to_bytes()
 
     @classmethod
     def from_bytes(cls, data: bytes) -> EventTally:

@@ -16,15 +16,14 @@ _BODY = _HEADER.size + _CHECKSUM.size
 _WIDTHS = {1: "<u1", 2: "<u2", 4: "<u4", 8: "<u8"}
 
 
-def written(entries: Gathered, *, packed: bool) -> bytes:
+def written(entries: Gathered) -> bytes:
     """The bytes of ascending distinct keys with their rows and sums: the sums, the rows, the steps between keys.
 
-    Rows and steps take 4 bytes each, rows 8 where there are more than 2^32 - 1 of a kind; or, ``packed``, as few as the
-    largest asks for.
+    Rows and steps take as few bytes each as the largest of them asks for.
     """
     keys, rows, p_sum = entries
     steps = np.diff(keys, prepend=np.uint32(0))
-    widths = [max(_width(int(column.max(initial=0))), 1 if packed else 4) for column in (steps, rows)]
+    widths = [_width(int(column.max(initial=0))) for column in (steps, rows)]
     columns = (column.astype(_WIDTHS[width]) for column, width in zip((rows, steps), widths[::-1], strict=True))
     body = b"".join([p_sum.astype("<f8").tobytes(), *(column.tobytes() for column in columns)])
     head = _HEADER.pack(_MAGIC, *widths, len(keys))

@@ -25,4 +25,5 @@ def _used(charges: Charges) -> dict[str, int]:
         "quota_bytes": charges.stored_bytes(),
         "quota_maps": charges.maps(),
         "quota_jobs": charges.queued_jobs(),
+        "max_monitors": charges.monitors(),
     }

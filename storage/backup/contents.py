@@ -21,6 +21,7 @@ from schemas.aliases import StoredAlias
 from schemas.jobs import FINAL
 from storage.backup.arrays import batch_lines
 from storage.backup.file import BackupWriter, Text
+from storage.backup.monitors import monitor_lines
 from storage.backup.records import Kept, chunks, kept
 from storage.formats import read_stored
 from storage.jobs.parts import is_part
@@ -59,6 +60,7 @@ class Contents:
             yield from self._batches()
         for tenant in self._tenants():
             yield from self._maps(Keyspace(tenant))
+        yield from self._monitors()
         yield from self._answers()
         spool.seek(0)
         for line in spool:
@@ -79,6 +81,12 @@ class Contents:
         for key in self.redis.scan_iter(keys_of_all_tenants("batch", "*"), count=_AT_ONCE):
             tenant, batch_id = read_key(key)
             yield from batch_lines(self.redis, Keyspace(tenant), batch_id)
+
+    def _monitors(self) -> Iterator[Text]:
+        for key in self.redis.scan_iter(keys_of_all_tenants("monitor-definitions"), count=_AT_ONCE):
+            keys = Keyspace(read_key(key)[0])
+            for record in cast(dict[bytes, bytes], self.redis.hgetall(keys.monitor_definitions())).values():
+                yield from monitor_lines(self.redis, keys, record)
 
     def _answers(self) -> Iterator[Text]:
         for found in self._kept("idempotency"):

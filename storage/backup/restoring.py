@@ -16,19 +16,34 @@ from redis import Redis
 from redis.client import Pipeline
 
 from schemas.aliases import StoredAlias
-from schemas.backup import AliasLine, AnswerLine, BatchLine, JobLine, KeyLine, Line, MapLine, PieceLine, VersionLine
+from schemas.backup import (
+    AliasLine,
+    AnswerLine,
+    BatchLine,
+    JobLine,
+    KeyLine,
+    Line,
+    MapLine,
+    MonitorIdsLine,
+    MonitorLine,
+    MonitorPartLine,
+    PieceLine,
+    VersionLine,
+)
 from schemas.batches import BatchRecord
 from schemas.idempotency import IdempotencyRecord
 from schemas.jobs import FINAL, JobRecord, Progress
 from schemas.keys import KeyRecord
 from schemas.maps import MapRecord
+from schemas.monitors import StoredMonitor
 from storage.api_keys import ApiKeyStore
 from storage.backup.file import read_lines
 from storage.clock import seconds
 from storage.errors import StorageError, StoreNotEmpty
 from storage.formats import read_document
 from storage.jobs.events import write_job
-from storage.keyspace import Shared, keys_of_all_tenants
+from storage.keyspace import Keyspace, Shared, keys_of_all_tenants
+from storage.monitors.restoring import Arriving
 from storage.store import Store
 from storage.transactions import transact
 
@@ -55,7 +70,7 @@ def restore(redis: Redis, source: BinaryIO, *, merge: bool) -> Restored:
     _check(source, writer)
     for line in read_lines(source):
         written = writer.plan(line)()
-        if not isinstance(line, PieceLine):
+        if not isinstance(line, PieceLine | MonitorPartLine | MonitorIdsLine):
             (restored.written if written else restored.left)[line.kind] += 1
     return restored
 
@@ -75,7 +90,7 @@ def _check(source: BinaryIO, writer: _Writer) -> None:
 def holds_anything(redis: Redis) -> bool:
     """Whether a store holds an API key, or anything of a tenant that a backup would tell of."""
     documents = [keys_of_all_tenants(kind, "*") for kind in ("map", "batch", "job", "idempotency")]
-    patterns = [*documents, keys_of_all_tenants("newest-versions")]
+    patterns = [*documents, keys_of_all_tenants("newest-versions"), keys_of_all_tenants("monitor-definitions")]
     found = (key for pattern in patterns for key in redis.scan_iter(pattern, count=1000))
     return bool(redis.exists(Shared.api_keys())) or next(found, None) is not None
 
@@ -88,6 +103,7 @@ class _Writer:
         self._field: PieceLine | None = None
         self._data = bytearray()
         self._batch: tuple[str, str] | None = None
+        self._monitor: tuple[tuple[str, str], Arriving] | None = None
 
     def plan(self, line: Line) -> Write:
         """The write of a line; raises ``LaterFormat`` or ``StorageError``."""
@@ -108,6 +124,13 @@ class _Writer:
                 return lambda: self._store(line.tenant).aliases.restore(alias)
             case VersionLine():
                 return lambda: self._store(line.tenant).maps.restore_newest(line.name, line.version)
+            case MonitorPartLine():
+                return lambda: self._arriving(line.tenant, line.uid).part(line)
+            case MonitorIdsLine():
+                return lambda: self._arriving(line.tenant, line.uid).ids(line)
+            case MonitorLine():
+                monitor = read_document(StoredMonitor, line.record).record()
+                return lambda: self._arriving(line.tenant, monitor.uid).end(monitor)
             case AnswerLine():
                 answer = read_document(IdempotencyRecord, line.record)
                 return lambda: self._store(line.tenant).idempotency.restore(line.digest, answer, life=line.life)
@@ -125,6 +148,12 @@ class _Writer:
         self._field = piece
         self._data += base64.b64decode(piece.data)
         return True
+
+    def _arriving(self, tenant: str, uid: str) -> Arriving:
+        """The monitor whose lines are being read."""
+        if self._monitor is None or self._monitor[0] != (tenant, uid):
+            self._monitor = (tenant, uid), Arriving(self._redis, Keyspace(tenant), uid)
+        return self._monitor[1]
 
     def _end_batch(self, line: BatchLine, record: BatchRecord) -> bool:
         self._send()

@@ -38,6 +38,7 @@ from storage.server.embedded import embedded_server
 from storage.store import Store
 from tests.integration.conftest import serving
 from tests.integration.first_version import load_first_store
+from tests.integration.monitors.stored import fill_monitor
 
 DOCUMENT = {
     "format": 1, "method": "platt", "family": "platt", "reduction": "binary", "scale": "probability",
@@ -90,6 +91,7 @@ def _fill(redis: Redis, tenant: str) -> None:
     done = {"result": {"map": first.id}, "started_at": stamp(), "finished_at": stamp()}
     restore_job(store, _job("succeeded", **done), life=90_000)
     _submit(store, _job(spec=_job().spec | {"batch": batch.id}))
+    fill_monitor(store)
     held = store.idempotency.reserve("once", "fingerprint", ttl=600, lease=60)
     answer = pack(201, {"Location": f"/maps/{first.id}"}, b"{}")
     assert isinstance(held, Reservation)
@@ -108,7 +110,7 @@ def _snapshot(redis: Redis) -> dict[str, Any]:
         "list": lambda key: redis.lrange(key, 0, -1),
     }
     found = {cast(bytes, key).decode() for key in redis.scan_iter("calibrant:*")}
-    keys = sorted(found - {Shared.job_counts(), Shared.busy_since(), Shared.ends("fits")})
+    keys = sorted(found - {Shared.job_counts(), Shared.busy_since(), Shared.ends("fits"), Shared.chores_due()})
     return {key: read[cast(bytes, redis.type(key)).decode()](key) for key in keys}
 
 
@@ -148,7 +150,7 @@ def test_everything_comes_back_as_it_was(redis: Redis) -> None:
     after = _snapshot(redis)
     assert _without_expiry(after) == _without_expiry({k: v for k, v in before.items() if k not in leases})
     assert {key: redis.pttl(key) for key in after} == {key: pytest.approx(lives[key], abs=10_000) for key in after}
-    counts = {"key": 1, "map": 6, "alias": 2, "batch": 2, "job": 4, "answer": 2, "version": 2}
+    counts = {"key": 1, "map": 6, "alias": 2, "batch": 2, "job": 4, "answer": 2, "version": 2, "monitor": 2}
     assert (restored.written, restored.left) == (counts, {})
     assert redis.llen("rq:queue:fits") == 2
 

@@ -1,0 +1,173 @@
+"""What is read off a monitor's buckets, and what becomes of them with time."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final, cast
+
+from redis import Redis
+
+from calibrant.tallies.tally import Tally, merged
+from schemas.monitors import MonitorRecord
+from storage.keyspace import Keyspace
+from storage.monitors.lists import Lists, Tail, Version, read_field
+from storage.monitors.scripts import DROP
+from storage.monitors.series import KINDS, SPAN, TallyKind, by_rows, by_span
+
+__all__ = ["MEASURED", "ROWS_OF", "Buckets", "Tail", "TallyKind", "Version"]
+
+#: The series by time bucket of the measured tallies, and the series by row bucket of each kind.
+MEASURED: Final = "measured"
+ROWS_OF: Mapping[str, str] = {kind: by_rows(kind) for kind in KINDS}
+
+#: Lists that are made one by one look.
+_COMPACTED = 50
+#: Row buckets are forgotten so many at once.
+_DROPPED = 16
+#: Buckets whose counts are read, or that are dropped, at once.
+_AT_ONCE = 500
+
+
+class Buckets:
+    """The buckets of one monitor."""
+
+    def __init__(self, redis: Redis, keys: Keyspace, record: MonitorRecord) -> None:
+        self._redis = redis
+        self._keys = keys.monitor(record.uid)
+        self._record = record
+        self._lists = Lists(redis, self._keys)
+
+    def numbers(self, first: int, last: int) -> list[int]:
+        """The time buckets that there are from ``first`` to ``last``, both included, ascending."""
+        found = cast(list[bytes], self._redis.zrangebyscore(self._keys.buckets(), first, last))
+        return [int(bucket) for bucket in found]
+
+    def tally(self, first: int, last: int, kind: TallyKind = "measured") -> Tally:
+        """The rows of the time buckets from ``first`` to ``last``, both included."""
+        spans, buckets = self._cover(first, last)
+        return merged([self._lists.tally(by_span(kind), spans), self._lists.tally(kind, buckets)])
+
+    def tallies(self, first: int, last: int, kind: TallyKind = "measured") -> dict[int, Tally]:
+        """The rows of each time bucket from ``first`` to ``last`` that there is."""
+        return self._lists.tallies(kind, self.numbers(first, last))
+
+    def versions(self, series: str, numbers: Sequence[int]) -> list[Version]:
+        """What the list of each bucket is now: ``tails`` tells what came to it since."""
+        of_counts = {MEASURED: self._keys.counts_stem(), by_span(MEASURED): self._keys.span_counts_stem()}
+        return self._lists.versions(series, numbers, of_counts.get(series, ""))
+
+    def tails(self, series: str, wanted: Sequence[tuple[int, int]]) -> list[Tail]:
+        """Of each bucket the tallies behind its first so many, with the generation in which they stand."""
+        return self._lists.tails(series, wanted)
+
+    def counts(self, first: int, last: int) -> dict[str, int]:
+        """The counts of the time buckets from ``first`` to ``last``, both included, added up."""
+        spans, buckets = self._cover(first, last)
+        total: Counter[str] = Counter()
+        for counts in (*self._counts(self._keys.span_counts, spans), *self._counts(self._keys.counts, buckets)):
+            total.update(counts)
+        return dict(total)
+
+    def counts_by_bucket(self, first: int, last: int) -> dict[int, dict[str, int]]:
+        """The counts of each time bucket from ``first`` to ``last`` that there is."""
+        numbers = self.numbers(first, last)
+        return dict(zip(numbers, self.counts_of(numbers), strict=True))
+
+    def counts_of(self, numbers: Sequence[int]) -> list[dict[str, int]]:
+        """The counts of each time bucket."""
+        return self._counts(self._keys.counts, numbers)
+
+    def latest_rows(self, n: int, kind: TallyKind = "measured") -> Tally:
+        """The last ``n`` rows that were counted, and those before them in the same row bucket."""
+        return self._lists.tally(by_rows(kind), self.latest_row_buckets(n))
+
+    def latest_row_buckets(self, n: int) -> list[int]:
+        """The row buckets that hold the last ``n`` rows that were counted, newest first."""
+        numbers, found = [], 0
+        for bucket, rows in self._row_buckets():
+            if found >= n:
+                break
+            numbers.append(bucket)
+            found += rows
+        return numbers
+
+    def compact_closed(self, now: float) -> None:
+        """Make the tallies of buckets one that are no longer the newest, those of the longest lists first."""
+        bucket = int(now // (self._record.bucket or 1))
+        row = int(cast(bytes | None, self._redis.hget(self._keys.state(), "row")) or 0)
+        open_ones = {series: at for k in KINDS for series, at in ((k, bucket), (by_span(k), bucket // SPAN))}
+        closed = [(series, n) for series, n in self._lists.loose() if n < open_ones.get(series, row)]
+        for series, number in closed[:_COMPACTED]:
+            self._lists.compact(series, number)
+
+    def drop(self, before: int) -> None:
+        """Forget the time buckets before one; what was counted since the monitor began stays."""
+        self._redis.eval(DROP, 1, self._keys.state(), str(before))
+        numbers = self.numbers(0, before - 1)
+        for start in range(0, len(numbers), _AT_ONCE):
+            some = numbers[start : start + _AT_ONCE]
+            # A span of which some buckets stay is not read any more, and goes with the last of them.
+            spans = sorted({b // SPAN for b in some} - {b // SPAN for b in self.numbers(before, before + SPAN)})
+            lists = [(by_span(kind), span) for kind in KINDS for span in spans]
+            self._lists.forget(lists + [(kind, bucket) for kind in KINDS for bucket in some])
+            # What tells of them goes last, so that this is done again where a process died.
+            with self._redis.pipeline() as pipe:
+                pipe.unlink(*map(self._keys.counts, some), *map(self._keys.span_counts, spans))
+                pipe.zrem(self._keys.buckets(), *map(str, some))
+                pipe.execute()
+
+    def drop_rows(self) -> None:
+        """Forget the row buckets that no window reaches."""
+        most = max((window.rows or 0 for window in self._record.windows), default=0)
+        found, passed = 0, []
+        for bucket, rows in self._row_buckets():
+            if found >= most:
+                passed.append(bucket)
+            found += rows
+        if passed:
+            self._lists.forget([(by_rows(kind), bucket) for kind in KINDS for bucket in passed])
+            self._redis.hdel(self._keys.row_buckets(), *map(str, passed))
+
+    def after_commit(self, long: Iterable[bytes], opened: int) -> None:
+        """Do what a commit has made due: make long lists short, and now and then forget row buckets.
+
+        ``opened`` is the row bucket that it opened, 0 for none.
+        """
+        for field in long:
+            self._lists.compact(*read_field(field))
+        if opened and opened % _DROPPED == 0:
+            self.drop_rows()
+
+    def _cover(self, first: int, last: int) -> tuple[list[int], list[int]]:
+        """The spans that lie between ``first`` and ``last`` with all their buckets, and the other buckets there."""
+        with self._redis.pipeline() as pipe:
+            pipe.zrangebyscore(self._keys.buckets(), first // SPAN * SPAN, (last // SPAN + 1) * SPAN - 1)
+            pipe.hget(self._keys.state(), "dropped")
+            found, dropped = pipe.execute()
+        by_number: defaultdict[int, list[int]] = defaultdict(list)
+        for bucket in map(int, found):
+            by_number[bucket // SPAN].append(bucket)
+        spans, single = [], []
+        for span, buckets in by_number.items():
+            inside = [bucket for bucket in buckets if first <= bucket <= last]
+            # The list of a span still has the rows of those of its buckets that were dropped.
+            if len(inside) == len(buckets) > 1 and span * SPAN >= int(dropped or 0):
+                spans.append(span)
+            else:
+                single += inside
+        return spans, single
+
+    def _counts(self, key_of: Callable[[int], str], numbers: Sequence[int]) -> list[dict[str, int]]:
+        answers: list[dict[bytes, bytes]] = []
+        for start in range(0, len(numbers), _AT_ONCE):
+            with self._redis.pipeline(transaction=False) as pipe:
+                for number in numbers[start : start + _AT_ONCE]:
+                    pipe.hgetall(key_of(number))
+                answers += pipe.execute()
+        return [{name.decode(): int(count) for name, count in counts.items()} for counts in answers]
+
+    def _row_buckets(self) -> list[tuple[int, int]]:
+        """The row buckets, newest first, and the rows of each."""
+        found = cast(dict[bytes, bytes], self._redis.hgetall(self._keys.row_buckets()))
+        return sorted(((int(bucket), int(rows)) for bucket, rows in found.items()), reverse=True)

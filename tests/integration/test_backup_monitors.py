@@ -1,0 +1,146 @@
+"""Monitors in backups: with all that they know, and never a row twice."""
+
+from __future__ import annotations
+
+import io
+import threading
+from typing import cast
+
+import pytest
+from redis import Redis
+
+from storage.backup.contents import write_backup
+from storage.backup.file import read_lines
+from storage.backup.restoring import _Writer, restore
+from storage.errors import StoreNotEmpty
+from storage.keyspace import Shared
+from storage.monitors.definitions import Definitions
+from storage.monitors.groups import FIRST_GROUP, Groups
+from storage.monitors.ledger import Change, Ledger
+from storage.monitors.strings import Ids, padded
+from storage.store import Store
+from tests.integration.monitors.stored import NOW, change, fill_monitor, monitor, unnamed
+from tests.integration.test_backup import _snapshot
+
+
+def _backup(redis: Redis) -> io.BytesIO:
+    out = io.BytesIO()
+    write_backup(redis, out)
+    return out
+
+
+def test_monitors_come_back_as_they_were(redis: Redis, store: Store) -> None:
+    records = [fill_monitor(store), fill_monitor(Store.of(redis, "other"))]
+    before = _snapshot(redis)
+    assert len(before) > 50
+    due = {cast(bytes, one) for one in redis.zrange(Shared.chores_due(), 0, -1)}
+    file = _backup(redis)
+    redis.flushall()
+    restored = restore(redis, file, merge=False)
+    assert (restored.written, restored.left) == ({"monitor": 2}, {})
+    assert _snapshot(redis) == before
+    asked = {cast(bytes, one) for one in redis.zrange(Shared.chores_due(), 0, -1)}
+    looks = {f"look:{tenant}:{r.uid}".encode() for tenant, r in zip(("default", "other"), records, strict=True)}
+    assert asked == due | looks
+
+
+def test_a_restored_monitor_goes_on_counting(redis: Redis, store: Store) -> None:
+    record = fill_monitor(store)
+    file = _backup(redis)
+    redis.flushall()
+    restore(redis, file, merge=False)
+    ledger = Ledger(redis, store.keys, Definitions(redis, store.keys).get("m"))
+    again = ledger.commit(change([b"64-0-0", b"new"]))
+    assert again is not None
+    assert (again.indices.tolist(), again.entries) == ([0], [b"J1"])
+    for seed in range(100):
+        ledger.commit(unnamed(10, 64, seed))
+    assert len(ledger.buckets.tally(64, 64)) == 1300
+    assert len(ledger.buckets.tally(0, 999)) == 1600
+    assert Groups(redis, store.keys, record).indices(["c", "a"]) == [FIRST_GROUP + 2, FIRST_GROUP]
+    forgotten = 0
+    for slot in ledger.due_slots(1e12):
+        while (pieces := ledger.oldest(slot)) is not None:
+            entries = ledger.entries(pieces.ids)
+            assert None not in entries
+            expected = Change(pieces.ids, padded(entries, 40), None, NOW, forgets=pieces)
+            assert ledger.commit(expected) is None
+            forgotten += len(pieces.ids)
+    assert (forgotten, ledger.known()) == (900, 0)
+
+
+def test_a_merge_leaves_a_monitor_that_is_there_and_one_whose_name_is_taken(redis: Redis, store: Store) -> None:
+    fill_monitor(store)
+    file = _backup(redis)
+    before = _snapshot(redis)
+    assert restore(redis, file, merge=True).left == {"monitor": 1}
+    assert _snapshot(redis) == before
+    redis.flushall()
+    other = monitor(store)
+    before = _snapshot(redis)
+    assert restore(redis, file, merge=True).left == {"monitor": 1}
+    assert _snapshot(redis) == before
+    assert Definitions(redis, store.keys).get("m") == other
+
+
+def test_a_store_with_a_monitor_alone_is_not_empty(redis: Redis, store: Store) -> None:
+    file = _backup(redis)
+    monitor(store)
+    with pytest.raises(StoreNotEmpty):
+        restore(redis, file, merge=False)
+
+
+def test_a_restore_that_was_interrupted_is_ended_by_a_merge(redis: Redis, store: Store) -> None:
+    fill_monitor(store)
+    before, file = _snapshot(redis), _backup(redis)
+    parts = [line for line in read_lines(file) if line.kind.startswith("monitor")]
+    for written in (1, 10, len(parts) - 1):
+        redis.flushall()
+        writer = _Writer(redis)
+        for line in parts[:written]:
+            writer.plan(line)()
+        assert Definitions(redis, store.keys).number() == 0
+        restore(redis, file, merge=True)
+        assert _snapshot(redis) == before
+
+
+def test_a_backup_under_writes_knows_every_row_that_it_does_not_count_twice(redis: Redis, store: Store) -> None:
+    record = monitor(store, windows=[{"name": "last", "rows": 1600}])
+    sent: list[bytes] = []
+    done, told = threading.Event(), threading.Event()
+
+    def write() -> None:
+        ledger = Ledger(redis, store.keys, record)
+        while not done.is_set():
+            names = [b"%d" % (len(sent) + i) for i in range(50)]
+            ledger.commit(change(names, counts={}))
+            sent.extend(names)
+            if len(sent) > 2000:
+                told.set()
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        assert told.wait(30)
+        file = _backup(redis)
+    finally:
+        done.set()
+        writer.join()
+    redis.flushall()
+    restore(redis, file, merge=False)
+    ledger = Ledger(redis, store.keys, record)
+    for start in range(0, len(sent), 1000):
+        some = sent[start : start + 1000]
+        fresh = [name for name, entry in zip(some, ledger.entries(Ids.of(some)), strict=True) if entry is None]
+        if fresh:
+            ledger.commit(change(fresh, counts={}))
+    assert ledger.known() == len(sent)
+    counted = len(ledger.buckets.tally(7, 7))
+    assert 2000 < counted <= len(sent)
+    assert _same_rows(ledger, counted)
+
+
+def _same_rows(ledger: Ledger, counted: int) -> bool:
+    """Whether the span has the rows of its bucket."""
+    (span,) = ledger.buckets.tails("measured-spans", [(0, 0)])
+    return sum(map(len, span.parts)) == counted
