@@ -212,11 +212,11 @@ class MonitorKeys:
         return self._key("rules")
 
     def alarms(self) -> str:
-        """List: events of alarms, JSON, newest first."""
+        """Sorted set: events of alarms, each its serial number and JSON, by the number."""
         return self._key("alarms")
 
     def audit(self) -> str:
-        """List: entries of the audit, JSON, newest first."""
+        """Sorted set: entries of the audit, each its serial number and JSON, by the number."""
         return self._key("audit")
 
     def proposal(self) -> str:
