@@ -59,6 +59,21 @@ class Buckets:
         """The rows of each time bucket from ``first`` to ``last`` that there is."""
         return {bucket: merged(parts) for bucket, parts in self._read(kind, self.numbers(first, last))}
 
+    def tallies_of(self, numbers: list[int], kind: TallyKind = "measured") -> dict[int, Tally]:
+        """The rows of each of some time buckets."""
+        return {bucket: merged(parts) for bucket, parts in self._read(kind, numbers)}
+
+    def versions(self, numbers: list[int], kind: TallyKind = "measured") -> list[tuple[bytes | None, int]]:
+        """What of each of some time buckets is another whenever its rows are others: as long as it stays, they do."""
+        if not numbers:
+            return []
+        with self._redis.pipeline(transaction=False) as pipe:
+            pipe.hmget(self._keys.generations(), [f"{kind}:{bucket}" for bucket in numbers])
+            for bucket in numbers:
+                pipe.llen(self._keys.tallies(kind, bucket))
+            generations, *lengths = pipe.execute()
+        return list(zip(generations, lengths, strict=True))
+
     def counts(self, first: int, last: int) -> dict[str, int]:
         """The counts of the time buckets from ``first`` to ``last``, both included, added up."""
         total: Counter[str] = Counter()

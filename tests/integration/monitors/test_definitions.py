@@ -13,7 +13,6 @@ from redis import Redis
 from schemas.monitors import MonitorRecord, WindowSpec
 from storage.errors import MonitorExists, QuotaExceeded, StorageError, UnknownMonitor
 from storage.keyspace import Shared
-from storage.monitors.alarms import Alarms
 from storage.monitors.definitions import Definitions
 from storage.monitors.deletion import delete_left
 from storage.monitors.groups import FIRST_GROUP, OTHER_GROUP, Groups
@@ -23,7 +22,7 @@ from storage.monitors.reference import put_reference
 from storage.pages import Asked
 from storage.quotas import Quotas
 from storage.store import Store
-from tests.integration.monitors.stored import change, monitor, record_of, tally
+from tests.integration.monitors.stored import change, fill_standing, monitor, record_of, tally
 
 
 def _definitions(store: Store, most: int = 0) -> Definitions:
@@ -109,7 +108,7 @@ def _filled(store: Store) -> MonitorRecord:
             ledger.commit(change(names, tallies=both, counts={bucket: {"joined": 150}}))
             names = [name + b"+" for name in names]
     Groups(store.redis, store.keys, record).indices(["a"])
-    Alarms(store.redis, store.keys, record.uid).put("r", {}, expected=None, events=[{}], audit=[{}])
+    fill_standing(store, record)
     put_latest(store.redis, store.keys, record.uid, {})
     put_reference(store.redis, store.keys, record.uid, tally(10))
     return record
