@@ -9,7 +9,10 @@ import pytest
 from monitoring.delivering.addresses import may_reach
 from monitoring.delivering.targets import InvalidTargets, Target, TargetRefused, Targets, read_url
 
-HOSTS = "alerts.example.com, *.hooks.example.com, http://plain.example.com, only.example.com:8443, 8.8.8.8, [2606:4700::1111]"
+HOSTS = (
+    "alerts.example.com, *.hooks.example.com, http://plain.example.com, only.example.com:8443, "
+    "8.8.8.8, [2606:4700::1111]"
+)
 TARGETS = Targets.read(HOSTS, "")
 
 
