@@ -172,7 +172,8 @@ def worker(
     _log(log_level, log_format)
     from storage.errors import UnsuitableStore
     from telemetry.tracing import MissingTelemetry
-    from workers.supervisor import Plan, supervise
+    from workers.places import Plan
+    from workers.supervisor import supervise
 
     if device not in ("cpu", "cuda", "auto"):
         raise typer.BadParameter("must be cpu, cuda or auto", param_hint="--device")

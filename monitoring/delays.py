@@ -1,7 +1,8 @@
-"""How long labels take: counts of delays in half-octave bins of seconds, and what is read off them."""
+"""How long labels take: delays counted in a fixed number of bins, and what is read off the counts."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -9,10 +10,12 @@ import numpy.typing as npt
 
 from calibrant.cells import Floats
 
-#: Bin k holds delays from 2^(k/2) up to 2^((k+1)/2) seconds, the first all below, the last all above: 136 years.
+#: Bins of delays: the first is below a second; each later one ends a third further than the one before, so that the
+#: last begins after 650 days, which is longer than any horizon.
 BINS = 64
 #: The names of the bins among the counts of a time bucket.
 FIELDS = tuple(f"d{k}" for k in range(BINS))
+_RATIO = 4.0 / 3.0
 
 Bins = npt.NDArray[np.int64]
 
@@ -22,10 +25,13 @@ def place(seconds: Floats) -> Bins:
 
     Examples
     --------
-    >>> place(np.array([-5.0, 0.5, 1.0, 2.0, 3600.0])).tolist()
-    [0, 0, 0, 2, 23]
+    >>> place(np.array([-3.0, 0.5, 1.0, 1.5, 60.0, 1e9])).tolist()
+    [0, 0, 1, 2, 15, 63]
     """
-    return np.minimum(2.0 * np.log2(np.maximum(seconds, 1.0)), BINS - 1).astype(np.int64)
+    steps = np.log(np.maximum(seconds, 1.0)) / math.log(_RATIO)
+    # A border belongs to the bin above it, whatever the rounding of its logarithm.
+    found = np.where(seconds < 1.0, 0.0, 1.0 + np.floor(steps + 1e-9))
+    return np.minimum(found, BINS - 1).astype(np.int64)
 
 
 def counted(seconds: Floats) -> dict[str, int]:
@@ -33,7 +39,7 @@ def counted(seconds: Floats) -> dict[str, int]:
 
     Examples
     --------
-    >>> counted(np.array([0.5, 2.0, 2.5]))
+    >>> counted(np.array([0.5, 1.5, 1.6]))
     {'d0': 1, 'd2': 2}
     """
     found = np.bincount(place(seconds), minlength=BINS)
@@ -43,13 +49,13 @@ def counted(seconds: Floats) -> dict[str, int]:
 def quantiles(counts: Mapping[str, int], shares: Sequence[float]) -> list[float] | None:
     """The delays that such shares of the labels took at most, in seconds; None of no labels.
 
-    Within a bin delays are taken to be even in their logarithm (in the first: even), so that a quantile is off by
-    at most a factor of the root of 2.
+    Within a bin delays are taken to be even in their logarithm (in the first: even), so that a quantile is off by at
+    most a third.
 
     Examples
     --------
-    >>> quantiles({"d2": 10}, [0.5])
-    [2.378414230005442]
+    >>> [round(seconds, 3) for seconds in quantiles({"d1": 10}, [0.5]) or ()]
+    [1.155]
     """
     rows = np.array([counts.get(field, 0) for field in FIELDS], dtype=np.float64)
     total = np.cumsum(rows)
@@ -58,5 +64,4 @@ def quantiles(counts: Mapping[str, int], shares: Sequence[float]) -> list[float]
     wanted = np.asarray(shares) * total[-1]
     k = np.minimum(np.searchsorted(total, wanted), BINS - 1)
     within = np.clip((wanted - (total[k] - rows[k])) / np.maximum(rows[k], 1.0), 0.0, 1.0)
-    found = np.where(k == 0, within * 2.0**0.5, 2.0 ** ((k + within) / 2.0))
-    return [float(seconds) for seconds in found]
+    return [float(seconds) for seconds in np.where(k == 0, within, _RATIO ** (k - 1.0 + within))]

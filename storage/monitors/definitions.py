@@ -12,7 +12,7 @@ from schemas.monitors import MonitorRecord, StoredMonitor
 from storage.clock import seconds
 from storage.errors import MonitorExists, QuotaExceeded, UnknownMonitor
 from storage.formats import read_stored
-from storage.keyspace import Keyspace, Shared
+from storage.keyspace import Keyspace, Shared, job_field
 from storage.monitors.deletion import delete_keys
 from storage.pages import Asked, Page, read_page
 from storage.quotas import NO_QUOTAS, Quotas
@@ -36,7 +36,7 @@ class Definitions:
 
         def write(pipe: Pipeline) -> MonitorRecord:
             there = pipe.hget(keys.monitor_definitions(), record.name)
-            number = cast(int, pipe.zcard(keys.monitors()))
+            number = pipe.zcard(keys.monitors())
             pipe.multi()
             if there is not None and _read(there).uid == record.uid:
                 return _read(there)
@@ -97,7 +97,7 @@ class Definitions:
             pipe.hdel(keys.monitor_definitions(), name)
             pipe.hdel(keys.monitor_names(), record.uid)
             pipe.zrem(keys.monitors(), record.uid)
-            pipe.sadd(Shared.monitors_to_delete(), f"{keys.tenant}:{record.uid}")
+            pipe.sadd(Shared.monitors_to_delete(), job_field(keys.tenant, record.uid))
             return record
 
         record = transact(self._redis, write, keys.monitor_definitions(), keys.monitor_names())

@@ -7,7 +7,7 @@ from typing import cast
 
 from redis import Redis
 
-from storage.keyspace import Keyspace, Shared, read_job_field
+from storage.keyspace import Keyspace, Shared, job_field, read_job_field
 from storage.monitors.buckets import MEASURED, RAW, ROWS_OF
 
 #: Fields of a hash, or lists, that are removed at once.
@@ -28,7 +28,7 @@ def delete_keys(redis: Redis, keys: Keyspace, uid: str) -> None:
     its memory is given back by another thread.
     """
     own = keys.monitor(uid)
-    named = f"{keys.tenant}:{uid}"
+    named = job_field(keys.tenant, uid)
     for slots in _chunks(redis, own.slots()):
         redis.unlink(*(own.slot(slot) for slot in slots))
         redis.zrem(own.slots(), *map(str, slots))

@@ -128,7 +128,8 @@ class Ledger:
             pipe.lrange(self._keys.slot(slot), 0, _AT_ONCE - 1)
             pipe.hget(self._keys.state(), "taken")
             found, taken = pipe.execute()
-        pieces, n = [], 0
+        pieces: list[bytes] = []
+        n = 0
         for piece in found:
             n += int.from_bytes(piece[1:5], "big")
             if pieces and n > MOST_ROWS:

@@ -2,46 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-
-import numpy as np
 import pytest
 
-from calibrant.tallies.tally import Tally, tally_of
-from schemas.monitors import MonitorBody, MonitorRecord
-from storage.clock import stamp
 from storage.errors import MonitorFull, UnknownMonitor
-from storage.keyspace import new_id
 from storage.monitors.definitions import Definitions
-from storage.monitors.ledger import SLOTS, Change, Ledger
+from storage.monitors.ledger import SLOTS, Change
 from storage.monitors.strings import Ids, padded
 from storage.store import Store
+from tests.integration.monitors.stored import HORIZON, NOW, change, ledger_of, tally
 
-NOW = 1_700_000_000.0
-
-
-def monitor(store: Store, name: str = "m", **changes: Any) -> MonitorRecord:
-    body = MonitorBody.model_validate({"name": name, "bucket": 3600, "horizon": 3200} | changes)
-    given = {"uid": new_id("monitor"), "created_at": stamp(), "started_at": 0.0}
-    return Definitions(store.redis, store.keys).put(MonitorRecord(**body.model_dump(), **given))
-
-
-def tally(n: int, seed: int = 0) -> Tally:
-    p = np.random.default_rng(seed).uniform(size=n)
-    return tally_of(p, (p > 0.5).astype(np.int8))
-
-
-def change(names: Sequence[bytes], entry: bytes | None = b"J1", expected: bytes | None = None, **more: Any) -> Change:
-    size = 40
-    asked = None if expected is None else padded([expected] * len(names), size)
-    coming = None if entry is None else padded([entry] * len(names), size)
-    fields = {"tallies": {7: (tally(len(names)), None)}, "counts": {7: {"joined": len(names)}}}
-    return Change(Ids.of(names), asked, coming, **({"now": NOW, "totals": {"joined": len(names)}} | fields | more))
+SLOT = HORIZON / SLOTS
 
 
 def test_rows_that_are_new_are_written_and_counted(store: Store) -> None:
-    ledger = Ledger(store.redis, store.keys, monitor(store))
+    ledger = ledger_of(store)
     names = [f"id-{i}".encode() for i in range(2500)]
     assert ledger.commit(change(names)) is None
     assert ledger.entries(Ids.of([*names, b"other"])) == [b"J1"] * 2500 + [None]
@@ -51,7 +25,7 @@ def test_rows_that_are_new_are_written_and_counted(store: Store) -> None:
 
 
 def test_nothing_of_a_change_is_written_where_one_row_is_not_as_expected(store: Store) -> None:
-    ledger = Ledger(store.redis, store.keys, monitor(store))
+    ledger = ledger_of(store)
     ledger.commit(change([b"one", b"two"]))
     conflict = ledger.commit(change([b"new", b"two", b"newer", b"new"], b"P"))
     assert conflict is not None
@@ -61,7 +35,7 @@ def test_nothing_of_a_change_is_written_where_one_row_is_not_as_expected(store: 
 
 
 def test_an_entry_changes_only_from_what_was_read(store: Store) -> None:
-    ledger = Ledger(store.redis, store.keys, monitor(store))
+    ledger = ledger_of(store)
     ledger.commit(change([b"a", b"b"], b"P\x00\x01\x00"))
     assert ledger.commit(change([b"a", b"b"], b"J", b"P\x00\x01")) is None
     again = ledger.commit(change([b"a"], b"J", b"P\x00\x01"))
@@ -72,14 +46,14 @@ def test_an_entry_changes_only_from_what_was_read(store: Store) -> None:
 
 
 def test_rows_without_ids_are_counted(store: Store) -> None:
-    ledger = Ledger(store.redis, store.keys, monitor(store))
+    ledger = ledger_of(store)
     for _ in range(2):
         assert ledger.commit(Change(None, None, None, NOW, {7: (tally(5), tally(5, 1))}, totals={"joined": 5})) is None
     assert (ledger.known(), ledger.totals(), len(ledger.buckets.tally(7, 7, "raw"))) == (0, {"joined": 10}, 10)
 
 
 def test_more_ids_than_a_monitor_may_know_are_refused_whole(store: Store) -> None:
-    ledger = Ledger(store.redis, store.keys, monitor(store, max_ids=1000))
+    ledger = ledger_of(store, max_ids=1000)
     ledger.commit(change([b"%d" % i for i in range(999)]))
     with pytest.raises(MonitorFull):
         ledger.commit(change([b"x", b"y"]))
@@ -90,12 +64,12 @@ def test_more_ids_than_a_monitor_may_know_are_refused_whole(store: Store) -> Non
 
 
 def test_ids_are_forgotten_a_piece_at_a_time_once_their_horizon_has_passed(store: Store) -> None:
-    ledger = Ledger(store.redis, store.keys, monitor(store))
+    ledger = ledger_of(store)
     ledger.commit(change([b"a", b"b"], b"P"))
     ledger.commit(change([b"c"], b"P"))
-    ledger.commit(change([b"late"], b"P", now=NOW + 3200 / SLOTS))
-    assert ledger.due_slots(NOW + 3200 - 1) == []
-    (slot,) = ledger.due_slots(NOW + 3200 + 3200 / SLOTS)
+    ledger.commit(change([b"late"], b"P", now=NOW + SLOT))
+    assert ledger.due_slots(NOW + HORIZON - 1) == []
+    (slot,) = ledger.due_slots(NOW + HORIZON + SLOT)
     pieces = ledger.oldest(slot)
     assert pieces is not None
     assert pieces.ids.strings() == [b"a", b"b", b"c"]
@@ -105,11 +79,11 @@ def test_ids_are_forgotten_a_piece_at_a_time_once_their_horizon_has_passed(store
     stale = ledger.commit(forget)
     assert stale is not None
     assert not len(stale.indices)
-    assert ledger.due_slots(NOW + 3200 + 3200 / SLOTS) == []
+    assert ledger.due_slots(NOW + HORIZON + SLOT) == []
 
 
 def test_nothing_is_written_to_a_monitor_that_is_deleted(store: Store) -> None:
-    ledger = Ledger(store.redis, store.keys, monitor(store))
+    ledger = ledger_of(store)
     ledger.commit(change([b"a"]))
     Definitions(store.redis, store.keys).delete("m")
     with pytest.raises(UnknownMonitor):

@@ -6,10 +6,10 @@ import pytest
 from monitoring.delays import BINS, FIELDS, counted, place, quantiles
 
 
-def test_bins_are_half_octaves_of_seconds() -> None:
-    ends = 2.0 ** (np.arange(1, BINS) / 2.0)
-    assert place(ends * 1.001).tolist() == list(range(1, BINS))
-    assert place(ends * 0.999).tolist() == list(range(BINS - 1))
+def test_each_bin_ends_a_third_further() -> None:
+    ends = (4.0 / 3.0) ** np.arange(BINS - 1)
+    assert place(ends).tolist() == list(range(1, BINS))
+    assert place(ends * 0.9999).tolist() == list(range(BINS - 1))
 
 
 def test_what_lies_beyond_the_bins_is_in_the_first_and_the_last() -> None:
@@ -24,12 +24,12 @@ def test_every_delay_is_counted_once() -> None:
 
 
 @pytest.mark.parametrize("scale", [2.0, 60.0, 86_400.0])
-def test_quantiles_are_within_a_half_octave_of_the_rows_own(scale: float) -> None:
+def test_quantiles_are_within_a_third_of_the_rows_own(scale: float) -> None:
     seconds = np.random.default_rng(1).lognormal(np.log(scale), 1.0, 20_000)
     shares = [0.1, 0.5, 0.9, 0.99]
     found = quantiles(counted(seconds), shares)
     assert found is not None
-    np.testing.assert_allclose(found, np.quantile(seconds, shares), rtol=2.0**0.5 - 1.0)
+    np.testing.assert_allclose(found, np.quantile(seconds, shares), rtol=1.0 / 3.0)
 
 
 def test_no_labels_have_no_delay() -> None:

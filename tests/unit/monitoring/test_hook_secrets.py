@@ -3,13 +3,14 @@ from __future__ import annotations
 import pytest
 
 from calibrant.errors import InvalidOption
-from monitoring.hook_secrets import bytes_of, check_secret, made_secret
+from monitoring.delivering.signing import read_secret
+from monitoring.hook_secrets import check_secret, made_secret
 
 
 def test_a_made_secret_is_one_that_is_taken() -> None:
     made = made_secret(None, "hook")
     check_secret(made, "/secret")
-    assert len(bytes_of(made)) == 32
+    assert len(read_secret(made)) == 32
 
 
 def test_no_two_secrets_are_the_same_but_those_of_one_request() -> None:

@@ -1,0 +1,199 @@
+"""Monitors over HTTP: made, read, listed, changed and forgotten."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+from redis import Redis
+
+from storage.keyspace import Keyspace
+from storage.monitors.reference import read_reference
+
+_PREDICTIONS = [0.05, 0.12, 0.2, 0.33, 0.47, 0.55, 0.68, 0.71, 0.86, 0.94]
+_LABELS = [0, 0, 1, 0, 0, 1, 1, 0, 1, 1]
+
+
+def _made(api: httpx.Client, **fields: Any) -> dict[str, Any]:
+    answer = api.post("/monitors", json={"name": "inbox", **fields})
+    assert answer.status_code == 201, answer.text
+    told: dict[str, Any] = answer.json()
+    return told
+
+
+def _code(answer: httpx.Response) -> tuple[int, str, list[str]]:
+    told = answer.json()
+    return answer.status_code, told["type"].rpartition("/")[2], [error["pointer"] for error in told["errors"]]
+
+
+def test_a_new_monitor_is_told_whole_and_where_it_stands(api: httpx.Client) -> None:
+    answer = api.post("/monitors", json={"name": "inbox"})
+    told = answer.json()
+    assert answer.status_code == 201
+    assert answer.headers["location"] == "/monitors/inbox"
+    assert (told["reduction"], told["bucket"], told["measures"]) == ("binary", 3600, ["ece", "ks", "log-loss"])
+    read = api.get("/monitors/inbox/definition")
+    assert read.json() == told
+    assert read.headers["etag"] == answer.headers["etag"]
+
+
+def test_a_name_is_given_once_and_again_when_it_is_free(api: httpx.Client) -> None:
+    first = _made(api)
+    assert _code(api.post("/monitors", json={"name": "inbox"})) == (409, "monitor-exists", ["/name"])
+    assert api.delete("/monitors/inbox").status_code == 204
+    assert _code(api.get("/monitors/inbox/definition")) == (404, "unknown-monitor", [])
+    assert _made(api)["uid"] != first["uid"]
+
+
+def test_a_request_that_is_sent_again_makes_one_monitor(api: httpx.Client) -> None:
+    asked = {"name": "inbox", "hooks": [{"url": "https://alerts.example.com/a"}]}
+    first, second = (api.post("/monitors", json=asked, headers={"Idempotency-Key": "once"}) for _ in range(2))
+    assert second.status_code == 201
+    assert second.json() == first.json()
+
+
+def test_pages_go_through_all_monitors_newest_first(api: httpx.Client) -> None:
+    names = [f"m{i}" for i in range(5)]
+    for name in names:
+        assert api.post("/monitors", json={"name": name}).status_code == 201
+    seen: list[str] = []
+    url: str | None = "/monitors?limit=2"
+    while url is not None:
+        answer = api.get(url)
+        seen += [item["name"] for item in answer.json()["items"]]
+        url = answer.links["next"]["url"] if "next" in answer.links else None
+    assert seen == names[::-1]
+
+
+def test_a_secret_is_told_once_where_the_service_made_it(api: httpx.Client) -> None:
+    own = "whsec_" + "QUFB" * 10
+    hooks = [
+        {"name": "made", "url": "https://a.example.com"},
+        {"name": "own", "url": "https://b.example.com", "secret": own},
+    ]
+    told = _made(api, hooks=hooks)["hooks"]
+    assert told[0]["secret"].startswith("whsec_")
+    assert told[1]["secret"] is None
+    for text in (api.get("/monitors/inbox/definition").text, api.get("/monitors").text):
+        assert "whsec_" not in text
+    # A hook of a known name keeps its secret; a new one gets one.
+    patch = {
+        "hooks": [{"name": "made", "url": "https://c.example.com"}, {"name": "new", "url": "https://d.example.com"}]
+    }
+    changed = api.patch("/monitors/inbox", json=patch).json()["hooks"]
+    assert changed[0]["secret"] is None
+    assert changed[1]["secret"].startswith("whsec_")
+
+
+def test_a_patch_changes_what_it_names(api: httpx.Client) -> None:
+    made = _made(api, description="mails", interval=0.9)
+    answer = api.patch("/monitors/inbox", json={"measures": ["brier"], "description": None, "interval": None})
+    assert answer.status_code == 200
+    changed = answer.json()
+    assert (changed["measures"], changed["description"], changed["interval"]) == (["brier"], None, None)
+    same = made.keys() - {"measures", "description", "interval"}
+    assert {key: changed[key] for key in same} == {key: made[key] for key in same}
+    assert api.get("/monitors/inbox/definition").json() == changed
+
+
+@pytest.mark.parametrize(
+    ("patch", "code", "pointer"),
+    [
+        ({"measures": ["nonsense"]}, "unknown-measure", "/measures/0"),
+        ({"windows": [{"name": "w", "seconds": 60}]}, "invalid-option", "/windows/0/seconds"),
+        ({"windows": None}, "invalid-field", "/windows"),
+        ({"rules": [{"kind": "threshold", "window": "week", "above": 0.1}]}, "invalid-option", "/rules/0/window"),
+        ({"name": "other"}, "invalid-field", "/name"),
+        ({"reference": {"batch": "batch_of_nobody"}}, "unknown-batch", "/reference/batch"),
+    ],
+)
+def test_a_patch_leaves_a_whole_monitor_or_none(
+    api: httpx.Client, patch: dict[str, Any], code: str, pointer: str
+) -> None:
+    made = _made(api)
+    answer = api.patch("/monitors/inbox", json=patch)
+    assert _code(answer)[1:] == (code, [pointer])
+    assert api.get("/monitors/inbox/definition").json() == made
+
+
+def test_a_change_may_ask_that_nobody_was_faster(api: httpx.Client) -> None:
+    _made(api)
+    tag = api.get("/monitors/inbox/definition").headers["etag"]
+    first = api.patch("/monitors/inbox", json={"description": "a"}, headers={"If-Match": tag})
+    assert first.status_code == 200
+    second = api.patch("/monitors/inbox", json={"description": "b"}, headers={"If-Match": tag})
+    assert _code(second)[:2] == (412, "precondition-failed")
+    assert _code(api.delete("/monitors/inbox", headers={"If-Match": tag}))[:2] == (412, "precondition-failed")
+    assert api.delete("/monitors/inbox", headers={"If-Match": first.headers["etag"]}).status_code == 204
+
+
+def test_a_definition_that_is_known_is_not_told_again(api: httpx.Client) -> None:
+    _made(api)
+    tag = api.get("/monitors/inbox/definition").headers["etag"]
+    assert api.get("/monitors/inbox/definition", headers={"If-None-Match": tag}).status_code == 304
+
+
+@pytest.mark.parametrize(
+    ("fields", "code", "pointer"),
+    [
+        ({"reduction": "classwise", "n_classes": 3}, "unknown-reduction", "/reduction"),
+        ({"map": "nobody"}, "unknown-map", "/map"),
+        ({"reference": {"batch": "batch_of_nobody"}}, "unknown-batch", "/reference/batch"),
+        ({"windows": []}, "invalid-field", "/windows"),
+        ({"windows": [{"name": "Day", "seconds": 86400}]}, "invalid-field", "/windows/0/name"),
+        ({"recalibration": {"policy": "auto", "method": "nonsense"}}, "unknown-method", "/recalibration/method"),
+        ({"surplus": 1}, "invalid-field", "/surplus"),
+    ],
+)
+def test_a_definition_that_is_wrong_is_refused(
+    api: httpx.Client, fields: dict[str, Any], code: str, pointer: str
+) -> None:
+    assert _code(api.post("/monitors", json={"name": "inbox", **fields}))[1:] == (code, [pointer])
+    assert api.get("/monitors").json()["items"] == []
+
+
+def test_a_map_must_fit_what_is_watched(api: httpx.Client) -> None:
+    fit = {"method": "platt", "name": "spam", "predictions": _PREDICTIONS, "labels": _LABELS}
+    assert api.post("/maps", json=fit).status_code == 201
+    assert _made(api, map="spam")["map"] == "spam"
+    answer = api.post("/monitors", json={"name": "other", "map": "spam", "n_classes": 3})
+    assert _code(answer) == (422, "wrong-shape", ["/n_classes"])
+
+
+def test_a_reference_batch_is_kept_with_the_monitor(api: httpx.Client, redis: Redis) -> None:
+    batch = api.post("/batches", json={"predictions": _PREDICTIONS, "labels": _LABELS}).json()["id"]
+    uid = _made(api, reference={"batch": batch})["uid"]
+    assert api.delete(f"/batches/{batch}").status_code == 204
+    kept = read_reference(redis, Keyspace(), uid)
+    assert kept is not None
+    event = kept.event()
+    np.testing.assert_allclose(np.sort(event.p), _PREDICTIONS)
+    assert event.y[np.argsort(event.p)].tolist() == _LABELS
+    # Without a reference it is forgotten.
+    assert api.patch("/monitors/inbox", json={"reference": None}).status_code == 200
+    assert read_reference(redis, Keyspace(), uid) is None
+
+
+@pytest.mark.parametrize(
+    ("batch", "code"),
+    [
+        ({"predictions": [[0.2, 0.8], [0.9, 0.1]], "labels": [1, 0]}, "wrong-shape"),
+        ({"predictions": [0.2, 0.8], "labels": [1, 0], "weights": [1, 2]}, "invalid-option"),
+        ({"predictions": [0.2, 0.8]}, "no-labels"),
+        ({"predictions": [0.2, 0.8], "labels": [1, 0], "scale": "logit"}, "scale-mismatch"),
+    ],
+)
+def test_a_reference_batch_must_be_one_that_the_monitor_would_take(
+    api: httpx.Client, batch: dict[str, Any], code: str
+) -> None:
+    stored = api.post("/batches", json=batch).json()["id"]
+    answer = api.post("/monitors", json={"name": "inbox", "reference": {"batch": stored}})
+    assert _code(answer)[1:] == (code, ["/reference/batch"])
+
+
+def test_no_more_monitors_than_the_quota(api: httpx.Client) -> None:
+    for i in range(100):
+        assert api.post("/monitors", json={"name": f"m{i}"}).status_code == 201
+    assert _code(api.post("/monitors", json={"name": "one-more"}))[:2] == (429, "quota-exceeded")
