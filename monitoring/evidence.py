@@ -10,8 +10,10 @@ import numpy as np
 
 from calibrant.cells import Floats
 from calibrant.tallies.betting import Evidence, evidence, log_factors
+from calibrant.tallies.tally import merged
+from monitoring.windows import bucket_seconds
 from schemas.monitors import MonitorRecord
-from storage.monitors.buckets import Buckets
+from storage.monitors.buckets import MEASURED, Buckets
 
 #: Buckets whose bets a process keeps in mind, of all monitors together: 1.5 kB each.
 MOST_KEPT = 20_000
@@ -31,7 +33,7 @@ class Seen:
 class Bets:
     """What the shifts have bet on one bucket, of so many rows, when it was of this version."""
 
-    version: tuple[bytes | None, int]
+    version: tuple[int, int]
     rows: int
     factors: Floats
 
@@ -45,10 +47,13 @@ class Remembered:
 
     def of(self, buckets: Buckets, uid: str, numbers: list[int]) -> dict[int, Bets]:
         """The bets on some buckets of a monitor."""
-        versions = dict(zip(numbers, buckets.versions(numbers), strict=True))
-        known = {n: bets for n in numbers if (bets := self._kept.get((uid, n))) and bets.version == versions[n]}
-        fresh = buckets.tallies_of([n for n in numbers if n not in known])
-        found = known | {n: Bets(versions[n], len(tally), log_factors(tally)) for n, tally in fresh.items()}
+        versions = [(now.generation, now.length) for now in buckets.versions(MEASURED, numbers)]
+        kept = [(n, self._kept.get((uid, n)), version) for n, version in zip(numbers, versions, strict=True)]
+        found = {n: bets for n, bets, version in kept if bets is not None and bets.version == version}
+        stale = [n for n in numbers if n not in found]
+        for number, tail in zip(stale, buckets.tails(MEASURED, [(n, 0) for n in stale]), strict=True):
+            tally = merged(tail.parts)
+            found[number] = Bets((tail.generation, len(tail.parts)), len(tally), log_factors(tally))
         for number, bets in found.items():
             self._kept[uid, number] = bets
             self._kept.move_to_end((uid, number))
@@ -66,13 +71,6 @@ def next_start(record: MonitorRecord, now: float) -> float:
     """When evidence starts anew that is given up now: with the next bucket, of which no row has been seen."""
     seconds = bucket_seconds(record)
     return (now // seconds + 1) * seconds
-
-
-def bucket_seconds(record: MonitorRecord) -> int:
-    """Seconds of a time bucket."""
-    if record.bucket is None:
-        raise ValueError("a stored monitor says how long its buckets are")
-    return record.bucket
 
 
 def look_at_evidence(buckets: Buckets, record: MonitorRecord, remembered: Remembered, now: float) -> Seen:

@@ -6,7 +6,8 @@ import hashlib
 import math
 from dataclasses import dataclass
 
-from monitoring.evidence import Seen, bucket_seconds
+from monitoring.evidence import Seen
+from monitoring.windows import bucket_seconds
 from schemas.monitor_alarms import EvidenceReading, RuleState, ThresholdReading
 from schemas.monitors import EvidenceRule, MonitorRecord, Rule, ThresholdRule
 from storage.clock import at
