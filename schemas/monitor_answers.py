@@ -45,7 +45,7 @@ Readings = dict[str, MeasureReading]
 
 
 class DelayReading(Document):
-    """How long the labels of a window took after their predictions, in seconds; each within a factor of 1.42."""
+    """How long the labels of a window took after their predictions, in seconds; each to within a third."""
 
     labels: int
     p50: float
@@ -150,6 +150,7 @@ class ReadingQuery(Document):
     """The query of ``GET /monitors/{name}``."""
 
     windows: str | None = Field(None, max_length=400, description="names, separated by commas; default: all")
+    groups: int = Field(20, ge=0, le=1000, description="so many groups are told apart, those of most labelled rows")
 
 
 class SeriesQuery(Document):
@@ -194,5 +195,5 @@ class WindowPictureQuery(PictureQuery):
 
 def told(record: MonitorRecord, fresh: frozenset[str] = frozenset()) -> MonitorAnswer:
     """A monitor without its hooks' secrets, but for those of the hooks that are named ``fresh``."""
-    hooks = [hook if hook.name in fresh else hook.model_copy(update={"secret": None}) for hook in record.hooks]
+    hooks = [hook.told(secret=hook.name in fresh) for hook in record.hooks]
     return MonitorAnswer.model_validate(record.model_copy(update={"hooks": hooks}).model_dump())
