@@ -85,7 +85,17 @@ def diagram_of(tally: Tally, record: MonitorRecord, memory: Memory) -> Mapping[s
     reduction = record.reduction or "binary"
     if not len(tally.rows):
         return None
-    return memory.of(tally, ["diagram", reduction], lambda: _DIAGRAM.drawn(event_of(tally, reduction)))
+    return memory.of(tally, ["diagram", reduction], lambda: _drawn(tally, reduction))
+
+
+def _drawn(tally: Tally, reduction: str) -> dict[str, Any]:
+    """The diagram with the rows counted: to the diagram itself each cell and outcome is one, with a weight."""
+    shown, n = _DIAGRAM.drawn(event_of(tally, reduction)), len(tally)
+    data = shown["data"]
+    if data is None:
+        return shown
+    count = [round(share * n) for share in data["histogram"]["share"]]
+    return shown | {"data": data | {"count": data["rows"], "histogram": data["histogram"] | {"count": count}}}
 
 
 def rates(tally: Tally) -> tuple[int, float | None, float | None]:
