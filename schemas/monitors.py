@@ -80,6 +80,17 @@ class HookSpec(Document):
         None, description="seconds since 1970 at which ``old_secret`` ends; a day from now where it is not given"
     )
 
+    @property
+    def told_url(self) -> str:
+        """The URL without its query, in which secrets may stand."""
+        path, mark, _ = self.url.partition("?")
+        return f"{path}?..." if mark else path
+
+    def told(self, *, secret: bool = False) -> HookSpec:
+        """The hook as callers see it, with its ``secret`` where that was made for the caller."""
+        hidden = {"url": self.told_url, "old_secret": None, "secret": self.secret if secret else None}
+        return self.model_copy(update=hidden)
+
 
 class RecalibrationSpec(Document):
     """What is done on an alarm: ``propose`` and ``auto`` fit a challenger, ``auto`` moves the alias if it is better."""
@@ -188,6 +199,7 @@ class Taken(Document):
     contradicted: int = Field(description="known already with another label, which stays")
     refused: int = Field(description="not counted; each may be sent again once it is mended")
     other_group: int = Field(0, description="of the accepted, those of groups beyond ``max_groups``")
+    ignored: int = Field(0, description="events of a type that tells of no prediction and no label; none is a row")
     refusals: list[RefusedRow] = Field([], description="the first of the refused and the contradicted")
 
 

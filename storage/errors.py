@@ -116,6 +116,42 @@ class MonitorFull(StorageError):
     code = "monitor-full"
 
 
+class UnknownDelivery(StorageError):
+    """No such delivery of the monitor, or one that is forgotten."""
+
+    code = "unknown-delivery"
+
+
+class UnknownHook(StorageError):
+    """A monitor that has no such hook."""
+
+    code = "unknown-hook"
+
+
+class UnknownRule(StorageError):
+    """No such rule of a monitor."""
+
+    code = "unknown-rule"
+
+
+class NoAlarm(StorageError):
+    """A rule whose alarm is not raised, or was acknowledged already."""
+
+    code = "no-alarm"
+
+
+class UnknownProposal(StorageError):
+    """No proposal waits to be decided."""
+
+    code = "unknown-proposal"
+
+
+class ProposalOutdated(StorageError):
+    """A proposal whose alias was moved after the comparison."""
+
+    code = "proposal-outdated"
+
+
 class InvalidCursor(StorageError):
     """A cursor that no page gave."""
 

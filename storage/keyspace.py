@@ -13,7 +13,7 @@ from typing import Literal
 #: The tenant of a service without API keys.
 DEFAULT_TENANT = "default"
 
-Kind = Literal["batch", "map", "job", "part", "monitor", "event", "delivery"]
+Kind = Literal["batch", "map", "job", "part", "monitor", "event", "delivery", "proposal"]
 
 
 @dataclass(frozen=True)
@@ -183,6 +183,18 @@ class MonitorKeys:
         """Hash: field -> its count in a time bucket."""
         return self._key("counts", str(bucket))
 
+    def counts_stem(self) -> str:
+        """What the names of the counts of time buckets begin with."""
+        return self._key("counts", "")
+
+    def span_counts_stem(self) -> str:
+        """What the names of the counts of spans begin with."""
+        return self._key("span-counts", "")
+
+    def span_counts(self, span: int) -> str:
+        """Hash: field -> its count in a span of time buckets."""
+        return self._key("span-counts", str(span))
+
     def tallies(self, series: str, bucket: int) -> str:
         """List: the tallies of a bucket of a series, to be added; the first may be many that were."""
         return self._key(series, str(bucket))
@@ -207,31 +219,44 @@ class MonitorKeys:
         """Hash: name of a group -> its index."""
         return self._key("groups")
 
-    def rules(self) -> str:
-        """Hash: rule -> its state, JSON."""
-        return self._key("rules")
+    def standing(self) -> str:
+        """String: what its rules say, and what is to be done about it, JSON."""
+        return self._key("standing")
 
     def alarms(self) -> str:
-        """Sorted set: events of alarms, each its serial number and JSON, by the number."""
+        """Sorted set: events, each its serial number and JSON, by the number."""
         return self._key("alarms")
+
+    def untold(self) -> str:
+        """List: the events whose deliveries are not asked for yet, JSON, oldest first."""
+        return self._key("untold")
 
     def audit(self) -> str:
         """Sorted set: entries of the audit, each its serial number and JSON, by the number."""
         return self._key("audit")
 
-    def proposal(self) -> str:
-        """String: the proposal that waits to be decided, JSON."""
-        return self._key("proposal")
-
     def reference(self) -> str:
         """String: the tally that windows are compared with, bytes."""
         return self._key("reference")
 
+    def deliveries(self) -> str:
+        """Hash: id of a delivery -> its record, JSON."""
+        return self._key("deliveries")
+
+    def delivery_times(self) -> str:
+        """Sorted set: ids of deliveries by time of creation."""
+        return self._key("delivery-times")
+
+    def hooks_away(self) -> str:
+        """Hash: hook -> the second since 1970 until which nothing is sent to it, after an attempt that failed."""
+        return self._key("hooks-away")
+
     def single(self) -> list[str]:
         """All keys but those that are numbered."""
         listing = (self.slots(), self.buckets(), self.row_buckets(), self.generations(), self.loose())
-        told = (self.groups(), self.rules(), self.alarms(), self.audit(), self.proposal(), self.reference())
-        return [self.ids(), self.state(), self.totals(), *listing, *told]
+        told = (self.groups(), self.standing(), self.alarms(), self.untold(), self.audit(), self.reference())
+        delivered = (self.deliveries(), self.delivery_times(), self.hooks_away())
+        return [self.ids(), self.state(), self.totals(), *listing, *told, *delivered]
 
 
 class Shared:
@@ -256,6 +281,26 @@ class Shared:
     def delayed() -> str:
         """Sorted set: ``tenant:job`` of jobs that wait to be run again, by the second since 1970 when they may."""
         return "calibrant::delayed"
+
+    @staticmethod
+    def chores_due() -> str:
+        """Sorted set: ``kind:tenant:id`` of chores that are asked for, by the second since 1970 when they are due."""
+        return "calibrant::chores"
+
+    @staticmethod
+    def chores_held() -> str:
+        """Sorted set: chores that wait in a queue or are being done, by the second when they count as lost."""
+        return "calibrant::chores-held"
+
+    @staticmethod
+    def chore_owners() -> str:
+        """Hash: chore -> the worker that does it."""
+        return "calibrant::chore-owners"
+
+    @staticmethod
+    def chore_tries() -> str:
+        """Hash: chore -> how often it was begun since it was last done."""
+        return "calibrant::chore-tries"
 
     @staticmethod
     def supervisors() -> str:

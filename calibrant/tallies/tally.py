@@ -103,7 +103,12 @@ def tally_of(p: Floats, y: Outcomes, groups: Integers | None = None, folds: Inte
         keys += folds * (2 * CELLS)
     if groups is not None:
         keys += groups * (2 * CELLS * FOLDS)
-    return _gathered(keys.astype(np.uint32), np.ones(len(p), dtype=np.int64), p)
+    return tally_of_keys(keys.astype(np.uint32), p)
+
+
+def tally_of_keys(keys: Keys, p: Floats) -> Tally:
+    """Count rows whose ``keys (n,)`` are known, in any order; ``p (n,)`` are their predictions. O(n log n)."""
+    return _gathered(keys, np.ones(len(p), dtype=np.int64), p)
 
 
 def merged(tallies: Iterable[Tally]) -> Tally:
@@ -142,7 +147,7 @@ def _gathered(keys: Keys, rows: Counts, p_sum: Floats) -> Tally:
     if places <= _DENSE * len(keys):
         counts = np.bincount(keys, rows, places).astype(np.int64)
         there = np.flatnonzero(counts)
-        dense: Floats = np.bincount(keys, p_sum, places)
+        dense: Floats = np.bincount(keys, p_sum, places).astype(np.float64)
         return Tally(there.astype(np.uint32), counts[there], dense[there])
     distinct, at = np.unique(keys, return_inverse=True)
     counts = np.bincount(at, rows, len(distinct)).astype(np.int64)

@@ -95,6 +95,42 @@ OF_THE_SERVICE = {
         "With these rows more ids would be known at once than the monitor's `max_ids`. None of them was counted.",
         "Send the rows again after the seconds in `Retry-After`: ids are forgotten when their horizon has passed.",
     ),
+    "unknown-delivery": Row(
+        404,
+        "Unknown delivery",
+        "The monitor has no delivery of this id: it never was, or it is forgotten after 30 days or 1,000 newer ones.",
+        "List those that there are: `GET /monitors/{name}/deliveries`.",
+    ),
+    "unknown-hook": Row(
+        404,
+        "Unknown hook",
+        "The monitor has no hook of this name.",
+        "`GET /monitors/{name}` tells its hooks.",
+    ),
+    "unknown-rule": Row(
+        404,
+        "There is no such rule",
+        "The monitor has no rule of this name.",
+        "`GET /monitors/{name}/alarms` lists its rules.",
+    ),
+    "no-alarm": Row(
+        409,
+        "The alarm is not raised",
+        "The rule's alarm is not raised, or was acknowledged already.",
+        "Nothing is to be done; `GET /monitors/{name}/alarms` tells what the rule says now.",
+    ),
+    "unknown-proposal": Row(
+        404,
+        "There is no proposal",
+        "No challenger of this monitor waits to be accepted or rejected.",
+        "`GET /monitors/{name}/audit` tells what became of earlier ones.",
+    ),
+    "proposal-outdated": Row(
+        409,
+        "The alias was moved since",
+        "The challenger was compared with the map at which the alias pointed then, and it points elsewhere now.",
+        "Reject the proposal, or move the alias by `PUT /maps/{name}/aliases/{alias}`.",
+    ),
     "quota-exceeded": Row(
         429,
         "The tenant's quota is used up",
