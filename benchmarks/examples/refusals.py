@@ -63,5 +63,7 @@ REFUSALS: tuple[Example, ...] = (
     _refused("unknown-map", "GET /maps/{ref}", path={"ref": "fraud-detector:9"}),
     _refused("unknown-alias", "GET /maps/{name}/aliases/{alias}", path={"name": "fraud-detector", "alias": "nobody"}),
     _refused("invalid-document", "POST /maps/import", {"document": {"format": 1, "method": "platt"}}),
+    _refused("hook-refused", "POST /monitors", {"name": "elsewhere", "hooks": [{"url": "http://10.0.0.1/"}]}),
+    _refused("unknown-monitor", "GET /monitors/{name}/deliveries", path={"name": "nothing-live"}),
     _refused("unknown-job", "GET /jobs/{job_id}", path={"job_id": "job_forgotten"}),
 )
