@@ -163,6 +163,7 @@ class SeriesQuery(Document):
     start: float | None = Field(None, ge=0, le=1e11, description="seconds since 1970; default: what is kept")
     end: float | None = Field(None, ge=0, le=1e11, description="default: now")
     points: int = Field(100, ge=1, le=1000, description="at most so many spans of time, of whole buckets")
+    intervals: bool = Field(False, description="whether each value has its interval, which takes longer")
 
 
 class SeriesPoint(RowsReading):
@@ -184,7 +185,10 @@ class SeriesAnswer(Document):
 
 
 class SeriesPictureQuery(SeriesQuery, PictureQuery):
-    """Which values are drawn over time, and how: of one measure, by default the first."""
+    """Which values are drawn over time, and how: of one measure, by default the first, with its intervals."""
+
+    points: int = Field(60, ge=1, le=200, description="at most so many spans of time, of whole buckets")
+    intervals: bool = True
 
 
 class WindowPictureQuery(PictureQuery):
