@@ -33,6 +33,9 @@ BODIES: dict[tuple[str, str], Any] = {
     ("put", "/maps/{name}/aliases/{alias}"): {"version": 1},
     ("post", "/monitors/{name}/deliveries/{delivery_id}/resend"): {},
     ("post", "/monitors/{name}/hooks/{hook}/test"): {},
+    ("post", "/monitors/{name}/alarms/{rule}/acknowledge"): {},
+    ("post", "/monitors/{name}/proposal/accept"): {},
+    ("post", "/monitors/{name}/proposal/reject"): {},
     ("post", "/monitors/{name}/rows"): {"rows": []},
     ("post", "/monitors/{name}/predictions"): {"rows": []},
     ("post", "/monitors/{name}/labels"): {"rows": []},
@@ -119,7 +122,7 @@ def _watched(owner: httpx.Client) -> dict[str, str]:
     hooks = [{"name": "pager", "url": f"https://{HOST}/"}]
     assert owner.post("/monitors", json={"name": "secret-model", "hooks": hooks}).status_code == 201
     delivery = owner.post("/monitors/secret-model/hooks/pager/test").json()
-    return {"hook": "pager", "delivery_id": delivery["id"]}
+    return {"hook": "pager", "delivery_id": delivery["id"], "rule": "evidence"}
 
 
 def _calls(two: Two) -> list[tuple[str, str]]:
