@@ -23,6 +23,8 @@ _LATER = "2026-02-01T12:00:00.000Z"
 _UNBEGUN = {"started_at": None, "progress": {"done": 0, "total": 0, "stage": ""}}
 _UNSENT = {"status": "pending", "tried": 0, "next_at": _SOME_TIME, "ended_at": None}
 _BEGAN = 1_769_860_800.0
+#: What tells the time in seconds since 1970.
+_MOMENTS = ("started_at", "read_at", "start", "end")
 _CURSOR = "WzE3Njk4NjA4MDAuMCwiYmF0Y2hfLi4uIl0"
 #: Of a list of the catalogue the document shows so many.
 _SHOWN = 1
@@ -95,17 +97,27 @@ def record(
     return {"answers": answers, "problems": problems}
 
 
+def _parts(document: Any) -> list[dict[str, Any]]:
+    """The document, and what it lists."""
+    if not isinstance(document, dict):
+        return []
+    listed = [part for name in ("items", "windows", "points") for part in document.get(name, ())]
+    held = [document["monitor"]] if isinstance(document.get("monitor"), dict) else []
+    return [part for part in (document, *listed, *held) if isinstance(part, dict)]
+
+
 def _shown(answer: httpx.Response) -> Any:
     text = _TIME.sub(_SOME_TIME, _ID.sub(lambda found: IDS[found.group(1)], answer.text))
     document = json.loads(text)
-    for part in (document, *document.get("items", ())) if isinstance(document, dict) else ():
+    for part in _parts(document):
         for name, value in (("expires_at", _LATER), ("next", _CURSOR)):
             if name in part:
                 part[name] = value
         if "tried" in part:  # how often it was is chance
             part |= _UNSENT | ({"attempts": []} if "attempts" in part else {"last": None})
-        if isinstance(part.get("started_at"), float):
-            part["started_at"] = _BEGAN
+        for moment in _MOMENTS:
+            if isinstance(part.get(moment), float):
+                part[moment] = _BEGAN
     if isinstance(document, dict) and "used" in document:
         document["used"] = dict.fromkeys(document["used"], 0)  # what others have taken is chance
     if isinstance(document, dict) and document.get("status") == "cancelled":

@@ -65,6 +65,7 @@ REFUSALS: tuple[Example, ...] = (
     _refused("unknown-alias", "GET /maps/{name}/aliases/{alias}", path={"name": "fraud-detector", "alias": "nobody"}),
     _refused("invalid-document", "POST /maps/import", {"document": {"format": 1, "method": "platt"}}),
     _refused("hook-refused", "POST /monitors", {"name": "elsewhere", "hooks": [{"url": "http://10.0.0.1/"}]}),
+    _refused("monitor-exists", "POST /monitors", {"name": "fraud-detector"}),
     _refused("unknown-monitor", "GET /monitors/{name}/deliveries", path={"name": "nothing-live"}),
     _refused("unknown-rule", _ACKNOWLEDGE, path={"name": "fraud-detector", "rule": "none"}),
     _refused("no-alarm", _ACKNOWLEDGE, path={"name": "fraud-detector", "rule": "evidence"}),

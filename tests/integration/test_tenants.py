@@ -31,6 +31,7 @@ BODIES: dict[tuple[str, str], Any] = {
     ("post", "/batches/{batch_id}/rows"): ROWS,
     ("patch", "/maps/{ref}"): {"description": "mine"},
     ("put", "/maps/{name}/aliases/{alias}"): {"version": 1},
+    ("patch", "/monitors/{name}"): {"description": "mine"},
     ("post", "/monitors/{name}/deliveries/{delivery_id}/resend"): {},
     ("post", "/monitors/{name}/hooks/{hook}/test"): {},
     ("post", "/monitors/{name}/alarms/{rule}/acknowledge"): {},
@@ -60,6 +61,8 @@ NAMING: list[tuple[str, Callable[[dict[str, str]], dict[str, Any]]]] = [
     ("/diagrams", lambda own: {"batches": [own["batch_id"], own["other_batch"]], "diagram": "cost-plane"}),
     ("/diagrams", lambda own: ROWS | {"map": own["ref"]}),
     ("/maps", lambda own: FIT | {"batch": own["batch_id"]}),
+    ("/monitors", lambda own: {"name": "of-map", "map": own["ref"]}),
+    ("/monitors", lambda own: {"name": "of-batch", "reference": {"batch": own["batch_id"]}}),
     ("/calibrate", lambda own: {"map": own["ref"], "predictions": [0.5]}),
     ("/calibrate", lambda own: {"map": f"{own['name']}@{own['alias']}", "predictions": [0.5]}),
     ("/calibrate", lambda own: {"map": f"{own['name']}:1", "predictions": [0.5]}),
@@ -159,7 +162,7 @@ def test_what_a_body_names_is_the_callers_own(two: Two) -> None:
         unknown = two.neighbour.post(path, json=body(two.unknown))
         assert anothers.status_code == 404, path
         assert _told(anothers) == _told(unknown), path
-        assert two.owner.post(path, json=body(two.own)).status_code in (200, 202), path
+        assert two.owner.post(path, json=body(two.own)).status_code in (200, 201, 202), path
 
 
 def test_lists_counts_and_quotas_are_the_callers_own(two: Two) -> None:
