@@ -57,6 +57,9 @@ bench: $(STAMP) ## the committed timings; writes docs/benchmarks.md
 bench-http: $(STAMP) ## the service over HTTP beside a bare FastAPI route, by wrk; writes docs/http-speed.md
 	$(BIN)/python -m benchmarks.http.run
 
+monitor-answers: $(STAMP) ## how long one window's answer takes over HTTP, by rows and buckets
+	$(BIN)/python -m benchmarks.monitors.answers
+
 report-speed: $(STAMP) ## diagrams and reports over HTTP; writes docs/report-speed.md
 	$(BIN)/python -m benchmarks.http.reports
 

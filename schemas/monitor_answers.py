@@ -6,11 +6,13 @@ from pydantic import Field
 
 from schemas.base import Document
 from schemas.diagrams import PictureQuery
+from schemas.monitor_alarms import RuleState
 from schemas.monitors import Counts, Label, MonitorRecord
 from schemas.pages import PageQuery
 
-#: A number, a word or a list of them: what options and parts of measures are.
+#: What options and parts of measures are: numbers, words, and lists of them.
 Plain = float | int | str | bool | None
+Told = dict[str, Plain | list[Plain] | list[list[Plain]]]
 
 
 class MonitorAnswer(MonitorRecord):
@@ -37,7 +39,7 @@ class MeasureReading(Document):
     p_value: float | None = Field(
         None, description="of calibration, at one look decided on beforehand; for any number of looks there are rules"
     )
-    parts: dict[str, Plain | list[Plain]] = Field({}, description="what does not fit one number")
+    parts: Told = Field({}, description="what does not fit one number")
     problem: str | None = None
 
 
@@ -45,7 +47,7 @@ Readings = dict[str, MeasureReading]
 
 
 class DelayReading(Document):
-    """How long the labels of a window took after their predictions, in seconds; each within a factor of 1.42."""
+    """How long the labels of a window took after their predictions, in seconds; each to within a third."""
 
     labels: int
     p50: float
@@ -141,8 +143,9 @@ class MonitorReading(Document):
 
     monitor: MonitorAnswer
     counts: Counts
-    definitions: dict[str, dict[str, Plain | list[Plain]]] = Field(description="of each measure, in full")
+    definitions: dict[str, Told] = Field(description="of each measure, in full")
     windows: list[WindowReading]
+    rules: list[RuleState] = Field(description="what each rule said at the last look, where there was one")
     read_at: float = Field(description="seconds since 1970")
 
 
@@ -150,6 +153,7 @@ class ReadingQuery(Document):
     """The query of ``GET /monitors/{name}``."""
 
     windows: str | None = Field(None, max_length=400, description="names, separated by commas; default: all")
+    groups: int = Field(20, ge=0, le=1000, description="so many groups are told apart, those of most labelled rows")
 
 
 class SeriesQuery(Document):
@@ -161,6 +165,7 @@ class SeriesQuery(Document):
     start: float | None = Field(None, ge=0, le=1e11, description="seconds since 1970; default: what is kept")
     end: float | None = Field(None, ge=0, le=1e11, description="default: now")
     points: int = Field(100, ge=1, le=1000, description="at most so many spans of time, of whole buckets")
+    intervals: bool = Field(False, description="whether each value has its interval, which takes longer")
 
 
 class SeriesPoint(RowsReading):
@@ -182,7 +187,10 @@ class SeriesAnswer(Document):
 
 
 class SeriesPictureQuery(SeriesQuery, PictureQuery):
-    """Which values are drawn over time, and how: of one measure, by default the first."""
+    """Which values are drawn over time, and how: of one measure, by default the first, with its intervals."""
+
+    points: int = Field(60, ge=1, le=200, description="at most so many spans of time, of whole buckets")
+    intervals: bool = True
 
 
 class WindowPictureQuery(PictureQuery):
@@ -194,5 +202,5 @@ class WindowPictureQuery(PictureQuery):
 
 def told(record: MonitorRecord, fresh: frozenset[str] = frozenset()) -> MonitorAnswer:
     """A monitor without its hooks' secrets, but for those of the hooks that are named ``fresh``."""
-    hooks = [hook if hook.name in fresh else hook.model_copy(update={"secret": None}) for hook in record.hooks]
+    hooks = [hook.told(secret=hook.name in fresh) for hook in record.hooks]
     return MonitorAnswer.model_validate(record.model_copy(update={"hooks": hooks}).model_dump())

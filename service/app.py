@@ -30,6 +30,9 @@ from service.routes import (
     limits,
     maps,
     metrics,
+    monitor_alarms,
+    monitor_deliveries,
+    monitor_rows,
     monitors,
     pages,
     pictures,
@@ -49,7 +52,8 @@ def create_app(settings: Settings, *, needs_key: bool = False) -> FastAPI:
     """Build the application on the store that the settings name; it may be away, then and later.
 
     With ``needs_key`` nothing is served until an API key is known. Raises ``MissingTelemetry`` where traces are asked
-    for without the extra, ``UnreadableUrl`` for a URL that names no store.
+    for without the extra, ``UnreadableUrl`` for a URL that names no store, ``InvalidTargets`` for hosts of webhooks, or
+    networks, that are none.
     """
     process = Process(settings, needs_key=needs_key)
 
@@ -103,7 +107,10 @@ def create_app(settings: Settings, *, needs_key: bool = False) -> FastAPI:
         registry,
         aliases,
         jobs,
+        monitor_rows,
         monitors,
+        monitor_deliveries,
+        monitor_alarms,
         pictures,
         catalogue,
         limits,

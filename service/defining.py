@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from storage.monitors.reference import put_reference
-
 from calibrant.maps.calibration_map import CalibrationMap
 from calibrant.tallies.tally import Tally
 from monitoring.definitions import check, settled
+from monitoring.delivering.hooks import prepare
 from monitoring.hook_secrets import made_secret
 from monitoring.reference import tally_of_batch
 from schemas.monitor_answers import told
@@ -14,8 +13,10 @@ from schemas.monitors import HookSpec, MonitorBody, MonitorPatch, MonitorRecord
 from service.conditions import Conditions
 from service.context import Context
 from service.errors import InvalidField
+from storage.chores import Chore, ask
 from storage.clock import now, stamp
 from storage.errors import StorageError, UnknownMap
+from storage.monitors.reference import put_reference
 from storage.rows import read_stored_batch
 
 #: What a patch may remove.
@@ -42,6 +43,7 @@ def define_monitor(here: Context, asked: MonitorBody) -> tuple[MonitorRecord, Fr
     stored = here.store.monitors.put(record)
     if reference is not None:
         put_reference(here.store.redis, here.store.keys, stored.uid, reference)
+    _have_looked_at(here, stored)
     return stored, fresh
 
 
@@ -69,6 +71,7 @@ def change_monitor(
     changed = here.store.monitors.patch(name, change)
     if again:
         put_reference(here.store.redis, here.store.keys, changed.uid, reference)
+    _have_looked_at(here, changed)
     return changed, fresh
 
 
@@ -76,6 +79,10 @@ def forget_monitor(here: Context, name: str, conditions: Conditions) -> None:
     """Delete a monitor, unless the conditions fail."""
     conditions.require(told(here.store.monitors.get(name)))
     here.store.monitors.delete(name)
+
+
+def _have_looked_at(here: Context, record: MonitorRecord) -> None:
+    ask(here.store.redis, Chore("look", here.store.keys.tenant, record.uid))
 
 
 def _merged(record: MonitorRecord, given: dict[str, object]) -> MonitorRecord:
@@ -103,13 +110,13 @@ def _reference(here: Context, body: MonitorBody, fitted: CalibrationMap | None) 
 
 
 def _with_secrets(here: Context, hooks: list[HookSpec], known: list[HookSpec]) -> tuple[list[HookSpec], Fresh]:
-    """The hooks, each with a secret: its own, that of the known hook of its name, or a fresh one."""
-    kept = {hook.name: hook.secret for hook in known}
-    found, fresh = [], set()
-    for hook in hooks:
-        secret = hook.secret or kept.get(hook.name)
-        if secret is None:
-            secret = made_secret(here.seed, hook.name)
-            fresh.add(hook.name)
-        found.append(hook.model_copy(update={"secret": secret}))
-    return found, frozenset(fresh)
+    """The hooks, looked at, each with a secret: its own, that of the known hook of its name, or a fresh one."""
+    names = {hook.name for hook in known}
+    found = prepare(
+        hooks,
+        here.targets,
+        now=now().timestamp(),
+        make=lambda name: made_secret(here.seed, name),
+        before=known,
+    )
+    return found, frozenset(hook.name for hook in hooks if hook.secret is None and hook.name not in names)

@@ -32,7 +32,7 @@ log = logging.getLogger(__name__)
 #: takes longer, and another is started.
 DUTIES: Final[dict[Kind, tuple[str, float]]] = {
     "look": ("monitoring.looking.look", 120.0),
-    "deliver": ("monitoring.delivering.deliver", 120.0),
+    "deliver": ("monitoring.delivering.duty.deliver", 120.0),
     "recalibrate": ("monitoring.recalibrating.recalibrate", 3600.0),
 }
 #: Seconds without a message after which a worker of chores ends.

@@ -37,6 +37,8 @@ class Plan:
     warm: bool = False
     drain_seconds: float = 10.0
     otlp_endpoint: str | None = None
+    webhook_hosts: str = ""
+    webhook_private_addresses: str = ""
 
 
 @dataclass

@@ -22,6 +22,8 @@ from collections.abc import Iterator
 from rq import Worker
 from rq.worker_registration import REDIS_WORKER_KEYS
 
+from monitoring.delivering.duty import HOSTS_VARIABLE, PRIVATE_VARIABLE
+from monitoring.delivering.targets import Targets
 from schemas.workers import WorkersRecord
 from storage.chores import KINDS, Kind, owner_ended, queue_due, queue_of
 from storage.jobs.queues import EVALUATIONS, FITS, GPU_FITS
@@ -44,10 +46,13 @@ _PAUSES = (0.05, 5.0)
 def supervise(plan: Plan) -> None:
     """Keep workers until told to stop by SIGTERM or SIGINT; then let the jobs under way end, for a while.
 
-    Raises ``MissingTelemetry`` where traces are asked for without the extra ``telemetry``, and ``UnsuitableStore`` for
-    a Redis that evicts.
+    Raises ``MissingTelemetry`` where traces are asked for without the extra ``telemetry``, ``InvalidTargets`` for hosts
+    of webhooks, or networks, that are none, and ``UnsuitableStore`` for a Redis that evicts.
     """
     check_telemetry(plan.otlp_endpoint, os.environ)
+    Targets.read(plan.webhook_hosts, plan.webhook_private_addresses)
+    os.environ[HOSTS_VARIABLE] = plan.webhook_hosts
+    os.environ[PRIVATE_VARIABLE] = plan.webhook_private_addresses
     if plan.otlp_endpoint is not None:
         os.environ[OTLP_VARIABLE] = plan.otlp_endpoint
     preload()

@@ -53,13 +53,13 @@ def nothing(n: int) -> Entries:
 
 def labels_of(entries: Entries) -> Entries:
     """The same bytes as labels: ``(n,)`` with ``label`` and ``time``, true where the kind is one of a label."""
-    return entries.view(np.uint8).reshape(len(entries), -1)[:, : LABEL.itemsize].copy().view(LABEL)[:, 0]
+    return _table(entries)[:, : LABEL.itemsize].copy().view(LABEL)[:, 0]
 
 
 def padded(entries: Entries) -> Entries:
     """Shorter entries in the layout of the longest."""
     found = np.zeros((len(entries), WIDTH), np.uint8)
-    found[:, : entries.dtype.itemsize] = np.ascontiguousarray(entries).view(np.uint8).reshape(len(entries), -1)
+    found[:, : entries.dtype.itemsize] = _table(entries)
     return found.view(PREDICTION)[:, 0]
 
 
@@ -68,3 +68,8 @@ def counted(labels: npt.NDArray[np.int64]) -> Entries:
     entries = np.zeros(len(labels), COUNTED)
     entries["kind"], entries["label"] = JOINED, labels
     return entries
+
+
+def _table(entries: Entries) -> npt.NDArray[np.uint8]:
+    """The bytes of entries, a row each."""
+    return np.ascontiguousarray(entries).view(np.uint8).reshape(len(entries), entries.dtype.itemsize)

@@ -152,8 +152,8 @@ OF_REQUESTS = {
     "hook-refused": Row(
         422,
         "A webhook is refused",
-        "The URL of a hook is not https, holds a user or a password, is written in an odd way, or leads to a host or an "
-        "address that the service's settings `webhook_hosts` and `webhook_private_addresses` do not admit; or its "
+        "The URL of a hook is not https, holds a user or a password, is written in an odd way, or leads to a host or "
+        "an address that the service's settings `webhook_hosts` and `webhook_private_addresses` do not admit; or its "
         "secret is none, or two hooks have one name.",
         "Mend the field that the first of `errors` points to, or have the operator admit the host.",
     ),

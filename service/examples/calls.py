@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from service.examples.example import BATCH, JOB, MAP, Example
+from service.examples.deliveries import DELIVERIES
+from service.examples.example import BATCH, DELIVERY, JOB, MAP, Example
+from service.examples.monitor_alarms import ALARMS
+from service.examples.monitor_rows import TAKING
+from service.examples.monitors import DEFINING
 
 _PREDICTIONS = [0.02, 0.11, 0.18, 0.24, 0.35, 0.42, 0.57, 0.66, 0.71, 0.83, 0.9, 0.97]
 _LABELS = [0, 0, 1, 0, 0, 1, 0, 1, 1, 1, 0, 1]
@@ -192,6 +196,10 @@ CALLS: tuple[Example, ...] = (
     Example("GET /v2/models/{name}/versions/{version}", "first", "One version", path=_VERSION),
     Example("GET /v2/models/{name}/versions/{version}/ready", "first", "The version is there", path=_VERSION),
     Example("POST /v2/models/{name}/versions/{version}/infer", "three", "By one version", _INFERENCE, path=_VERSION),
+    *DEFINING,
+    *DELIVERIES,
+    *ALARMS,
+    *TAKING,
     Example("DELETE /batches/{batch_id}", "two-classes", "Forget a batch", status=204, path={"batch_id": BATCH}),
 )
 
@@ -199,8 +207,11 @@ CALLS: tuple[Example, ...] = (
 PARAMETERS = {
     "batch_id": ("id of a batch", BATCH),
     "job_id": ("id of a job", JOB),
+    "delivery_id": ("id of a delivery", DELIVERY),
+    "hook": ("name of a hook", "pager"),
+    "rule": ("name of a rule", "evidence"),
     "ref": ("id of a map, a name (its newest version) or name:version", MAP),
-    "name": ("name or id of a map", "fraud-detector"),
+    "name": ("name or id of a map; of a monitor its name", "fraud-detector"),
     "alias": ("name of an alias", "champion"),
     "version": ("version of the map", "1"),
     "code": ("code of a problem", "out-of-range"),

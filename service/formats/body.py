@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import lru_cache, partial
 from types import MappingProxyType
 
@@ -62,7 +62,7 @@ def read_body(body: Body, kind: str, encoding: str | None, query: Mapping[str, s
 
 
 @lru_cache(maxsize=64)
-def content_type(header: str, allowed: Sequence[str] = CONTENT_TYPES) -> str:
+def content_type(header: str, allowed: tuple[str, ...] = CONTENT_TYPES) -> str:
     """The content type without its parameters, of which only a charset of another text matters."""
     kind, _, parameters = header.lower().partition(";")
     if kind.strip() not in allowed:

@@ -22,8 +22,9 @@ _ENCRYPTED = 1
 def read_npz(body: Body, limits: Limits, fields: Mapping[str, str] = FIELDS) -> Arrays:
     """Read the arrays of an archive that unpacks to at most ``max_unpacked_bytes``.
 
-    ``fields`` are the arrays that it may hold, each with the kinds of numpy's types that it may have. Raises ``MalformedNpz`` or ``TooLarge``. Arrays that are stored as they are, which is how numpy.savez stores them,
-    are not copied out of the body.
+    ``fields`` are the arrays that it may hold, each with the kinds of numpy's types that it may have. Raises
+    ``MalformedNpz`` or ``TooLarge``. Arrays that are stored as they are, which is how numpy.savez stores them, are not
+    copied out of the body.
     """
     view = memoryview(body)
     arrays: Arrays = {}

@@ -29,10 +29,11 @@ _LOOKED = 200
 
 
 class Deliveries:
-    """The deliveries of one monitor."""
+    """The deliveries of one monitor, of which so many are known at ``most``."""
 
-    def __init__(self, redis: Redis, keys: Keyspace, uid: str) -> None:
+    def __init__(self, redis: Redis, keys: Keyspace, uid: str, *, most: int = MOST_DELIVERIES) -> None:
         self._redis = redis
+        self._most = most
         self._tenant = keys.tenant
         self._uid = uid
         self._keys = keys.monitor(uid)
@@ -83,25 +84,41 @@ class Deliveries:
         changed = self._change(delivery_id, change)
         return changed if changed is not None and changed.status == "pending" else None
 
-    def end(self, delivery_id: str, attempt: Attempt, status: DeliveryStatus, after: float | None) -> float | None:
+    def end(self, begun: DeliveryRecord, attempt: Attempt, status: DeliveryStatus, after: float | None) -> float | None:
         """Write down what an attempt came to: the status that the delivery has now, and when it is tried next.
 
-        Gives the seconds until then; None where there is nothing to do, because it has ended or was sent again
-        meanwhile. Raises ``UnknownDelivery``.
+        Gives the seconds until then; None where nothing is to be done, because it has ended, or was begun anew by
+        another meanwhile. Raises ``UnknownDelivery``.
         """
         moment = now().timestamp()
 
-        def change(record: DeliveryRecord) -> DeliveryRecord | None:
+        def change(record: DeliveryRecord) -> DeliveryRecord:
             attempts = [attempt if each.number == attempt.number else each for each in record.attempts]
-            record = record.model_copy(update={"attempts": attempts})
-            if record.status != "pending" or record.attempts[-1].number != attempt.number:
-                return record
+            told = record.model_copy(update={"attempts": attempts})
+            if not still_ours(record):
+                return told
             ended = None if status == "pending" else at(moment)
             again = None if after is None else at(moment + after)
-            return record.model_copy(update={"status": status, "ended_at": ended, "next_at": again})
+            return told.model_copy(update={"status": status, "ended_at": ended, "next_at": again})
 
-        changed = self._change(delivery_id, change)
-        return after if changed is not None and changed.status == "pending" else None
+        def still_ours(record: DeliveryRecord) -> bool:
+            return (record.status, record.tried, record.created_at) == ("pending", begun.tried, begun.created_at)
+
+        changed = cast(DeliveryRecord, self._change(begun.id, change))
+        return after if changed.status == "pending" and changed.tried == begun.tried else None
+
+    def away(self, hook: str) -> float:
+        """Seconds for which nothing is to be sent to a hook; 0 for none."""
+        until = self._redis.hget(self._keys.hooks_away(), hook)
+        return 0.0 if until is None else max(0.0, float(cast(bytes, until)) - now().timestamp())
+
+    def keep_away(self, hook: str, seconds_: float) -> None:
+        """Have nothing sent to a hook for so long; 0 for no longer."""
+        if seconds_ > 0:
+            self._redis.hset(self._keys.hooks_away(), hook, repr(now().timestamp() + seconds_))
+            self._redis.expire(self._keys.hooks_away(), LIFE_SECONDS)
+        else:
+            self._redis.hdel(self._keys.hooks_away(), hook)
 
     def resend(self, delivery_id: str) -> DeliveryRecord:
         """Have a delivery made now, with all its attempts before it, whatever became of it; the event stays the same.
@@ -113,7 +130,7 @@ class Deliveries:
             return record.model_copy(update={"status": "pending", "tried": 0, "ended_at": None, "next_at": stamp})
 
         stamp = at(now().timestamp())
-        self._redis.hdel(self._keys.hooks_away(), self.get(delivery_id).hook)
+        self.keep_away(self.get(delivery_id).hook, 0.0)
         return cast(DeliveryRecord, self._change(delivery_id, change, begins=True))
 
     def ask_pending(self) -> None:
@@ -148,7 +165,7 @@ class Deliveries:
         """Forget the deliveries that are too old, and of those that are too many the oldest, ended ones first."""
         times = self._keys.delivery_times()
         old = cast(list[bytes], self._redis.zrangebyscore(times, "-inf", now().timestamp() - LIFE_SECONDS))
-        over = int(self._redis.zcard(times)) - len(old) - MOST_DELIVERIES
+        over = int(self._redis.zcard(times)) - len(old) - self._most
         if over > 0:
             oldest = cast(list[bytes], self._redis.zrange(times, len(old), len(old) + over + _LOOKED - 1))
             read = self._read([each.decode() for each in oldest])

@@ -1,0 +1,93 @@
+"""What comes to a monitor: rows with labels, predictions, labels, and events that hold any of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import APIRouter, Request, Response
+from starlette.concurrency import run_in_threadpool
+
+from monitoring.taking.screening import What
+from schemas.monitor_rows import EventBody, LabelledBody, LabelsBody, PredictionsBody
+from schemas.monitors import Taken
+from service.context import Context, Here, answer
+from service.formats.media import EVENT, EVENTS, JSON
+from service.idempotency import Idempotent
+from service.monitor_bodies.reading import READERS, receive_events, receive_rows
+from service.openapi import raises
+from service.taking import take_events, take_rows
+
+router = APIRouter(prefix="/monitors/{name}", tags=["monitors"], route_class=Idempotent)
+
+#: What may be wrong with rows as a whole; what is wrong with one refuses that one, and is told in the answer.
+_OF_TAKING = ("unknown-monitor", "monitor-full", "unknown-map", "wrong-shape", "length-mismatch", "not-a-number")
+
+
+def _body_of(model: type[Any]) -> dict[str, Any]:
+    """The OpenAPI description of a body of rows."""
+    binary = {"schema": {"type": "string", "format": "binary"}}
+    schema = model.model_json_schema(ref_template="#/components/schemas/{model}")
+    return {"requestBody": {"required": True, "content": {**dict.fromkeys(READERS, binary), JSON: {"schema": schema}}}}
+
+
+_EVENT = EventBody.model_json_schema(ref_template="#/components/schemas/{model}")
+_OF_EVENTS: dict[str, Any] = {
+    "requestBody": {
+        "required": True,
+        "content": {
+            EVENT: {"schema": _EVENT},
+            EVENTS: {"schema": {"type": "array", "items": _EVENT}},
+            JSON: {"schema": {"type": "object", "description": "the data of an event whose attributes are headers"}},
+        },
+    },
+    "parameters": [
+        {
+            "name": "output",
+            "in": "query",
+            "required": False,
+            "description": "which output of the Open Inference Protocol holds the predictions; the first of floats",
+            "schema": {"type": "string"},
+        }
+    ],
+}
+
+
+@router.post("/rows", response_model=Taken, responses=raises(*_OF_TAKING), openapi_extra=_body_of(LabelledBody))
+async def post_monitor_rows(name: str, request: Request, here: Here) -> Response:
+    """Count predictions whose labels are known: those with ids once each, however often they are sent.
+
+    A row that cannot be counted is refused and named in the answer, and the others count.
+    """
+    return await _take(request, here, name, "rows")
+
+
+@router.post(
+    "/predictions", response_model=Taken, responses=raises(*_OF_TAKING), openapi_extra=_body_of(PredictionsBody)
+)
+async def post_monitor_predictions(name: str, request: Request, here: Here) -> Response:
+    """Remember predictions by their ids until their labels come, for as long as the monitor's horizon."""
+    return await _take(request, here, name, "predictions")
+
+
+@router.post("/labels", response_model=Taken, responses=raises(*_OF_TAKING), openapi_extra=_body_of(LabelsBody))
+async def post_monitor_labels(name: str, request: Request, here: Here) -> Response:
+    """Join labels to predictions by their ids; one that comes before its prediction waits for it."""
+    return await _take(request, here, name, "labels")
+
+
+@router.post("/events", response_model=Taken, responses=raises(*_OF_TAKING), openapi_extra=_OF_EVENTS)
+async def post_monitor_events(name: str, request: Request, here: Here) -> Response:
+    """Count what CloudEvents tell of: rows, predictions or labels of ours, or the answers of inference servers.
+
+    Each counts once by its id. Events of other types are ignored, and the answer says how many.
+    """
+    sent = await receive_events(request, here.settings)
+    output = request.query_params.get("output")
+    taken = await run_in_threadpool(take_events, here, name, request.headers, sent, output)
+    return answer(taken.model_dump())
+
+
+async def _take(request: Request, here: Context, name: str, what: What) -> Response:
+    sent = await receive_rows(request, here.settings)
+    taken = await run_in_threadpool(take_rows, here, name, what, sent)
+    return answer(taken.model_dump())
