@@ -103,7 +103,8 @@ def _shown(answer: httpx.Response) -> Any:
             if name in part:
                 part[name] = value
         if "tried" in part:  # how often it was is chance
-            part |= _UNSENT | ({"attempts": []} if "attempts" in part else {"last": None})
+            part |= _UNSENT
+            part |= {"attempts": []} if "attempts" in part else {"last": None}
         if isinstance(part.get("started_at"), float):
             part["started_at"] = _BEGAN
     if isinstance(document, dict) and "used" in document:
