@@ -104,7 +104,7 @@ def _shown(answer: httpx.Response) -> Any:
                 part[name] = value
         if "tried" in part:  # how often it was is chance
             part |= _UNSENT
-            part |= {"attempts": []} if "attempts" in part else {"last": None}
+            part["attempts" if "attempts" in part else "last"] = [] if "attempts" in part else None
         if isinstance(part.get("started_at"), float):
             part["started_at"] = _BEGAN
     if isinstance(document, dict) and "used" in document:
