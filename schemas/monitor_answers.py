@@ -9,8 +9,9 @@ from schemas.diagrams import PictureQuery
 from schemas.monitors import Counts, Label, MonitorRecord
 from schemas.pages import PageQuery
 
-#: A number, a word or a list of them: what options and parts of measures are.
+#: What options and parts of measures are: numbers, words, and lists of them.
 Plain = float | int | str | bool | None
+Told = dict[str, Plain | list[Plain] | list[list[Plain]]]
 
 
 class MonitorAnswer(MonitorRecord):
@@ -37,7 +38,7 @@ class MeasureReading(Document):
     p_value: float | None = Field(
         None, description="of calibration, at one look decided on beforehand; for any number of looks there are rules"
     )
-    parts: dict[str, Plain | list[Plain]] = Field({}, description="what does not fit one number")
+    parts: Told = Field({}, description="what does not fit one number")
     problem: str | None = None
 
 
@@ -141,7 +142,7 @@ class MonitorReading(Document):
 
     monitor: MonitorAnswer
     counts: Counts
-    definitions: dict[str, dict[str, Plain | list[Plain]]] = Field(description="of each measure, in full")
+    definitions: dict[str, Told] = Field(description="of each measure, in full")
     windows: list[WindowReading]
     read_at: float = Field(description="seconds since 1970")
 
