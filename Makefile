@@ -146,6 +146,15 @@ throughput: $(STAMP) ## 1,000 small fits through the queue, beside plain RQ; wri
 soak: $(STAMP) ## 20 clients for 5 minutes: answers, latency, memory; writes docs/reliability.md
 	$(BIN)/python -m benchmarks.chaos.soak
 
+monitor-speed: $(STAMP) ## how fast monitors take in rows, in every format; writes docs/monitor-speed.md
+	$(BIN)/python -m benchmarks.monitors.ingest
+
+monitor-memory: $(STAMP) ## memory after 1e6 and 1e8 rows, and of ids that are forgotten; writes docs/monitor-memory.md
+	$(BIN)/python -m benchmarks.monitors.memory
+
+monitor-chaos: $(STAMP) ## 1e6 rows by 8 processes that are killed at random, 5 % of them twice; every row counts once
+	$(BIN)/python -m benchmarks.monitors.killed
+
 format: $(STAMP) ## format the code
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .

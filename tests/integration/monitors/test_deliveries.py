@@ -172,7 +172,9 @@ def assert_over(receiver: Receiver) -> None:
 def _slowly(receiver: Receiver) -> Callable[[BaseHTTPRequestHandler], None]:
     def give(handler: BaseHTTPRequestHandler) -> None:
         handler.wfile.write(b"HTTP/1.1 200 OK\r\nX: ")
-        while not receiver.over.wait(0.005):
+        for _ in range(1000):
+            if receiver.over.wait(0.005):
+                return
             handler.wfile.write(b"x")
 
     return give
@@ -466,7 +468,8 @@ def test_a_worker_that_is_killed_while_it_sends_leaves_it_to_the_next_under_the_
     assert SECRET not in told
 
 
-BODY = {"name": "live", "hooks": [{"name": "pager", "url": f"https://{NAME}/in?token={HUSH}", "secret": SECRET}]}
+PAGER = {"name": "pager", "url": f"https://{NAME}/in?token={HUSH}", "secret": SECRET}
+BODY: dict[str, Any] = {"name": "live", "hooks": [PAGER]}
 
 
 @pytest.fixture
@@ -534,7 +537,7 @@ def test_over_http_a_hook_that_is_not_admitted_is_refused_and_not_repeated(
         assert HUSH not in answer.text
     assert "webhook_hosts is empty" in told[-1].text
     for wrong in ({"secret": HUSH * 50}, {"secret": HUSH}, {"url": "https://x/" + HUSH * 300}):
-        refused = admitting.patch("/monitors/live", json={"hooks": [BODY["hooks"][0] | wrong]})  # type: ignore[index]
+        refused = admitting.patch("/monitors/live", json={"hooks": [PAGER | wrong]})
         assert refused.status_code == 422
         assert HUSH not in refused.text
 

@@ -1,0 +1,61 @@
+"""Bodies of rows to send: calibrated, with ids that are all different."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+import numpy as np
+import orjson
+import pyarrow as pa
+
+from service.formats.media import ARROW, JSON, NDJSON, NPZ
+
+Columns = dict[str, Any]
+#: A body and its content type.
+Body = tuple[bytes, str]
+
+
+def columns(start: int, n: int, *, ids: bool = True) -> Columns:
+    """``n`` rows whose ids begin at ``start``: id, prediction, label."""
+    rng = np.random.default_rng(start)
+    p = rng.uniform(size=n)
+    found: Columns = {"prediction": p, "label": (rng.uniform(size=n) < p).astype(np.int8)}
+    return ({"id": [f"request-{i:010d}" for i in range(start, start + n)]} | found) if ids else found
+
+
+def as_arrow(rows: Columns) -> Body:
+    """The rows as an Arrow stream."""
+    out, table = io.BytesIO(), pa.table(rows)
+    with pa.ipc.new_stream(out, table.schema) as writer:
+        writer.write_table(table)
+    return out.getvalue(), ARROW
+
+
+def as_npz(rows: Columns) -> Body:
+    """The rows as an NPZ archive."""
+    out = io.BytesIO()
+    arrays: Any = {f"{name}s": np.asarray(values) for name, values in rows.items()}
+    np.savez(out, **arrays)
+    return out.getvalue(), NPZ
+
+
+def documents(rows: Columns) -> list[dict[str, Any]]:
+    """The rows as objects."""
+    listed = [values if isinstance(values, list) else values.tolist() for values in rows.values()]
+    return [dict(zip(rows, values, strict=True)) for values in zip(*listed, strict=True)]
+
+
+def as_lines(rows: Columns) -> Body:
+    """The rows as JSON lines."""
+    return b"\n".join(map(orjson.dumps, documents(rows))), NDJSON
+
+
+def as_json(rows: Columns) -> Body:
+    """The rows as one JSON document."""
+    return orjson.dumps({"rows": documents(rows)}), JSON
+
+
+def without(rows: Columns, field: str) -> Columns:
+    """The rows without a field."""
+    return {name: values for name, values in rows.items() if name != field}

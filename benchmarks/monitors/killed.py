@@ -1,0 +1,142 @@
+"""Many APIs take in the same rows more than once, and are killed at random: every row counts once.
+
+Each client sends bodies of rows of which one in twenty is sent by another client too. Now and then its API is killed
+(SIGKILL) within milliseconds of a body and started again; the client sends the same body until it is answered.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+
+import httpx
+import numpy as np
+
+from benchmarks.monitors.bodies import Body, Columns, as_arrow, columns
+from benchmarks.monitors.serving import Served, serving
+from storage.monitors.ledger import Ledger
+from storage.server.connection import connect
+from storage.store import Store
+
+#: Of a client's rows one in so many is another's.
+_TWICE = 20
+#: The API is killed at most so many seconds after a body was sent.
+_WITHIN = 0.02
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What was sent and counted: ``off_by`` is by how much the sum of the predictions is off, which rounding may be."""
+
+    rows: int
+    sent: int
+    kills: int
+    counted: int
+    predictions: int
+    off_by: float
+    wrong_labels: int
+    seconds: float
+
+    @property
+    def exact(self) -> bool:
+        """Whether every row counts once, with its own prediction and label."""
+        return self.counted == self.predictions == self.rows and self.wrong_labels == 0 and self.off_by < 1e-6
+
+
+def run(rows: int, processes: int, body: int, share: float, seed: int = 0) -> Outcome:
+    """Send ``rows`` different rows by so many clients, an API each, which is killed at such a share of the bodies."""
+    began = time.monotonic()
+    everything = columns(0, rows)
+    with serving(processes) as served, ThreadPoolExecutor(processes) as threads:
+        with httpx.Client(base_url=served[0].url, timeout=60) as http:
+            http.post("/monitors", json={"name": "m", "max_ids": 10**8}).raise_for_status()
+        dealt = [_bodies(everything, at, processes, body, seed) for at in range(processes)]
+        clients = [
+            threads.submit(_send, one, bodies, share, seed + at)
+            for at, (one, bodies) in enumerate(zip(served, dealt, strict=True))
+        ]
+        kills = sum(client.result() for client in clients)
+        store = Store.of(connect(served[0].redis_url))
+        ledger = Ledger(store.redis, store.keys, store.monitors.get("m"))
+        tally, totals = ledger.buckets.tally(0, 2**31), ledger.totals()
+    return Outcome(
+        rows=rows,
+        sent=rows + processes * (rows // processes // _TWICE),
+        kills=kills,
+        counted=len(tally),
+        predictions=totals.get("predictions", 0),
+        off_by=abs(float(tally.p_sum.sum()) - float(everything["prediction"].sum())),
+        wrong_labels=abs(int(tally.rows[tally.keys % 2 == 1].sum()) - int(everything["label"].sum())),
+        seconds=time.monotonic() - began,
+    )
+
+
+def _bodies(everything: Columns, at: int, processes: int, body: int, seed: int) -> list[Body]:
+    """The bodies of one client: every so many rows, and some of the next client's, in an order of its own."""
+    n = len(everything["prediction"])
+    own, others = np.arange(at, n, processes), np.arange((at + 1) % processes, n, processes)
+    rng = np.random.default_rng([seed, at])
+    mine = rng.permutation(np.concatenate([own, rng.choice(others, len(own) // _TWICE, replace=False)]))
+    return [as_arrow(_chosen(everything, mine[start : start + body])) for start in range(0, len(mine), body)]
+
+
+def _chosen(everything: Columns, rows: np.ndarray[tuple[int], np.dtype[np.int64]]) -> Columns:
+    return {
+        name: [values[row] for row in rows.tolist()] if isinstance(values, list) else values[rows]
+        for name, values in everything.items()
+    }
+
+
+def _send(served: Served, bodies: Sequence[Body], share: float, seed: int) -> int:
+    """Send bodies one by one, each until it is answered; give the number of kills."""
+    rng, kills = np.random.default_rng(seed), 0
+    with httpx.Client(base_url=served.url, timeout=120) as http:
+        for number, body in enumerate(bodies):
+            killing = None
+            if rng.random() < share or (share and number == len(bodies) // 2):
+                kills += 1
+                killing = threading.Timer(float(rng.uniform(0, _WITHIN)), _kill, [served])
+                killing.start()
+            while not _post(http, body):
+                pass
+            if killing is not None:
+                killing.join()
+    return kills
+
+
+def _kill(served: Served) -> None:
+    """Kill an API, and start it again at its address."""
+    served.process.kill()
+    served.process.wait()
+    served.start()
+
+
+def _post(http: httpx.Client, body: Body) -> bool:
+    """Whether a body was answered; the socket listens on while no API is there."""
+    try:
+        answer = http.post("/monitors/m/rows", content=body[0], headers={"content-type": body[1]})
+    except httpx.TransportError:
+        return False
+    if answer.status_code == 503:  # the API was started a moment ago, and has not met its store yet
+        return False
+    taken = answer.raise_for_status().json()
+    if taken["refused"] or taken["contradicted"]:
+        raise RuntimeError(str(taken))
+    return True
+
+
+def main() -> None:
+    """A million rows by eight processes, killed at one in ten bodies; tell what was counted."""
+    outcome = run(1_000_000, 8, 5000, 0.1)
+    sys.stdout.write(json.dumps(asdict(outcome) | {"exact": outcome.exact}, indent=1) + "\n")
+    if not outcome.exact:
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()
