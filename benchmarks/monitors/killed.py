@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import json
 import sys
-import threading
 import time
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 
 import httpx
@@ -52,12 +51,13 @@ def run(rows: int, processes: int, body: int, share: float, seed: int = 0) -> Ou
     """Send ``rows`` different rows by so many clients, an API each, which is killed at such a share of the bodies."""
     began = time.monotonic()
     everything = columns(0, rows)
-    with serving(processes) as served, ThreadPoolExecutor(processes) as threads:
+    # A process dies with the thread that started it: those that are started again are started by one that lives on.
+    with serving(processes) as served, ThreadPoolExecutor(1) as again, ThreadPoolExecutor(processes) as threads:
         with httpx.Client(base_url=served[0].url, timeout=60) as http:
             http.post("/monitors", json={"name": "m", "max_ids": 10**8}).raise_for_status()
         dealt = [_bodies(everything, at, processes, body, seed) for at in range(processes)]
         clients = [
-            threads.submit(_send, one, bodies, share, seed + at)
+            threads.submit(_send, one, bodies, share, again, seed + at)
             for at, (one, bodies) in enumerate(zip(served, dealt, strict=True))
         ]
         kills = sum(client.result() for client in clients)
@@ -92,7 +92,7 @@ def _chosen(everything: Columns, rows: np.ndarray[tuple[int], np.dtype[np.int64]
     }
 
 
-def _send(served: Served, bodies: Sequence[Body], share: float, seed: int) -> int:
+def _send(served: Served, bodies: Sequence[Body], share: float, again: Executor, seed: int) -> int:
     """Send bodies one by one, each until it is answered; give the number of kills."""
     rng, kills = np.random.default_rng(seed), 0
     with httpx.Client(base_url=served.url, timeout=120) as http:
@@ -100,17 +100,17 @@ def _send(served: Served, bodies: Sequence[Body], share: float, seed: int) -> in
             killing = None
             if rng.random() < share or (share and number == len(bodies) // 2):
                 kills += 1
-                killing = threading.Timer(float(rng.uniform(0, _WITHIN)), _kill, [served])
-                killing.start()
+                killing = again.submit(_kill, served, float(rng.uniform(0, _WITHIN)))
             while not _post(http, body):
                 pass
             if killing is not None:
-                killing.join()
+                killing.result()
     return kills
 
 
-def _kill(served: Served) -> None:
-    """Kill an API, and start it again at its address."""
+def _kill(served: Served, after: float) -> None:
+    """Kill an API in a moment, and start it again at its address."""
+    time.sleep(after)
     served.process.kill()
     served.process.wait()
     served.start()

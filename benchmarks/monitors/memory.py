@@ -87,7 +87,8 @@ def page(held: Sequence[Held], rate: float) -> str:
         "|---|---|---|---|",
         *(f"| {one.after} | {one.api / 1e6:,.1f} | {one.store / 1e6:,.1f} | {one.used / 1e6:,.1f} |" for one in held),
         "",
-        f"From 10^6 to 10^8 rows the two grew by {100 * grown:.1f} % together (goal: at most 10 %), at {rate:,.0f} rows/s.",
+        f"From 10^6 to 10^8 rows the two grew by {100 * grown:.1f} % together (goal: at most 10 %), at {rate:,.0f}",
+        "rows/s.",
         f"An id takes {(held[3].used - many.used) / IDS:,.0f} bytes while it is known, of which 18 are its own.",
         "",
     ]

@@ -26,6 +26,7 @@ PAGES = {
     "docs/monitoring.md": (2, 0),
     "docs/monitors.md": (0, 4),
     "docs/monitor-alarms.md": (1, 0),
+    "docs/monitor-rows.md": (7, 0),
 }
 _BLOCK = re.compile(r"^```(sh|python)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 #: Of these blocks the tests are what they make: the environment, and the running of everything.
