@@ -111,7 +111,7 @@ OF_THE_SERVICE = {
         404,
         "There is no such rule",
         "The monitor has no rule of this name.",
-        "`GET /monitors/{name}/alarms` lists its rules.",
+        "Take a name that `GET /monitors/{name}/alarms` lists.",
     ),
     "no-alarm": Row(
         409,
@@ -123,7 +123,7 @@ OF_THE_SERVICE = {
         404,
         "There is no proposal",
         "No challenger of this monitor waits to be accepted or rejected.",
-        "`GET /monitors/{name}/audit` tells what became of earlier ones.",
+        "Look into `GET /monitors/{name}/audit` for what became of earlier ones.",
     ),
     "proposal-outdated": Row(
         409,

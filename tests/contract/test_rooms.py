@@ -7,12 +7,16 @@ import sys
 from pathlib import Path
 
 import pytest
+from redis import Redis
+from rq.serializers import JSONSerializer
 
 from calibrant.errors import CalibrationError
 from schemas.problem_table import TABLE
+from storage.chores import KINDS, ChoreJob
 from storage.errors import StorageError
 from storage.jobs.queues import TASKS
 from storage.rows import NoLabels
+from workers.chores import DUTIES, duty_of
 
 ROOT = Path(__file__).parents[2]
 ROOMS = (
@@ -57,6 +61,14 @@ def test_every_job_name_is_a_task() -> None:
     for path in TASKS.values():
         module, _, name = path.rpartition(".")
         assert callable(getattr(importlib.import_module(module), name))
+
+
+def test_every_kind_of_chore_has_a_duty_and_its_message_runs_nothing_else() -> None:
+    assert set(DUTIES) == set(KINDS)
+    for kind in KINDS:
+        assert callable(duty_of(kind))
+    with pytest.raises(PermissionError):
+        _ = ChoreJob.create("os.system", connection=Redis(), serializer=JSONSerializer).func
 
 
 def test_nothing_is_ever_unpickled() -> None:
