@@ -1,0 +1,153 @@
+"""False alarms of the test by betting, and how soon it finds an error, beside KS. Writes docs/alarms.md."""
+
+from __future__ import annotations
+
+from concurrent.futures import ProcessPoolExecutor
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+from scipy.stats import binomtest
+
+from benchmarks.calibration_test import SHAPES, calibrated, miscalibrated
+from benchmarks.monitors.streams import SPREADS, Stream
+from benchmarks.monitors.watching import BATCH, BUCKET, Betting, Windows
+
+PAGE = Path(__file__).parents[2] / "docs" / "alarms.md"
+ALPHAS = (0.05, 0.01)
+RUNS, ROWS = 2_000, 1_000_000
+#: Of the delays; a drift begins inside a bucket, and inside every window.
+DELAY_RUNS, ERRORS, DRIFT = 100, (0.02, 0.05, 0.1), 203_000
+WINDOWS = (1_000, 5_000, 20_000, 50_000)
+#: The alpha of the delays of KS, and what it is tried at.
+LEVEL = 0.01
+PROCESSES = 2
+
+Delays = dict[str, list[int | None]]
+
+
+def highest(run: int) -> tuple[str, float]:
+    """How the predictions of a calibrated stream are spread, and the highest evidence of all looks."""
+    name = list(SPREADS)[run % len(SPREADS)]
+    watch, random = Betting(), np.random.default_rng([21, run])
+    for p, y in islice(Stream(calibrated(SPREADS[name])).chunks(BUCKET, random), ROWS // BUCKET):
+        watch.take(p, y)
+    if not watch.agrees():
+        raise AssertionError("the watch is not the test")
+    return name, max(watch.log_e)
+
+
+def delays(shape: str, error: float, sound: int) -> Delays:
+    """Rows from the beginning of an error until the first alarm, None for none; runs with an earlier one are told."""
+    found: Delays = {"early": []}
+    for run in range(DELAY_RUNS):
+        random = np.random.default_rng([22, run, sound])
+        watch, windows = Betting(), [Windows(rows, ROWS) for rows in WINDOWS]
+        stream = Stream(miscalibrated(shape, error), sound)
+        for p, y in islice(stream.chunks(BUCKET, random), ROWS // BUCKET):
+            waiting = [w for w, alpha in [(watch, min(ALPHAS)), *((w, LEVEL) for w in windows)] if not w.first(alpha)]
+            if not waiting:
+                break
+            for each in waiting:
+                each.take(p, y)
+        rows = {f"betting {alpha}": watch.first(alpha) for alpha in ALPHAS}
+        rows |= {f"KS {window.rows}": window.first(LEVEL) for window in windows}
+        for name, first in rows.items():
+            if first is not None and first <= sound:
+                found["early"].append(first)
+            else:
+                found.setdefault(name, []).append(None if first is None else first - sound)
+    return found
+
+
+def told(found: list[int | None]) -> str:
+    """Median and 90th percentile, and the share that was found where it is not all."""
+    rows = np.array([ROWS * 10 if first is None else first for first in found], dtype=np.float64)
+    share = np.mean([first is not None for first in found])
+    numbers = [f"{q:,.0f}" if q <= ROWS else "never" for q in np.quantile(rows, (0.5, 0.9), method="higher")]
+    return " / ".join(numbers) + ("" if share == 1.0 else f" ({share:.0%})")
+
+
+def false_lines(pool: ProcessPoolExecutor) -> list[str]:
+    """The table of false alarms."""
+    runs = list(pool.map(highest, range(RUNS), chunksize=20))
+    header = [f"alpha = {alpha:g}" for alpha in ALPHAS]
+    lines = ["| predictions | runs | " + " | ".join(header) + " |", "|---|---|" + "---|" * len(ALPHAS)]
+    by_spread = {name: [log_e for spread, log_e in runs if spread == name] for name in SPREADS}
+    by_spread["**all**"] = [log_e for _, log_e in runs]
+    return lines + [_false_line(name, log_e) for name, log_e in by_spread.items()]
+
+
+def _false_line(name: str, log_e: list[float]) -> str:
+    cells = []
+    for alpha in ALPHAS:
+        count = int(np.sum(np.array(log_e) >= -np.log(alpha)))
+        low, high = binomtest(count, len(log_e)).proportion_ci(0.95, "exact")
+        cells.append(f"{count / len(log_e):.4f} ({low:.4f} to {high:.4f})")
+    return f"| {name} | {len(log_e):,} | {' | '.join(cells)} |"
+
+
+def delay_lines(pool: ProcessPoolExecutor, sound: int) -> list[str]:
+    """The table of delays, where so many calibrated rows come first."""
+    settings = [(shape, error, sound) for error in ERRORS for shape in SHAPES]
+    found = list(pool.map(delays, *zip(*settings, strict=True)))
+    names = [f"betting {alpha}" for alpha in ALPHAS] + [f"KS {rows}" for rows in WINDOWS]
+    titles = [f"betting, alpha = {alpha:g}" for alpha in ALPHAS] + [f"KS, W = {rows:,}" for rows in WINDOWS]
+    lines = ["| error | shape | " + " | ".join(titles) + " |", "|---|---|" + "---|" * len(titles)]
+    for (shape, error, _), rows in zip(settings, found, strict=True):
+        lines.append(f"| {error:.2f} | {shape} | " + " | ".join(told(rows[name]) for name in names) + " |")
+    early = sum(len(rows["early"]) for rows in found)
+    told_early = f"Alarms of any of the tests before the error began, which are left out: {early}, in"
+    return [*lines, "", f"{told_early} {len(settings) * DELAY_RUNS:,} runs."] if sound else lines
+
+
+def page(false: list[str], soon: list[str], late: list[str]) -> str:
+    """The page."""
+    lines = [
+        "# Alarms: how often false, and how soon",
+        "",
+        "Made by `make alarms`. The test by betting ([why it is valid](adr/0026-evidence-from-tallies.md)) is looked at",
+        f"after every batch of {BATCH:,} rows; time buckets have {BUCKET:,}. An alarm is evidence of at least 1 / alpha.",
+        "",
+        "## False alarms",
+        "",
+        f"{RUNS:,} calibrated streams of {ROWS:,} rows, looked at {ROWS // BATCH:,} times each: the share with any alarm",
+        "at all, and its 95% interval (Clopper and Pearson).",
+        "",
+        *false,
+        "",
+        "## Delay until an error is found",
+        "",
+        f"Rows from the beginning of the error until the alarm, median / 90th percentile of {DELAY_RUNS} runs, in streams",
+        f"of {ROWS:,} rows; in brackets the share of runs with an alarm, where some have none. Predictions are",
+        "p = (1 - w) c + w f(c) of uniform true probabilities c, with w such that the expected |p - c| is the error; the",
+        "shapes f are those of [the smooth test's page](calibration-test.md).",
+        "",
+        f"Beside it, the KS test of one window of W rows after another at alpha = {LEVEL:g}, made valid over the whole",
+        f"stream by Bonferroni: each window at {LEVEL:g} W / {ROWS:,}. It sees a window when it is full, and must know",
+        "beforehand how long the stream will be.",
+        "",
+        "### From the start",
+        "",
+        *soon,
+        "",
+        f"### After {DRIFT:,} calibrated rows",
+        "",
+        "So that the drift begins inside a bucket, and inside the longer windows.",
+        "",
+        *late,
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def main() -> None:
+    """Simulate and write the page."""
+    with ProcessPoolExecutor(PROCESSES) as pool:
+        soon, late = delay_lines(pool, 0), delay_lines(pool, DRIFT)
+        false = false_lines(pool)
+    PAGE.write_text(page(false, soon, late), "utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,63 @@
+"""Adding up what stands under equal keys."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from calibrant.cells import Floats
+
+Keys = npt.NDArray[np.uint32]
+Counts = npt.NDArray[np.int64]
+#: Ascending distinct keys, and the rows and sums of each.
+Gathered = tuple[Keys, Counts, Floats]
+
+#: Keys are counted in a table of their whole range where it has at most so many places for each of them, and more.
+_PLACES, _MORE = 8, 1 << 14
+
+
+def gathered(keys: Keys, rows: Counts, p_sum: Floats) -> Gathered:
+    """Add up ``rows (n,)`` and ``p_sum (n,)`` by ``keys (n,)``. O(n), or O(n log n) where keys lie far apart.
+
+    Either way what stands under one key is added in the order in which it came.
+    """
+    if not len(keys):
+        return keys, rows, p_sum
+    low = keys.min()
+    span = int(keys.max() - low) + 1
+    if span > _PLACES * len(keys) + _MORE:
+        return _sorted(keys, rows, p_sum)
+    at = (keys - low).astype(np.int64)
+    counts = np.bincount(at, rows, span)
+    held = np.flatnonzero(counts)
+    sums: Floats = np.bincount(at, p_sum, span)[held].astype(np.float64, copy=False)
+    return held.astype(np.uint32) + low, counts[held].astype(np.int64), sums
+
+
+def _sorted(keys: Keys, rows: Counts, p_sum: Floats) -> Gathered:
+    # One sort of keys with their places below them is several times faster than an indirect one.
+    both = np.sort((keys.astype(np.uint64) << np.uint64(32)) | np.arange(len(keys), dtype=np.uint64))
+    order, ascending = (both & np.uint64(2**32 - 1)).astype(np.int64), (both >> np.uint64(32)).astype(np.uint32)
+    new = np.append(True, ascending[1:] != ascending[:-1])
+    at = np.cumsum(new) - 1
+    sums: Floats = np.bincount(at, p_sum[order]).astype(np.float64, copy=False)
+    return ascending[new], np.bincount(at, rows[order]).astype(np.int64), sums
+
+
+def all_gathered(parts: Sequence[Gathered]) -> Gathered:
+    """Add up several, each of ascending distinct keys. O(sum of their lengths), and memory for the range of keys."""
+    held = [part for part in parts if len(part[0])]
+    low = min((int(keys[0]) for keys, _, _ in held), default=0)
+    span = max((int(keys[-1]) for keys, _, _ in held), default=0) - low + 1
+    if span > _PLACES * sum(len(keys) for keys, _, _ in held) + _MORE:
+        keys, rows, p_sum = (np.concatenate(columns) for columns in zip(*held, strict=True))
+        return _sorted(keys, rows, p_sum)
+    counts, sums = np.zeros(span, np.int64), np.zeros(span)
+    for keys, rows, p_sum in held:
+        at = keys - np.uint32(low)
+        counts[at] += rows  # no key stands twice in one part
+        sums[at] += p_sum
+    at = np.flatnonzero(counts).astype(np.uint32)
+    return at + np.uint32(low), counts[at], sums[at]

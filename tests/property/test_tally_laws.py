@@ -1,0 +1,109 @@
+"""Laws of tallies, and of the bets on them."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from calibrant.tallies.betting import evidence, log_factors
+from calibrant.tallies.grid import CELLS, borders, place
+from calibrant.tallies.shifts import bets_placed, block_of_cell, shifts
+from calibrant.tallies.tally import Tally, from_bytes, merged, tally_of
+
+predictions = st.one_of(
+    st.floats(0.0, 1.0), st.sampled_from([0.0, 1e-300, 1e-9, 0.5, 1.0 - 1e-12, 1.0]), st.floats(0.4, 0.6)
+)
+rows = st.lists(st.tuples(predictions, st.integers(0, 1), st.integers(0, 3), st.integers(0, 4)), max_size=60)
+Rows = list[tuple[float, int, int, int]]
+
+
+def _counted(of: Rows) -> Tally:
+    p, y, groups, folds = (np.array(column) for column in (zip(*of, strict=True) if of else ([], [], [], [])))
+    return tally_of(p.astype(np.float64), y.astype(np.int8), groups.astype(np.int64), folds.astype(np.int64))
+
+
+def _same(one: Tally, other: Tally) -> None:
+    np.testing.assert_array_equal(one.keys, other.keys)
+    np.testing.assert_array_equal(one.rows, other.rows)
+    np.testing.assert_allclose(one.p_sum, other.p_sum, rtol=1e-14, atol=0.0)
+
+
+@given(rows, rows, rows)
+def test_merging_is_counting_together_in_whatever_order(a: Rows, b: Rows, c: Rows) -> None:
+    one, two, three = (_counted(part) for part in (a, b, c))
+    whole = _counted(a + b + c)
+    _same(merged([one, two, three]), whole)
+    _same(merged([merged([one, two]), three]), whole)
+    _same(merged([three, merged([two, one])]), whole)
+    _same(merged([whole, _counted([])]), whole)
+
+
+@given(rows, st.booleans())
+def test_bytes_tell_the_tally_exactly(of: Rows, packed: bool) -> None:
+    tally = _counted(of)
+    again = from_bytes(tally.to_bytes(packed=packed))
+    for before, after in ((tally.keys, again.keys), (tally.rows, again.rows), (tally.p_sum, again.p_sum)):
+        assert before.dtype == after.dtype
+        np.testing.assert_array_equal(before, after)
+
+
+@given(rows, st.booleans(), st.data())
+def test_bytes_that_changed_are_refused(of: Rows, packed: bool, data: st.DataObject) -> None:
+    told = bytearray(_counted(of).to_bytes(packed=packed))
+    at = data.draw(st.integers(0, len(told) - 1).filter(lambda i: not 12 <= i < 16))  # the header's empty end
+    told[at] ^= data.draw(st.integers(1, 255))
+    with pytest.raises(ValueError, match="tally"):
+        from_bytes(bytes(told))
+
+
+@given(rows)
+def test_groups_and_folds_part_the_rows(of: Rows) -> None:
+    tally = _counted(of)
+    _same(merged([tally.of_group(group) for group in range(4)]), tally)
+    _same(merged([tally.of_folds([0, 3]), tally.of_folds([1, 2, 4])]), tally)
+    assert len(tally.of_group(2)) == sum(row[2] == 2 for row in of)
+    assert len(tally.of_folds([1])) == sum(row[3] == 1 for row in of)
+    assert len(tally) == len(tally.pooled()) == len(of)
+
+
+@given(st.lists(predictions, min_size=1))
+def test_every_prediction_lies_in_its_cell(of: list[float]) -> None:
+    p = np.array(of)
+    cell, edges = place(p), borders()
+    assert cell.min() >= 0
+    assert cell.max() < CELLS
+    assert np.all(edges[cell] - 1e-15 <= p)
+    assert np.all(p <= edges[cell + 1] + 1e-15)
+
+
+def _by_row(p: npt.NDArray[np.float64], y: npt.NDArray[np.int8]) -> npt.NDArray[np.float64]:
+    """The likelihood ratio of each shift, multiplied over the rows: what the bets from a tally are never above."""
+    bets = bets_placed()
+    ends = np.append(bets.first[1:], len(bets.block))
+    deltas = np.zeros((len(shifts()), int(block_of_cell()[-1]) + 1))
+    for shift, (first, end) in enumerate(pairwise([*bets.first, ends[-1]])):
+        deltas[shift, bets.block[first:end]] = bets.delta[first:end]
+    each = deltas[:, block_of_cell()[place(p)]]
+    ratio: npt.NDArray[np.float64] = (each * (y - p) - (np.log1p(p * np.expm1(each)) - each * p)).sum(axis=1)
+    return ratio
+
+
+@given(rows.filter(bool))
+@settings(deadline=None)
+def test_bets_from_a_tally_are_never_above_the_product_over_its_rows(of: Rows) -> None:
+    p, y, *_ = (np.array(column) for column in zip(*of, strict=True))
+    assert np.all(log_factors(_counted(of)) <= _by_row(p.astype(np.float64), y.astype(np.int8)) + 1e-9)
+
+
+@given(rows, rows)
+@settings(deadline=None)
+def test_evidence_does_not_depend_on_the_order_or_the_batches(a: Rows, b: Rows) -> None:
+    shuffled = sorted(a, key=lambda row: hash((row, 3)))
+    apart = merged([_counted(shuffled[:7]), _counted(shuffled[7:])])
+    one, other = (evidence(np.array([log_factors(first), log_factors(_counted(b))])) for first in (_counted(a), apart))
+    assert one.log_e == pytest.approx(other.log_e, abs=1e-9)

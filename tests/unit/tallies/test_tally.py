@@ -1,0 +1,61 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from calibrant.errors import EmptyBatch
+from calibrant.tallies.gathering import gathered
+from calibrant.tallies.tally import MAX_GROUPS, Tally, from_bytes, merged, tally_of
+
+
+def test_an_event_has_a_row_for_each_cell_and_outcome() -> None:
+    tally = tally_of(np.array([0.5, 0.5002, 0.5001, 0.9]), np.array([1, 1, 0, 0], dtype=np.int8))
+    event = tally.event()
+    np.testing.assert_allclose(event.p, [0.5001, 0.5001, 0.9])
+    assert event.w is not None
+    assert (event.y.tolist(), event.w.tolist()) == ([0, 1, 0], [1.0, 2.0, 1.0])
+
+
+def test_an_empty_tally_is_no_event() -> None:
+    with pytest.raises(EmptyBatch):
+        merged([]).event()
+
+
+def test_keys_far_apart_are_gathered_as_those_close_together_are() -> None:
+    random = np.random.default_rng(0)
+    keys, rows, p = random.integers(0, 40, 300).astype(np.uint32), random.integers(1, 9, 300), random.random(300)
+    close = gathered(keys, rows, p)
+    far = gathered(keys * np.uint32(10**8), rows, p)
+    np.testing.assert_array_equal(close[0] * np.uint32(10**8), far[0])
+    np.testing.assert_array_equal(close[1], far[1])
+    np.testing.assert_array_equal(close[2], far[2])
+
+
+def test_the_last_group_has_its_key() -> None:
+    p, y = np.array([1.0, 0.0]), np.array([1, 0], dtype=np.int8)
+    tally = tally_of(p, y, np.array([MAX_GROUPS - 1, 0]), np.array([4, 0]))
+    again = from_bytes(merged([tally, tally]).to_bytes(packed=True))
+    assert len(again.of_group(MAX_GROUPS - 1)) == 2
+    assert len(again.of_group(0)) == 2
+    assert int(again.keys[-1]) < 2**32
+
+
+def test_packed_bytes_are_fewer() -> None:
+    random = np.random.default_rng(1)
+    tally = tally_of(random.random(5000), random.integers(0, 2, 5000).astype(np.int8))
+    plain, packed = tally.to_bytes(), tally.to_bytes(packed=True)
+    assert len(packed) < 0.65 * len(plain)
+    np.testing.assert_array_equal(from_bytes(plain).keys, from_bytes(packed).keys)
+
+
+@pytest.mark.parametrize("cut", [0, 1, 15, 17, -1])
+def test_bytes_cut_off_are_no_tally(cut: int) -> None:
+    whole = tally_of(np.array([0.5]), np.array([1], dtype=np.int8)).to_bytes()
+    with pytest.raises(ValueError, match=r"no (whole )?tally"):
+        from_bytes(whole[:cut])
+
+
+def test_more_rows_than_four_bytes_can_tell_are_told_by_eight() -> None:
+    one = tally_of(np.array([0.5]), np.array([1], dtype=np.int8))
+    for packed in (False, True):
+        assert len(from_bytes(Tally(one.keys, one.rows * 2**33, one.p_sum * 2.0**33).to_bytes(packed=packed))) == 2**33
