@@ -41,7 +41,7 @@ def tally(
     batches : a reader, a table, or any iterable of record batches
     prediction : the column of the predictions, numbers or lists of K numbers, or K columns
     label : the column of the labels
-    group : the column of the groups' names, texts or integers; null is no group
+    group : the column of the groups' names, texts, integers or dates; null is no group
     fold : the column of folds, integers from 0 to 4
     weight : the column of whole weights
     reduction, scale : as ``calibrant.tally`` takes them
@@ -164,8 +164,9 @@ def _members(batch: pa.RecordBatch, name: str, keys: Mapping[str, str | None]) -
     if not pa.types.is_dictionary(column.type):
         column = column.dictionary_encode()
     kind = column.type.value_type
-    if not (pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_integer(kind)):
-        raise InvalidOption.at("/group", "must hold texts or integers")
+    known = (pa.types.is_string, pa.types.is_large_string, pa.types.is_integer, pa.types.is_date, pa.types.is_null)
+    if not any(is_one(kind) for is_one in known):
+        raise InvalidOption.at("/group", "must hold texts, integers or dates")
     at = column.indices.fill_null(-1).to_numpy().astype(np.int64)
     met = np.flatnonzero(np.bincount(at + 1)[1:])
     values = column.dictionary.take(pa.array(met)).to_pylist()

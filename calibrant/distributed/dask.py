@@ -39,7 +39,7 @@ def tally(
         URL that pyarrow knows (``s3://``, ``gs://``, ``hdfs://``); or a Dask DataFrame, or a Dask bag of dictionaries
     prediction : the column of the predictions, numbers or lists of K numbers, or K columns
     label : the column of the labels
-    group : the column of the groups' names, texts or integers; null is no group. Folders may name it, as
+    group : the column of the groups' names, texts, integers or dates; null is no group. Folders may name it, as
         ``country=no/``
     fold : the column of folds, integers from 0 to 4
     weight : the column of whole weights
