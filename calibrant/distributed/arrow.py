@@ -123,7 +123,9 @@ def _predictions(batch: pa.RecordBatch, columns: Columns) -> npt.NDArray[Any]:
     values = _numbers(column.flatten(), "/predictions")
     width = len(values) // len(column)
     if not pa.types.is_fixed_size_list(kind):
-        odd = np.flatnonzero(np.diff(column.offsets.to_numpy()) != max(width, 1))
+        lengths = np.diff(column.offsets.to_numpy())
+        width = int(lengths[0])
+        odd = np.flatnonzero(lengths != width)
         if len(odd):
             raise WrongShape.at(f"/predictions/{odd[0]}", "has another number of classes than the rows before")
     return values.reshape(len(column), width)

@@ -41,13 +41,13 @@ class Piece:
     first_row: int = 0
 
 
-def pieces_of(source: Source) -> list[Piece]:
+def pieces_of(source: Source, piece_bytes: int = PIECE_BYTES) -> list[Piece]:
     """The pieces of the files that a source names: a folder, a pattern, a file, or several; local or by URL.
 
     Names that begin with ``.`` or ``_`` are not read, nor, of folders, those of other formats.
     """
     several = [source] if isinstance(source, str | PurePath) else source
-    found = [piece for one in several for piece in _pieces_of_one(str(one))]
+    found = [piece for one in several for piece in _pieces_of_one(str(one), piece_bytes)]
     if not found:
         raise EmptyBatch.at("/source", "has no Parquet files")
     return found
@@ -69,9 +69,9 @@ def count_piece(piece: Piece, columns: Columns) -> EventTally | None:
         return counted(batches, columns, piece.path, first_row=piece.first_row, keys=keys)
 
 
-def _pieces_of_one(source: str) -> list[Piece]:
+def _pieces_of_one(source: str, most: int) -> list[Piece]:
     filesystem, path = _filesystem(source)
-    return [piece for name, size in _files(filesystem, path) for piece in _divided(filesystem, name, size)]
+    return [piece for name, size in _files(filesystem, path) for piece in _divided(filesystem, name, size, most)]
 
 
 def _filesystem(source: str) -> tuple[FileSystem, str]:
@@ -115,9 +115,9 @@ def _matches(name: str, pattern: str) -> bool:
     return len(parts) == len(wanted) and all(map(fnmatchcase, parts, wanted))
 
 
-def _divided(filesystem: FileSystem, path: str, size: int) -> list[Piece]:
-    """A small file whole, unopened; a large one by row groups of about ``PIECE_BYTES`` together."""
-    if size <= PIECE_BYTES:
+def _divided(filesystem: FileSystem, path: str, size: int, most: int) -> list[Piece]:
+    """A small file whole, unopened; one of more than ``most`` bytes by row groups of about so many together."""
+    if size <= most:
         return [Piece(filesystem, path)]
     with filesystem.open_input_file(path) as file:
         told = _opened(file, path).metadata
@@ -128,7 +128,7 @@ def _divided(filesystem: FileSystem, path: str, size: int) -> list[Piece]:
         groups.append(i)
         taken += told.row_group(i).total_byte_size
         row += told.row_group(i).num_rows
-        if taken >= PIECE_BYTES or i == told.num_row_groups - 1:
+        if taken >= most or i == told.num_row_groups - 1:
             pieces.append(Piece(filesystem, path, tuple(groups), first))
             groups, taken, first = [], 0, row
     return pieces
