@@ -57,6 +57,9 @@ bench: $(STAMP) ## the committed timings; writes docs/benchmarks.md
 bench-http: $(STAMP) ## the service over HTTP beside a bare FastAPI route, by wrk; writes docs/http-speed.md
 	$(BIN)/python -m benchmarks.http.run
 
+large-data: $(STAMP) ## counting Parquet by one process, Dask and DuckDB: 1e7 and 1e8 rows; writes docs/large-data-speed.md
+	$(BIN)/python -m benchmarks.large_data
+
 report-speed: $(STAMP) ## diagrams and reports over HTTP; writes docs/report-speed.md
 	$(BIN)/python -m benchmarks.http.reports
 

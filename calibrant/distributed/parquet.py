@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from pathlib import PurePath, PurePosixPath
+from pathlib import Path, PurePath, PurePosixPath
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
@@ -80,7 +80,7 @@ def _filesystem(source: str) -> tuple[FileSystem, str]:
     if "://" in source:
         found: tuple[FileSystem, str] = fs.FileSystem.from_uri(source)
         return found
-    return fs.LocalFileSystem(), str(PurePosixPath(source))
+    return fs.LocalFileSystem(), str(Path(source).absolute())  # workers may stand in other folders
 
 
 def _files(filesystem: FileSystem, path: str) -> list[tuple[str, int]]:

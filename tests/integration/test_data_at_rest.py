@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -259,6 +260,32 @@ def test_frames_with_what_arrow_cannot_hold_are_told_without_it() -> None:
         with pytest.raises(NotANumber, match="partition 0") as caught:
             distributed.dask.tally(made, prediction="p", label="y")
     assert "secret" not in str(caught.value)
+
+
+def test_every_example_of_the_page_runs(
+    cluster: Client, folder: Path, table: pa.Table, whole: EventTally, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "rows").mkdir()
+    for i, file in enumerate(sorted(folder.glob("*/part.parquet"))):
+        (tmp_path / "rows" / f"{i}.parquet").symlink_to(file)
+    monkeypatch.chdir(tmp_path)
+    p, y = table["p"].to_numpy(), table["y"].to_numpy()
+    there: dict[str, Any] = {"chunks": zip(np.array_split(p, 5), np.array_split(y, 5), strict=True)}
+    page = (Path(__file__).parents[2] / "docs" / "large-data.md").read_text("utf-8")
+    blocks = re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    found = []
+    for block in blocks:
+        here = block.replace(
+            "n_workers=2, threads_per_worker=1, dashboard_address=None", repr(cluster.scheduler.address)
+        )
+        exec(compile(here, "large-data.md", "exec"), there)
+        found.append(len(there["everything"]))
+    assert found == [N] * 4
+    by_sql = calibrant.evaluate_tally(there["by_sql"], measures=["ks"])
+    assert by_sql.n == N
+    assert by_sql.measures["ks"].value == pytest.approx(
+        calibrant.evaluate_tally(whole, measures=["ks"]).measures["ks"].value, rel=0, abs=1e-6
+    )
 
 
 def test_engines_are_imported_when_they_are_used_and_missing_ones_named() -> None:
