@@ -59,6 +59,8 @@ bench-http: $(STAMP) ## the service over HTTP beside a bare FastAPI route, by wr
 
 monitor-answers: $(STAMP) ## how long one window's answer takes over HTTP, by rows and buckets
 	$(BIN)/python -m benchmarks.monitors.answers
+large-data: $(STAMP) ## counting Parquet by one process, Dask and DuckDB: 1e7 and 1e8 rows; writes docs/large-data-speed.md
+	$(BIN)/python -m benchmarks.large_data
 
 report-speed: $(STAMP) ## diagrams and reports over HTTP; writes docs/report-speed.md
 	$(BIN)/python -m benchmarks.http.reports

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from calibrant.batch import Batch, Integers, Scale, read_batch
-from calibrant.errors import InvalidOption, InvalidWeight, LengthMismatch, WrongShape
+from calibrant.errors import InvalidOption, InvalidWeight, LengthMismatch, NotANumber, WrongShape
 from calibrant.reductions import reduce, resolve_event
 from calibrant.tallies.event_tally import EventTally, check_groups
 from calibrant.tallies.tally import FOLDS, tally_of
@@ -94,8 +94,11 @@ def read_folds(folds: Any, n: int) -> Integers | None:
     raw: npt.NDArray[Any] = np.asarray(folds)
     if raw.ndim != 1 or len(raw) != n:
         raise LengthMismatch.at("/folds", f"must be one for each of the {n} rows of /predictions")
-    if raw.dtype.kind not in "iu" or raw.min() < 0 or raw.max() >= FOLDS:
-        raise InvalidOption.at("/folds", f"must be integers from 0 to {FOLDS - 1}")
+    if raw.dtype.kind not in "iuf":
+        raise NotANumber.at("/folds", "must hold numbers only")
+    odd = np.flatnonzero(~((raw >= 0) & (raw < FOLDS) & (raw == np.floor(raw))))  # NaN among them
+    if len(odd):
+        raise InvalidOption.at(f"/folds/{odd[0]}", f"is not an integer from 0 to {FOLDS - 1}")
     return raw.astype(np.int64)
 
 

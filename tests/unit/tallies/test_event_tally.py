@@ -151,7 +151,7 @@ def test_bytes_are_read_back_and_anything_else_is_refused() -> None:
         (UnknownReduction, {"reduction": "pooled"}),
         (LengthMismatch, {"folds": [0]}),
         (InvalidOption, {"folds": [0, 1, 5]}),
-        (InvalidOption, {"folds": [0.0, 1.0, 2.0]}),
+        (InvalidOption, {"folds": [0.0, 1.5, 2.0]}),
         (LengthMismatch, {"groups": ["a"]}),
         (WrongShape, {"groups": "abc"}),
         (InvalidOption, {"groups": ["a", 1, "b"]}),

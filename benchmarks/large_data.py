@@ -1,0 +1,182 @@
+"""Counting partitioned Parquet: one process, two workers of Dask, and DuckDB. Writes docs/large-data-speed.md."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import resource
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import calibrant
+from benchmarks.timing import machine
+from calibrant import distributed
+from calibrant.distributed.columns import Columns
+from calibrant.distributed.parquet import count_piece, pieces_of
+from calibrant.tallies.event_tally import EventTally
+
+PAGE = Path(__file__).parents[1] / "docs" / "large-data-speed.md"
+SIZES = (10_000_000, 100_000_000)
+#: Rows of a file, and of a row group in it.
+FILE, ROW_GROUP = 1_000_000, 250_000
+ROUNDS = 3
+COLUMNS: dict[str, Any] = {"prediction": "p", "label": "y", "group": "country"}
+_MEASURES = ["ece", "ks", "log-loss"]
+
+
+class Run(NamedTuple):
+    """One run: seconds, the peak of resident memory of all its processes in MB, and the values found."""
+
+    seconds: float
+    megabytes: float
+    values: tuple[float, ...]
+
+
+def write_rows(folder: Path, n: int) -> None:
+    """Files of rows in four countries, with a column that nobody reads."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    names = np.array(["dk", "fi", "no", "se"])
+    for i in range(n // FILE):
+        random = np.random.default_rng(i)
+        c = random.random(FILE)
+        made = {
+            "p": c**1.3,
+            "y": (random.random(FILE) < c).astype(np.int8),
+            "country": names[random.integers(0, 4, FILE)],
+            "unread": random.random(FILE),
+        }
+        pq.write_table(pa.table(made), folder / f"part-{i:04}.parquet", row_group_size=ROW_GROUP)
+
+
+def _peak() -> float:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def _values(found: EventTally) -> tuple[float, ...]:
+    report = calibrant.evaluate_tally(found, measures=_MEASURES)
+    values = [result.value for result in report.measures.values()]
+    return tuple(value for value in values if value is not None)
+
+
+def in_memory(folder: Path) -> Run:
+    """All rows read, and measured without a tally."""
+    import pyarrow.parquet as pq
+
+    began = time.perf_counter()
+    table = pq.read_table(folder, columns=["p", "y"])
+    report = calibrant.evaluate(table["p"].to_numpy(), table["y"].to_numpy(), measures=_MEASURES)
+    seconds = time.perf_counter() - began
+    values = [result.value for result in report.measures.values()]
+    return Run(seconds, _peak(), tuple(value for value in values if value is not None))
+
+
+def one_process(folder: Path) -> Run:
+    """One thread, piece after piece."""
+    began = time.perf_counter()
+    asked = Columns.read(**COLUMNS)
+    parts = [count_piece(piece, asked) for piece in pieces_of(folder)]
+    found = calibrant.merge(part for part in parts if part is not None)
+    return Run(time.perf_counter() - began, _peak(), _values(found))
+
+
+def dask_workers(folder: Path) -> Run:
+    """Two worker processes of one thread, which stand before the clock starts."""
+    from dask.distributed import Client, LocalCluster
+
+    options: dict[str, Any] = {"n_workers": 2, "threads_per_worker": 1, "processes": True, "dashboard_address": None}
+    with LocalCluster(**options) as cluster, Client(cluster) as client:
+        began = time.perf_counter()
+        found = distributed.dask.tally(folder, **COLUMNS)
+        seconds = time.perf_counter() - began
+        return Run(seconds, _peak() + sum(client.run(_peak).values()), _values(found))
+
+
+def in_duckdb(folder: Path) -> Run:
+    """One process, in which DuckDB reads with two threads."""
+    import duckdb
+
+    with duckdb.connect(config={"threads": 2}) as connection:
+        began = time.perf_counter()
+        found = distributed.duckdb.tally(folder, **COLUMNS, connection=connection)
+        return Run(time.perf_counter() - began, _peak(), _values(found))
+
+
+CONTENDERS: Mapping[str, Callable[[Path], Run]] = {
+    "one process, one thread, `calibrant.distributed.arrow`": one_process,
+    "Dask, two workers of one thread": dask_workers,
+    "DuckDB, one process, two threads": in_duckdb,
+}
+
+
+def alone(run: Callable[[Path], Run], folder: Path) -> Run:
+    """The run in a process of its own, so that peaks are its own."""
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
+        return pool.submit(run, folder).result()
+
+
+def table_of(n: int, folder: Path) -> list[str]:
+    """The rows of the table for n rows, contenders in turns."""
+    write_rows(folder, n)
+    contenders = dict(CONTENDERS)
+    if n == SIZES[0]:
+        contenders["all rows in memory, `calibrant.evaluate`, no groups"] = in_memory
+    runs: dict[str, list[Run]] = {name: [] for name in contenders}
+    for _ in range(ROUNDS):
+        for name, run in contenders.items():
+            runs[name].append(alone(run, folder))
+    seconds = {name: statistics.median(run.seconds for run in found) for name, found in runs.items()}
+    base, wanted = next(iter(seconds.values())), next(iter(runs.values()))[0].values
+    size = sum(path.stat().st_size for path in folder.iterdir()) / 2**20
+    lines = [
+        f"## {n:,} rows",
+        "",
+        f"{n // FILE} files, {size:,.0f} MB.",
+        "",
+        "| | s | rows/s | seconds of one process / its own | peak memory of all processes, MB | values differ by |",
+        "|---|---|---|---|---|---|",
+    ]
+    for name, found in runs.items():
+        memory = statistics.median(run.megabytes for run in found)
+        off = max(abs(a - b) for run in found for a, b in zip(run.values, wanted, strict=True))
+        told = f"{base / seconds[name]:.2f} | {memory:,.0f} | {off:.0e}"
+        lines.append(f"| {name} | {seconds[name]:.2f} | {n / seconds[name]:,.0f} | {told} |")
+    return [*lines, ""]
+
+
+def main() -> None:
+    """Measure and write the page; the sizes may be given as arguments."""
+    sizes = [int(float(text)) for text in sys.argv[1:]] or SIZES
+    tables: list[str] = []
+    for n in sizes:
+        with tempfile.TemporaryDirectory() as folder:
+            tables += table_of(n, Path(folder))
+    page = "\n".join(
+        [
+            "# Speed of counting data at rest",
+            "",
+            f"Made by `make large-data` ({machine()}; load of the machine meanwhile {os.getloadavg()[1]:.1f}).",
+            f"Medians of {ROUNDS} runs, contenders in turns, each in a fresh process; the files lie in the",
+            "system's cache. Compare ratios, not seconds.",
+            "",
+            "Counted are predictions, labels and four groups of Parquet with a fourth column that is not read. The",
+            "last column is the largest difference of ECE, KS error and log loss from those of the first line.",
+            "",
+            *tables,
+        ]
+    )
+    PAGE.write_text(page, "utf-8")
+    print(page)
+
+
+if __name__ == "__main__":
+    main()
