@@ -54,6 +54,9 @@ image-versions: $(STAMP) ## the versions of this environment are those that imag
 bench: $(STAMP) ## the committed timings; writes docs/benchmarks.md
 	$(BIN)/python -m benchmarks.speed
 
+bench-ledger: $(STAMP) ## rows committed to a monitor with their ids, and buckets read back
+	$(BIN)/python -m benchmarks.monitors.ledger
+
 bench-http: $(STAMP) ## the service over HTTP beside a bare FastAPI route, by wrk; writes docs/http-speed.md
 	$(BIN)/python -m benchmarks.http.run
 
