@@ -66,9 +66,18 @@ class HookSpec(Document):
     """Where alarms are delivered to, signed as Standard Webhooks 1.0 says."""
 
     name: Label = Field("hook")
-    url: str = Field(max_length=2000, examples=["https://alerts.example.com/calibrant"])
+    url: str = Field(max_length=2000, examples=["https://alerts.example.com/calibrant"], repr=False)
     secret: str | None = Field(
-        None, max_length=200, description="``whsec_`` and 24 to 64 bytes in base64; made and shown once where not given"
+        None,
+        max_length=200,
+        repr=False,
+        description="``whsec_`` and 24 to 64 bytes in base64; made and shown once where not given",
+    )
+    old_secret: str | None = Field(
+        None, max_length=200, repr=False, description="signs beside ``secret`` while receivers change over"
+    )
+    old_secret_until: float | None = Field(
+        None, description="seconds since 1970 at which ``old_secret`` ends; a day from now where it is not given"
     )
 
 
@@ -144,6 +153,21 @@ class MonitorRecord(MonitorBody):
     created_at: str
     created_by: str | None = None
     started_at: float = Field(description="seconds since 1970: rows predicted earlier are not evidence")
+
+
+class StoredMonitor(MonitorRecord):
+    """A monitor as it is stored."""
+
+    format: int = 1
+
+    @classmethod
+    def of(cls, record: MonitorRecord) -> StoredMonitor:
+        """The document of a record."""
+        return cls(**record.model_dump())
+
+    def record(self) -> MonitorRecord:
+        """The record of the document."""
+        return MonitorRecord(**self.model_dump(exclude={"format"}))
 
 
 class RefusedRow(Document):

@@ -32,6 +32,7 @@ _HEADERS: Mapping[str, Mapping[str, str]] = {
     "idempotency-in-progress": {"Retry-After": "1"},
     "too-many-streams": {"Retry-After": "5"},
     "quota-exceeded": {"Retry-After": "60"},
+    "monitor-full": {"Retry-After": "60"},
     "unsuitable-store": {"Retry-After": RETRY_AFTER},
     "later-format": {"Retry-After": "30"},
 }

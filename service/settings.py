@@ -73,6 +73,7 @@ class Settings:
     )
     quota_maps: int = _setting(100_000, "maps that a tenant may keep; 0: no quota", low=0, limit=True)
     quota_jobs: int = _setting(10_000, "jobs of a tenant that may wait or run; 0: no quota", low=0, limit=True)
+    max_monitors: int = _setting(100, "monitors that a tenant may have; 0: no quota", low=0, limit=True)
     max_queued_jobs: int = _setting(100_000, "jobs of all tenants that may wait or run; 0: no bound", low=0, limit=True)
     held_maps: int = _setting(256, "maps that a process keeps in memory", low=1)
     cors_origins: str = _setting(
@@ -101,7 +102,7 @@ class Settings:
         """What a tenant may keep, and the bound of all jobs."""
         from storage.quotas import Quotas
 
-        return Quotas(self.quota_bytes, self.quota_maps, self.quota_jobs, self.max_queued_jobs)
+        return Quotas(self.quota_bytes, self.quota_maps, self.quota_jobs, self.max_queued_jobs, self.max_monitors)
 
     @property
     def origins(self) -> list[str]:

@@ -98,6 +98,24 @@ class BatchFull(StorageError):
     code = "batch-full"
 
 
+class UnknownMonitor(StorageError):
+    """No such monitor."""
+
+    code = "unknown-monitor"
+
+
+class MonitorExists(StorageError):
+    """A monitor of the name is there already."""
+
+    code = "monitor-exists"
+
+
+class MonitorFull(StorageError):
+    """A monitor that knows as many ids as it may."""
+
+    code = "monitor-full"
+
+
 class InvalidCursor(StorageError):
     """A cursor that no page gave."""
 

@@ -13,7 +13,7 @@ from typing import Literal
 #: The tenant of a service without API keys.
 DEFAULT_TENANT = "default"
 
-Kind = Literal["batch", "map", "job", "part"]
+Kind = Literal["batch", "map", "job", "part", "monitor", "event", "delivery"]
 
 
 @dataclass(frozen=True)
@@ -129,6 +129,110 @@ class Keyspace:
         """String: who is at work on the request of an idempotency key."""
         return self._key("idempotency-lease", digest)
 
+    def monitors(self) -> str:
+        """Sorted set: uids of all monitors by time of creation."""
+        return self._key("monitors")
+
+    def monitor_definitions(self) -> str:
+        """Hash: name -> the record of a monitor, JSON."""
+        return self._key("monitor-definitions")
+
+    def monitor_names(self) -> str:
+        """Hash: uid -> name; what belongs to a uid that is not here is deleted, or about to be."""
+        return self._key("monitor-names")
+
+    def monitor(self, uid: str) -> MonitorKeys:
+        """The keys of one monitor."""
+        return MonitorKeys(self._key("monitor", uid))
+
+
+@dataclass(frozen=True)
+class MonitorKeys:
+    """The keys of one monitor; all but those numbered are there at most once."""
+
+    prefix: str
+
+    def _key(self, *parts: str) -> str:
+        return ":".join((self.prefix, *parts))
+
+    def ids(self) -> str:
+        """Hash: id of a row -> its entry, bytes."""
+        return self._key("ids")
+
+    def slots(self) -> str:
+        """Sorted set: the slots of arrival that hold ids, by themselves."""
+        return self._key("slots")
+
+    def slot(self, slot: int) -> str:
+        """List: the ids that arrived in a slot of time, in pieces, oldest first."""
+        return self._key("slot", str(slot))
+
+    def state(self) -> str:
+        """Hash: the numbers that the scripts of a monitor keep."""
+        return self._key("state")
+
+    def totals(self) -> str:
+        """Hash: field -> its count since the monitor began."""
+        return self._key("totals")
+
+    def buckets(self) -> str:
+        """Sorted set: the time buckets that there are, by themselves."""
+        return self._key("buckets")
+
+    def counts(self, bucket: int) -> str:
+        """Hash: field -> its count in a time bucket."""
+        return self._key("counts", str(bucket))
+
+    def tallies(self, series: str, bucket: int) -> str:
+        """List: the tallies of a bucket of a series, to be added; the first may be many that were."""
+        return self._key(series, str(bucket))
+
+    def stem(self, series: str) -> str:
+        """What the names of a series' lists begin with; the number of a bucket follows."""
+        return self._key(series, "")
+
+    def generations(self) -> str:
+        """Hash: ``series:bucket`` -> a number that is another whenever the front of its list is another."""
+        return self._key("generations")
+
+    def loose(self) -> str:
+        """Set: ``series:bucket`` of the lists of more than one tally."""
+        return self._key("loose")
+
+    def row_buckets(self) -> str:
+        """Hash: row bucket -> the rows in it; the newest is open."""
+        return self._key("row-buckets")
+
+    def groups(self) -> str:
+        """Hash: name of a group -> its index."""
+        return self._key("groups")
+
+    def rules(self) -> str:
+        """Hash: rule -> its state, JSON."""
+        return self._key("rules")
+
+    def alarms(self) -> str:
+        """Sorted set: events of alarms, each its serial number and JSON, by the number."""
+        return self._key("alarms")
+
+    def audit(self) -> str:
+        """Sorted set: entries of the audit, each its serial number and JSON, by the number."""
+        return self._key("audit")
+
+    def proposal(self) -> str:
+        """String: the proposal that waits to be decided, JSON."""
+        return self._key("proposal")
+
+    def reference(self) -> str:
+        """String: the tally that windows are compared with, bytes."""
+        return self._key("reference")
+
+    def single(self) -> list[str]:
+        """All keys but those that are numbered."""
+        listing = (self.slots(), self.buckets(), self.row_buckets(), self.generations(), self.loose())
+        told = (self.groups(), self.rules(), self.alarms(), self.audit(), self.proposal(), self.reference())
+        return [self.ids(), self.state(), self.totals(), *listing, *told]
+
 
 class Shared:
     """The keys that belong to no tenant: API keys, and what is counted over the whole store."""
@@ -199,6 +303,16 @@ class Shared:
         return f"calibrant::ends:{queue}"
 
     @staticmethod
+    def monitors_to_delete() -> str:
+        """Set: ``tenant:uid`` of the deleted monitors of which keys may be left."""
+        return "calibrant::monitors-to-delete"
+
+    @staticmethod
+    def latest_of_monitors() -> str:
+        """Hash: ``tenant:uid`` -> the latest values of a monitor, JSON."""
+        return "calibrant::latest-of-monitors"
+
+    @staticmethod
     def api_keys() -> str:
         """Hash: key id -> the record of an API key, JSON."""
         return "calibrant::api-keys"
@@ -257,7 +371,7 @@ def read_job_field(field: bytes) -> tuple[str, str]:
 
 
 def new_id(kind: Kind) -> str:
-    """A fresh id that cannot be guessed: ``batch_``, ``map_``, ``job_`` or ``part_`` and 120 random bits."""
+    """A fresh id that cannot be guessed: its kind, such as ``batch_``, and 120 random bits."""
     return f"{kind}_{secrets.token_hex(15)}"
 
 

@@ -1,4 +1,4 @@
-"""What a tenant may keep: bytes of batches and maps.
+"""What a tenant may keep: bytes of batches, maps and monitors.
 
 How many jobs may be under way stands in ``Quotas`` too; ``unended`` sees to that.
 
@@ -26,6 +26,7 @@ class Quotas:
     maps: int = 0
     queued_jobs: int = 0
     all_jobs: int = 0
+    monitors: int = 0
 
 
 #: Of a store that keeps what it is given.

@@ -18,6 +18,7 @@ from storage.jobs.runs import RunStore
 from storage.jobs.store import JobStore
 from storage.jobs.unended import Places
 from storage.keyspace import DEFAULT_TENANT, Keyspace
+from storage.monitors.definitions import Definitions
 from storage.quotas import NO_QUOTAS, Charges, Quotas
 from storage.registry.aliases import AliasStore
 from storage.registry.listing import Listing
@@ -27,7 +28,7 @@ from storage.uploads import UploadStore
 
 @dataclass(frozen=True)
 class Store:
-    """Batches, maps, their aliases, jobs and idempotency keys of one tenant, on one connection pool.
+    """Batches, maps, their aliases, jobs, monitors and idempotency keys of one tenant, on one connection pool.
 
     Each part is made when it is first asked for: a view is built for every request, and most need one part or none.
     """
@@ -80,6 +81,11 @@ class Store:
     def places(self) -> Places:
         """The places for jobs that have not ended."""
         return Places(self.redis, self.keys, self.quotas)
+
+    @cached_property
+    def monitors(self) -> Definitions:
+        """The monitors' definitions."""
+        return Definitions(self.redis, self.keys, self.quotas)
 
     @cached_property
     def idempotency(self) -> IdempotencyStore:

@@ -77,10 +77,28 @@ OF_THE_SERVICE = {
         "With these rows the batch would have more rows or parts than one may have.",
         "Begin another batch; append more rows at once.",
     ),
+    "unknown-monitor": Row(
+        404,
+        "There is no such monitor",
+        "No monitor of this tenant has this name; it may have been deleted.",
+        "`GET /monitors` lists those that there are.",
+    ),
+    "monitor-exists": Row(
+        409,
+        "The monitor exists",
+        "A monitor of this name is there already.",
+        "Change it by `PATCH /monitors/{name}`, delete it, or choose another name.",
+    ),
+    "monitor-full": Row(
+        429,
+        "The monitor knows as many ids as it may",
+        "With these rows more ids would be known at once than the monitor's `max_ids`. None of them was counted.",
+        "Send the rows again after the seconds in `Retry-After`: ids are forgotten when their horizon has passed.",
+    ),
     "quota-exceeded": Row(
         429,
         "The tenant's quota is used up",
-        "The tenant keeps as many bytes of batches or as many maps as it may.",
+        "The tenant keeps as many bytes of batches, or as many maps or monitors, as it may.",
         "Delete what is no longer needed, wait until batches expire, or have the quota raised.",
     ),
     "too-many-jobs": Row(

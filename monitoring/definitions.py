@@ -1,0 +1,158 @@
+"""What a monitor may be: its definition checked as a whole, and what it leaves open filled in."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from calibrant.errors import CalibrationError, InvalidOption, ScaleMismatch, UnknownReduction, WrongShape
+from calibrant.maps.calibration_map import CalibrationMap
+from calibrant.methods import Fitting
+from calibrant.reductions import resolve
+from monitoring.hook_secrets import check_secret
+from monitoring.readable import read_measures
+from schemas.monitors import (
+    HOUR,
+    MAX_BUCKETS,
+    MINUTE,
+    MonitorBody,
+    ReferenceSpec,
+    ThresholdRule,
+    WindowSpec,
+)
+
+#: Buckets of the shortest window, where nobody says how long they are.
+_A_WINDOW = 24
+#: Questions about one event of a row, whose answer is known from the row alone.
+_OF_ONE_EVENT = re.compile(r"binary|confidence|class:\d+|top:\d+")
+
+
+def settled(body: MonitorBody, fitted: CalibrationMap | None) -> MonitorBody:
+    """The definition with its reduction in full and its buckets' length, checked; ``fitted`` is its map, if any.
+
+    Raises ``CalibrationError`` naming the field that is wrong.
+    """
+    filled = {
+        "reduction": _reduction(body, fitted),
+        "bucket": _default_bucket(body.windows) if body.bucket is None else body.bucket,
+    }
+    whole = body.model_copy(update=filled)
+    check(whole)
+    return whole
+
+
+def check(body: MonitorBody) -> None:
+    """Raise what is wrong with a definition whose reduction and buckets are settled; its map aside."""
+    _check_windows(body)
+    _check_reference(body.reference)
+    asked = read_measures(body.measures, body.reduction or "binary")
+    _check_rules(body, {request.key for request in asked})
+    _check_distinct([hook.name for hook in body.hooks], "hooks")
+    for i, hook in enumerate(body.hooks):
+        check_secret(hook.secret, f"/hooks/{i}/secret")
+    _check_recalibration(body)
+
+
+def _reduction(body: MonitorBody, fitted: CalibrationMap | None) -> str:
+    """The reduction's full name; raises where it, the classes and the map do not go together."""
+    asked = body.reduction
+    if asked is None and fitted is not None and not fitted.of_vector:
+        asked = fitted.reduction
+    name = resolve(asked, body.n_classes)
+    if not _OF_ONE_EVENT.fullmatch(name):
+        raise UnknownReduction.at("/reduction", "of a monitor must be binary, confidence, class:k or top:r")
+    if body.n_classes is None and name != "binary":
+        raise UnknownReduction.at("/reduction", "of predictions of one column must be binary: give n_classes")
+    if fitted is not None:
+        _check_map(body, name, fitted)
+    return name
+
+
+def _check_map(body: MonitorBody, reduction: str, fitted: CalibrationMap) -> None:
+    if fitted.scale != body.scale:
+        raise ScaleMismatch.at("/scale", f"is {body.scale}, where the map was fitted on {fitted.scale}")
+    if body.n_classes != fitted.n_classes and (body.n_classes is not None or fitted.of_vector):
+        wanted = "null" if fitted.n_classes is None else str(fitted.n_classes)
+        raise WrongShape.at("/n_classes", f"must be {wanted}, as the map's fit took them")
+    if body.n_classes is not None and not fitted.of_vector and reduction != fitted.reduction:
+        raise UnknownReduction.at("/reduction", f"must be the map's, {fitted.reduction}")
+
+
+def _default_bucket(windows: Sequence[WindowSpec]) -> int:
+    """Seconds of a bucket: a 24th of the shortest window of time, at least a minute; an hour without such a window."""
+    spans = [window.seconds for window in windows if window.seconds is not None]
+    return max(MINUTE, min(spans) // _A_WINDOW) if spans else HOUR
+
+
+def _check_windows(body: MonitorBody) -> None:
+    bucket = body.bucket or MINUTE
+    _check_distinct([window.name for window in body.windows], "windows")
+    for i, window in enumerate(body.windows):
+        if (window.seconds is None) == (window.rows is None):
+            raise InvalidOption.at(f"/windows/{i}", "must have one of seconds and rows")
+        if window.seconds is not None and window.seconds < bucket:
+            raise InvalidOption.at(f"/windows/{i}/seconds", f"must be at least a bucket's, {bucket}")
+        if window.seconds is not None and window.seconds > body.retention:
+            raise InvalidOption.at(f"/windows/{i}/seconds", f"may be at most the retention, {body.retention}")
+    if body.retention > bucket * MAX_BUCKETS:
+        longest = bucket * MAX_BUCKETS
+        told = f"may be at most {longest} with buckets of {bucket} s: a monitor has at most {MAX_BUCKETS} of them"
+        raise InvalidOption.at("/retention", told)
+    if body.horizon > body.retention:
+        raise InvalidOption.at("/horizon", f"may be at most the retention, {body.retention}: labels join what is kept")
+
+
+def _check_reference(reference: ReferenceSpec | None) -> None:
+    if reference is None:
+        return
+    spans = (reference.start is not None, reference.end is not None)
+    if spans != (reference.batch is None,) * 2:
+        raise InvalidOption.at("/reference", "must have start and end, or batch")
+    if reference.start is not None and reference.end is not None and not reference.start < reference.end:
+        raise InvalidOption.at("/reference/end", "must be after the start")
+
+
+def _check_rules(body: MonitorBody, keys: set[str]) -> None:
+    _check_distinct([rule.name for rule in body.rules], "rules")
+    for i, rule in enumerate(body.rules):
+        if isinstance(rule, ThresholdRule):
+            _check_threshold(body, rule, keys, f"/rules/{i}")
+
+
+def _check_threshold(body: MonitorBody, rule: ThresholdRule, keys: set[str], where: str) -> None:
+    if rule.measure not in keys:
+        raise InvalidOption.at(f"{where}/measure", f"must be the key of one of the monitor's measures: {_listed(keys)}")
+    _check_window(body, rule.window, f"{where}/window")
+    if rule.clear_below is not None and rule.clear_below > rule.above:
+        raise InvalidOption.at(f"{where}/clear_below", "may not be above the bound that raises")
+    if rule.by == "lower" and body.interval is None:
+        raise InvalidOption.at(f"{where}/by", "lower is the end of an interval, and the monitor has none")
+
+
+def _check_recalibration(body: MonitorBody) -> None:
+    asked = body.recalibration
+    if asked.policy == "off":
+        return
+    if asked.window is not None:
+        _check_window(body, asked.window, "/recalibration/window")
+    try:
+        fitting = Fitting.read(asked.method, asked.options, "binary", where="/options")
+        fitting.resolve(None)
+    except CalibrationError as error:
+        raise error.under("/recalibration") from None
+
+
+def _check_window(body: MonitorBody, name: str, where: str) -> None:
+    names = {window.name for window in body.windows}
+    if name not in names:
+        raise InvalidOption.at(where, f"must be one of the monitor's windows: {_listed(names)}")
+
+
+def _check_distinct(names: Sequence[str], field: str) -> None:
+    for i, name in enumerate(names):
+        if name in names[:i]:
+            raise InvalidOption.at(f"/{field}/{i}/name", "is that of an earlier one")
+
+
+def _listed(names: set[str]) -> str:
+    return ", ".join(sorted(names))

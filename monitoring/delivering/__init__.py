@@ -1,0 +1,1 @@
+"""Deliveries: what happens to a monitor, told to those who listen by signed webhooks."""

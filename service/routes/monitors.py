@@ -1,0 +1,100 @@
+"""Monitors: what is watched of a live model, how, and what is read off it."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Request, Response
+from starlette.concurrency import run_in_threadpool
+
+from schemas.monitor_answers import MonitorAnswer, MonitorsAnswer, MonitorsQuery, told
+from schemas.monitors import MonitorBody, MonitorPatch
+from service.conditions import Conditions, entity_tag, to_bytes
+from service.context import Here
+from service.defining import change_monitor, define_monitor, forget_monitor
+from service.formats.fields import fields_of, read_fields
+from service.idempotency import Idempotent
+from service.openapi import located, raises
+from service.paging import asked, page_answer, query_of, read_query
+
+router = APIRouter(prefix="/monitors", tags=["monitors"], route_class=Idempotent)
+
+#: What may be wrong with a definition.
+OF_DEFINITIONS = (
+    "invalid-option",
+    "unknown-map",
+    "unknown-batch",
+    "unknown-measure",
+    "unknown-method",
+    "unknown-reduction",
+    "scale-mismatch",
+    "wrong-shape",
+    "no-labels",
+)
+
+
+@router.post(
+    "",
+    status_code=201,
+    response_model=MonitorAnswer,
+    responses={
+        201: {"headers": located("monitor")},
+        **raises(*OF_DEFINITIONS, "monitor-exists", "quota-exceeded"),
+    },
+    openapi_extra=fields_of(MonitorBody),
+)
+async def post_monitor(request: Request, here: Here) -> Response:
+    """Watch a live model: what is predicted, its groups, windows, measures, rules and hooks.
+
+    A hook's secret that the service makes is told in this answer, and never again.
+    """
+    body = await read_fields(request, here.settings, MonitorBody)
+    made, fresh = await run_in_threadpool(define_monitor, here, body)
+    headers = {"Location": f"/monitors/{made.name}", "ETag": entity_tag(to_bytes(told(made)))}
+    return Response(to_bytes(told(made, fresh)), 201, headers, "application/json")
+
+
+@router.get(
+    "",
+    response_model=MonitorsAnswer,
+    responses=raises("invalid-field", "invalid-cursor"),
+    openapi_extra=query_of(MonitorsQuery),
+)
+async def get_monitors(request: Request, here: Here) -> Response:
+    """The monitors, newest first."""
+    page = await run_in_threadpool(here.store.monitors.page, asked(read_query(request, MonitorsQuery)))
+    return page_answer(request, [told(record) for record in page.items], page.next)
+
+
+@router.get(
+    "/{name}/definition",
+    response_model=MonitorAnswer,
+    responses={304: {"description": "If-None-Match names the present state"}, **raises("unknown-monitor")},
+)
+async def get_definition(name: str, request: Request, here: Here) -> Response:
+    """What a monitor is, without what it has seen; its ``ETag`` is what a change may ask for in ``If-Match``."""
+    record = await run_in_threadpool(here.store.monitors.get, name)
+    return Conditions.of(request.headers).answer(to_bytes(told(record)))
+
+
+@router.patch(
+    "/{name}",
+    response_model=MonitorAnswer,
+    responses=raises(*OF_DEFINITIONS, "unknown-monitor", "precondition-failed"),
+    openapi_extra=fields_of(MonitorPatch),
+)
+async def patch_monitor(name: str, request: Request, here: Here) -> Response:
+    """Change what is given and leave the rest; ``description``, ``interval`` and ``reference`` are removed by null.
+
+    Lists are replaced whole. A hook of a name that the monitor has keeps its secret where it brings none.
+    """
+    changes = await read_fields(request, here.settings, MonitorPatch)
+    conditions = Conditions.of(request.headers)
+    changed, fresh = await run_in_threadpool(change_monitor, here, name, changes, conditions)
+    headers = {"ETag": entity_tag(to_bytes(told(changed)))}
+    return Response(to_bytes(told(changed, fresh)), headers=headers, media_type="application/json")
+
+
+@router.delete("/{name}", status_code=204, responses=raises("unknown-monitor", "precondition-failed"))
+async def delete_monitor(name: str, request: Request, here: Here) -> Response:
+    """Forget a monitor and all that it has counted."""
+    await run_in_threadpool(forget_monitor, here, name, Conditions.of(request.headers))
+    return Response(status_code=204)

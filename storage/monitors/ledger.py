@@ -1,0 +1,210 @@
+"""What a monitor knows of each id, and the one step in which rows are counted: whole or not at all, once each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import numpy as np
+import numpy.typing as npt
+import orjson
+from redis import Redis
+
+from calibrant.tallies.tally import Tally, merged
+from schemas.monitors import MonitorRecord
+from storage.errors import MonitorFull, UnknownMonitor
+from storage.keyspace import Keyspace
+from storage.monitors.buckets import LONG, MEASURED, RAW, ROWS_OF, Buckets, rows_of_bucket
+from storage.monitors.scripts import COMMIT
+from storage.monitors.strings import Ids, Rows, read_pieces, without_padding
+
+#: Rows of a change at most: Redis serves nobody else while it takes one in.
+MOST_ROWS = 5000
+#: The horizon is so many slots long: ids are known between the horizon and one slot more.
+SLOTS = 32
+#: Ids that are asked for at once.
+_AT_ONCE = 1000
+
+
+@dataclass(frozen=True)
+class Pieces:
+    """The oldest ids that arrived in a slot: of its first ``number`` pieces, when ``taken`` had been forgotten."""
+
+    slot: int
+    number: int
+    taken: str
+    ids: Ids
+
+
+@dataclass(frozen=True)
+class Change:
+    """What some rows, at most ``MOST_ROWS``, change.
+
+    ``ids`` is None for rows without ids. ``expected (n,)`` are the entries as they were read, zeros where there was
+    none; None where there was none at all. ``entries (n,)`` are what they become, zeros for none; None deletes all.
+    Either may be records of any size: zeros at their ends are not stored. ``tallies`` are what is added to each time
+    bucket, measured and raw, ``counts`` and ``totals`` too.
+    """
+
+    ids: Ids | None
+    expected: Rows | None
+    entries: Rows | None
+    now: float
+    tallies: Mapping[int, tuple[Tally, Tally | None]] = field(default_factory=dict)
+    counts: Mapping[int, Mapping[str, int]] = field(default_factory=dict)
+    totals: Mapping[str, int] = field(default_factory=dict)
+    forgets: Pieces | None = None
+
+
+@dataclass(frozen=True)
+class Conflict:
+    """Why nothing was written: the rows ``indices (m,)`` whose ``entries`` were not as expected.
+
+    One whose entry is as expected repeats the id of an earlier row. With m = 0 the pieces to be forgotten no longer
+    were the oldest.
+    """
+
+    indices: npt.NDArray[np.int64]
+    entries: list[bytes | None]
+
+
+class Ledger:
+    """The ids, tallies and counts of one monitor."""
+
+    def __init__(self, redis: Redis, keys: Keyspace, record: MonitorRecord) -> None:
+        self._redis = redis
+        self._names = keys.monitor_names()
+        self._keys = keys.monitor(record.uid)
+        self._record = record
+        self._commit = redis.register_script(COMMIT)
+        self._slot_seconds = max(1.0, record.horizon / SLOTS)
+        self.buckets = Buckets(redis, keys, record)
+
+    def entries(self, ids: Ids) -> list[bytes | None]:
+        """The entry of each id; None for one that is not known."""
+        names = ids.strings()
+        with self._redis.pipeline(transaction=False) as pipe:
+            for start in range(0, len(names), _AT_ONCE):
+                pipe.hmget(self._keys.ids(), cast(list[str], names[start : start + _AT_ONCE]))
+            return [entry for answer in pipe.execute() for entry in answer]
+
+    def known(self) -> int:
+        """How many ids are known."""
+        return int(self._redis.hlen(self._keys.ids()))
+
+    def totals(self) -> dict[str, int]:
+        """The counts since the monitor began."""
+        found = cast(dict[bytes, bytes], self._redis.hgetall(self._keys.totals()))
+        return {name.decode(): int(count) for name, count in found.items()}
+
+    def commit(self, change: Change) -> Conflict | None:
+        """Write all of a change, or nothing and tell what is not as expected.
+
+        Raises ``MonitorFull`` where more ids would be known than may be, and ``UnknownMonitor``.
+        """
+        keys, args = self._plan(change)
+        outcome, *told = cast(list[Any], self._commit(keys, args))
+        match outcome:
+            case b"done":
+                self.buckets.after_commit([one.decode() for one in told[0]], closed=bool(told[1]))
+                return None
+            case b"conflict":
+                return Conflict(np.array(told[0], dtype=np.int64), [entry or None for entry in told[1]])
+            case b"full":
+                raise MonitorFull(f"this monitor may know {self._record.max_ids} ids at once")
+            case _:
+                raise UnknownMonitor("there is no such monitor")
+
+    def due_slots(self, now: float) -> list[int]:
+        """The slots that hold ids whose horizon has passed, oldest first."""
+        last = int((now - self._record.horizon) // self._slot_seconds) - 1
+        found = cast(list[bytes], self._redis.zrangebyscore(self._keys.slots(), "-inf", last))
+        return [int(slot) for slot in found]
+
+    def oldest(self, slot: int) -> Pieces | None:
+        """The oldest pieces of a slot, to be forgotten by a change of exactly their ids; None where none is left."""
+        with self._redis.pipeline() as pipe:
+            pipe.lrange(self._keys.slot(slot), 0, _AT_ONCE - 1)
+            pipe.hget(self._keys.state(), "taken")
+            found, taken = pipe.execute()
+        pieces: list[bytes] = []
+        n = 0
+        for piece in found:
+            n += int.from_bytes(piece[1:5], "big")
+            if pieces and n > MOST_ROWS:
+                break
+            pieces.append(piece)
+        if not pieces:
+            return None
+        return Pieces(slot, len(pieces), "0" if taken is None else taken.decode(), read_pieces(pieces))
+
+    def _plan(self, change: Change) -> tuple[list[str], list[bytes]]:
+        """The keys and arguments of the script."""
+        slot = int(change.now // self._slot_seconds)
+        strings, piece, fresh = _strings(change)
+        forgets = change.forgets
+        lists = [
+            (series, bucket, tally)
+            for bucket, both in change.tallies.items()
+            for series, tally in zip((MEASURED, RAW), both, strict=True)
+            if tally is not None
+        ]
+        blobs = [tally.to_bytes() for *_, tally in lists]
+        plan = {
+            "max_ids": self._record.max_ids,
+            "fresh": fresh,
+            "slot": slot,
+            "tallies": [(series, bucket) for series, bucket, _ in lists],
+            "counts": list(change.counts.items()),
+            "totals": change.totals,
+            "long": LONG,
+        }
+        if forgets is not None:
+            plan["forgets"] = (forgets.number, forgets.taken, forgets.slot)
+        if lists and (close := rows_of_bucket(self._record)):
+            plan["rows"] = self._rows(change, close, lists, blobs)
+        k = self._keys
+        fixed = [self._names, k.ids(), k.slots(), k.slot(slot), k.slot(slot if forgets is None else forgets.slot)]
+        fixed += [k.state(), k.totals(), k.buckets(), k.generations(), k.loose(), k.row_buckets()]
+        own = [k.tallies(series, bucket) for series, bucket, _ in lists] + [k.counts(b) for b in change.counts]
+        told = orjson.dumps(plan, option=orjson.OPT_NON_STR_KEYS)
+        return fixed + own, [self._record.uid.encode(), told, *strings, piece, *blobs]
+
+    def _rows(
+        self, change: Change, close: int, lists: list[tuple[str, int, Tally]], blobs: list[bytes]
+    ) -> tuple[int, int, list[tuple[str, str, int]]]:
+        """What is added to the open row bucket; a tally that is none of one time bucket joins ``blobs``."""
+        added = []
+        for series in (MEASURED, RAW):
+            own = [i for i, (of, *_) in enumerate(lists) if of == series]
+            if not own:
+                continue
+            at = own[0]
+            if len(own) > 1:
+                at = len(blobs)
+                blobs.append(merged(lists[i][2] for i in own).to_bytes())
+            added.append((ROWS_OF[series], self._keys.stem(ROWS_OF[series]), at + 1))
+        return sum(len(measured) for measured, _ in change.tallies.values()), close, added
+
+
+def _strings(change: Change) -> tuple[list[bytes], bytes, int]:
+    """The six strings of ids, entries expected and entries to come; the ids that are new, in a piece; their number."""
+    if change.ids is None:
+        return [b""] * 6, b"", 0
+    told, fresh = [change.ids.text, change.ids.packed_ends()], np.ones(len(change.ids), dtype=bool)
+    for rows, is_new in ((change.expected, _empty), (change.entries, _filled)):
+        strings = None if rows is None else without_padding(rows)
+        told += [b"", b""] if strings is None else [strings.text, strings.packed_ends()]
+        fresh &= is_new(strings)
+    piece = b"" if not fresh.any() else (change.ids if fresh.all() else change.ids.taken(fresh)).to_bytes()
+    return told, piece, int(np.count_nonzero(fresh))
+
+
+def _empty(strings: Ids | None) -> npt.NDArray[np.bool_]:
+    """Where there is no string, or none at all."""
+    return np.ones(1, dtype=bool) if strings is None else np.diff(strings.ends, prepend=np.uint32(0)) == 0
+
+
+def _filled(strings: Ids | None) -> npt.NDArray[np.bool_]:
+    return ~_empty(strings)

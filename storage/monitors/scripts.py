@@ -1,0 +1,136 @@
+"""What Redis does in one step for a monitor."""
+
+from __future__ import annotations
+
+# KEYS: names of uids, ids, slots, the slot of the ids that are new, the slot that ids are forgotten of, state, totals,
+#       buckets, generations, loose, row buckets; then as many as the plan has lists of tallies, and of counts.
+# ARGV: uid, plan; text and ends of the ids, of the entries that are expected and of those to come, each empty for none;
+#       the new ids in one piece; then the tallies.
+# plan: max_ids, fresh (ids that are new), forgets ({pieces, taken}), tallies ({series, bucket}), counts
+#       ({bucket, {field, count}...}), totals ({field, count}), rows ({n, close, {series, stem, which tally}...}),
+#       length and step at which a list is told of.
+# Answers {"done", the lists to be compacted, rows' bucket that was closed}, {"conflict", places, their entries},
+# {"full"} or {"gone"}.
+COMMIT = """
+local plan = cjson.decode(ARGV[2])
+if redis.call('HEXISTS', KEYS[1], ARGV[1]) == 0 then return {'gone'} end
+
+local function strings(text, packed)
+    local found, at = {}, 0
+    if packed == '' then return found end
+    local ends = cmsgpack.unpack(packed)
+    for i = 1, #ends do
+        found[i] = string.sub(text, at + 1, ends[i])
+        at = ends[i]
+    end
+    return found
+end
+
+if plan.forgets and (redis.call('HGET', KEYS[6], 'taken') or '0') ~= plan.forgets[2] then
+    return {'conflict', {}, {}}
+end
+local ids = strings(ARGV[3], ARGV[4])
+local expected, entries = strings(ARGV[5], ARGV[6]), strings(ARGV[7], ARGV[8])
+local n, seen, places, present = #ids, {}, {}, {}
+for i = 1, n, 1000 do
+    local last = math.min(i + 999, n)
+    local found = redis.call('HMGET', KEYS[2], unpack(ids, i, last))
+    for k = i, last do
+        local id, entry = ids[k], found[k - i + 1] or ''
+        if seen[id] or entry ~= (expected[k] or '') then
+            places[#places + 1] = k - 1
+            present[#present + 1] = entry
+        end
+        seen[id] = true
+    end
+end
+if #places > 0 then return {'conflict', places, present} end
+if plan.fresh > 0 and redis.call('HLEN', KEYS[2]) + plan.fresh > plan.max_ids then return {'full'} end
+
+for i = 1, n, 1000 do
+    local set, unset, s, u = {}, {}, 0, 0
+    for k = i, math.min(i + 999, n) do
+        local entry = entries[k] or ''
+        if entry == '' then
+            u = u + 1
+            unset[u] = ids[k]
+        else
+            set[s + 1], set[s + 2] = ids[k], entry
+            s = s + 2
+        end
+    end
+    if s > 0 then redis.call('HSET', KEYS[2], unpack(set, 1, s)) end
+    if u > 0 then redis.call('HDEL', KEYS[2], unpack(unset, 1, u)) end
+end
+if plan.fresh > 0 then
+    redis.call('RPUSH', KEYS[4], ARGV[9])
+    redis.call('ZADD', KEYS[3], plan.slot, plan.slot)
+end
+if plan.forgets then
+    redis.call('LPOP', KEYS[5], plan.forgets[1])
+    redis.call('HINCRBY', KEYS[6], 'taken', 1)
+    if redis.call('EXISTS', KEYS[5]) == 0 then redis.call('ZREM', KEYS[3], plan.forgets[3]) end
+end
+
+local long = {}
+local function append(key, series, bucket, tally)
+    local length, field = redis.call('RPUSH', key, tally), series .. ':' .. bucket
+    if length == 1 then
+        redis.call('HSET', KEYS[9], field, redis.call('HINCRBY', KEYS[6], 'generations', 1))
+    elseif length == 2 then
+        redis.call('SADD', KEYS[10], field)
+    end
+    if length >= plan.long[1] and length % plan.long[2] == 0 then long[#long + 1] = field end
+end
+local key = 11
+for i, list in ipairs(plan.tallies) do
+    key = key + 1
+    append(KEYS[key], list[1], list[2], ARGV[9 + i])
+    redis.call('ZADD', KEYS[8], list[2], list[2])
+end
+for _, counted in ipairs(plan.counts) do
+    key = key + 1
+    for field, count in pairs(counted[2]) do redis.call('HINCRBY', KEYS[key], field, count) end
+    redis.call('ZADD', KEYS[8], counted[1], counted[1])
+end
+for field, count in pairs(plan.totals) do redis.call('HINCRBY', KEYS[7], field, count) end
+local closed = 0
+if plan.rows then
+    local open = redis.call('HGET', KEYS[6], 'row') or '0'
+    for _, list in ipairs(plan.rows[3]) do append(list[2] .. open, list[1], open, ARGV[9 + list[3]]) end
+    if redis.call('HINCRBY', KEYS[11], open, plan.rows[1]) >= plan.rows[2] then
+        closed = redis.call('HINCRBY', KEYS[6], 'row', 1)
+    end
+end
+return {'done', long, closed}
+"""
+
+# KEYS: list, generations, loose, state. ARGV: series:bucket, generation, how many tallies are replaced, by what.
+COMPACT = """
+if redis.call('HGET', KEYS[2], ARGV[1]) ~= ARGV[2] then return 0 end
+redis.call('LTRIM', KEYS[1], ARGV[3], -1)
+local length = redis.call('LPUSH', KEYS[1], ARGV[4])
+redis.call('HSET', KEYS[2], ARGV[1], redis.call('HINCRBY', KEYS[4], 'generations', 1))
+if length == 1 then redis.call('SREM', KEYS[3], ARGV[1]) end
+return 1
+"""
+
+# KEYS: names of uids, groups. ARGV: uid, how many groups at most, the first index, then names.
+# Answers the index of each, the one before the first for those beyond.
+GROUPS = """
+if redis.call('HEXISTS', KEYS[1], ARGV[1]) == 0 then return false end
+local most, first, found = tonumber(ARGV[2]), tonumber(ARGV[3]), {}
+for i = 4, #ARGV do
+    local index = redis.call('HGET', KEYS[2], ARGV[i])
+    if not index then
+        local known = redis.call('HLEN', KEYS[2])
+        index = first - 1
+        if known < most then
+            index = first + known
+            redis.call('HSET', KEYS[2], ARGV[i], index)
+        end
+    end
+    found[i - 3] = tonumber(index)
+end
+return found
+"""

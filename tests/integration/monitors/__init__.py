@@ -1,0 +1,1 @@
+"""Monitors on real parts."""
