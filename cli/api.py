@@ -9,6 +9,7 @@ import socket
 import typer
 import uvicorn
 
+from monitoring.delivering.targets import InvalidTargets
 from service.access import is_loopback
 from service.app import create_app
 from service.process import Process
@@ -58,6 +59,8 @@ def run_api(settings: Settings, *, host: str, port: int, socket_fd: int | None =
         app = create_app(settings, needs_key=not is_loopback(host))
     except UnreadableUrl as error:
         raise typer.BadParameter(str(error), param_hint="--redis-url") from None
+    except InvalidTargets as error:
+        raise typer.BadParameter(str(error)) from None
     except MissingTelemetry as error:
         raise typer.BadParameter(str(error), param_hint="--otlp-endpoint") from error
     config = uvicorn.Config(

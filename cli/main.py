@@ -102,6 +102,19 @@ OtlpEndpoint = Annotated[
         "OpenTelemetry collector to send traces to, such as http://localhost:4318; needs the extra telemetry.",
     ),
 ]
+WebhookHosts = Annotated[
+    str,
+    _option(
+        "--webhook-hosts", "Hosts that webhooks of monitors may be sent to, as the API is told them; none by default."
+    ),
+]
+WebhookPrivateAddresses = Annotated[
+    str,
+    _option(
+        "--webhook-private-addresses",
+        "Networks of addresses that are not public and that webhooks may be sent to all the same, as the API is told.",
+    ),
+]
 Socket = Annotated[int | None, typer.Option("--socket-fd", hidden=True)]
 
 
@@ -167,23 +180,37 @@ def worker(
     log_level: LogLevel = "info",
     log_format: LogFormat = "auto",
     otlp_endpoint: OtlpEndpoint = None,
+    webhook_hosts: WebhookHosts = "",
+    webhook_private_addresses: WebhookPrivateAddresses = "",
 ) -> None:
     """Run workers under one supervisor, on a Redis that is there already."""
     _log(log_level, log_format)
+    from monitoring.delivering.targets import InvalidTargets
     from storage.errors import UnsuitableStore
     from telemetry.tracing import MissingTelemetry
-    from workers.supervisor import Plan, supervise
+    from workers.places import Plan
+    from workers.supervisor import supervise
 
     if device not in ("cpu", "cuda", "auto"):
         raise typer.BadParameter("must be cpu, cuda or auto", param_hint="--device")
     asked = None if queues is None else _queues(queues)
     plan = Plan(
-        needed_store_url(redis_url, redis_url_file), asked, device, processes, warm, drain_seconds, otlp_endpoint
+        needed_store_url(redis_url, redis_url_file),
+        asked,
+        device,
+        processes,
+        warm,
+        drain_seconds,
+        otlp_endpoint,
+        webhook_hosts,
+        webhook_private_addresses,
     )
     try:
         supervise(plan)
     except MissingTelemetry as error:
         raise typer.BadParameter(str(error), param_hint="--otlp-endpoint") from error
+    except InvalidTargets as error:
+        raise typer.BadParameter(str(error)) from None
     except UnsuitableStore as error:
         typer.echo(f"calibrant: {error.detail}", err=True)
         raise typer.Exit(2) from error

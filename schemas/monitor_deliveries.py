@@ -21,6 +21,8 @@ AttemptError = Literal[
     "tls-failed",
     "timed-out",
     "broken-answer",
+    "no-hook",
+    "no-secret",
 ]
 #: A delivery keeps so many of its last attempts.
 MOST_ATTEMPTS = 20

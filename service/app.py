@@ -49,7 +49,8 @@ def create_app(settings: Settings, *, needs_key: bool = False) -> FastAPI:
     """Build the application on the store that the settings name; it may be away, then and later.
 
     With ``needs_key`` nothing is served until an API key is known. Raises ``MissingTelemetry`` where traces are asked
-    for without the extra, ``UnreadableUrl`` for a URL that names no store.
+    for without the extra, ``UnreadableUrl`` for a URL that names no store, ``InvalidTargets`` for hosts of webhooks, or
+    networks, that are none.
     """
     process = Process(settings, needs_key=needs_key)
 

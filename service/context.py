@@ -11,6 +11,7 @@ import orjson
 from fastapi import Depends, Request, Response
 from starlette.types import Scope
 
+from monitoring.delivering.targets import Targets
 from schemas.jobs import JobRecord, Kind
 from service.callers import Caller
 from service.formats.body import BINARY
@@ -64,6 +65,11 @@ class Context:
     def settings(self) -> Settings:
         """What the service was told at its start."""
         return self.process.settings
+
+    @property
+    def targets(self) -> Targets:
+        """Where webhooks may go."""
+        return self.process.targets
 
     @property
     def watcher(self) -> Watcher:

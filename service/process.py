@@ -45,7 +45,7 @@ class Process:
     """The parts that all requests of a process share.
 
     ``needs_key`` refuses a store without API keys. Raises ``MissingTelemetry`` where traces are asked for without the
-    extra, ``UnreadableUrl`` for a URL that names no store.
+    extra, ``UnreadableUrl`` for a URL that names no store, ``InvalidTargets`` for hosts or networks that are none.
     """
 
     def __init__(self, settings: Settings, *, needs_key: bool = False) -> None:
@@ -53,6 +53,7 @@ class Process:
         self._needs_key = needs_key
         self.link = Link(settings.redis_url, opened=self._read_anew, changed=self._hear)
         self.quotas = settings.quotas
+        self.targets = settings.targets
         self.tracer = open_tracer("calibrant-api", settings.otlp_endpoint, os.environ)
         self.redis = connect(
             settings.redis_url,

@@ -13,6 +13,7 @@ from types import UnionType
 from typing import TYPE_CHECKING, Any, NamedTuple, get_type_hints
 
 if TYPE_CHECKING:  # the store's client takes longer to load than all flags, which ``calibrant --help`` needs alone
+    from monitoring.delivering.targets import Targets
     from storage.quotas import Quotas
 
 MIB = 1024 * 1024
@@ -82,6 +83,17 @@ class Settings:
     trusted_proxies: str = _setting(
         "", "addresses of proxies whose X-Forwarded-For is believed, separated by commas; none by default"
     )
+    webhook_hosts: str = _setting(
+        "",
+        "hosts that webhooks of monitors may be sent to, separated by commas, such as alerts.example.com, "
+        "*.example.com, alerts.example.com:8443, or http://alerts.example.com, which admits http as well; none by "
+        "default; the workers need the same",
+    )
+    webhook_private_addresses: str = _setting(
+        "",
+        "networks of addresses that are not public and that webhooks may be sent to all the same, separated by commas, "
+        "such as 10.0.0.0/8; none by default; the workers need the same",
+    )
     session_idle: int = _setting(
         HOUR, "seconds after which someone who is signed in on the web page and does nothing is signed out", low=60
     )
@@ -103,6 +115,13 @@ class Settings:
         from storage.quotas import Quotas
 
         return Quotas(self.quota_bytes, self.quota_maps, self.quota_jobs, self.max_queued_jobs, self.max_monitors)
+
+    @property
+    def targets(self) -> Targets:
+        """Where webhooks may go; raises ``InvalidTargets``."""
+        from monitoring.delivering.targets import Targets
+
+        return Targets.read(self.webhook_hosts, self.webhook_private_addresses)
 
     @property
     def origins(self) -> list[str]:

@@ -116,6 +116,18 @@ class MonitorFull(StorageError):
     code = "monitor-full"
 
 
+class UnknownDelivery(StorageError):
+    """No such delivery of the monitor, or one that is forgotten."""
+
+    code = "unknown-delivery"
+
+
+class UnknownHook(StorageError):
+    """A monitor that has no such hook."""
+
+    code = "unknown-hook"
+
+
 class InvalidCursor(StorageError):
     """A cursor that no page gave."""
 

@@ -227,11 +227,24 @@ class MonitorKeys:
         """String: the tally that windows are compared with, bytes."""
         return self._key("reference")
 
+    def deliveries(self) -> str:
+        """Hash: id of a delivery -> its record, JSON."""
+        return self._key("deliveries")
+
+    def delivery_times(self) -> str:
+        """Sorted set: ids of deliveries by time of creation."""
+        return self._key("delivery-times")
+
+    def hooks_away(self) -> str:
+        """Hash: hook -> the second since 1970 until which nothing is sent to it, after an attempt that failed."""
+        return self._key("hooks-away")
+
     def single(self) -> list[str]:
         """All keys but those that are numbered."""
         listing = (self.slots(), self.buckets(), self.row_buckets(), self.generations(), self.loose())
         told = (self.groups(), self.rules(), self.alarms(), self.audit(), self.proposal(), self.reference())
-        return [self.ids(), self.state(), self.totals(), *listing, *told]
+        delivered = (self.deliveries(), self.delivery_times(), self.hooks_away())
+        return [self.ids(), self.state(), self.totals(), *listing, *told, *delivered]
 
 
 class Shared:
@@ -256,6 +269,26 @@ class Shared:
     def delayed() -> str:
         """Sorted set: ``tenant:job`` of jobs that wait to be run again, by the second since 1970 when they may."""
         return "calibrant::delayed"
+
+    @staticmethod
+    def chores_due() -> str:
+        """Sorted set: ``kind:tenant:id`` of chores that are asked for, by the second since 1970 when they are due."""
+        return "calibrant::chores"
+
+    @staticmethod
+    def chores_held() -> str:
+        """Sorted set: chores that wait in a queue or are being done, by the second when they count as lost."""
+        return "calibrant::chores-held"
+
+    @staticmethod
+    def chore_owners() -> str:
+        """Hash: chore -> the worker that does it."""
+        return "calibrant::chore-owners"
+
+    @staticmethod
+    def chore_tries() -> str:
+        """Hash: chore -> how often it was begun since it was last done."""
+        return "calibrant::chore-tries"
 
     @staticmethod
     def supervisors() -> str:

@@ -18,21 +18,22 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from rq import Worker
 from rq.worker_registration import REDIS_WORKER_KEYS
 
+from monitoring.delivering.duty import HOSTS_VARIABLE, PRIVATE_VARIABLE
+from monitoring.delivering.targets import Targets
 from schemas.workers import WorkersRecord
+from storage.chores import KINDS, Kind, owner_ended, queue_due, queue_of
 from storage.jobs.queues import EVALUATIONS, FITS, GPU_FITS
 from storage.jobs.recovery import LOOK_SECONDS, Recovery
 from storage.jobs.supervisors import announce, retire
-from storage.processes import die_with_parent
 from storage.server.connection import UNAVAILABLE, check_durability, connect, safe_url
 from telemetry.tracing import check_telemetry
 from workers.observe import OTLP_VARIABLE
 from workers.patience import jittered
-from workers.worker import LeasedWorker, WarmWorker
+from workers.places import SIDE_SECONDS, Place, Plan, fill
 
 log = logging.getLogger(__name__)
 
@@ -40,45 +41,18 @@ log = logging.getLogger(__name__)
 _STARTED_SECONDS = 5.0
 #: Seconds of the first pause before a worker is started again, and of the longest.
 _PAUSES = (0.05, 5.0)
-#: Seconds that the store may take to answer what cannot wait.
-_SIDE_SECONDS = 1.0
-
-
-@dataclass(frozen=True)
-class Plan:
-    """What a supervisor is told at its start. ``device`` is cpu, cuda or auto; ``queues`` None for those that suit it.
-
-    ``warm`` workers do their jobs themselves rather than in forks, as CUDA's do. ``drain_seconds`` is how long jobs
-    under way have to end after SIGTERM.
-    """
-
-    redis_url: str
-    queues: tuple[str, ...] | None = None
-    device: str = "cpu"
-    processes: int = 1
-    warm: bool = False
-    drain_seconds: float = 10.0
-    otlp_endpoint: str | None = None
-
-
-@dataclass
-class Place:
-    """One worker's place: who fills it, and how often in a row that ended at once."""
-
-    name: str = ""
-    pid: int | None = None
-    born: float = 0.0
-    failures: int = 0
-    not_before: float = 0.0
 
 
 def supervise(plan: Plan) -> None:
     """Keep workers until told to stop by SIGTERM or SIGINT; then let the jobs under way end, for a while.
 
-    Raises ``MissingTelemetry`` where traces are asked for without the extra ``telemetry``, and ``UnsuitableStore`` for
-    a Redis that evicts.
+    Raises ``MissingTelemetry`` where traces are asked for without the extra ``telemetry``, ``InvalidTargets`` for hosts
+    of webhooks, or networks, that are none, and ``UnsuitableStore`` for a Redis that evicts.
     """
     check_telemetry(plan.otlp_endpoint, os.environ)
+    Targets.read(plan.webhook_hosts, plan.webhook_private_addresses)
+    os.environ[HOSTS_VARIABLE] = plan.webhook_hosts
+    os.environ[PRIVATE_VARIABLE] = plan.webhook_private_addresses
     if plan.otlp_endpoint is not None:
         os.environ[OTLP_VARIABLE] = plan.otlp_endpoint
     preload()
@@ -93,9 +67,10 @@ class Supervisor:
         self._cuda = has_cuda(plan.device)
         suited = (GPU_FITS, FITS, EVALUATIONS) if self._cuda else (FITS, EVALUATIONS)
         self._queues = plan.queues or suited
-        self._redis = connect(plan.redis_url, timeout=_SIDE_SECONDS)
+        self._redis = connect(plan.redis_url, timeout=SIDE_SECONDS)
         self._recovery = Recovery(self._redis)
-        self._places = [Place() for _ in range(plan.processes)]
+        self._places = [Place() for _ in range(plan.processes)] + [Place(kind) for kind in KINDS]
+        self._waiting: list[Kind] = []
         self._id = secrets.token_hex(8)
         self._checked = self._reached = False
         self._told = False
@@ -128,7 +103,7 @@ class Supervisor:
             pid=os.getpid(),
             device=device,
             queues=list(self._queues),
-            processes=len(self._places),
+            processes=self._plan.processes,
         )
         try:
             if not self._checked:
@@ -136,6 +111,7 @@ class Supervisor:
                 self._checked = True
             announce(self._redis, told)
             self._recovery.look()
+            self._waiting = queue_due(self._redis)
         except UNAVAILABLE as error:
             if self._reached:
                 log.warning("supervisor: the store is away (%s)", type(error).__name__)
@@ -148,27 +124,18 @@ class Supervisor:
     def _seconds_to_wait(self) -> float:
         """Until the next look, or until a worker may be started again."""
         moment = time.monotonic()
-        pauses = [place.not_before - moment for place in self._places if place.pid is None and self._reached]
+        pauses = [place.not_before - moment for place in self._places if self._lacks(place)]
         return max(0.0, min([LOOK_SECONDS, *pauses]))
 
     def _fill(self) -> None:
         """Start the workers that are missing, once the store answers and their pause is over."""
         for place in self._places:
-            if place.pid is None and self._reached and time.monotonic() >= place.not_before:
-                self._start(place)
+            if self._lacks(place) and time.monotonic() >= place.not_before:
+                fill(place, self._plan, self._queues, cuda=self._cuda)
 
-    def _start(self, place: Place) -> None:
-        place.name, place.born = secrets.token_hex(16), time.monotonic()
-        parent = os.getpid()
-        pid = os.fork()
-        if pid == 0:
-            status = os.EX_SOFTWARE
-            try:
-                _become_worker(parent)
-                status = work(self._plan, self._queues, place.name, cuda=self._cuda)
-            finally:
-                os._exit(status)
-        place.pid = pid
+    def _lacks(self, place: Place) -> bool:
+        """Whether a worker is missing: one of jobs, or one of chores while some wait."""
+        return self._reached and place.pid is None and (place.kind is None or place.kind in self._waiting)
 
     def _reap(self) -> None:
         """Recover the jobs of the workers that have ended, and note when to start others."""
@@ -182,18 +149,23 @@ class Supervisor:
                 first, longest = _PAUSES
                 pause = jittered(min(longest, first * 2.0 ** min(place.failures, 16)))
                 place.pid, place.not_before = None, time.monotonic() + pause
-                log.warning("supervisor: worker %s ended with wait status %s", pid, status)
-                self._bury(place.name, killed=True)
+                if status or place.kind is None:  # one of chores ends by itself where there are none
+                    log.warning("supervisor: worker %s ended with wait status %s", pid, status)
+                self._bury(place, killed=True)
 
-    def _bury(self, name: str, *, killed: bool) -> None:
-        """Recover a worker's job, and forget what RQ keeps of it; what the store does not hear, others find."""
+    def _bury(self, place: Place, *, killed: bool) -> None:
+        """Recover what a worker did, and forget what RQ keeps of it; what the store does not hear, others find."""
         with contextlib.suppress(*UNAVAILABLE):
-            self._recovery.worker_ended(name, killed=killed)
-            key = f"{Worker.redis_worker_namespace_prefix}{name}"
+            if place.kind is None:
+                self._recovery.worker_ended(place.name, killed=killed)
+            elif lost := owner_ended(self._redis, place.name):
+                log.warning("supervisor: %s is done again, its worker ended", ", ".join(lost))
+            key = f"{Worker.redis_worker_namespace_prefix}{place.name}"
+            queues = self._queues if place.kind is None else (queue_of(place.kind),)
             with self._redis.pipeline() as pipe:
                 pipe.delete(key)
                 pipe.srem(REDIS_WORKER_KEYS, key)
-                for queue in self._queues:
+                for queue in queues:
                     pipe.srem(f"rq:workers:{queue}", key)
                 pipe.execute()
 
@@ -207,12 +179,12 @@ class Supervisor:
             for place in self._living():
                 if os.waitpid(place.pid or 0, os.WNOHANG)[0]:
                     place.pid = None
-                    self._bury(place.name, killed=False)
+                    self._bury(place, killed=False)
         for place in self._living():
             os.kill(place.pid or 0, signal.SIGKILL)
             os.waitpid(place.pid or 0, 0)
             log.warning("supervisor: a worker did not end in time, its job is given back")
-            self._bury(place.name, killed=False)
+            self._bury(place, killed=False)
 
     def _living(self) -> list[Place]:
         return [place for place in self._places if place.pid is not None]
@@ -238,24 +210,6 @@ class Supervisor:
             os.close(waker)
 
 
-def work(plan: Plan, queues: tuple[str, ...], name: str, *, cuda: bool) -> int:
-    """Be one worker until told to stop; gives the exit status."""
-    traced = check_telemetry(plan.otlp_endpoint, os.environ)
-    # A blocking pop must outlive the socket's time limit, so RQ sets its own.
-    redis = connect(plan.redis_url, traced=traced)
-    side = connect(plan.redis_url, timeout=_SIDE_SECONDS)
-    kind = WarmWorker if cuda or plan.warm else LeasedWorker
-    try:
-        if cuda:
-            warm_up()
-        worker = kind(queues, name=name, redis=redis, side=side, device="cuda" if cuda else "cpu")
-        worker.work(logging_level=logging.getLevelName(logging.getLogger().level))
-    except UNAVAILABLE as error:
-        log.warning("worker: the store is away (%s)", type(error).__name__)
-        return os.EX_TEMPFAIL
-    return os.EX_OK
-
-
 def preload() -> None:
     """Import what every task needs, so that every fork has it; run nothing of torch."""
     import calibrant.averaging.fitting  # noqa: F401
@@ -265,29 +219,12 @@ def preload() -> None:
     gc.freeze()
 
 
-def warm_up() -> None:
-    """Make this process's CUDA context."""
-    import torch
-
-    torch.zeros(1, device="cuda")
-
-
 def has_cuda(device: str) -> bool:
     """Whether workers shall use CUDA. Another process looks: one that has looked can no longer fork for it."""
     if device != "auto":
         return device == "cuda"
     look = "import sys, torch; sys.exit(0 if torch.cuda.is_available() else 1)"
     return subprocess.run([sys.executable, "-c", look], check=False).returncode == 0  # noqa: S603 - our own words
-
-
-def _become_worker(parent: int) -> None:
-    """End with the supervisor, and hear signals as a process of one's own."""
-    die_with_parent()
-    if os.getppid() != parent:  # it ended before the kernel was asked
-        os._exit(os.EX_TEMPFAIL)
-    signal.set_wakeup_fd(-1)
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGCHLD):
-        signal.signal(number, signal.SIG_DFL)
 
 
 def _pause(woken: int, seconds: float) -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-import random
 import select
 import signal
 import threading
@@ -18,22 +17,21 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 from redis import Redis
-from redis.client import Pipeline
-from rq import Queue, Worker
+from rq import Queue
 from rq.command import parse_payload
 from rq.job import Job
-from rq.serializers import JSONSerializer
 from rq.worker import WorkerStatus
 
 from storage.errors import LaterFormat, RunLost, StorageError
 from storage.jobs.leases import RENEWAL_SECONDS, renew
-from storage.jobs.queues import GPU_FITS, Message, MessageQueue, TaskJob, rq_queue, task_of
+from storage.jobs.queues import GPU_FITS, Message, TaskJob, rq_queue, task_of
 from storage.jobs.runs import Run, RunStore
 from storage.keyspace import Keyspace
 from storage.problems import problem_of
 from storage.server.connection import UNAVAILABLE
 from storage.store import Store
 from workers.horse import Horse, Order
+from workers.loop import Loop
 from workers.patience import patiently
 from workers.progress import Throttled, time_limit
 from workers.tasks import Work
@@ -42,46 +40,25 @@ log = logging.getLogger(__name__)
 
 #: Seconds after its time limit, or after word that it is to stop, at which a run is ended that has not ended itself.
 GRACE_SECONDS = 0.5
-#: Seconds that RQ's record of a worker lasts without a heartbeat, beside the 60 that RQ adds.
-_TTL_SECONDS = 20
-#: RQ tells of a worker before and after every job; that often is enough.
-_HEARTBEAT_SECONDS = 5.0
-
-
 #: How a run ended, as its worker sees it: the work-horse answered, or died; it was ended as the job was taken away, or
 #: took too long.
 End = Literal["done", "died", "taken", "limit"]
 
 
-class LeasedWorker(Worker):
-    """An RQ worker that has what it has claimed, and nothing else, done by a fork that dies with it.
+class LeasedWorker(Loop):
+    """A worker that has what it has claimed, and nothing else, done by a fork that dies with it.
 
     ``redis`` is for the queues, on which it waits for long; ``side`` answers soon or not at all.
     """
 
-    queue_class = MessageQueue
-
     def __init__(self, queues: Sequence[str], *, name: str, redis: Redis, side: Redis, device: str) -> None:
-        super().__init__(
-            [rq_queue(redis, queue) for queue in queues],
-            name=name,
-            connection=redis,
-            job_class=TaskJob,
-            serializer=JSONSerializer,
-            worker_ttl=_TTL_SECONDS,
-        )
+        super().__init__([rq_queue(redis, queue) for queue in queues], name=name, connection=redis, job_class=TaskJob)
         self._side = side
         self._device = device
         self._horse: Horse | None = None
         self._woken, self._waker = os.pipe()
         os.set_blocking(self._woken, False)
         os.set_blocking(self._waker, False)
-        self._beat = float("-inf")
-
-    @property
-    def max_connection_wait_time(self) -> float:  # type: ignore[override]
-        """Seconds between two attempts to reach the store: never the same for two workers."""
-        return random.uniform(0.3, 1.5)  # noqa: S311 - jitter, not a secret
 
     def execute_job(self, job: Job, queue: Queue) -> None:
         """Claim the job that a message speaks of, and see its run through to an end."""
@@ -190,28 +167,9 @@ class LeasedWorker(Worker):
         """End the work-horse, where RQ is told to stop a second time."""
         self._end_horse()
 
-    def set_shutdown_requested_date(self) -> None:
-        """Nothing: who is told to stop does so also while the store is away."""
-
     def reorder_queues(self, reference_queue: Queue) -> None:
         """Let the queues take turns; that of GPUs goes first."""
         self._ordered_queues.sort(key=lambda queue: (queue.name != GPU_FITS, queue.name == reference_queue.name))
-
-    def set_state(self, state: str, pipeline: Pipeline | None = None) -> None:  # noqa: ARG002 - RQ's own
-        """Note what the worker does, for its own signals: nobody else asks."""
-        self._state = state
-
-    def heartbeat(self, timeout: int | None = None, pipeline: Pipeline | None = None) -> None:
-        """Tell RQ that the worker is there, no more often than needed."""
-        if time.monotonic() - self._beat > _HEARTBEAT_SECONDS:
-            super().heartbeat(timeout, pipeline)
-            self._beat = time.monotonic()
-
-    def unsubscribe(self) -> None:
-        """Nothing: the process ends, and its connection with it. RQ would wait a second for a thread that listens."""
-
-    def run_maintenance_tasks(self) -> None:
-        """Nothing: there are no registries to clean, and supervisors look after the rest."""
 
 
 class WarmWorker(LeasedWorker):

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from schemas.monitor_deliveries import DeliveryRecord
 from schemas.monitor_events import AlarmTold, EventType, HookTestTold, MonitorEvent, RecalibrationTold
-from schemas.monitors import MonitorRecord
-from storage.clock import at
+from schemas.monitors import HookSpec, MonitorRecord
+from storage.clock import at, stamp
 from storage.keyspace import derived_id
+from storage.monitors.deliveries import Deliveries
 from storage.store import Store
 
 
@@ -29,4 +31,19 @@ def event_of(
 
 def ask(store: Store, monitor: MonitorRecord, event: MonitorEvent) -> None:
     """Have an event delivered to all hooks of a monitor; each gets one delivery, however often this is asked for."""
-    raise NotImplementedError
+    for hook in monitor.hooks:
+        ask_one(store, monitor, hook, event)
+
+
+def ask_one(store: Store, monitor: MonitorRecord, hook: HookSpec, event: MonitorEvent) -> str:
+    """Have an event delivered to one hook, once; gives the id of the delivery."""
+    record = DeliveryRecord(
+        id=derived_id("delivery", f"{event.id} {hook.name}"),
+        monitor=monitor.name,
+        hook=hook.name,
+        event=event,
+        created_at=(asked := stamp()),
+        next_at=asked,
+    )
+    Deliveries(store.redis, store.keys, monitor.uid).create(record)
+    return record.id

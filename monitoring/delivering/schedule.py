@@ -13,7 +13,7 @@ MOST_SECONDS = 86_400.0
 
 @dataclass(frozen=True)
 class Plan:
-    """The delays behind each attempt; behind the one that has none a delivery is dead. ``jitter`` is a share of them."""
+    """The delay behind each attempt; behind one that has none a delivery is dead. ``jitter`` is a share of a delay."""
 
     delays: tuple[float, ...] = DELAYS
     jitter: float = 0.25

@@ -149,6 +149,14 @@ OF_REQUESTS = {
         "A field is missing, is not one of this call, has the wrong type, is outside its range or contradicts another.",
         "Mend the field that the first of `errors` points to; the OpenAPI document tells every field's type and range.",
     ),
+    "hook-refused": Row(
+        422,
+        "A webhook is refused",
+        "The URL of a hook is not https, holds a user or a password, is written in an odd way, or leads to a host or "
+        "an address that the service's settings `webhook_hosts` and `webhook_private_addresses` do not admit; or its "
+        "secret is none, or two hooks have one name.",
+        "Mend the field that the first of `errors` points to, or have the operator admit the host.",
+    ),
     "invalid-cursor": Row(
         422,
         "The cursor is invalid",

@@ -95,6 +95,18 @@ OF_THE_SERVICE = {
         "With these rows more ids would be known at once than the monitor's `max_ids`. None of them was counted.",
         "Send the rows again after the seconds in `Retry-After`: ids are forgotten when their horizon has passed.",
     ),
+    "unknown-delivery": Row(
+        404,
+        "Unknown delivery",
+        "The monitor has no delivery of this id: it never was, or it is forgotten after 30 days or 1,000 newer ones.",
+        "List those that there are: `GET /monitors/{name}/deliveries`.",
+    ),
+    "unknown-hook": Row(
+        404,
+        "Unknown hook",
+        "The monitor has no hook of this name.",
+        "`GET /monitors/{name}` tells its hooks.",
+    ),
     "quota-exceeded": Row(
         429,
         "The tenant's quota is used up",
