@@ -96,7 +96,12 @@ def tally_of(p: Floats, y: Outcomes, groups: Integers | None = None, folds: Inte
         keys += folds * (2 * CELLS)
     if groups is not None:
         keys += groups * (2 * CELLS * FOLDS)
-    return _gathered(keys.astype(np.uint32), np.ones(len(p), dtype=np.int64), p)
+    return tally_of_keys(keys.astype(np.uint32), p)
+
+
+def tally_of_keys(keys: Keys, p: Floats) -> Tally:
+    """Count rows whose ``keys (n,)`` are known, in any order; ``p (n,)`` are their predictions. O(n log n)."""
+    return _gathered(keys, np.ones(len(p), dtype=np.int64), p)
 
 
 def merged(tallies: Iterable[Tally]) -> Tally:

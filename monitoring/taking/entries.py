@@ -1,0 +1,62 @@
+"""What is known of an id, as bytes of a fixed layout: a prediction that waits, a label that waits, or both counted.
+
+Every entry begins with its kind. ``PREDICTION``: p and the key of its tally but for the outcome, before the map too;
+``event`` is the label that makes the event true. ``LABEL``: a label without a prediction yet. ``COUNTED``: the label
+with which the row was counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+#: The kinds, as the first byte of an entry; nothing is known of an id whose entry is absent.
+ABSENT, WAITING_PREDICTION, WAITING_LABEL, JOINED = 0, ord("P"), ord("L"), ord("J")
+
+PREDICTION = np.dtype(
+    [
+        ("kind", "u1"),
+        ("p", "<f8"),
+        ("raw_p", "<f8"),
+        ("event", "<u4"),
+        ("raw_event", "<u4"),
+        ("key", "<u4"),
+        ("raw_key", "<u4"),
+        ("bucket", "<u4"),
+        ("time", "<f8"),
+    ]
+)
+LABEL = np.dtype([("kind", "u1"), ("label", "<u4"), ("time", "<f8")])
+COUNTED = np.dtype([("kind", "u1"), ("label", "<u4")])
+
+#: The bytes of the longest entry: as many as an array of any of them has for each.
+WIDTH = PREDICTION.itemsize
+
+#: ``(n,)`` of a structured type.
+Entries = npt.NDArray[Any]
+
+
+def known(read: Sequence[bytes | None]) -> Entries:
+    """Entries as they were read, ``(n,)`` of ``PREDICTION``: shorter ones are padded, absent ones are zeros."""
+    padded = b"".join([(entry or b"").ljust(WIDTH, b"\0") for entry in read])
+    return np.frombuffer(padded, PREDICTION).copy()
+
+
+def nothing(n: int) -> Entries:
+    """Entries of ids of which nothing is known."""
+    return np.zeros(n, PREDICTION)
+
+
+def labels_of(entries: Entries) -> Entries:
+    """The same bytes as labels: ``(n,)`` with ``label`` and ``time``, true where the kind is one of a label."""
+    return entries.view(np.uint8).reshape(len(entries), -1)[:, : LABEL.itemsize].copy().view(LABEL)[:, 0]
+
+
+def padded(entries: Entries) -> Entries:
+    """Shorter entries in the layout of the longest."""
+    found = np.zeros((len(entries), WIDTH), np.uint8)
+    found[:, : entries.dtype.itemsize] = np.ascontiguousarray(entries).view(np.uint8).reshape(len(entries), -1)
+    return found.view(PREDICTION)[:, 0]

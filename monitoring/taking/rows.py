@@ -1,0 +1,73 @@
+"""The rows of a request, as arrays: whatever format they came in."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from calibrant.batch import Integers
+from calibrant.cells import Floats
+from storage.monitors.strings import Ids
+
+Mask = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Rows:
+    """``refused (n,)`` is why a reader could not read a row, 0 where it could; what stands in such a row is ignored.
+
+    ``ids`` are empty where a row has none. ``predictions`` are (n,) or (n, K), ``labels (n,)`` whole numbers as
+    doubles, ``times (n,)`` seconds since 1970 with NaN for now, ``groups (n,)`` the place of a group's name in
+    ``names``, -1 for none. ``numbers (n,)`` are the rows' places in the request.
+    """
+
+    refused: npt.NDArray[np.uint8]
+    numbers: Integers
+    ids: Ids | None = None
+    predictions: Floats | None = None
+    labels: Floats | None = None
+    times: Floats | None = None
+    groups: Integers | None = None
+    names: Sequence[str] = ()
+
+    def __len__(self) -> int:
+        """How many rows there are."""
+        return len(self.refused)
+
+    def part(self, start: int, stop: int) -> Rows:
+        """The rows from one to before another."""
+        here = slice(start, stop)
+        arrays = (self.predictions, self.labels, self.times, self.groups)
+        own = (None if array is None else array[here] for array in arrays)
+        ids = None if self.ids is None else part_of(self.ids, start, stop)
+        return Rows(self.refused[here], self.numbers[here], ids, *own, names=self.names)
+
+    def taken(self, kept: Mask) -> Rows:
+        """The rows where ``kept (n,)`` is true, in their order."""
+        if kept.all():
+            return self
+        arrays = (self.predictions, self.labels, self.times, self.groups)
+        own = (None if array is None else array[kept] for array in arrays)
+        ids = None if self.ids is None else self.ids.taken(kept)
+        return Rows(self.refused[kept], self.numbers[kept], ids, *own, names=self.names)
+
+
+def part_of(ids: Ids, start: int, stop: int) -> Ids:
+    """The strings from one to before another."""
+    begin = int(ids.ends[start - 1]) if start else 0
+    ends = ids.ends[start:stop]
+    return Ids(ids.text[begin : int(ends[-1]) if len(ends) else begin], ends - np.uint32(begin))
+
+
+def lengths_of(ids: Ids) -> npt.NDArray[np.uint32]:
+    """The bytes of each id."""
+    return np.diff(ids.ends, prepend=np.uint32(0))
+
+
+def first_places(ids: Ids) -> Integers:
+    """For each id the place of the first that is the same."""
+    met: dict[bytes, int] = {}
+    return np.array([met.setdefault(one, i) for i, one in enumerate(ids.strings())], dtype=np.int64)
