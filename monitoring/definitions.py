@@ -55,27 +55,25 @@ def check(body: MonitorBody) -> None:
 
 def _reduction(body: MonitorBody, fitted: CalibrationMap | None) -> str:
     """The reduction's full name; raises where it, the classes and the map do not go together."""
-    asked = body.reduction
-    if asked is None and fitted is not None and not fitted.of_vector:
-        asked = fitted.reduction
-    name = resolve(asked, body.n_classes)
+    own = None if fitted is None or fitted.of_vector else fitted.reduction
+    if fitted is not None:
+        _check_map(body, fitted)
+    name = resolve(own if body.reduction is None else body.reduction, body.n_classes)
     if not _OF_ONE_EVENT.fullmatch(name):
         raise UnknownReduction.at("/reduction", "of a monitor must be binary, confidence, class:k or top:r")
     if body.n_classes is None and name != "binary":
         raise UnknownReduction.at("/reduction", "of predictions of one column must be binary: give n_classes")
-    if fitted is not None:
-        _check_map(body, name, fitted)
+    if own is not None and body.n_classes is not None and name != own:
+        raise UnknownReduction.at("/reduction", f"must be the map's, {own}")
     return name
 
 
-def _check_map(body: MonitorBody, reduction: str, fitted: CalibrationMap) -> None:
+def _check_map(body: MonitorBody, fitted: CalibrationMap) -> None:
     if fitted.scale != body.scale:
         raise ScaleMismatch.at("/scale", f"is {body.scale}, where the map was fitted on {fitted.scale}")
     if body.n_classes != fitted.n_classes and (body.n_classes is not None or fitted.of_vector):
         wanted = "null" if fitted.n_classes is None else str(fitted.n_classes)
         raise WrongShape.at("/n_classes", f"must be {wanted}, as the map's fit took them")
-    if body.n_classes is not None and not fitted.of_vector and reduction != fitted.reduction:
-        raise UnknownReduction.at("/reduction", f"must be the map's, {fitted.reduction}")
 
 
 def _default_bucket(windows: Sequence[WindowSpec]) -> int:

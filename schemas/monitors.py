@@ -188,6 +188,7 @@ class Taken(Document):
     contradicted: int = Field(description="known already with another label, which stays")
     refused: int = Field(description="not counted; each may be sent again once it is mended")
     other_group: int = Field(0, description="of the accepted, those of groups beyond ``max_groups``")
+    ignored: int = Field(0, description="events of a type that tells of no prediction and no label; none is a row")
     refusals: list[RefusedRow] = Field([], description="the first of the refused and the contradicted")
 
 

@@ -207,21 +207,21 @@ class MonitorKeys:
         """Hash: name of a group -> its index."""
         return self._key("groups")
 
-    def rules(self) -> str:
-        """Hash: rule -> its state, JSON."""
-        return self._key("rules")
+    def standing(self) -> str:
+        """String: what its rules say, and what is to be done about it, JSON."""
+        return self._key("standing")
 
     def alarms(self) -> str:
-        """Sorted set: events of alarms, each its serial number and JSON, by the number."""
+        """Sorted set: events, each its serial number and JSON, by the number."""
         return self._key("alarms")
+
+    def untold(self) -> str:
+        """List: the events whose deliveries are not asked for yet, JSON, oldest first."""
+        return self._key("untold")
 
     def audit(self) -> str:
         """Sorted set: entries of the audit, each its serial number and JSON, by the number."""
         return self._key("audit")
-
-    def proposal(self) -> str:
-        """String: the proposal that waits to be decided, JSON."""
-        return self._key("proposal")
 
     def reference(self) -> str:
         """String: the tally that windows are compared with, bytes."""
@@ -242,7 +242,7 @@ class MonitorKeys:
     def single(self) -> list[str]:
         """All keys but those that are numbered."""
         listing = (self.slots(), self.buckets(), self.row_buckets(), self.generations(), self.loose())
-        told = (self.groups(), self.rules(), self.alarms(), self.audit(), self.proposal(), self.reference())
+        told = (self.groups(), self.standing(), self.alarms(), self.untold(), self.audit(), self.reference())
         delivered = (self.deliveries(), self.delivery_times(), self.hooks_away())
         return [self.ids(), self.state(), self.totals(), *listing, *told, *delivered]
 

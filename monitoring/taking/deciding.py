@@ -16,12 +16,12 @@ from calibrant.batch import Integers
 from calibrant.cells import Floats
 from monitoring.taking.entries import (
     ABSENT,
-    COUNTED,
     JOINED,
     LABEL,
     WAITING_LABEL,
     WAITING_PREDICTION,
     Entries,
+    counted,
     labels_of,
     padded,
 )
@@ -72,7 +72,7 @@ def decide_rows(known: Entries, first: Integers | None, own: Predicted, labels: 
     return Decided(
         outcome,
         counts,
-        _counted(kept),
+        counted(kept),
         counts,
         counts & ~waits,
         counts & (kind != WAITING_LABEL),
@@ -93,7 +93,7 @@ def decide_predictions(known: Entries, first: Integers | None, own: Predicted) -
     outcome[counts] = Outcome.JOINED
     kept = label["label"].astype(np.int64)
     entries = own.entries.copy()
-    entries[meets] = padded(_counted(kept[meets]))
+    entries[meets] = padded(counted(kept[meets]))
     none = np.zeros(len(kind), np.bool_)
     delays = np.where(meets, label["time"], 0.0) - own.entries["time"]
     return Decided(outcome, changes, entries, counts, changes, none, own, kept, delays)
@@ -118,7 +118,8 @@ def decide_labels(known: Entries, first: Integers | None, labels: Integers, time
 
 
 def _has_label(kind: npt.NDArray[np.uint8]) -> Mask:
-    return (kind == WAITING_LABEL) | (kind == JOINED)
+    found: Mask = (kind == WAITING_LABEL) | (kind == JOINED)
+    return found
 
 
 def _fresh(first: Integers | None, n: int) -> Mask:
@@ -137,11 +138,3 @@ def _instead(own: Predicted, known: Entries, waits: Mask) -> Predicted:
     entries = own.entries.copy()
     entries[waits] = known[waits]
     return Predicted(entries, own.mapped)
-
-
-def _counted(labels: Integers) -> Entries:
-    entries = np.zeros(len(labels), COUNTED)
-    entries["kind"], entries["label"] = JOINED, labels
-    return entries
-
-

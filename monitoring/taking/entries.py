@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from storage.monitors.strings import padded as padded_strings
+
 #: The kinds, as the first byte of an entry; nothing is known of an id whose entry is absent.
 ABSENT, WAITING_PREDICTION, WAITING_LABEL, JOINED = 0, ord("P"), ord("L"), ord("J")
 
@@ -41,8 +43,7 @@ Entries = npt.NDArray[Any]
 
 def known(read: Sequence[bytes | None]) -> Entries:
     """Entries as they were read, ``(n,)`` of ``PREDICTION``: shorter ones are padded, absent ones are zeros."""
-    padded = b"".join([(entry or b"").ljust(WIDTH, b"\0") for entry in read])
-    return np.frombuffer(padded, PREDICTION).copy()
+    return padded_strings(read, WIDTH).view(PREDICTION).copy()
 
 
 def nothing(n: int) -> Entries:
@@ -52,11 +53,23 @@ def nothing(n: int) -> Entries:
 
 def labels_of(entries: Entries) -> Entries:
     """The same bytes as labels: ``(n,)`` with ``label`` and ``time``, true where the kind is one of a label."""
-    return entries.view(np.uint8).reshape(len(entries), -1)[:, : LABEL.itemsize].copy().view(LABEL)[:, 0]
+    return _table(entries)[:, : LABEL.itemsize].copy().view(LABEL)[:, 0]
 
 
 def padded(entries: Entries) -> Entries:
     """Shorter entries in the layout of the longest."""
     found = np.zeros((len(entries), WIDTH), np.uint8)
-    found[:, : entries.dtype.itemsize] = np.ascontiguousarray(entries).view(np.uint8).reshape(len(entries), -1)
+    found[:, : entries.dtype.itemsize] = _table(entries)
     return found.view(PREDICTION)[:, 0]
+
+
+def counted(labels: npt.NDArray[np.int64]) -> Entries:
+    """The entries of rows that are counted with these labels."""
+    entries = np.zeros(len(labels), COUNTED)
+    entries["kind"], entries["label"] = JOINED, labels
+    return entries
+
+
+def _table(entries: Entries) -> npt.NDArray[np.uint8]:
+    """The bytes of entries, a row each."""
+    return np.ascontiguousarray(entries).view(np.uint8).reshape(len(entries), entries.dtype.itemsize)

@@ -39,20 +39,29 @@ class Rows:
 
     def part(self, start: int, stop: int) -> Rows:
         """The rows from one to before another."""
-        here = slice(start, stop)
-        arrays = (self.predictions, self.labels, self.times, self.groups)
-        own = (None if array is None else array[here] for array in arrays)
-        ids = None if self.ids is None else part_of(self.ids, start, stop)
-        return Rows(self.refused[here], self.numbers[here], ids, *own, names=self.names)
+        return self._of(slice(start, stop), None if self.ids is None else part_of(self.ids, start, stop))
 
     def taken(self, kept: Mask) -> Rows:
         """The rows where ``kept (n,)`` is true, in their order."""
-        if kept.all():
-            return self
-        arrays = (self.predictions, self.labels, self.times, self.groups)
-        own = (None if array is None else array[kept] for array in arrays)
-        ids = None if self.ids is None else self.ids.taken(kept)
-        return Rows(self.refused[kept], self.numbers[kept], ids, *own, names=self.names)
+        return self if kept.all() else self._of(kept, None if self.ids is None else self.ids.taken(kept))
+
+    def moments(self, now: float) -> Floats:
+        """The time of each row, ``(n,)``; now where it has none."""
+        if self.times is None:
+            return np.full(len(self), now)
+        return np.where(np.isnan(self.times), now, self.times)
+
+    def _of(self, chosen: slice | Mask, ids: Ids | None) -> Rows:
+        return Rows(
+            self.refused[chosen],
+            self.numbers[chosen],
+            ids,
+            None if self.predictions is None else self.predictions[chosen],
+            None if self.labels is None else self.labels[chosen],
+            None if self.times is None else self.times[chosen],
+            None if self.groups is None else self.groups[chosen],
+            self.names,
+        )
 
 
 def part_of(ids: Ids, start: int, stop: int) -> Ids:

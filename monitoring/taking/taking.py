@@ -1,45 +1,44 @@
 """Taking in the rows of a request, some thousands at a time, each of them once however often it is sent.
 
 What becomes of a row is decided from what is known of its id, and written in one step on condition that this is still
-so. Where another process was faster, nothing was written, what it knows now is read, and the row is decided again.
+so. Where another process was faster nothing was written: what is known now is read, and the rows are decided again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Literal
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import partial
+from itertools import pairwise
 
 import numpy as np
 
 from calibrant.batch import Integers
 from calibrant.cells import Floats
 from calibrant.tallies.tally import FOLDS
-from monitoring.taking.checking import check_labels, check_predictions, check_times
-from monitoring.taking.deciding import Decided, decide_labels, decide_predictions, decide_rows
-from monitoring.taking.entries import COUNTED, JOINED, Entries, known, nothing
+from monitoring.taking.changes import change_of
+from monitoring.taking.checking import Whys, check_predictions
+from monitoring.taking.deciding import Decided, Outcome, decide_labels, decide_predictions, decide_rows
+from monitoring.taking.entries import Entries, counted, known, nothing
+from monitoring.taking.naming import group_indices
 from monitoring.taking.outcomes import Account
 from monitoring.taking.predicted import Predicted
-from monitoring.taking.reasons import MAX_GROUP_BYTES, MAX_ID_BYTES, Why
 from monitoring.taking.reducing import Apply, reduce_rows
-from monitoring.taking.rows import Mask, Rows, first_places, lengths_of
-from schemas.monitors import MonitorRecord, Taken
-from storage.monitors.groups import NO_GROUP, OTHER_GROUP, Groups
-from storage.monitors.ledger import MOST_ROWS, Change, Conflict, Ledger
+from monitoring.taking.rows import Rows, first_places, lengths_of
+from monitoring.taking.screening import What, screen
+from schemas.monitors import MINUTE, MonitorRecord
+from storage.monitors.groups import OTHER_GROUP, Groups
+from storage.monitors.ledger import MOST_ROWS, Change, Ledger
 from storage.monitors.strings import Ids
-
-#: What the rows of a request bring: predictions with labels, or one of the two.
-What = Literal["rows", "predictions", "labels"]
 
 #: Rows without ids are counted so many at a time: no id has to be looked at.
 _MOST_WITHOUT = 50_000
-#: Names of groups that are asked for at once.
-_GROUPS_AT_ONCE = 1000
 
 
 class Taking:
-    """Takes in the rows of one monitor.
+    """Takes in the rows of one monitor, as part of one request.
 
-    ``apply`` is its map. ``seed`` makes rows without ids count once, however often the request of that seed is run.
+    ``apply`` is its map. ``seed`` makes rows without ids count once, however often a request of that seed is run.
     """
 
     def __init__(
@@ -51,3 +50,116 @@ class Taking:
         self._apply = apply
         self._seed = seed
         self._rng = np.random.default_rng()
+
+    def take(self, what: What, rows: Rows, now: float, account: Account) -> None:
+        """Count rows, and add to the account what became of each.
+
+        Raises ``UnknownMonitor`` and ``MonitorFull``: the rows before stay counted, and are known again by their ids.
+        """
+        rows = _fine(rows, screen(rows, what, self._record, now), account)
+        rows = replace(rows, groups=group_indices(self._groups, rows.groups, rows.names), names=())
+        take = self._take_labels if what == "labels" else partial(self._take_predictions, with_labels=what == "rows")
+        for part in _parts(rows):
+            take(part, now, account)
+
+    def close(self, now: float, account: Account) -> None:
+        """Count the rows of a request that were refused."""
+        if account.refused:
+            self._ledger.commit(Change(None, None, None, now, totals={"refused": account.refused}))
+
+    def _take_labels(self, rows: Rows, now: float, account: Account) -> None:
+        if rows.ids is None or rows.labels is None:  # a row without either was refused
+            return
+        labels, times, mapped = rows.labels.astype(np.int64), rows.moments(now), self._apply is not None
+
+        def decide(read: Entries, first: Integers | None) -> Decided:
+            return decide_labels(read, first, labels, times, mapped=mapped)
+
+        decided = self._settle(decide, rows.ids, known(self._ledger.entries(rows.ids)), now)
+        account.add(decided.outcome, rows.numbers)
+
+    def _take_predictions(self, rows: Rows, now: float, account: Account, *, with_labels: bool) -> None:
+        """Count predictions, with their labels where they bring them; either all have ids or none."""
+        rows, values = self._checked(rows, account)
+        if not len(rows):
+            return
+        own = self._predicted(rows, values, now)
+        labels = None if rows.labels is None else rows.labels.astype(np.int64)
+
+        def decide(read: Entries, first: Integers | None) -> Decided:
+            if labels is None or not with_labels:
+                return decide_predictions(read, first, own)
+            return decide_rows(read, first, own, labels, now)
+
+        if rows.ids is None:
+            piece = int(rows.numbers[0]) // _MOST_WITHOUT
+            decided = self._count(decide(nothing(len(rows)), None), piece, now)
+        else:
+            decided = self._settle(decide, rows.ids, nothing(len(rows)), now)
+        other = 0
+        if rows.groups is not None:
+            is_new = (decided.outcome == Outcome.STORED) | (decided.outcome == Outcome.JOINED)
+            other = int(np.count_nonzero(is_new & (rows.groups == OTHER_GROUP)))
+        account.add(decided.outcome, rows.numbers, other=other)
+
+    def _checked(self, rows: Rows, account: Account) -> tuple[Rows, Floats]:
+        """The rows whose predictions are right, and these."""
+        given = np.zeros(0) if rows.predictions is None else rows.predictions.astype(np.float64, copy=False)
+        why, values = check_predictions(given, self._record.scale)
+        return (_fine(rows, why, account), values[why == 0]) if why.any() else (rows, values)
+
+    def _predicted(self, rows: Rows, values: Floats, now: float) -> Predicted:
+        """The predictions reduced to one event each, with the cells that they belong to."""
+        record = self._record
+        reduced = reduce_rows(values, record.scale, record.reduction or "binary", self._apply)
+        folds = self._rng.integers(0, FOLDS, len(rows))
+        return Predicted.of(reduced, rows.moments(now), record.bucket or MINUTE, rows.groups, folds)
+
+    def _settle(
+        self, decide: Callable[[Entries, Integers | None], Decided], ids: Ids, read: Entries, now: float
+    ) -> Decided:
+        """Decide rows and write what they change, again and again until nobody was faster."""
+        first: Integers | None = None
+        while True:
+            decided = decide(read, first)
+            conflict = self._ledger.commit(change_of(decided, ids, read, now))
+            if conflict is None:
+                return decided
+            rows = np.flatnonzero(decided.changes)[conflict.indices]
+            entries = known(conflict.entries)
+            if first is None and (entries == read[rows]).any():  # an id that stands in these rows twice
+                first = first_places(ids)
+            read[rows] = entries
+
+    def _count(self, decided: Decided, piece: int, now: float) -> Decided:
+        """Count rows without ids: with a seed once, by an id of the piece of the request that they are."""
+        change = change_of(decided, None, decided.predicted.entries, now)
+        if self._seed is not None:
+            ids = Ids.of([f"\0{self._seed}:{piece}".encode()])
+            change = replace(change, ids=ids, entries=counted(np.zeros(1, np.int64)))
+        self._ledger.commit(change)  # a conflict: this piece was counted when the request was run before
+        return decided
+
+
+def _fine(rows: Rows, why: Whys, account: Account) -> Rows:
+    """The rows that are not refused; the others are told to the account."""
+    fine = why == 0
+    if not fine.all():
+        account.refuse(why[~fine], rows.numbers[~fine])
+    return rows.taken(fine)
+
+
+def _parts(rows: Rows) -> Iterator[Rows]:
+    """The rows in pieces of bounded size: first those with ids, then those without."""
+    if rows.ids is not None:
+        has_id = lengths_of(rows.ids) > 0
+        named = rows.taken(has_id)
+        for start in range(0, len(named), MOST_ROWS):
+            yield named.part(start, start + MOST_ROWS)
+        rows = replace(rows.taken(~has_id), ids=None)
+    # Cut by the places of the rows in the request: a request that is run again has the same pieces.
+    last = int(rows.numbers[-1]) // _MOST_WITHOUT + 1 if len(rows) else 0
+    cuts = np.searchsorted(rows.numbers, np.arange(last + 1) * _MOST_WITHOUT).tolist()
+    for start, stop in pairwise(cuts):
+        if start < stop:
+            yield rows.part(start, stop)

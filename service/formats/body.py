@@ -38,7 +38,7 @@ _INLINE_BYTES = 16 * 1024
 
 async def read_payload(request: Request, settings: Settings) -> Payload:
     """Read a body of at most the limit, in a format that its content type names exactly."""
-    kind = _content_type(request.headers.get("content-type", ""))
+    kind = content_type(request.headers.get("content-type", ""))
     encoding = read_encoding(request.headers.get("content-encoding", ""))
     query = _options(request.query_params, kind) if request.scope["query_string"] else {}
     body = await bounded(request, settings.max_body_bytes)
@@ -62,11 +62,11 @@ def read_body(body: Body, kind: str, encoding: str | None, query: Mapping[str, s
 
 
 @lru_cache(maxsize=64)
-def _content_type(header: str) -> str:
+def content_type(header: str, allowed: tuple[str, ...] = CONTENT_TYPES) -> str:
     """The content type without its parameters, of which only a charset of another text matters."""
     kind, _, parameters = header.lower().partition(";")
-    if kind.strip() not in CONTENT_TYPES:
-        raise UnsupportedMediaType(f"the content type must be one of: {', '.join(CONTENT_TYPES)}")
+    if kind.strip() not in allowed:
+        raise UnsupportedMediaType(f"the content type must be one of: {', '.join(allowed)}")
     for parameter in parameters.split(";"):
         name, _, value = parameter.partition("=")
         if name.strip() == "charset" and value.strip().strip('"') not in _CHARSETS:

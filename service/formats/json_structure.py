@@ -52,9 +52,14 @@ def check_keys(body: Body, bones: bytes, options: Mapping[str, Any], entries: in
     those of the objects within it are all in ``options``.
     """
     kept = entries + _entries(list(options.values()))
-    if bones.count(b":") == kept or int(np.count_nonzero(_outside_strings(bones) == _COLON)) == kept:
+    if has_keys(bones, kept):
         return
     raise InvalidField.at(_named_twice(body) if len(body) <= _NAMED_BYTES else "", "holds a key that stands twice")
+
+
+def has_keys(bones: bytes, kept: int) -> bool:
+    """Whether a body has so many keys in all of its objects together."""
+    return bones.count(b":") == kept or int(np.count_nonzero(_outside_strings(bones) == _COLON)) == kept
 
 
 def _entries(values: list[Any]) -> int:

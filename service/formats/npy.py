@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import math
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -11,8 +13,12 @@ import numpy as np
 from calibrant.errors import NotANumber
 from service.errors import MalformedNpy, MalformedNpz
 from service.formats.limits import Limits
-from service.formats.payload import Array, Arrays, Body
+from service.formats.payload import ARRAYS, Array, Arrays, Body
 
+#: The kinds of numpy's types that hold numbers, and those that hold text.
+NUMBERS, STRINGS = "fiu", "U"
+#: The arrays of a body of rows, each with the kinds that it may have.
+FIELDS: Mapping[str, str] = MappingProxyType({name: STRINGS if name == "groups" else NUMBERS for name in ARRAYS})
 #: A .npy header is a short Python literal; a longer one is an attack on its parser.
 _MAX_HEADER = 4096
 #: The magic, the version and the length before it.
@@ -30,7 +36,9 @@ def read_npy(body: Body, limits: Limits) -> Arrays:
         raise MalformedNpy("the body is not a .npy array, or a damaged one") from error
 
 
-def read_array(data: memoryview, name: str, limits: Limits, refusal: type[MalformedNpy | MalformedNpz]) -> Array:
+def read_array(
+    data: memoryview, name: str, limits: Limits, refusal: type[MalformedNpy | MalformedNpz], kinds: str = NUMBERS
+) -> Array:
     """Read the array of a field, on the bytes where they stand if it can be; its shape must account for all of them.
 
     Nothing is unpickled: arrays of objects are refused. Booleans are no labels and no numbers, as in JSON: the same
@@ -38,11 +46,10 @@ def read_array(data: memoryview, name: str, limits: Limits, refusal: type[Malfor
     """
     pointer = f"/{name}"
     shape, fortran, dtype, start = _header(data, pointer, refusal)
-    if dtype.kind == "b" and dtype.names is None and name != "groups":
+    if dtype.kind == "b" and dtype.names is None and kinds != STRINGS:
         raise NotANumber.at(pointer, "holds booleans, not numbers")
-    allowed = "U" if name == "groups" else "fiu"
-    if dtype.hasobject or dtype.kind not in allowed or dtype.names is not None:
-        raise refusal.at(pointer, "must hold strings" if name == "groups" else "must hold plain numbers")
+    if dtype.hasobject or dtype.kind not in kinds or dtype.names is not None:
+        raise refusal.at(pointer, "must hold strings" if kinds == STRINGS else "must hold plain numbers")
     if any(length < 0 for length in shape) or math.prod(shape) * dtype.itemsize != len(data) - start:
         raise refusal.at(pointer, "has a shape that its bytes do not fill")
     limits.check_shape(shape, pointer)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import io
 import zipfile
 import zlib
+from collections.abc import Mapping
 
 from calibrant.errors import CalibrationError
 from service.errors import MalformedNpz
 from service.formats.limits import Limits
-from service.formats.npy import read_array
-from service.formats.payload import ARRAYS, Arrays, Body
+from service.formats.npy import FIELDS, read_array
+from service.formats.payload import Arrays, Body
 from service.formats.view import View
 
 #: Before a member's name in the archive; where the lengths of the name and of what follows it stand.
@@ -18,11 +19,12 @@ _LOCAL_HEADER, _NAME_LENGTH, _EXTRA_LENGTH = 30, slice(26, 28), slice(28, 30)
 _ENCRYPTED = 1
 
 
-def read_npz(body: Body, limits: Limits) -> Arrays:
+def read_npz(body: Body, limits: Limits, fields: Mapping[str, str] = FIELDS) -> Arrays:
     """Read the arrays of an archive that unpacks to at most ``max_unpacked_bytes``.
 
-    Raises ``MalformedNpz`` or ``TooLarge``. Arrays that are stored as they are, which is how numpy.savez stores them,
-    are not copied out of the body.
+    ``fields`` are the arrays that it may hold, each with the kinds of numpy's types that it may have. Raises
+    ``MalformedNpz`` or ``TooLarge``. Arrays that are stored as they are, which is how numpy.savez stores them, are not
+    copied out of the body.
     """
     view = memoryview(body)
     arrays: Arrays = {}
@@ -30,13 +32,13 @@ def read_npz(body: Body, limits: Limits) -> Arrays:
         with zipfile.ZipFile(io.BufferedReader(View(view))) as archive:
             unpacked = 0
             for member in archive.infolist():
-                name = _field(member.filename)
+                name = _field(member.filename, fields)
                 if name in arrays:
                     raise MalformedNpz.at(f"/{name}", "stands twice in the archive")
                 limits.check_bytes(unpacked + member.file_size)
                 data = _unpack(archive, view, member)
                 unpacked += len(data)
-                arrays[name] = read_array(data, name, limits, MalformedNpz)
+                arrays[name] = read_array(data, name, limits, MalformedNpz, fields[name])
     except CalibrationError:
         raise
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, OSError, ValueError) as error:
@@ -44,10 +46,10 @@ def read_npz(body: Body, limits: Limits) -> Arrays:
     return arrays
 
 
-def _field(filename: str) -> str:
+def _field(filename: str, fields: Mapping[str, str]) -> str:
     name = filename.removesuffix(".npy")
-    if name not in ARRAYS or name == filename:
-        raise MalformedNpz.at("", f"the archive may hold {', '.join(ARRAYS)} and nothing else")
+    if name not in fields or name == filename:
+        raise MalformedNpz.at("", f"the archive may hold {', '.join(fields)} and nothing else")
     return name
 
 

@@ -7,15 +7,16 @@ order in which they were counted.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
-from typing import Literal, cast
+from collections.abc import Iterable, Sequence
+from typing import Literal, NamedTuple, cast
 
+import numpy as np
 from redis import Redis
 
 from calibrant.tallies.tally import Tally, from_bytes, merged
 from schemas.monitors import MonitorRecord
 from storage.keyspace import Keyspace
-from storage.monitors.scripts import COMPACT
+from storage.monitors.scripts import COMPACT, VERSIONS
 
 TallyKind = Literal["measured", "raw"]
 
@@ -30,6 +31,24 @@ _OF_A_WINDOW, _OF_ALL = 16, 4096
 _MOST_MERGED = 512
 #: Lists that are asked for at once.
 _AT_ONCE = 500
+
+
+class Version(NamedTuple):
+    """What a bucket's list was: of one generation and length it always holds the same; and three of its counts."""
+
+    generation: int
+    length: int
+    predictions: int = 0
+    joined: int = 0
+    expired: int = 0
+
+
+class Tail(NamedTuple):
+    """The tallies of a list behind its first ``since``, and its generation as they were read."""
+
+    generation: int
+    since: int
+    parts: list[Tally]
 
 
 def rows_of_bucket(record: MonitorRecord) -> int:
@@ -69,24 +88,57 @@ class Buckets:
     def counts_by_bucket(self, first: int, last: int) -> dict[int, dict[str, int]]:
         """The counts of each time bucket from ``first`` to ``last`` that there is."""
         numbers = self.numbers(first, last)
-        with self._redis.pipeline(transaction=False) as pipe:
-            for bucket in numbers:
-                pipe.hgetall(self._keys.counts(bucket))
-            answers = pipe.execute()
-        return {
-            bucket: {name.decode(): int(count) for name, count in counts.items()}
-            for bucket, counts in zip(numbers, answers, strict=True)
-        }
+        return dict(zip(numbers, self.counts_of(numbers), strict=True))
 
     def latest_rows(self, n: int, kind: TallyKind = "measured") -> Tally:
         """The last ``n`` rows that were counted, and those before them in the same row bucket."""
+        numbers = self.latest_row_buckets(n)
+        return merged(part for _, parts in self._read(ROWS_OF[kind], numbers) for part in parts)
+
+    def latest_row_buckets(self, n: int) -> list[int]:
+        """The row buckets that hold the last ``n`` rows that were counted, newest first."""
         numbers, found = [], 0
         for bucket, rows in self._row_buckets():
             if found >= n:
                 break
             numbers.append(bucket)
             found += rows
-        return merged(part for _, parts in self._read(ROWS_OF[kind], numbers) for part in parts)
+        return numbers
+
+    def versions(self, series: str, numbers: Sequence[int]) -> list[Version]:
+        """What the list of each bucket is now: ``tails`` tells what came to it since."""
+        stems = (self._keys.stem(series), self._keys.stem("counts") if series == MEASURED else "")
+        found: list[Version] = []
+        for start in range(0, len(numbers), 2 * _AT_ONCE):
+            some = map(str, numbers[start : start + 2 * _AT_ONCE])
+            told = self._redis.eval(VERSIONS, 1, self._keys.generations(), series, *stems, *some)
+            rows = np.frombuffer(cast(bytes, told), "<f8").astype(np.int64).reshape(-1, 5)
+            found += [Version(*row) for row in rows.tolist()]
+        return found
+
+    def tails(self, series: str, wanted: Sequence[tuple[int, int]]) -> list[Tail]:
+        """Of each bucket the tallies behind its first so many, with the generation in which they stand."""
+        found: list[Tail] = []
+        for start in range(0, len(wanted), _AT_ONCE):
+            some = wanted[start : start + _AT_ONCE]
+            with self._redis.pipeline() as pipe:
+                pipe.hmget(self._keys.generations(), [f"{series}:{bucket}" for bucket, _ in some])
+                for bucket, since in some:
+                    pipe.lrange(self._keys.tallies(series, bucket), since, -1)
+                generations, *answers = pipe.execute()
+            for (_, since), generation, parts in zip(some, generations, answers, strict=True):
+                found.append(Tail(int(generation or 0), since, [from_bytes(part) for part in parts]))
+        return found
+
+    def counts_of(self, numbers: Sequence[int]) -> list[dict[str, int]]:
+        """The counts of each time bucket."""
+        found: list[dict[str, int]] = []
+        for start in range(0, len(numbers), _AT_ONCE):
+            with self._redis.pipeline(transaction=False) as pipe:
+                for bucket in numbers[start : start + _AT_ONCE]:
+                    pipe.hgetall(self._keys.counts(bucket))
+                found += [{name.decode(): int(n) for name, n in counts.items()} for counts in pipe.execute()]
+        return found
 
     def compact(self, series: str, bucket: int) -> bool:
         """Make the tallies of a list one; False where another did, or the list is gone. What comes meanwhile stays."""
@@ -97,7 +149,7 @@ class Buckets:
             parts, generation = pipe.execute()
         if generation is None or len(parts) < 2:
             return False
-        one = merged(map(from_bytes, parts)).to_bytes(packed=True)
+        one = merged(map(from_bytes, parts)).to_bytes()
         keys = (key, self._keys.generations(), self._keys.loose(), self._keys.state())
         args = (field, generation, len(parts), one)
         return bool(self._redis.eval(COMPACT, len(keys), *keys, *cast(tuple[str, ...], args)))

@@ -21,7 +21,7 @@ def put_reference(redis: Redis, keys: Keyspace, uid: str, tally: Tally | None) -
         if tally is None:
             pipe.unlink(key)
         else:
-            pipe.set(key, tally.to_bytes(packed=True))
+            pipe.set(key, tally.to_bytes())
 
     while_alive(redis, keys, uid, write)
 

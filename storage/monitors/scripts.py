@@ -134,3 +134,17 @@ for i = 4, #ARGV do
 end
 return found
 """
+
+# KEYS: generations. ARGV: series, stem of its lists, stem of the counts or nothing, then buckets.
+# Answers five doubles a bucket: generation and length of its list, predictions, joined, expired.
+VERSIONS = """
+local found = {}
+for i = 4, #ARGV do
+    local bucket, counts = ARGV[i], {}
+    if ARGV[3] ~= '' then counts = redis.call('HMGET', ARGV[3] .. bucket, 'predictions', 'joined', 'expired') end
+    found[#found + 1] = struct.pack('<ddddd', tonumber(redis.call('HGET', KEYS[1], ARGV[1] .. ':' .. bucket) or 0),
+        redis.call('LLEN', ARGV[2] .. bucket), tonumber(counts[1] or 0), tonumber(counts[2] or 0),
+        tonumber(counts[3] or 0))
+end
+return table.concat(found)
+"""

@@ -8,11 +8,15 @@ from typing import Any
 import numpy as np
 
 from calibrant.tallies.tally import Tally, tally_of
+from schemas.monitor_alarms import AuditEntry
+from schemas.monitor_events import AlarmTold, MonitorEvent
 from schemas.monitors import MonitorBody, MonitorRecord
 from storage.clock import stamp
 from storage.keyspace import new_id
 from storage.monitors.definitions import Definitions
 from storage.monitors.ledger import Change, Ledger
+from storage.monitors.standings import Change as StandingChange
+from storage.monitors.standings import Standings
 from storage.monitors.strings import Ids, padded
 from storage.store import Store
 
@@ -57,3 +61,12 @@ def change(names: Sequence[bytes], entry: bytes | None = b"J1", expected: bytes 
 def unnamed(n: int, bucket: int = 7, seed: int = 0, *, raw: bool = False) -> Change:
     """Rows without ids in one time bucket."""
     return Change(None, None, None, NOW, {bucket: (tally(n, seed), tally(n, seed + 1000) if raw else None)})
+
+
+def fill_standing(store: Store, record: MonitorRecord) -> None:
+    """An event, an entry of the audit, and a standing."""
+    told = AlarmTold(monitor=record.name, rule="evidence", kind="evidence")
+    event = MonitorEvent(id=new_id("event"), type="monitor.alarm.raised", timestamp=stamp(), data=told)
+    entry = AuditEntry(at=stamp(), action="alarm-raised")
+    standings = Standings(store.redis, store.keys, record)
+    standings.change(lambda _, standing: StandingChange(standing, [event], [entry]))

@@ -1,184 +1,199 @@
-"""Monitors by name and by uid; what is deleted leaves nothing behind."""
+"""Monitors over HTTP: made, read, listed, changed and forgotten."""
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from typing import Any, cast
+from typing import Any
 
+import httpx
+import numpy as np
 import pytest
 from redis import Redis
 
-from schemas.monitors import MonitorRecord, WindowSpec
-from storage.errors import MonitorExists, QuotaExceeded, StorageError, UnknownMonitor
-from storage.keyspace import Shared
-from storage.monitors.alarms import Alarms
-from storage.monitors.definitions import Definitions
-from storage.monitors.deletion import delete_left
-from storage.monitors.groups import FIRST_GROUP, OTHER_GROUP, Groups
-from storage.monitors.latest import put_latest
-from storage.monitors.ledger import Ledger
-from storage.monitors.reference import put_reference
-from storage.pages import Asked
-from storage.quotas import Quotas
-from storage.store import Store
-from tests.integration.monitors.stored import change, monitor, record_of, tally
+from storage.keyspace import Keyspace
+from storage.monitors.reference import read_reference
+
+_PREDICTIONS = [0.05, 0.12, 0.2, 0.33, 0.47, 0.55, 0.68, 0.71, 0.86, 0.94]
+_LABELS = [0, 0, 1, 0, 0, 1, 1, 0, 1, 1]
 
 
-def _definitions(store: Store, most: int = 0) -> Definitions:
-    return Definitions(store.redis, store.keys, Quotas(monitors=most))
+def _made(api: httpx.Client, **fields: Any) -> dict[str, Any]:
+    answer = api.post("/monitors", json={"name": "inbox", **fields})
+    assert answer.status_code == 201, answer.text
+    told: dict[str, Any] = answer.json()
+    return told
 
 
-def test_a_monitor_is_found_by_its_name_and_its_uid(store: Store) -> None:
-    definitions = _definitions(store)
-    record = record_of(hooks=[{"url": "https://alerts.example.com", "secret": "whsec_" + "A" * 32}])
-    assert definitions.put(record) == record
-    assert definitions.get("m") == definitions.by_uid(record.uid) == record
-    assert definitions.put(record) == record  # done again
-    with pytest.raises(MonitorExists):
-        definitions.put(record_of())
-    with pytest.raises(UnknownMonitor):
-        definitions.get("other")
-    with pytest.raises(UnknownMonitor):
-        definitions.by_uid("monitor_other")
+def _code(answer: httpx.Response) -> tuple[int, str, list[str]]:
+    told = answer.json()
+    return answer.status_code, told["type"].rpartition("/")[2], [error["pointer"] for error in told["errors"]]
 
 
-def test_a_monitor_of_another_tenant_is_not_seen(store: Store) -> None:
-    uid = monitor(store).uid
-    other = _definitions(Store.of(store.redis, "other"))
-    asks: list[Callable[[], object]] = [
-        lambda: other.get("m"), lambda: other.by_uid(uid), lambda: other.delete("m")
-    ]  # fmt: skip
-    for ask in asks:
-        with pytest.raises(UnknownMonitor):
-            ask()
-    assert other.page(Asked(10)).items == ()
+def test_a_new_monitor_is_told_whole_and_where_it_stands(api: httpx.Client) -> None:
+    answer = api.post("/monitors", json={"name": "inbox"})
+    told = answer.json()
+    assert answer.status_code == 201
+    assert answer.headers["location"] == "/monitors/inbox"
+    assert (told["reduction"], told["bucket"], told["measures"]) == ("binary", 3600, ["ece", "ks", "log-loss"])
+    read = api.get("/monitors/inbox/definition")
+    assert read.json() == told
+    assert read.headers["etag"] == answer.headers["etag"]
 
 
-def test_pages_hold_the_newest_first(store: Store) -> None:
-    definitions = _definitions(store)
-    made = [definitions.put(record_of(f"m{i}")) for i in range(5)]
-    for i, record in enumerate(made):
-        store.redis.zadd(store.keys.monitors(), {record.uid: float(i)})
-    first = definitions.page(Asked(3))
-    definitions.delete("m0")
-    again = definitions.put(record_of("m0"))
-    rest = definitions.page(Asked(3, first.next))
-    assert [record.name for record in (*first.items, *rest.items)] == ["m4", "m3", "m2", "m1"]
-    assert definitions.page(Asked(1)).items == (again,)
-    assert (definitions.number(), [record.name for record in definitions.all()]) == (5, ["m0", "m1", "m2", "m3", "m4"])
+def test_a_name_is_given_once_and_again_when_it_is_free(api: httpx.Client) -> None:
+    first = _made(api)
+    assert _code(api.post("/monitors", json={"name": "inbox"})) == (409, "monitor-exists", ["/name"])
+    assert api.delete("/monitors/inbox").status_code == 204
+    assert _code(api.get("/monitors/inbox/definition")) == (404, "unknown-monitor", [])
+    assert _made(api)["uid"] != first["uid"]
 
 
-def test_of_many_who_make_monitors_at_once_as_many_as_may_be_are_made(store: Store) -> None:
-    def make(i: int) -> bool:
-        try:
-            _definitions(store, 3).put(record_of(f"m{i % 4}"))
-        except (QuotaExceeded, MonitorExists):
-            return False
-        return True
-
-    with ThreadPoolExecutor(8) as threads:
-        made = list(threads.map(make, range(16)))
-    assert (made.count(True), _definitions(store).number()) == (3, 3)
+def test_a_request_that_is_sent_again_makes_one_monitor(api: httpx.Client) -> None:
+    asked = {"name": "inbox", "hooks": [{"url": "https://alerts.example.com/a"}]}
+    first, second = (api.post("/monitors", json=asked, headers={"Idempotency-Key": "once"}) for _ in range(2))
+    assert second.status_code == 201
+    assert second.json() == first.json()
 
 
-def test_changes_made_at_once_are_all_made(store: Store) -> None:
-    definitions = _definitions(store)
-    definitions.put(record_of(windows=[{"name": "w0", "seconds": 60}]))
-
-    def add(i: int) -> MonitorRecord:
-        window = WindowSpec(name=f"w{i}", seconds=60)
-        return definitions.patch("m", lambda r: r.model_copy(update={"windows": [*r.windows, window]}))
-
-    with ThreadPoolExecutor(8) as threads:
-        list(threads.map(add, range(1, 8)))
-    assert {window.name for window in definitions.get("m").windows} == {f"w{i}" for i in range(8)}
-    with pytest.raises(UnknownMonitor):
-        definitions.patch("other", lambda r: r)
+def test_pages_go_through_all_monitors_newest_first(api: httpx.Client) -> None:
+    names = [f"m{i}" for i in range(5)]
+    for name in names:
+        assert api.post("/monitors", json={"name": name}).status_code == 201
+    seen: list[str] = []
+    url: str | None = "/monitors?limit=2"
+    while url is not None:
+        answer = api.get(url)
+        seen += [item["name"] for item in answer.json()["items"]]
+        url = answer.links["next"]["url"] if "next" in answer.links else None
+    assert seen == names[::-1]
 
 
-def _filled(store: Store) -> MonitorRecord:
-    """A monitor with something at every key."""
-    record = monitor(store, windows=[{"name": "last", "rows": 1600}])
-    ledger = Ledger(store.redis, store.keys, record)
-    for bucket in range(3):
-        names = [f"{bucket}-{i}".encode() for i in range(150)]
-        both = {bucket: (tally(150), tally(150, 1))}
-        for _ in range(2):
-            ledger.commit(change(names, tallies=both, counts={bucket: {"joined": 150}}))
-            names = [name + b"+" for name in names]
-    Groups(store.redis, store.keys, record).indices(["a"])
-    Alarms(store.redis, store.keys, record.uid).put("r", {}, expected=None, events=[{}], audit=[{}])
-    put_latest(store.redis, store.keys, record.uid, {})
-    put_reference(store.redis, store.keys, record.uid, tally(10))
-    return record
+def test_a_secret_is_told_once_where_the_service_made_it(api: httpx.Client) -> None:
+    own = "whsec_" + "QUFB" * 10
+    hooks = [
+        {"name": "made", "url": "https://a.example.com"},
+        {"name": "own", "url": "https://b.example.com", "secret": own},
+    ]
+    told = _made(api, hooks=hooks)["hooks"]
+    assert told[0]["secret"].startswith("whsec_")
+    assert told[1]["secret"] is None
+    for text in (api.get("/monitors/inbox/definition").text, api.get("/monitors").text):
+        assert "whsec_" not in text
+    # A hook of a known name keeps its secret; a new one gets one.
+    patch = {
+        "hooks": [{"name": "made", "url": "https://c.example.com"}, {"name": "new", "url": "https://d.example.com"}]
+    }
+    changed = api.patch("/monitors/inbox", json=patch).json()["hooks"]
+    assert changed[0]["secret"] is None
+    assert changed[1]["secret"].startswith("whsec_")
 
 
-def test_nothing_is_left_of_a_monitor_that_is_deleted_and_its_name_is_free(store: Store) -> None:
-    _filled(store)
-    definitions = _definitions(store)
-    before = set(cast(list[bytes], store.redis.keys("calibrant*")))
-    kept = definitions.put(record_of("kept"))
-    assert len(before) > 25
-    definitions.delete("m")
-    definitions.delete("kept")
-    assert store.redis.keys("calibrant*") == [Shared.tenants().encode()]
-    assert definitions.put(record_of("kept")).uid != kept.uid
+def test_a_patch_changes_what_it_names(api: httpx.Client) -> None:
+    made = _made(api, description="mails", interval=0.9)
+    answer = api.patch("/monitors/inbox", json={"measures": ["brier"], "description": None, "interval": None})
+    assert answer.status_code == 200
+    changed = answer.json()
+    assert (changed["measures"], changed["description"], changed["interval"]) == (["brier"], None, None)
+    same = made.keys() - {"measures", "description", "interval"}
+    assert {key: changed[key] for key in same} == {key: made[key] for key in same}
+    assert api.get("/monitors/inbox/definition").json() == changed
 
 
-class Dying(Redis):
-    """A client that dies before one of its commands."""
-
-    left = 0
-
-    def execute_command(self, *args: Any, **options: Any) -> Any:
-        if not self.left:
-            raise ConnectionError
-        self.left -= 1
-        return super().execute_command(*args, **options)  # type: ignore[no-untyped-call]
-
-
-def test_what_a_process_that_died_left_of_a_deleted_monitor_goes_later(store: Store) -> None:
-    dying = Dying(connection_pool=store.redis.connection_pool)
-    for commands in range(100):
-        _filled(store)
-        other = monitor(store, f"other-{commands}")
-        dying.left = commands
-        with contextlib.suppress(ConnectionError):
-            Definitions(dying, store.keys).delete("m")
-        new = monitor(store)
-        delete_left(store.redis)
-        assert _definitions(store).get("m") == new
-        assert store.redis.keys("calibrant:default:monitor:*") == []
-        assert not store.redis.exists(Shared.monitors_to_delete())
-        assert _definitions(store).delete("m") == new
-        assert _definitions(store).get(other.name) == other
-        if dying.left:
-            break
-    assert 5 < commands < 99
+@pytest.mark.parametrize(
+    ("patch", "code", "pointer"),
+    [
+        ({"measures": ["nonsense"]}, "unknown-measure", "/measures/0"),
+        ({"windows": [{"name": "w", "seconds": 60}]}, "invalid-option", "/windows/0/seconds"),
+        ({"windows": None}, "invalid-field", "/windows"),
+        ({"rules": [{"kind": "threshold", "window": "week", "above": 0.1}]}, "invalid-option", "/rules/0/window"),
+        ({"name": "other"}, "invalid-field", "/name"),
+        ({"reference": {"batch": "batch_of_nobody"}}, "unknown-batch", "/reference/batch"),
+    ],
+)
+def test_a_patch_leaves_a_whole_monitor_or_none(
+    api: httpx.Client, patch: dict[str, Any], code: str, pointer: str
+) -> None:
+    made = _made(api)
+    answer = api.patch("/monitors/inbox", json=patch)
+    assert _code(answer)[1:] == (code, [pointer])
+    assert api.get("/monitors/inbox/definition").json() == made
 
 
-def test_a_stored_definition_of_a_later_format_is_refused(store: Store) -> None:
-    monitor(store)
-    stored = cast(bytes, store.redis.hget(store.keys.monitor_definitions(), "m"))
-    store.redis.hset(store.keys.monitor_definitions(), "m", stored.replace(b'"format":1', b'"format":2').decode())
-    with pytest.raises(StorageError, match="format 2"):
-        _definitions(store).get("m")
+def test_a_change_may_ask_that_nobody_was_faster(api: httpx.Client) -> None:
+    _made(api)
+    tag = api.get("/monitors/inbox/definition").headers["etag"]
+    first = api.patch("/monitors/inbox", json={"description": "a"}, headers={"If-Match": tag})
+    assert first.status_code == 200
+    second = api.patch("/monitors/inbox", json={"description": "b"}, headers={"If-Match": tag})
+    assert _code(second)[:2] == (412, "precondition-failed")
+    assert _code(api.delete("/monitors/inbox", headers={"If-Match": tag}))[:2] == (412, "precondition-failed")
+    assert api.delete("/monitors/inbox", headers={"If-Match": first.headers["etag"]}).status_code == 204
 
 
-def test_groups_are_numbered_as_they_come_and_bounded(store: Store) -> None:
-    record = monitor(store, max_groups=3)
-    groups = Groups(store.redis, store.keys, record)
-    assert groups.indices(["b", "a", "b"]) == [FIRST_GROUP, FIRST_GROUP + 1, FIRST_GROUP]
-    assert groups.indices(["c", "d", "a"]) == [FIRST_GROUP + 2, OTHER_GROUP, FIRST_GROUP + 1]
-    assert groups.all() == {"b": 2, "a": 3, "c": 4}
-    assert groups.indices([]) == []
+def test_a_definition_that_is_known_is_not_told_again(api: httpx.Client) -> None:
+    _made(api)
+    tag = api.get("/monitors/inbox/definition").headers["etag"]
+    assert api.get("/monitors/inbox/definition", headers={"If-None-Match": tag}).status_code == 304
 
 
-def test_groups_that_come_at_once_have_one_number_each(store: Store) -> None:
-    record = monitor(store)
-    names = [f"g{i}" for i in range(50)]
-    with ThreadPoolExecutor(8) as threads:
-        found = list(threads.map(lambda _: Groups(store.redis, store.keys, record).indices(names), range(16)))
-    assert found == [list(range(FIRST_GROUP, FIRST_GROUP + 50))] * 16
+@pytest.mark.parametrize(
+    ("fields", "code", "pointer"),
+    [
+        ({"reduction": "classwise", "n_classes": 3}, "unknown-reduction", "/reduction"),
+        ({"map": "nobody"}, "unknown-map", "/map"),
+        ({"reference": {"batch": "batch_of_nobody"}}, "unknown-batch", "/reference/batch"),
+        ({"windows": []}, "invalid-field", "/windows"),
+        ({"windows": [{"name": "Day", "seconds": 86400}]}, "invalid-field", "/windows/0/name"),
+        ({"recalibration": {"policy": "auto", "method": "nonsense"}}, "unknown-method", "/recalibration/method"),
+        ({"surplus": 1}, "invalid-field", "/surplus"),
+    ],
+)
+def test_a_definition_that_is_wrong_is_refused(
+    api: httpx.Client, fields: dict[str, Any], code: str, pointer: str
+) -> None:
+    assert _code(api.post("/monitors", json={"name": "inbox", **fields}))[1:] == (code, [pointer])
+    assert api.get("/monitors").json()["items"] == []
+
+
+def test_a_map_must_fit_what_is_watched(api: httpx.Client) -> None:
+    fit = {"method": "platt", "name": "spam", "predictions": _PREDICTIONS, "labels": _LABELS}
+    assert api.post("/maps", json=fit).status_code == 201
+    assert _made(api, map="spam")["map"] == "spam"
+    answer = api.post("/monitors", json={"name": "other", "map": "spam", "n_classes": 3})
+    assert _code(answer) == (422, "wrong-shape", ["/n_classes"])
+
+
+def test_a_reference_batch_is_kept_with_the_monitor(api: httpx.Client, redis: Redis) -> None:
+    batch = api.post("/batches", json={"predictions": _PREDICTIONS, "labels": _LABELS}).json()["id"]
+    uid = _made(api, reference={"batch": batch})["uid"]
+    assert api.delete(f"/batches/{batch}").status_code == 204
+    kept = read_reference(redis, Keyspace(), uid)
+    assert kept is not None
+    event = kept.event()
+    np.testing.assert_allclose(np.sort(event.p), _PREDICTIONS)
+    assert event.y[np.argsort(event.p)].tolist() == _LABELS
+    # Without a reference it is forgotten.
+    assert api.patch("/monitors/inbox", json={"reference": None}).status_code == 200
+    assert read_reference(redis, Keyspace(), uid) is None
+
+
+@pytest.mark.parametrize(
+    ("batch", "code"),
+    [
+        ({"predictions": [[0.2, 0.8], [0.9, 0.1]], "labels": [1, 0]}, "wrong-shape"),
+        ({"predictions": [0.2, 0.8], "labels": [1, 0], "weights": [1, 2]}, "invalid-option"),
+        ({"predictions": [0.2, 0.8]}, "no-labels"),
+        ({"predictions": [0.2, 0.8], "labels": [1, 0], "scale": "logit"}, "scale-mismatch"),
+    ],
+)
+def test_a_reference_batch_must_be_one_that_the_monitor_would_take(
+    api: httpx.Client, batch: dict[str, Any], code: str
+) -> None:
+    stored = api.post("/batches", json=batch).json()["id"]
+    answer = api.post("/monitors", json={"name": "inbox", "reference": {"batch": stored}})
+    assert _code(answer)[1:] == (code, ["/reference/batch"])
+
+
+def test_no_more_monitors_than_the_quota(api: httpx.Client) -> None:
+    for i in range(100):
+        assert api.post("/monitors", json={"name": f"m{i}"}).status_code == 201
+    assert _code(api.post("/monitors", json={"name": "one-more"}))[:2] == (429, "quota-exceeded")

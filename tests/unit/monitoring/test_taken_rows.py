@@ -8,7 +8,6 @@ import pytest
 from calibrant.batch import Batch, Predictions, read_predictions
 from calibrant.reductions import event_probability, reduce
 from monitoring.taking.checking import check_labels, check_predictions, check_times
-from monitoring.taking.delays import PLACES, delay_borders, delay_places
 from monitoring.taking.entries import COUNTED, LABEL, PREDICTION, WIDTH, known, labels_of, padded
 from monitoring.taking.reasons import REASONS, Why
 from monitoring.taking.reducing import reduce_rows
@@ -94,10 +93,6 @@ def test_entries_of_any_kind_are_read_back() -> None:
     assert (float(read["p"][3]), float(read["time"][3])) == (0.25, 7.0)
     assert padded(counted).tobytes() == read[2:3].tobytes()
     assert len(counted.tobytes()) < len(label.tobytes()) < WIDTH
-
-
-def test_each_border_of_delays_begins_its_place() -> None:
-    assert np.array_equal(delay_places(delay_borders()), np.arange(PLACES))
 
 
 def test_every_reason_is_told_in_words_without_a_value() -> None:

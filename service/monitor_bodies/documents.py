@@ -1,0 +1,166 @@
+"""Rows as JSON objects, one each, turned into arrays column by column."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from calibrant.cells import Floats
+from monitoring.taking.reasons import MAX_GROUP_BYTES, Why
+from monitoring.taking.rows import Rows
+from monitoring.taking.screening import What
+from service.monitor_bodies.fields import FIELDS
+from storage.monitors.strings import Ids
+
+Whys = npt.NDArray[np.uint8]
+_NUMBERS = {int, float}
+_NONE = type(None)
+
+
+def rows_of(documents: Sequence[Any], what: What, n_classes: int | None) -> Rows:
+    """The rows of parsed JSON; a value of the wrong kind refuses its row. O(n K)."""
+    why = np.zeros(len(documents), np.uint8)
+    if set(map(type, documents)) - {dict}:
+        _mark(why, documents, lambda one: not isinstance(one, dict), Why.UNREADABLE)
+        documents = [one if isinstance(one, dict) else {} for one in documents]
+    fields = FIELDS[what]
+    if set().union(*documents) - set(fields):
+        _mark(why, documents, lambda one: not one.keys() <= set(fields), Why.UNKNOWN_FIELD)
+    column = {field: [one.get(field) for one in documents] for field in fields}
+    groups, names = _groups(column["group"], why) if "group" in fields else (None, ())
+    return Rows(
+        why,
+        np.arange(len(documents)),
+        _ids(column["id"], why),
+        _predictions(column["prediction"], n_classes, why) if "prediction" in fields else None,
+        _labels(column["label"], why) if "label" in fields else None,
+        _times(column["timestamp"], why),
+        groups,
+        names,
+    )
+
+
+def _mark(why: Whys, values: Sequence[Any], wrong: Callable[[Any], bool], reason: Why) -> None:
+    """Refuse the rows of some values; the first reason that was found stays."""
+    for i, value in enumerate(values):
+        if not why[i] and wrong(value):
+            why[i] = reason
+
+
+def _ids(values: list[Any], why: Whys) -> Ids | None:
+    kinds = set(map(type, values))
+    if kinds <= {_NONE}:
+        return None
+    if kinds != {str}:
+        _mark(why, values, lambda one: type(one) not in (str, int, _NONE), Why.INVALID_ID)
+        values = [one if type(one) is str else str(one) if type(one) is int else "" for one in values]
+    text = "".join(values)
+    if text.isascii():
+        return Ids(text.encode(), np.cumsum(list(map(len, values)), dtype=np.uint32))
+    return Ids.of([one.encode() for one in values])
+
+
+def _predictions(values: list[Any], n_classes: int | None, why: Whys) -> Floats:
+    return _numbers(values, why, _of_prediction) if n_classes is None else _vectors(values, n_classes, why)
+
+
+def _labels(values: list[Any], why: Whys) -> Floats:
+    return _numbers(values, why, lambda value: Why.NO_LABEL if value is None else Why.INVALID_LABEL)
+
+
+def _of_prediction(value: Any) -> Why:
+    if value is None:
+        return Why.NO_PREDICTION
+    return Why.WRONG_SHAPE if isinstance(value, list) else Why.NOT_A_NUMBER
+
+
+def _numbers(values: list[Any], why: Whys, reason: Callable[[Any], Why]) -> Floats:
+    """Numbers as doubles; NaN in rows that hold something else, which are refused for the reason that it gives."""
+    if set(map(type, values)) <= _NUMBERS:
+        return np.array(values, dtype=np.float64)
+    found = np.full(len(values), np.nan)
+    for i, value in enumerate(values):
+        if type(value) in _NUMBERS:
+            found[i] = value
+        elif not why[i]:
+            why[i] = reason(value)
+    return found
+
+
+def _vectors(values: list[Any], n_classes: int, why: Whys) -> Floats:
+    """Vectors as (n, K); NaN in rows that are none of that length, which are refused."""
+    if set(map(type, values)) == {list} and set(map(len, values)) == {n_classes}:
+        flat = [number for row in values for number in row]
+        if set(map(type, flat)) <= _NUMBERS:
+            return np.array(flat, dtype=np.float64).reshape(-1, n_classes)
+    found = np.full((len(values), n_classes), np.nan)
+    for i, value in enumerate(values):
+        reason = _of_vector(value, n_classes)
+        if reason is None:
+            found[i] = value
+        elif not why[i]:
+            why[i] = reason
+    return found
+
+
+def _of_vector(value: Any, n_classes: int) -> Why | None:
+    if value is None:
+        return Why.NO_PREDICTION
+    if not isinstance(value, list) or len(value) != n_classes:
+        return Why.WRONG_SHAPE
+    return None if set(map(type, value)) <= _NUMBERS else Why.NOT_A_NUMBER
+
+
+def _times(values: list[Any], why: Whys) -> Floats | None:
+    kinds = set(map(type, values))
+    if kinds <= {_NONE}:
+        return None
+    if kinds <= _NUMBERS:
+        return np.array(values, dtype=np.float64)
+    found = np.full(len(values), np.nan)
+    for i, value in enumerate(values):
+        seconds = None if value is None else seconds_of(value)
+        if seconds is not None:
+            found[i] = seconds
+        elif value is not None and not why[i]:
+            why[i] = Why.INVALID_TIME
+    return found
+
+
+def seconds_of(value: object) -> float | None:
+    """A time as seconds since 1970: itself, or RFC 3339; None for anything else."""
+    if type(value) in _NUMBERS:
+        return float(value)  # type: ignore[arg-type]
+    if not isinstance(value, str):
+        return None
+    try:
+        moment = datetime.fromisoformat(value)
+    except ValueError:
+        return None
+    return None if moment.tzinfo is None else moment.timestamp()
+
+
+def _groups(values: list[Any], why: Whys) -> tuple[npt.NDArray[np.int64] | None, Sequence[str]]:
+    """The place of each row's name among the names, -1 for none."""
+    kinds = set(map(type, values))
+    if kinds <= {_NONE}:
+        return None, ()
+    if not kinds <= {str, _NONE}:
+        _mark(why, values, lambda one: type(one) not in (str, _NONE), Why.INVALID_GROUP)
+        values = [one if type(one) is str else None for one in values]
+    names = [name for name in dict.fromkeys(values) if name is not None]
+    place: dict[str | None, int] = {name: i for i, name in enumerate(names)} | {None: -1}
+    codes = np.array([place[name] for name in values], dtype=np.int64)
+    refuse_long(codes, names, why)
+    return codes, names
+
+
+def refuse_long(codes: npt.NDArray[np.int64], names: Sequence[str], why: Whys) -> None:
+    """Refuse the rows of groups whose names are too long; ``codes (n,)`` are the places of their names."""
+    long = np.array([len(name.encode("utf-8", "replace")) > MAX_GROUP_BYTES for name in names] + [False])
+    if long.any():
+        why[long[codes] & (why == 0)] = Why.INVALID_GROUP

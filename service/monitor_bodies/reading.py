@@ -1,0 +1,62 @@
+"""The body of rows: bounded, then given to the reader of its content type."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from types import MappingProxyType
+
+from fastapi import Request
+
+from monitoring.taking.rows import Rows
+from monitoring.taking.screening import What
+from service.errors import InvalidField
+from service.formats.body import bounded, content_type
+from service.formats.encodings import read_encoding, unpack
+from service.formats.limits import Limits
+from service.formats.media import ARROW, JSON, JSONL, NDJSON, NPZ
+from service.formats.payload import Body
+from service.guard import Places
+from service.monitor_bodies.arrow_rows import read_arrow_rows
+from service.monitor_bodies.json_rows import read_json_rows, read_lines
+from service.monitor_bodies.npz_rows import read_npz_rows
+from service.settings import Settings
+
+#: The readers of rows.
+READERS: Mapping[str, Callable[[Body, Limits, What, int | None], Rows]] = MappingProxyType(
+    {JSON: read_json_rows, NDJSON: read_lines, JSONL: read_lines, NPZ: read_npz_rows, ARROW: read_arrow_rows}
+)
+
+
+@dataclass(frozen=True)
+class Sent:
+    """A body as it was sent: its content type, its bytes, how they are packed, and what they may unpack to."""
+
+    kind: str
+    body: Body
+    encoding: str | None
+    limits: Limits
+
+    def plain(self) -> Body:
+        """The body unpacked; raises ``MalformedEncoding`` and ``TooLarge``."""
+        return self.body if self.encoding is None else unpack(self.body, self.encoding, self.limits)
+
+    def rows(self, what: What, n_classes: int | None) -> Rows:
+        """The rows of the body; raises the error of whatever is wrong with it as a whole."""
+        return READERS[self.kind](self.plain(), self.limits, what, n_classes)
+
+
+async def receive(
+    request: Request, settings: Settings, allowed: tuple[str, ...] = tuple(READERS), options: tuple[str, ...] = ()
+) -> Sent:
+    """Read a body of at most the limit, in one of the content types allowed, and with no other options."""
+    kind = content_type(request.headers.get("content-type", ""), allowed)
+    encoding = read_encoding(request.headers.get("content-encoding", ""))
+    for name in request.query_params:
+        if name not in options:
+            raise InvalidField.at(f"/{name[:64].replace('~', '~0').replace('/', '~1')}", "is not a field of this call")
+    body = await bounded(request, settings.max_body_bytes)
+    if encoding is not None:  # what it unpacks to is anything up to its limit
+        Places.take_for(request.scope)
+    return Sent(kind, body, encoding, Limits.of(settings, partial(Places.take_for, request.scope)))
