@@ -2,8 +2,8 @@
 
 It is logged by this file, not pickled: ``mlflow.pyfunc.log_model(python_model="calibrant_pyfunc.py", ...)``. Its
 artifact ``model`` is any MLflow model that answers probabilities, or logits that the map was fitted on. Its model
-config holds ``map``, a name, id or alias, and may hold ``scale`` and ``column``. Where it is served, ``CALIBRANT_SERVER``
-and ``CALIBRANT_API_KEY`` say where the map is. See mlflow.md.
+config holds ``map``, a name, id or alias, and may hold ``scale`` and ``column``. Where it is served,
+``CALIBRANT_SERVER`` and ``CALIBRANT_API_KEY`` say where the map is. See mlflow.md.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ def _without(*libraries: str) -> pytest.MarkDecorator:
 
 
 def _told(page: str, module: str, service: Stack, folder: Path, then: str) -> Any:
-    """What ``then`` tells after all of a page's Python, in a process and a folder of its own, with the page's module."""
+    """What ``then`` tells after all of a page's Python, in a process of its own, in a folder with the page's module."""
     text = (PAGES / page).read_text("utf-8")
     blocks = re.findall(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
     assert len(blocks) == text.count("```python")
@@ -53,8 +53,8 @@ def test_a_calibrated_model_and_its_evaluation_are_logged_to_mlflow(service: Sta
         "calibrant_pyfunc.py",
         service,
         tmp_path,
-        f"[mlflow.get_run(run.info.run_id).data.metrics, calibrated.tolist(), client.calibrate('credit', {raw}).tolist(),"
-        " report.model_dump(mode='json')]",
+        "[mlflow.get_run(run.info.run_id).data.metrics, calibrated.tolist(),"
+        f" client.calibrate('credit', {raw}).tolist(), report.model_dump(mode='json')]",
     )
     metrics, served, expected, report = told
     assert served == expected
