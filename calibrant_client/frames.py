@@ -61,13 +61,19 @@ def labels_of(value: Any) -> Array:
 
 
 def names_of(value: Any, field: str = "groups") -> Array:
-    """The name of each row's group, or its id, as text."""
+    """The name of each row's group, as text."""
     array = _array_of(value, field)
     if array.dtype.kind == "O" and all(isinstance(name, str) for name in array.flat):
         array = array.astype(np.str_)
     if array.dtype.kind not in "UT":
         raise UnusableRows(f"{field}: must hold names as text, not {_kind(array)}")
     return array.astype(np.str_)
+
+
+def ids_of(value: Any) -> Array:
+    """The id of each row: text, or integers as they are."""
+    array = _array_of(value, "ids")
+    return array if array.dtype.kind in "iu" else names_of(array, "ids")
 
 
 def times_of(value: Any) -> Array:

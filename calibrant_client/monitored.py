@@ -10,7 +10,7 @@ import numpy as np
 import orjson
 
 from calibrant_client.errors import UnusableRows
-from calibrant_client.frames import ArrayLike, check_aligned, labels_of, names_of, numbers_of, times_of
+from calibrant_client.frames import ArrayLike, check_aligned, ids_of, labels_of, names_of, numbers_of, times_of
 from calibrant_client.packing import NPZ, Array, Arrays, pack
 from calibrant_client.steps import JSON
 
@@ -24,9 +24,9 @@ _OF_A_ROW = {"ids": "id", "predictions": "prediction", "labels": "label", "times
 class Beside(TypedDict, total=False):
     """What may stand beside predictions: ``ids``, ``timestamps`` and ``groups``, each (n,).
 
-    ``ids`` are texts of 200 bytes at most, by which labels that come later find their prediction and by which a row
-    that is sent twice counts once. ``timestamps`` are when each was predicted: seconds since 1970, or dates, UTC where
-    they tell no zone; now, where they are not given. ``groups`` are a name per row.
+    ``ids`` are integers, or texts of 200 bytes at most, by which labels that come later find their prediction and by
+    which a row that is sent twice counts once. ``timestamps`` are when each was predicted: seconds since 1970, or
+    dates, UTC where they tell no zone; now, where they are not given. ``groups`` are a name per row.
     """
 
     ids: ArrayLike | None
@@ -71,9 +71,9 @@ def packed(arrays: Arrays, form: Form) -> tuple[str, bytes]:
 def _array(name: str, value: Any) -> Array:
     if name == "labels":
         return labels_of(value)
-    if name == "timestamps":
-        return times_of(value)
-    return numbers_of(value, name) if name == "predictions" else names_of(value, name)
+    if name == "predictions":
+        return numbers_of(value, name)
+    return {"ids": ids_of, "timestamps": times_of, "groups": names_of}[name](value)
 
 
 def _json(arrays: Arrays) -> bytes:

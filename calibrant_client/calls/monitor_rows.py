@@ -69,16 +69,20 @@ def send_labels(
     ids: ArrayLike,
     labels: ArrayLike,
     *,
+    timestamps: ArrayLike | None = None,
     form: Form = "npz",
     piece: int = _PIECE,
     key: str | None = None,
 ) -> Steps[Taken]:
     """Send labels of predictions that were sent, or will be, with these ``ids``; the rest as of ``send_rows``.
 
+    ``timestamps`` are when they became known: now, where they are not given.
+
     >>> client.send_labels("inbox", ["mail-4"], [1]).joined
     1
     """
-    return (yield from _sent(patience, monitor, "labels", {"ids": ids, "labels": labels}, form, piece, key))
+    given = {"ids": ids, "labels": labels, "timestamps": timestamps}
+    return (yield from _sent(patience, monitor, "labels", given, form, piece, key))
 
 
 def _sent(
