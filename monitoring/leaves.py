@@ -14,7 +14,8 @@ from calibrant.tallies.tally import FOLDS, Tally, merged
 
 #: Cells and outcomes.
 WIDTH = 2 * CELLS
-_PER_GROUP = np.uint32(WIDTH * FOLDS)
+#: Keys of a group.
+GROUP_KEYS = np.uint32(WIDTH * FOLDS)
 
 Delays = npt.NDArray[np.int64]
 
@@ -70,10 +71,10 @@ def pooled(parts: Sequence[Tally]) -> Floats:
 
 def by_group(parts: Sequence[Tally]) -> Tally | None:
     """The rows of tallies by group, of one fold; None where no row has a group."""
-    if not any(len(part.keys) and part.keys[-1] >= _PER_GROUP for part in parts):
+    if not any(len(part.keys) and part.keys[-1] >= GROUP_KEYS for part in parts):
         return None
     return merged(
-        replace(part, keys=part.keys // _PER_GROUP * _PER_GROUP + part.keys % np.uint32(WIDTH)) for part in parts
+        replace(part, keys=part.keys // GROUP_KEYS * GROUP_KEYS + part.keys % np.uint32(WIDTH)) for part in parts
     )
 
 

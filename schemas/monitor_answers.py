@@ -45,7 +45,7 @@ Readings = dict[str, MeasureReading]
 
 
 class DelayReading(Document):
-    """How long the labels of a window took after their predictions, in seconds; each within a factor of 1.42."""
+    """How long the labels of a window took after their predictions, in seconds; each to within a third."""
 
     labels: int
     p50: float
@@ -150,6 +150,7 @@ class ReadingQuery(Document):
     """The query of ``GET /monitors/{name}``."""
 
     windows: str | None = Field(None, max_length=400, description="names, separated by commas; default: all")
+    groups: int = Field(20, ge=0, le=1000, description="so many groups are told apart, those of most labelled rows")
 
 
 class SeriesQuery(Document):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from storage.monitors.reference import put_reference
-
 from calibrant.maps.calibration_map import CalibrationMap
 from calibrant.tallies.tally import Tally
 from monitoring.definitions import check, settled
@@ -16,6 +14,7 @@ from service.context import Context
 from service.errors import InvalidField
 from storage.clock import now, stamp
 from storage.errors import StorageError, UnknownMap
+from storage.monitors.reference import put_reference
 from storage.rows import read_stored_batch
 
 #: What a patch may remove.

@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator
 
 from starlette.concurrency import run_in_threadpool
 
+from monitoring.answers import Kept
 from service.access import PATIENCE
 from service.callers import Keyring
 from service.easel import Easel
@@ -67,6 +68,7 @@ class Process:
         self.metrics = Metrics(lambda: take_census(self._counting), settings.max_queued_jobs)
         self.keyring = Keyring()
         self.maps = HeldMaps(settings.held_maps)
+        self.monitors = Kept()
         self.places = Places(settings.max_heavy_requests)
         self.streams = Slots(settings.max_event_streams)
         self.easel = Easel()

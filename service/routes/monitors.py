@@ -5,15 +5,23 @@ from __future__ import annotations
 from fastapi import APIRouter, Request, Response
 from starlette.concurrency import run_in_threadpool
 
-from schemas.monitor_answers import MonitorAnswer, MonitorsAnswer, MonitorsQuery, told
+from schemas.monitor_answers import (
+    MonitorAnswer,
+    MonitorReading,
+    MonitorsAnswer,
+    MonitorsQuery,
+    ReadingQuery,
+    told,
+)
 from schemas.monitors import MonitorBody, MonitorPatch
 from service.conditions import Conditions, entity_tag, to_bytes
-from service.context import Here
+from service.context import Here, answer
 from service.defining import change_monitor, define_monitor, forget_monitor
 from service.formats.fields import fields_of, read_fields
 from service.idempotency import Idempotent
 from service.openapi import located, raises
 from service.paging import asked, page_answer, query_of, read_query
+from service.reading import read_monitor
 
 router = APIRouter(prefix="/monitors", tags=["monitors"], route_class=Idempotent)
 
@@ -62,6 +70,22 @@ async def get_monitors(request: Request, here: Here) -> Response:
     """The monitors, newest first."""
     page = await run_in_threadpool(here.store.monitors.page, asked(read_query(request, MonitorsQuery)))
     return page_answer(request, [told(record) for record in page.items], page.next)
+
+
+@router.get(
+    "/{name}",
+    response_model=MonitorReading,
+    responses=raises("unknown-monitor", "invalid-field"),
+    openapi_extra=query_of(ReadingQuery),
+)
+async def get_monitor(name: str, request: Request, here: Here) -> Response:
+    """A monitor as it is now: what it has counted, and each of its windows.
+
+    A window has its measures with their intervals, the reliability diagram, how many of its predictions have a label
+    and how long the labels took, its largest groups, and, where there is one, the comparison with the reference.
+    """
+    query = read_query(request, ReadingQuery)
+    return answer((await run_in_threadpool(read_monitor, here, name, query)).model_dump())
 
 
 @router.get(

@@ -1,0 +1,156 @@
+"""What a monitor answers: each of its windows as it is now, and beside its reference."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from redis import Redis
+
+from calibrant.tallies.tally import Tally
+from monitoring.beside import label_rates_beside, mean_predictions_beside, measures_beside, shift
+from monitoring.delays import quantiles
+from monitoring.gathering import Gathered, Gatherer, Leaves
+from monitoring.leaves import GROUP_KEYS
+from monitoring.readings import Memory, read_diagram, read_rows
+from monitoring.windows import time_span, window_span
+from schemas.monitor_answers import DelayReading, ReferenceReading, RowsReading, WindowReading
+from schemas.monitors import Counts, MonitorRecord, WindowSpec
+from storage.keyspace import Keyspace
+from storage.monitors.buckets import ROWS_OF, Buckets
+from storage.monitors.groups import NO_GROUP, OTHER, OTHER_GROUP, Groups
+from storage.monitors.ledger import Ledger
+from storage.monitors.reference import read_reference
+
+#: Groups that are told apart where nobody says how many: the largest.
+LARGEST = 20
+_SHARES = (0.5, 0.9, 0.99)
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What a process keeps of all monitors, so that what did not change is neither read nor computed again."""
+
+    leaves: Leaves = field(default_factory=Leaves)
+    memory: Memory = field(default_factory=Memory)
+
+
+class Reader:
+    """Reads one monitor as it is defined by ``record``."""
+
+    def __init__(self, redis: Redis, keys: Keyspace, record: MonitorRecord, kept: Kept) -> None:
+        self._redis = redis
+        self._keys = keys
+        self.record = record
+        self.kept = kept
+        self.buckets = Buckets(redis, keys, record)
+        self.gatherer = Gatherer(kept.leaves, self.buckets, record.uid)
+
+    def counts(self) -> Counts:
+        """The counts since the monitor began."""
+        totals = Ledger(self._redis, self._keys, self.record).totals()
+        return Counts.model_validate({name: totals.get(name, 0) for name in Counts.model_fields})
+
+    def group_names(self) -> dict[int, str]:
+        """The names of the groups by their index."""
+        known = Groups(self._redis, self._keys, self.record).all()
+        return {OTHER_GROUP: OTHER, **{index: name for name, index in known.items()}}
+
+    def gathered(self, window: WindowSpec, now: float) -> Gathered:
+        """The rows of a window."""
+        if window.seconds is not None:
+            span = window_span(self.record, window.seconds, now)
+            return self.gatherer.span(span.first, span.last)
+        numbers = self.buckets.latest_row_buckets(window.rows or 0)
+        return self.gatherer.of(numbers[::-1], ROWS_OF["measured"])
+
+    def window(
+        self, window: WindowSpec, now: float, *, reference: ReferenceTally | None = None, groups: int = LARGEST
+    ) -> WindowReading:
+        """A window as it is now, beside the reference if there is one, with the largest of its groups."""
+        record, memory = self.record, self.kept.memory
+        found = self.gathered(window, now)
+        whole = read_rows(found.tally, record, memory, intervals=True)
+        timed = window.seconds is not None
+        return WindowReading(
+            **dict(whole),
+            name=window.name,
+            seconds=window.seconds,
+            at_least=window.rows,
+            start=window_span(record, window.seconds, now).start if window.seconds is not None else None,
+            end=now if timed else None,
+            predictions=found.predictions if timed else None,
+            coverage=coverage(found) if timed else None,
+            delay=_delay(found),
+            diagram=read_diagram(found.tally, record, memory),
+            groups=self.groups(found, groups),
+            reference=None if reference is None else self._beside(whole, found.tally, reference),
+        )
+
+    def groups(self, found: Gathered, most: int) -> dict[str, RowsReading]:
+        """The largest groups of some rows, by name, without intervals."""
+        if found.groups is None or not most:
+            return {}
+        names = self.group_names()
+        return {
+            names[index]: read_rows(found.groups.of_group(index), self.record, self.kept.memory, intervals=False)
+            for index in largest_groups(found.groups, most)
+            if index in names
+        }
+
+    def reference(self) -> ReferenceTally | None:
+        """What windows are compared with, if anything: what is kept with the monitor, or else its span of time."""
+        asked = self.record.reference
+        if asked is None:
+            return None
+        kept = read_reference(self._redis, self._keys, self.record.uid)
+        if kept is None and asked.start is not None and asked.end is not None:
+            span = time_span(self.record, asked.start, asked.end)
+            kept = self.gatherer.span(span.first, span.last).tally
+        return ReferenceTally(kept)
+
+    def _beside(self, whole: RowsReading, tally: Tally, reference: ReferenceTally) -> ReferenceReading:
+        asked, there, level = self.record.reference, reference.tally, self.record.interval
+        told = {} if asked is None else asked.model_dump()
+        if there is None or not len(there):
+            return ReferenceReading(**told, rows=0, problem="no comparison: the reference has no labelled rows")
+        other = read_rows(there, self.record, self.kept.memory, intervals=True)
+        return ReferenceReading(
+            **told,
+            rows=other.rows,
+            measures=measures_beside(whole.measures, other.measures),
+            label_rate=label_rates_beside(tally, there, level),
+            mean_prediction=mean_predictions_beside(tally, there, level),
+            shift=shift(tally, there),
+            problem=None if whole.rows else "no comparison: the window has no labelled rows",
+        )
+
+
+@dataclass(frozen=True)
+class ReferenceTally:
+    """The rows that windows are compared with; None where those of a batch are not there."""
+
+    tally: Tally | None
+
+
+def coverage(found: Gathered) -> float | None:
+    """The share of the predictions that have a label; None of none."""
+    return found.joined / found.predictions if found.predictions else None
+
+
+def largest_groups(groups: Tally, most: int) -> list[int]:
+    """The indices of the groups of most rows, largest first; rows without a group are none."""
+    if not len(groups.keys):
+        return []
+    rows = np.bincount(groups.keys // GROUP_KEYS, groups.rows)
+    rows[NO_GROUP] = 0
+    order: Sequence[int] = np.argsort(-rows, kind="stable")[:most].tolist()
+    return [index for index in order if rows[index] > 0]
+
+
+def _delay(found: Gathered) -> DelayReading | None:
+    told = None if found.delays is None else quantiles(found.delays, _SHARES)
+    if told is None or found.delays is None:
+        return None
+    return DelayReading(labels=sum(found.delays.values()), p50=told[0], p90=told[1], p99=told[2])
