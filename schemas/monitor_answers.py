@@ -195,5 +195,5 @@ class WindowPictureQuery(PictureQuery):
 
 def told(record: MonitorRecord, fresh: frozenset[str] = frozenset()) -> MonitorAnswer:
     """A monitor without its hooks' secrets, but for those of the hooks that are named ``fresh``."""
-    hooks = [hook if hook.name in fresh else hook.model_copy(update={"secret": None}) for hook in record.hooks]
+    hooks = [hook.told(secret=hook.name in fresh) for hook in record.hooks]
     return MonitorAnswer.model_validate(record.model_copy(update={"hooks": hooks}).model_dump())

@@ -80,6 +80,17 @@ class HookSpec(Document):
         None, description="seconds since 1970 at which ``old_secret`` ends; a day from now where it is not given"
     )
 
+    @property
+    def told_url(self) -> str:
+        """The URL without its query, in which secrets may stand."""
+        path, mark, _ = self.url.partition("?")
+        return f"{path}?..." if mark else path
+
+    def told(self, *, secret: bool = False) -> HookSpec:
+        """The hook as callers see it, with its ``secret`` where that was made for the caller."""
+        hidden = {"url": self.told_url, "old_secret": None, "secret": self.secret if secret else None}
+        return self.model_copy(update=hidden)
+
 
 class RecalibrationSpec(Document):
     """What is done on an alarm: ``propose`` and ``auto`` fit a challenger, ``auto`` moves the alias if it is better."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from calibrant.maps.calibration_map import CalibrationMap
 from calibrant.tallies.tally import Tally
 from monitoring.definitions import check, settled
+from monitoring.delivering.hooks import prepare
 from monitoring.hook_secrets import made_secret
 from monitoring.reference import tally_of_batch
 from schemas.monitor_answers import told
@@ -102,13 +103,13 @@ def _reference(here: Context, body: MonitorBody, fitted: CalibrationMap | None) 
 
 
 def _with_secrets(here: Context, hooks: list[HookSpec], known: list[HookSpec]) -> tuple[list[HookSpec], Fresh]:
-    """The hooks, each with a secret: its own, that of the known hook of its name, or a fresh one."""
-    kept = {hook.name: hook.secret for hook in known}
-    found, fresh = [], set()
-    for hook in hooks:
-        secret = hook.secret or kept.get(hook.name)
-        if secret is None:
-            secret = made_secret(here.seed, hook.name)
-            fresh.add(hook.name)
-        found.append(hook.model_copy(update={"secret": secret}))
-    return found, frozenset(fresh)
+    """The hooks, looked at, each with a secret: its own, that of the known hook of its name, or a fresh one."""
+    names = {hook.name for hook in known}
+    found = prepare(
+        hooks,
+        here.targets,
+        now=now().timestamp(),
+        make=lambda name: made_secret(here.seed, name),
+        before=known,
+    )
+    return found, frozenset(hook.name for hook in hooks if hook.secret is None and hook.name not in names)

@@ -128,6 +128,30 @@ class UnknownHook(StorageError):
     code = "unknown-hook"
 
 
+class UnknownRule(StorageError):
+    """No such rule of a monitor."""
+
+    code = "unknown-rule"
+
+
+class NoAlarm(StorageError):
+    """A rule whose alarm is not raised, or was acknowledged already."""
+
+    code = "no-alarm"
+
+
+class UnknownProposal(StorageError):
+    """No proposal waits to be decided."""
+
+    code = "unknown-proposal"
+
+
+class ProposalOutdated(StorageError):
+    """A proposal whose alias was moved after the comparison."""
+
+    code = "proposal-outdated"
+
+
 class InvalidCursor(StorageError):
     """A cursor that no page gave."""
 

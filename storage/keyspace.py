@@ -13,7 +13,7 @@ from typing import Literal
 #: The tenant of a service without API keys.
 DEFAULT_TENANT = "default"
 
-Kind = Literal["batch", "map", "job", "part", "monitor", "event", "delivery"]
+Kind = Literal["batch", "map", "job", "part", "monitor", "event", "delivery", "proposal"]
 
 
 @dataclass(frozen=True)

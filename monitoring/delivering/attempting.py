@@ -33,6 +33,7 @@ class Means:
 
     sender: Sender
     plan: Plan = field(default_factory=Plan)
+    slow_seconds: float = SLOW_SECONDS
 
 
 def attempt(store: Store, uid: str, delivery_id: str, means: Means) -> float | None:
@@ -62,7 +63,7 @@ def _settle(deliveries: Deliveries, begun: DeliveryRecord, hook: HookSpec | None
     )
     after = None if _is_final(outcome) else means.plan.after(begun.tried, outcome.wait)
     status: DeliveryStatus = "succeeded" if outcome.succeeded else "dead" if after is None else "pending"
-    if outcome.succeeded or took > SLOW_SECONDS:
+    if outcome.succeeded or took > means.slow_seconds:
         deliveries.keep_away(begun.hook, 0.0 if outcome.succeeded else AWAY_SECONDS)
     if status == "dead":
         log.warning("%s to a hook of monitor %s is dead: %s", begun.id, begun.monitor, outcome.error or outcome.status)

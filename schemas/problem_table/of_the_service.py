@@ -107,6 +107,30 @@ OF_THE_SERVICE = {
         "The monitor has no hook of this name.",
         "`GET /monitors/{name}` tells its hooks.",
     ),
+    "unknown-rule": Row(
+        404,
+        "There is no such rule",
+        "The monitor has no rule of this name.",
+        "`GET /monitors/{name}/alarms` lists its rules.",
+    ),
+    "no-alarm": Row(
+        409,
+        "The alarm is not raised",
+        "The rule's alarm is not raised, or was acknowledged already.",
+        "Nothing is to be done; `GET /monitors/{name}/alarms` tells what the rule says now.",
+    ),
+    "unknown-proposal": Row(
+        404,
+        "There is no proposal",
+        "No challenger of this monitor waits to be accepted or rejected.",
+        "`GET /monitors/{name}/audit` tells what became of earlier ones.",
+    ),
+    "proposal-outdated": Row(
+        409,
+        "The alias was moved since",
+        "The challenger was compared with the map at which the alias pointed then, and it points elsewhere now.",
+        "Reject the proposal, or move the alias by `PUT /maps/{name}/aliases/{alias}`.",
+    ),
     "quota-exceeded": Row(
         429,
         "The tenant's quota is used up",

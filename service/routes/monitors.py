@@ -28,6 +28,7 @@ router = APIRouter(prefix="/monitors", tags=["monitors"], route_class=Idempotent
 #: What may be wrong with a definition.
 OF_DEFINITIONS = (
     "invalid-option",
+    "hook-refused",
     "unknown-map",
     "unknown-batch",
     "unknown-measure",

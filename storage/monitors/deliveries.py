@@ -29,10 +29,11 @@ _LOOKED = 200
 
 
 class Deliveries:
-    """The deliveries of one monitor."""
+    """The deliveries of one monitor, of which so many are known at ``most``."""
 
-    def __init__(self, redis: Redis, keys: Keyspace, uid: str) -> None:
+    def __init__(self, redis: Redis, keys: Keyspace, uid: str, *, most: int = MOST_DELIVERIES) -> None:
         self._redis = redis
+        self._most = most
         self._tenant = keys.tenant
         self._uid = uid
         self._keys = keys.monitor(uid)
@@ -157,7 +158,7 @@ class Deliveries:
         """Forget the deliveries that are too old, and of those that are too many the oldest, ended ones first."""
         times = self._keys.delivery_times()
         old = cast(list[bytes], self._redis.zrangebyscore(times, "-inf", now().timestamp() - LIFE_SECONDS))
-        over = int(self._redis.zcard(times)) - len(old) - MOST_DELIVERIES
+        over = int(self._redis.zcard(times)) - len(old) - self._most
         if over > 0:
             oldest = cast(list[bytes], self._redis.zrange(times, len(old), len(old) + over + _LOOKED - 1))
             read = self._read([each.decode() for each in oldest])

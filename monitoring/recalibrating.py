@@ -1,0 +1,128 @@
+"""The chore ``recalibrate``: what is done upon an alarm where the policy is to propose or to move the alias.
+
+A challenger is fitted once an alarm, though the chore may be done twice: its id comes from the alarm, and what follows
+is decided in one change of the monitor's standing, in which the alarm is no longer one to be seen to. An alias is moved
+when that is decided, only if nobody moved it since the comparison; who comes upon a decision that was not carried out
+carries it out.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+
+from redis import Redis
+
+from monitoring.challenging import Challenge, challenge, target_of
+from monitoring.happening import recalibrated, step_of
+from monitoring.looking import tell
+from monitoring.promoting import move
+from schemas.monitor_alarms import Occasion, Proposal, Standing
+from schemas.monitor_events import RecalibrationTold
+from schemas.monitors import MonitorRecord
+from storage.chores import Chore
+from storage.clock import at
+from storage.errors import UnknownAlias, UnknownMonitor
+from storage.keyspace import Keyspace, derived_id
+from storage.monitors.definitions import Definitions
+from storage.monitors.standings import Change, Standings
+from storage.store import Store
+
+
+def recalibrate(redis: Redis, chore: Chore) -> float | None:
+    """See to the alarms of a monitor upon which a challenger is asked for."""
+    store = Store.of(redis, chore.tenant)
+    with contextlib.suppress(UnknownMonitor):
+        recalibrate_at(store, Definitions(redis, Keyspace(chore.tenant)).by_uid(chore.id), time.time())
+    return None
+
+
+def recalibrate_at(store: Store, record: MonitorRecord, now: float) -> None:
+    """The same, at a moment; raises ``UnknownMonitor`` where the monitor is deleted meanwhile."""
+    standings = Standings(store.redis, store.keys, record)
+    standing = standings.read()
+    for occasion in standing.asked:
+        _see_to(store, record, standings, occasion, now)
+    move(store, record, now)
+    tell(store, record, standings)
+
+
+def _see_to(store: Store, record: MonitorRecord, standings: Standings, occasion: Occasion, now: float) -> None:
+    asked, last = record.recalibration, standings.read().last_asked
+    revision = _revision(store, record)
+    if asked.policy == "off":
+        found = Challenge("recalibration was turned off")
+    elif last is not None and now < last + asked.pause:
+        found = Challenge(f"the last challenger was fitted less than {asked.pause} s ago")
+    else:
+        found = challenge(store, record, occasion, now)
+    version = None if found.draft is None else store.maps.put(found.draft).version
+    standings.change(lambda record, standing: decided(record, standing, occasion, found, version, revision, now))
+
+
+def decided(
+    record: MonitorRecord,
+    standing: Standing,
+    occasion: Occasion,
+    found: Challenge,
+    version: int | None,
+    revision: int | None,
+    now: float,
+) -> Change | None:
+    """What follows from a challenge; None where another has seen to the alarm already."""
+    if occasion not in standing.asked:
+        return None
+    told = _told(record, occasion, found)
+    last = standing.last_asked if found.gain is None else now
+    asked = [each for each in standing.asked if each != occasion]
+    after = standing.model_copy(update={"asked": asked, "last_asked": last})
+    if found.draft is None or version is None:
+        if found.code is None:
+            entry = step_of("recalibration-declined", now, occasion, told, detail=found.why)
+            return Change(after, [recalibrated(record, occasion, "monitor.recalibration.declined", told, now)], [entry])
+        entry = step_of("recalibration-failed", now, occasion, told, detail=found.why)
+        return Change(after, [recalibrated(record, occasion, "monitor.recalibration.failed", told, now)], [entry])
+    proposal = Proposal(
+        id=derived_id("proposal", f"{record.uid} {occasion.seed}"),
+        created_at=at(now),
+        occasion=occasion,
+        name=found.draft.name or "",
+        version=version,
+        alias=record.recalibration.alias,
+        revision=revision,
+        found=told,
+    )
+    entries = [step_of("challenger-proposed", now, occasion, told)]
+    if standing.proposal is not None:
+        replaced = standing.proposal
+        entries.insert(0, step_of("proposal-replaced", now, replaced.occasion, replaced.found))
+    if record.recalibration.policy == "auto":
+        moving = {"proposal": None, "moving": proposal, "moved_by": None}
+        return Change(after.model_copy(update=moving), [], entries)
+    event = recalibrated(record, occasion, "monitor.recalibration.proposed", told, now)
+    return Change(after.model_copy(update={"proposal": proposal}), [event], entries)
+
+
+def _revision(store: Store, record: MonitorRecord) -> int | None:
+    """Where the alias stands before the comparison."""
+    try:
+        return store.aliases.get(target_of(record), record.recalibration.alias).revision
+    except UnknownAlias:
+        return None
+
+
+def _told(record: MonitorRecord, occasion: Occasion, found: Challenge) -> RecalibrationTold:
+    asked, gain = record.recalibration, found.gain
+    return RecalibrationTold(
+        monitor=record.name,
+        rule=occasion.rule,
+        name=target_of(record),
+        alias=asked.alias,
+        champion=found.champion,
+        challenger=None if found.draft is None else found.draft.id,
+        gain=None if gain is None else gain.value,
+        low=None if gain is None else gain.low,
+        high=None if gain is None else gain.high,
+        rows=None if gain is None else gain.rows,
+        code=found.code,
+    )

@@ -1,0 +1,90 @@
+"""Deliveries of a monitor's events to its hooks: what became of them, and how to have one made again."""
+
+from __future__ import annotations
+
+import secrets
+
+from fastapi import APIRouter, Request, Response
+from starlette.concurrency import run_in_threadpool
+
+from monitoring.delivering.asking import ask_one, event_of
+from schemas.monitor_deliveries import DeliveriesAnswer, DeliveriesQuery, DeliveryRecord, DeliverySummary
+from schemas.monitor_events import HookTestTold
+from service.context import Context, Here, answer
+from service.idempotency import Idempotent
+from service.openapi import raises
+from service.paging import asked, page_answer, query_of, read_query
+from storage.clock import now
+from storage.errors import UnknownHook
+from storage.monitors.deliveries import Deliveries
+from storage.pages import Page
+
+router = APIRouter(prefix="/monitors/{name}", tags=["monitors"], route_class=Idempotent)
+
+
+@router.get(
+    "/deliveries",
+    response_model=DeliveriesAnswer,
+    responses=raises("invalid-field", "invalid-cursor", "unknown-monitor"),
+    openapi_extra=query_of(DeliveriesQuery),
+)
+async def get_deliveries(name: str, request: Request, here: Here) -> Response:
+    """The deliveries of a monitor's events, newest first; those with the status ``dead`` are the dead letters."""
+    page = await run_in_threadpool(find, here, name, read_query(request, DeliveriesQuery))
+    return page_answer(request, [DeliverySummary.of(record) for record in page.items], page.next)
+
+
+@router.get(
+    "/deliveries/{delivery_id}",
+    response_model=DeliveryRecord,
+    responses=raises("unknown-monitor", "unknown-delivery"),
+)
+async def get_delivery(name: str, delivery_id: str, here: Here) -> Response:
+    """A delivery: its event, and of each of its last attempts the status that the receiver answered, or an error."""
+    record = await run_in_threadpool(lambda: deliveries_of(here, name).get(delivery_id))
+    return answer(record.model_dump())
+
+
+@router.post(
+    "/deliveries/{delivery_id}/resend",
+    status_code=202,
+    response_model=DeliveryRecord,
+    responses=raises("unknown-monitor", "unknown-delivery"),
+)
+async def resend_delivery(name: str, delivery_id: str, here: Here) -> Response:
+    """Have a delivery made again, whatever became of it: the same event under the same ``webhook-id``."""
+    record = await run_in_threadpool(lambda: deliveries_of(here, name).resend(delivery_id))
+    return answer(record.model_dump(), 202)
+
+
+@router.post(
+    "/hooks/{hook}/test",
+    status_code=202,
+    response_model=DeliveryRecord,
+    responses=raises("unknown-monitor", "unknown-hook"),
+)
+async def post_hook_test(name: str, hook: str, here: Here) -> Response:
+    """Have an event of the type ``monitor.test`` delivered to one hook."""
+    record = await run_in_threadpool(ask_for_test, here, name, hook)
+    return answer(record.model_dump(), 202)
+
+
+def deliveries_of(here: Context, name: str) -> Deliveries:
+    """The deliveries of a monitor; raises ``UnknownMonitor``."""
+    return Deliveries(here.store.redis, here.store.keys, here.store.monitors.get(name).uid)
+
+
+def find(here: Context, name: str, query: DeliveriesQuery) -> Page[DeliveryRecord]:
+    """The page of deliveries that a query wants."""
+    return deliveries_of(here, name).page(asked(query), status=query.status, hook=query.hook)
+
+
+def ask_for_test(here: Context, name: str, hook: str) -> DeliveryRecord:
+    """Ask for a test of a hook; raises ``UnknownMonitor`` and ``UnknownHook``."""
+    monitor = here.store.monitors.get(name)
+    found = next((each for each in monitor.hooks if each.name == hook), None)
+    if found is None:
+        raise UnknownHook("the monitor has no such hook")
+    told = HookTestTold(monitor=name, hook=hook)
+    event = event_of(monitor, here.seed or secrets.token_hex(16), "monitor.test", told, moment=now().timestamp())
+    return deliveries_of(here, name).get(ask_one(here.store, monitor, found, event))

@@ -1,0 +1,541 @@
+"""Deliveries to receivers that take them, and to those that do not, or mean harm."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import json
+import logging
+import os
+import ssl
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler
+from pathlib import Path
+from typing import Any, cast
+
+import httpx
+import pytest
+from redis import Redis
+
+from monitoring.delivering.asking import ask, event_of
+from monitoring.delivering.attempting import Means, attempt
+from monitoring.delivering.schedule import Plan
+from monitoring.delivering.sending import Sender
+from monitoring.delivering.targets import Targets
+from schemas.monitor_deliveries import DeliveryRecord
+from schemas.monitor_events import AlarmTold, MonitorEvent
+from schemas.monitors import HookSpec, MonitorRecord
+from service.settings import Settings
+from storage.chores import Chore, begin, queue_due, queue_of
+from storage.clock import now
+from storage.errors import UnknownDelivery
+from storage.jobs.queues import queue_key
+from storage.keyspace import Shared, new_id
+from storage.monitors.deliveries import Deliveries
+from storage.pages import Asked
+from storage.store import Store
+from tests.integration.conftest import serving
+from tests.integration.monitors.receiver import Receiver, receiving, status
+from tests.integration.monitors.stored import monitor
+from tests.integration.test_tls import _openssl
+from tests.integration.test_workers import children, supervisor, until
+
+NAME = "receiver.test"
+SECRET = "whsec_" + base64.b64encode(b"a secret of 24 bytes....").decode()
+OTHER = "whsec_" + base64.b64encode(b"and another of 24 bytes.").decode()
+HUSH = "hush-hush"
+#: As a worker has them, but that nothing is waited for and that this machine is admitted under a name of its own.
+HOSTS, PRIVATE = f"http://{NAME},http://127.0.0.1,{NAME}", "127.0.0.0/8"
+PLAN = Plan((5.0, 30.0))
+
+
+def means(resolver: Callable[[str, int], list[str]] | None = None, **more: Any) -> Means:
+    targets = Targets.read(HOSTS, more.pop("private", PRIVATE))
+    return Means(Sender(targets, resolver or (lambda host, port: ["127.0.0.1"]), **more), PLAN, slow_seconds=0.25)
+
+
+@pytest.fixture
+def receiver() -> Iterator[Receiver]:
+    with receiving() as found:
+        yield found
+
+
+@pytest.fixture
+def watched(store: Store, receiver: Receiver) -> MonitorRecord:
+    return monitor(store, hooks=[hook(receiver)])
+
+
+def hook(receiver: Receiver, name: str = "hook", **more: Any) -> dict[str, Any]:
+    return {"name": name, "url": f"http://{NAME}:{receiver.port}/in?token={HUSH}", "secret": SECRET} | more
+
+
+def event(watched: MonitorRecord, seed: str = "1") -> MonitorEvent:
+    told = AlarmTold(monitor=watched.name, rule="evidence", kind="evidence")
+    return event_of(watched, seed, "monitor.alarm.raised", told, moment=1_700_000_000.0)
+
+
+def asked(store: Store, watched: MonitorRecord, seed: str = "1") -> list[DeliveryRecord]:
+    """The deliveries of one event, all of the monitor's hooks."""
+    told = event(watched, seed)
+    ask(store, watched, told)
+    every = of(store, watched).page(Asked(100), status=None, hook=None).items
+    return [record for record in every if record.event == told]
+
+
+def of(store: Store, watched: MonitorRecord) -> Deliveries:
+    return Deliveries(store.redis, store.keys, watched.uid)
+
+
+def signature(secret: str, headers: Any, body: bytes) -> str:
+    """By hand, as a receiver computes it."""
+    signed = f"{headers['webhook-id']}.{headers['webhook-timestamp']}.".encode() + body
+    key = base64.b64decode(secret.removeprefix("whsec_"))
+    return "v1," + base64.b64encode(hmac.new(key, signed, hashlib.sha256).digest()).decode()
+
+
+def test_an_event_reaches_its_receiver_signed_and_once(
+    store: Store, watched: MonitorRecord, receiver: Receiver
+) -> None:
+    (record,) = asked(store, watched)
+    assert asked(store, watched) == [record]
+    assert record.status == "pending"
+    assert attempt(store, watched.uid, record.id, means()) is None
+    got = receiver.next()
+    assert json.loads(got.body) == {
+        "type": "monitor.alarm.raised",
+        "timestamp": "2023-11-14T22:13:20.000Z",
+        "data": record.event.data.model_dump(),
+    }
+    assert got.headers["webhook-id"] == record.event.id
+    assert abs(int(got.headers["webhook-timestamp"]) - now().timestamp()) < 30
+    assert got.headers["webhook-signature"] == signature(SECRET, got.headers, got.body)
+    assert got.headers["host"] == f"{NAME}:{receiver.port}"
+    assert got.headers["content-type"] == "application/json"
+    done = of(store, watched).get(record.id)
+    assert (done.status, done.next_at, [each.status for each in done.attempts]) == ("succeeded", None, [204])
+    assert attempt(store, watched.uid, record.id, means()) is None
+    assert receiver.got.empty()
+
+
+def test_every_hook_gets_its_own_delivery_of_the_same_event(store: Store, receiver: Receiver) -> None:
+    rotated = hook(receiver, "two", secret=OTHER, old_secret=SECRET, old_secret_until=now().timestamp() + 60)
+    watched = monitor(store, hooks=[hook(receiver), rotated])
+    for record in asked(store, watched):
+        attempt(store, watched.uid, record.id, means())
+    one, two = sorted((receiver.next(), receiver.next()), key=lambda got: len(got.headers["webhook-signature"]))
+    assert one.headers["webhook-id"] == two.headers["webhook-id"]
+    assert two.headers["webhook-signature"].split() == [
+        signature(OTHER, two.headers, two.body),
+        signature(SECRET, two.headers, two.body),
+    ]
+
+
+def test_a_receiver_that_fails_is_tried_again_with_the_same_id_and_body(
+    store: Store, watched: MonitorRecord, receiver: Receiver
+) -> None:
+    (record,) = asked(store, watched)
+    receiver.will(status(500), status(503, Retry_After="600"))
+    assert 3.7 <= (attempt(store, watched.uid, record.id, means()) or 0) <= 6.3
+    assert attempt(store, watched.uid, record.id, means()) == 600
+    waiting = of(store, watched).get(record.id)
+    assert (waiting.status, waiting.tried) == ("pending", 2)
+    assert waiting.next_at is not None
+    assert attempt(store, watched.uid, record.id, means()) is None
+    first, *others = [receiver.next() for _ in range(3)]
+    assert all((got.headers["webhook-id"], got.body) == (first.headers["webhook-id"], first.body) for got in others)
+    assert [each.status for each in of(store, watched).get(record.id).attempts] == [500, 503, 204]
+
+
+def test_a_redirect_is_a_failure_and_nobody_goes_there(
+    store: Store, watched: MonitorRecord, receiver: Receiver
+) -> None:
+    (record,) = asked(store, watched)
+    with receiving() as elsewhere:
+        receiver.will(*(status(code, Location=f"http://127.0.0.1:{elsewhere.port}/") for code in (302, 307)))
+        for _ in range(2):
+            assert attempt(store, watched.uid, record.id, means())
+        assert elsewhere.got.empty()
+    assert [each.status for each in of(store, watched).get(record.id).attempts] == [302, 307]
+
+
+def _never(receiver: Receiver) -> Callable[[BaseHTTPRequestHandler], None]:
+    return lambda handler: assert_over(receiver)
+
+
+def assert_over(receiver: Receiver) -> None:
+    assert receiver.over.wait(20)
+
+
+def _slowly(receiver: Receiver) -> Callable[[BaseHTTPRequestHandler], None]:
+    def give(handler: BaseHTTPRequestHandler) -> None:
+        handler.wfile.write(b"HTTP/1.1 200 OK\r\nX: ")
+        while not receiver.over.wait(0.005):
+            handler.wfile.write(b"x")
+
+    return give
+
+
+def _without_end(handler: BaseHTTPRequestHandler) -> None:
+    handler.wfile.write(b"HTTP/1.1 100 Continue\r\n\r\n" * 3)
+    handler.send_response(200)
+    handler.end_headers()
+    while True:
+        handler.wfile.write(b"x" * 65_536)
+
+
+def _headers_without_end(handler: BaseHTTPRequestHandler) -> None:
+    handler.wfile.write(b"HTTP/1.1 200 OK\r\n")
+    while True:
+        handler.wfile.write(b"X-More: " + b"x" * 8000 + b"\r\n")
+
+
+def _no_http(handler: BaseHTTPRequestHandler) -> None:
+    handler.wfile.write(b"\x00\x01 what?\r\n\r\n")
+
+
+@pytest.mark.parametrize(
+    ("answer", "outcome"),
+    [
+        (_never, "timed-out"),
+        (_slowly, "timed-out"),
+        (lambda _: _headers_without_end, "broken-answer"),
+        (lambda _: _no_http, "broken-answer"),
+        (lambda _: _without_end, 200),
+    ],
+)
+def test_no_receiver_holds_an_attempt_up_or_fills_the_memory(
+    store: Store, watched: MonitorRecord, receiver: Receiver, answer: Any, outcome: str | int
+) -> None:
+    (record,) = asked(store, watched)
+    receiver.will(answer(receiver))
+    attempt(store, watched.uid, record.id, means(whole_seconds=0.5))
+    (made,) = of(store, watched).get(record.id).attempts
+    assert (made.error or made.status) == outcome
+    assert made.seconds is not None
+    assert made.seconds < 2
+
+
+def test_a_receiver_that_does_not_answer_holds_back_what_else_goes_to_it_alone(
+    store: Store, receiver: Receiver
+) -> None:
+    with receiving() as quick:
+        watched = monitor(store, hooks=[hook(receiver, "slow"), hook(quick, "quick")])
+        receiver.will(_never(receiver))
+        first = {record.hook: record for record in asked(store, watched)}
+        second = {record.hook: record for record in asked(store, watched, "2")}
+        assert attempt(store, watched.uid, first["slow"].id, means(whole_seconds=0.3))
+        assert 20 < (attempt(store, watched.uid, second["slow"].id, means()) or 0) <= 30
+        assert of(store, watched).get(second["slow"].id).tried == 0
+        assert attempt(store, watched.uid, second["quick"].id, means()) is None
+        assert quick.next()
+        of(store, watched).resend(second["slow"].id)
+        assert attempt(store, watched.uid, second["slow"].id, means()) is None
+        receiver.over.set()
+
+
+@pytest.mark.parametrize("found", [["127.0.0.1"], ["::ffff:127.0.0.1"], ["64:ff9b::7f00:1"], ["::1", "0.0.0.0"]])
+def test_a_name_of_a_private_address_gets_nothing(
+    store: Store, watched: MonitorRecord, receiver: Receiver, found: list[str]
+) -> None:
+    (record,) = asked(store, watched)
+    assert attempt(store, watched.uid, record.id, means(lambda host, port: found, private=""))
+    assert [each.error for each in of(store, watched).get(record.id).attempts] == ["address-refused"]
+    assert receiver.got.empty()
+
+
+def test_a_name_is_resolved_once_and_the_connection_goes_to_what_was_looked_at(
+    store: Store, watched: MonitorRecord, receiver: Receiver
+) -> None:
+    (record,) = asked(store, watched)
+    answers = [["10.0.0.1", "127.0.0.1"], ["10.0.0.1"]]
+    # The name is nobody's: who resolved it once more could not connect.
+    assert attempt(store, watched.uid, record.id, means(lambda host, port: answers.pop(0))) is None
+    assert len(answers) == 1
+    assert receiver.next().headers["host"] == f"{NAME}:{receiver.port}"
+
+
+def test_names_without_addresses_and_ports_without_servers_are_told_apart(
+    store: Store, watched: MonitorRecord, receiver: Receiver
+) -> None:
+    def unknown(host: str, port: int) -> list[str]:
+        raise OSError("no such host")
+
+    def stuck(host: str, port: int) -> list[str]:
+        assert_over(receiver)
+        return []
+
+    (record,) = asked(store, watched)
+    tried = [means(unknown), means(stuck, connect_seconds=0.1), means(lambda host, port: ["127.0.0.2"])]
+    for each in tried:
+        assert attempt(store, watched.uid, record.id, each) or each is tried[-1]
+    errors = [each.error for each in of(store, watched).get(record.id).attempts]
+    assert errors == ["not-resolved", "timed-out", "not-connected"]
+
+
+def test_a_host_that_is_admitted_no_more_gets_nothing(store: Store, watched: MonitorRecord, receiver: Receiver) -> None:
+    (record,) = asked(store, watched)
+    assert attempt(store, watched.uid, record.id, Means(Sender(Targets()), PLAN))
+    assert [each.error for each in of(store, watched).get(record.id).attempts] == ["not-admitted"]
+    assert receiver.got.empty()
+
+
+def test_a_delivery_is_dead_after_its_last_attempt_and_may_be_sent_again(
+    store: Store, watched: MonitorRecord, receiver: Receiver
+) -> None:
+    (record,) = asked(store, watched)
+    receiver.will(*[status(500)] * 3)
+    assert [bool(attempt(store, watched.uid, record.id, means())) for _ in range(4)] == [True, True, False, False]
+    dead = of(store, watched).get(record.id)
+    assert (dead.status, dead.tried, dead.next_at) == ("dead", 3, None)
+    assert dead.ended_at is not None
+    store.redis.delete(Shared.chores_due())
+    again = of(store, watched).resend(record.id)
+    assert (again.status, again.tried, again.ended_at) == ("pending", 0, None)
+    assert store.redis.zcard(Shared.chores_due()) == 1
+    assert attempt(store, watched.uid, record.id, means()) is None
+    ids = {receiver.next().headers["webhook-id"] for _ in range(4)}
+    assert ids == {record.event.id}
+    assert [each.number for each in of(store, watched).get(record.id).attempts] == [1, 2, 3, 4]
+
+
+def test_one_that_is_sent_again_while_it_is_tried_for_the_last_time_is_not_dead(
+    store: Store, watched: MonitorRecord, receiver: Receiver
+) -> None:
+    (record,) = asked(store, watched)
+    receiver.will(lambda handler: (of(store, watched).resend(record.id), status(410)(handler))[1])
+    assert attempt(store, watched.uid, record.id, means()) is None
+    assert of(store, watched).get(record.id).status == "pending"
+
+
+def test_a_receiver_that_is_gone_ends_it_at_once(store: Store, watched: MonitorRecord, receiver: Receiver) -> None:
+    (record,) = asked(store, watched)
+    receiver.will(status(410))
+    assert attempt(store, watched.uid, record.id, means()) is None
+    assert of(store, watched).get(record.id).status == "dead"
+
+
+def test_a_hook_that_was_taken_away_ends_it_and_a_monitor_that_was_deleted_forgets_it(
+    store: Store, watched: MonitorRecord, receiver: Receiver
+) -> None:
+    (record,) = asked(store, watched)
+    store.monitors.patch(watched.name, lambda found: found.model_copy(update={"hooks": []}))
+    assert attempt(store, watched.uid, record.id, means()) is None
+    assert [each.error for each in of(store, watched).get(record.id).attempts] == ["no-hook"]
+    store.monitors.delete(watched.name)
+    assert attempt(store, watched.uid, record.id, means()) is None
+    with pytest.raises(UnknownDelivery):
+        of(store, watched).get(record.id)
+    assert receiver.got.empty()
+
+
+def test_an_attempt_whose_process_ended_counts(store: Store, watched: MonitorRecord, receiver: Receiver) -> None:
+    (record,) = asked(store, watched)
+    for _ in range(PLAN.attempts):
+        assert of(store, watched).begin(record.id, PLAN.attempts) is not None
+    assert attempt(store, watched.uid, record.id, means()) is None
+    dead = of(store, watched).get(record.id)
+    assert (dead.status, {each.error for each in dead.attempts}) == ("dead", {"interrupted"})
+    assert receiver.got.empty()
+
+
+def test_deliveries_are_bounded_and_those_that_have_ended_go_first(store: Store, watched: MonitorRecord) -> None:
+    told, today = event(watched), now().date()
+    deliveries = Deliveries(store.redis, store.keys, watched.uid, most=10)
+    every = [
+        DeliveryRecord(
+            id=f"{i:02}",
+            monitor="m",
+            hook="hook",
+            event=told,
+            status="pending" if i == 0 else "dead",
+            created_at=f"{today}T00:00:00.{i:03}Z",
+        )
+        for i in range(13)
+    ]
+    for record in every:
+        deliveries.create(record)
+    keys = store.keys.monitor(watched.uid)
+    left = cast(list[bytes], store.redis.zrange(keys.delivery_times(), 0, -1))
+    assert len(left) == store.redis.hlen(keys.deliveries()) == 10
+    assert left[:2] == [b"00", b"04"]
+    deliveries.create(every[1].model_copy(update={"id": "old", "created_at": "2020-01-01T00:00:00.000Z"}))
+    with pytest.raises(UnknownDelivery):
+        deliveries.get("old")
+
+
+def test_what_is_secret_is_in_no_log_no_record_and_no_message(
+    store: Store, watched: MonitorRecord, receiver: Receiver, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    receiver.will(*[status(500)] * 3)
+    (record,) = asked(store, watched)
+    queue_due(store.redis)
+    for _ in range(3):
+        attempt(store, watched.uid, record.id, means())
+    assert "is dead" in caplog.text
+    every = [key.decode() for key in cast(list[bytes], store.redis.keys("*"))]
+    stored = "".join(_held(store.redis, key) for key in every if not key.endswith(":monitor-definitions"))
+    assert record.id in stored
+    told = stored + caplog.text + of(store, watched).get(record.id).model_dump_json() + repr(watched)
+    assert not [word for word in (HUSH, SECRET, SECRET.removeprefix("whsec_")) if word in told]
+
+
+def _held(redis: Redis, key: str) -> str:
+    """All that stands under a key, and its name."""
+    read: dict[bytes, Callable[[], object]] = {
+        b"string": lambda: redis.get(key),
+        b"hash": lambda: redis.hgetall(key),
+        b"list": lambda: redis.lrange(key, 0, -1),
+        b"set": lambda: redis.smembers(key),
+        b"zset": lambda: redis.zrange(key, 0, -1),
+    }
+    return f"{key} {read[cast(bytes, redis.type(key))]()}"
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A certificate of NAME by itself, with its key."""
+    folder = tmp_path_factory.mktemp("webhook-tls")
+    key = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2")
+    named = ("-subj", f"/CN={NAME}", "-addext", f"subjectAltName=DNS:{NAME}")
+    _openssl("req", "-x509", *key, "-keyout", f"{folder}/key.pem", "-out", f"{folder}/own.pem", *named)
+    return folder
+
+
+def test_by_https_the_receiver_must_be_who_its_name_says(store: Store, certificate: Path) -> None:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate / "own.pem", certificate / "key.pem")
+    asked_for: list[str | None] = []
+    context.sni_callback = lambda _, name, __: asked_for.append(name)
+    trust = ssl.create_default_context(cafile=str(certificate / "own.pem"))
+    with receiving(context) as receiver:
+        url = f"https://{NAME}:{receiver.port}/"
+        watched = monitor(store, hooks=[{"name": "by-name", "url": url, "secret": SECRET}])
+        (record,) = asked(store, watched)
+        assert attempt(store, watched.uid, record.id, means())
+        assert attempt(store, watched.uid, record.id, means(trust=trust)) is None
+        assert receiver.next().headers["host"] == f"{NAME}:{receiver.port}"
+        assert set(asked_for) == {NAME}
+        other = monitor(store, "other", hooks=[{"url": url.replace(NAME, "127.0.0.1"), "secret": SECRET}])
+        (refused,) = asked(store, other)
+        assert attempt(store, other.uid, refused.id, means(trust=trust))
+    assert [each.error or each.status for each in of(store, watched).get(record.id).attempts] == ["tls-failed", 204]
+    assert [each.error for each in of(store, other).get(refused.id).attempts] == ["tls-failed"]
+
+
+def test_a_worker_that_is_killed_while_it_sends_leaves_it_to_the_next_under_the_same_id(
+    store: Store, redis: Redis, redis_url: str, receiver: Receiver, tmp_path: Path
+) -> None:
+    url = f"http://127.0.0.1:{receiver.port}/in?token={HUSH}"
+    watched = monitor(store, hooks=[{"url": url, "secret": SECRET}])
+    receiver.will(_never(receiver))
+    (record,) = asked(store, watched)
+    log = tmp_path / "worker.log"
+    flags = ("--webhook-hosts", HOSTS, "--webhook-private-addresses", PRIVATE, "--log-level", "debug")
+    with supervisor(redis_url, log, *flags) as worker:
+        first = receiver.next()
+        (owner,) = redis.hvals(Shared.chore_owners())
+        for pid in children(worker.pid):
+            os.kill(pid, 9)
+        second = receiver.next()
+        until(redis, lambda: of(store, watched).get(record.id).status == "succeeded")
+        receiver.over.set()
+    assert owner
+    assert (first.headers["webhook-id"], first.body) == (second.headers["webhook-id"], second.body)
+    assert second.headers["webhook-signature"] == signature(SECRET, second.headers, second.body)
+    attempts = of(store, watched).get(record.id).attempts
+    assert [each.error or each.status for each in attempts] == ["interrupted", 204]
+    told = log.read_text()
+    assert "deliver" in told
+    assert HUSH not in told
+    assert SECRET not in told
+
+
+BODY = {"name": "live", "hooks": [{"name": "pager", "url": f"https://{NAME}/in?token={HUSH}", "secret": SECRET}]}
+
+
+@pytest.fixture
+def admitting(redis: Redis, redis_url: str) -> Iterator[httpx.Client]:
+    settings = Settings(redis_url, webhook_hosts=NAME)
+    with serving(settings) as url, httpx.Client(base_url=url, timeout=60) as http:
+        yield http
+
+
+def test_over_http_hooks_are_tested_and_dead_letters_listed_and_sent_again(
+    admitting: httpx.Client, store: Store
+) -> None:
+    made = admitting.post("/monitors", json=BODY)
+    assert made.status_code == 201, made.text
+    again = admitting.post("/monitors/live/hooks/pager/test", headers={"Idempotency-Key": "t"})
+    first = admitting.post("/monitors/live/hooks/pager/test", headers={"Idempotency-Key": "t"}).json()
+    assert (again.status_code, first) == (202, again.json())
+    assert first["event"]["data"] == {"monitor": "live", "hook": "pager"}
+    second = admitting.post("/monitors/live/hooks/pager/test").json()
+    uid = store.monitors.get("live").uid
+    for _ in range(PLAN.attempts):
+        attempt(store, uid, first["id"], Means(Sender(Targets()), PLAN))
+    listed = admitting.get("/monitors/live/deliveries", params={"limit": 1})
+    assert [item["id"] for item in listed.json()["items"]] == [second["id"]]
+    (other,) = admitting.get(listed.links["next"]["url"]).json()["items"]
+    assert (other["id"], other["status"], other["last"]["error"]) == (first["id"], "dead", "not-admitted")
+    (dead,) = admitting.get("/monitors/live/deliveries", params={"status": "dead"}).json()["items"]
+    assert dead == other
+    assert admitting.get("/monitors/live/deliveries", params={"hook": "none"}).json()["items"] == []
+    sent = admitting.post(f"/monitors/live/deliveries/{first['id']}/resend")
+    assert (sent.status_code, sent.json()["status"]) == (202, "pending")
+    assert admitting.get(f"/monitors/live/deliveries/{first['id']}").json() == sent.json()
+    everything = [admitting.get(path).text for path in ("/monitors", "/monitors/live/definition", "/metrics")]
+    everything += [made.text, sent.text, listed.text]
+    assert not [text for text in everything if HUSH in text or SECRET in text]
+
+
+def test_over_http_what_is_not_there_is_told_as_such(admitting: httpx.Client) -> None:
+    admitting.post("/monitors", json=BODY)
+    unknown = new_id("delivery")
+    for method, path, code in (
+        ("GET", "/monitors/none/deliveries", "unknown-monitor"),
+        ("GET", f"/monitors/live/deliveries/{unknown}", "unknown-delivery"),
+        ("POST", f"/monitors/live/deliveries/{unknown}/resend", "unknown-delivery"),
+        ("POST", "/monitors/live/hooks/none/test", "unknown-hook"),
+    ):
+        told = admitting.request(method, path)
+        assert (told.status_code, told.json()["type"]) == (404, f"/problems/{code}"), path
+    assert admitting.get("/monitors/live/deliveries", params={"status": "lost"}).status_code == 422
+
+
+def test_over_http_a_hook_that_is_not_admitted_is_refused_and_not_repeated(
+    admitting: httpx.Client, api: httpx.Client
+) -> None:
+    assert admitting.post("/monitors", json=BODY).status_code == 201
+    elsewhere = {"hooks": [{"url": f"https://{HUSH}.example.org/"}]}
+    told = [
+        admitting.post("/monitors", json={"name": "other"} | elsewhere),
+        admitting.patch("/monitors/live", json=elsewhere),
+        api.post("/monitors", json=BODY | {"name": "third"}),
+    ]
+    for answer in told:
+        assert (answer.status_code, answer.json()["type"]) == (422, "/problems/hook-refused")
+        assert answer.json()["errors"][0]["pointer"] == "/hooks/0/url"
+        assert HUSH not in answer.text
+    assert "webhook_hosts is empty" in told[-1].text
+
+
+def test_a_secret_that_the_service_makes_is_shown_once(admitting: httpx.Client, store: Store) -> None:
+    body = {"name": "live", "hooks": [{"url": f"https://{NAME}/"}]}
+    (shown,) = admitting.post("/monitors", json=body).json()["hooks"]
+    assert shown["secret"] == store.monitors.get("live").hooks[0].secret
+    (changed,) = admitting.patch("/monitors/live", json={"hooks": [{"url": f"https://{NAME}/new"}]}).json()["hooks"]
+    assert (changed["url"], changed["secret"]) == (f"https://{NAME}/new", None)
+    assert store.monitors.get("live").hooks == [
+        HookSpec(url=f"https://{NAME}/new", secret=shown["secret"]),
+    ]
+
+
+def test_a_chore_that_is_due_is_this_delivery(store: Store, watched: MonitorRecord) -> None:
+    (record,) = asked(store, watched)
+    assert queue_due(store.redis) == ["deliver"]
+    (message,) = cast(list[bytes], store.redis.lrange(queue_key(queue_of("deliver")), 0, -1))
+    chore = Chore.read(message.decode())
+    assert chore == Chore("deliver", "default", f"{watched.uid}/{record.id}")
+    assert begin(store.redis, chore, "w") == 1

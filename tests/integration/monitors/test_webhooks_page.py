@@ -1,0 +1,78 @@
+"""docs/webhooks.md: what it has receivers do accepts what is sent, and nothing else."""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+
+from monitoring.delivering.schedule import DELAYS
+from monitoring.delivering.signing import new_secret
+from schemas.monitor_deliveries import AttemptError
+from schemas.monitor_events import AlarmType, HookTestType, RecalibrationType
+from storage.clock import now
+from storage.store import Store
+from tests.integration.monitors.receiver import Got, receiving
+from tests.integration.monitors.stored import monitor
+from tests.integration.monitors.test_deliveries import asked, attempt, hook, means
+
+PAGE = (Path(__file__).parents[3] / "docs" / "webhooks.md").read_text("utf-8")
+NEW, OLD = new_secret(), new_secret()
+
+Check = Callable[..., bool]
+
+
+@pytest.fixture(scope="module")
+def is_genuine() -> Check:
+    """The function of the page."""
+    (block,) = [text for text in re.findall(r"^```python\n(.*?)^```$", PAGE, re.M | re.S) if "def is_genuine" in text]
+    there: dict[str, Any] = {}
+    exec(compile(block, "docs/webhooks.md", "exec"), there)
+    found: Check = there["is_genuine"]
+    return found
+
+
+@pytest.fixture
+def got(store: Store) -> Got:
+    """A request as it came, signed by two secrets."""
+    with receiving() as receiver:
+        rotated = hook(receiver, secret=NEW, old_secret=OLD, old_secret_until=now().timestamp() + 600)
+        watched = monitor(store, hooks=[rotated])
+        (record,) = asked(store, watched)
+        assert attempt(store, watched.uid, record.id, means()) is None
+        return receiver.next()
+
+
+def test_what_is_sent_is_genuine_by_either_secret(is_genuine: Check, got: Got) -> None:
+    assert is_genuine(NEW, got.headers, got.body)
+    assert is_genuine(OLD, got.headers, got.body)
+
+
+def test_what_is_changed_old_or_of_another_is_not(is_genuine: Check, got: Got) -> None:
+    def changed(**headers: str) -> Mapping[str, str]:
+        return {**got.headers, **{name.replace("_", "-"): value for name, value in headers.items()}}
+
+    assert not is_genuine(new_secret(), got.headers, got.body)
+    assert not is_genuine(NEW, got.headers, got.body + b" ")
+    assert not is_genuine(NEW, changed(webhook_id="event_1"), got.body)
+    assert not is_genuine(NEW, changed(webhook_timestamp=str(int(now().timestamp()) - 301)), got.body)
+    assert not is_genuine(NEW, changed(webhook_signature="v1," + base64.b64encode(bytes(32)).decode()), got.body)
+    assert not is_genuine(NEW, got.headers, got.body, tolerance=-1.0)
+
+
+def test_every_event_and_every_error_is_on_the_page() -> None:
+    words = (*get_args(AlarmType), *get_args(RecalibrationType), *get_args(HookTestType), *get_args(AttemptError))
+    assert [word for word in words if f"`{word}`" not in PAGE] == []
+    assert len(words) > 10
+
+
+def test_the_delays_are_those_of_the_page() -> None:
+    told = re.search(r"then after ([^,]+(?:, [^,]+)*?) and (\d+ \w+), each", " ".join(PAGE.split()))
+    assert told is not None
+    units = {"s": 1, "min": 60, "h": 3600}
+    said = [text.split(" ") for text in [*told[1].split(", "), told[2]]]
+    assert [int(number) * units[unit] for number, unit in said] == list(DELAYS)
