@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from pydantic import Field
+from typing import Any
+
+from pydantic import ConfigDict, Field
 
 from schemas.base import Document
 
@@ -44,7 +46,7 @@ class LabelRow(Document):
     timestamp: Moment | None = Field(None, description="when it became known; default: now")
 
 
-class RowsBody(Document):
+class LabelledBody(Document):
     """The body of ``POST /monitors/{name}/rows``."""
 
     rows: list[LabelledRow]
@@ -60,3 +62,16 @@ class LabelsBody(Document):
     """The body of ``POST /monitors/{name}/labels``."""
 
     rows: list[LabelRow]
+
+
+class EventBody(Document):
+    """A CloudEvent in structured mode."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+
+    specversion: str = Field(examples=["1.0"])
+    id: str
+    source: str
+    type: str = Field(examples=["com.calibrant.rows"])
+    time: str | None = None
+    data: Any = Field(None, description="of our own types: a row, or an object with ``rows``")

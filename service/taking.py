@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
+from itertools import groupby
+from operator import itemgetter
 from time import time
+
+from starlette.datastructures import Headers
 
 from calibrant.batch import Predictions
 from calibrant.cells import Floats
@@ -12,24 +17,53 @@ from monitoring.taking.screening import What
 from monitoring.taking.taking import Taking
 from schemas.monitors import MonitorRecord, Taken
 from service.context import Context
+from service.monitor_bodies.documents import rows_of
+from service.monitor_bodies.payloads import documents_of
 from service.monitor_bodies.reading import Sent
-from storage.monitors.definitions import Definitions
+from storage.chores import Chore, ask
 from storage.monitors.groups import Groups
 from storage.monitors.ledger import Ledger
 from telemetry.observed import note_rows, traced
+
+#: Seconds from new rows to the look at them; the rows that come meanwhile are looked at with them.
+LOOK_AFTER = 1.0
 
 
 @traced("work")
 def take_rows(here: Context, name: str, what: What, sent: Sent) -> Taken:
     """Count the rows of a body; raises ``UnknownMonitor``, ``MonitorFull``, or what is wrong with the body."""
-    record = Definitions(here.store.redis, here.store.keys).get(name)
+    record = here.store.monitors.get(name)
     rows = sent.rows(what, record.n_classes)
     note_rows((len(rows),))
     account = Account()
     taking, now = taking_of(here, record), time()
     taking.take(what, rows, now, account)
+    return _closed(here, record, taking, account, now)
+
+
+@traced("work")
+def take_events(here: Context, name: str, headers: Headers, sent: Sent, output: str | None) -> Taken:
+    """Count what the events of a body tell of, in their order; raises as ``take_rows`` does."""
+    record = here.store.monitors.get(name)
+    account = Account()
+    found = [documents_of(event, sent.limits, output) for event in sent.events(headers)]
+    account.ignore(found.count(None))
+    taking, now, numbered = taking_of(here, record), time(), 0
+    for what, several in groupby([one for one in found if one is not None], key=itemgetter(0)):
+        rows = rows_of([document for _, documents in several for document in documents], what, record.n_classes)
+        taking.take(what, replace(rows, numbers=rows.numbers + numbered), now, account)
+        numbered += len(rows)
+    note_rows((numbered,))
+    return _closed(here, record, taking, account, now)
+
+
+def _closed(here: Context, record: MonitorRecord, taking: Taking, account: Account, now: float) -> Taken:
+    """The account of a request, all of whose rows were taken in; a look at the monitor is due."""
     taking.close(now, account)
-    return account.taken()
+    taken = account.taken()
+    if taken.accepted:
+        ask(here.store.redis, Chore("look", here.store.keys.tenant, record.uid), LOOK_AFTER)
+    return taken
 
 
 def taking_of(here: Context, record: MonitorRecord) -> Taking:

@@ -8,6 +8,7 @@ from functools import partial
 from types import MappingProxyType
 
 from fastapi import Request
+from starlette.datastructures import Headers
 
 from monitoring.taking.rows import Rows
 from monitoring.taking.screening import What
@@ -15,10 +16,11 @@ from service.errors import InvalidField
 from service.formats.body import bounded, content_type
 from service.formats.encodings import read_encoding, unpack
 from service.formats.limits import Limits
-from service.formats.media import ARROW, JSON, JSONL, NDJSON, NPZ
+from service.formats.media import ARROW, EVENT, EVENTS, JSON, JSONL, NDJSON, NPZ
 from service.formats.payload import Body
 from service.guard import Places
 from service.monitor_bodies.arrow_rows import read_arrow_rows
+from service.monitor_bodies.events import Event, is_binary, read_binary, read_structured
 from service.monitor_bodies.json_rows import read_json_rows, read_lines
 from service.monitor_bodies.npz_rows import read_npz_rows
 from service.settings import Settings
@@ -27,6 +29,9 @@ from service.settings import Settings
 READERS: Mapping[str, Callable[[Body, Limits, What, int | None], Rows]] = MappingProxyType(
     {JSON: read_json_rows, NDJSON: read_lines, JSONL: read_lines, NPZ: read_npz_rows, ARROW: read_arrow_rows}
 )
+
+#: What stands for the content type of an event whose attributes are headers.
+BINARY = "binary"
 
 
 @dataclass(frozen=True)
@@ -42,16 +47,34 @@ class Sent:
         """The body unpacked; raises ``MalformedEncoding`` and ``TooLarge``."""
         return self.body if self.encoding is None else unpack(self.body, self.encoding, self.limits)
 
+    def events(self, headers: Headers) -> list[Event]:
+        """The events of the body; raises what is wrong with one of them."""
+        if self.kind == BINARY:
+            return read_binary(self.plain(), headers, self.limits)
+        return read_structured(self.plain(), self.kind, self.limits)
+
     def rows(self, what: What, n_classes: int | None) -> Rows:
         """The rows of the body; raises the error of whatever is wrong with it as a whole."""
         return READERS[self.kind](self.plain(), self.limits, what, n_classes)
 
 
-async def receive(
-    request: Request, settings: Settings, allowed: tuple[str, ...] = tuple(READERS), options: tuple[str, ...] = ()
-) -> Sent:
-    """Read a body of at most the limit, in one of the content types allowed, and with no other options."""
-    kind = content_type(request.headers.get("content-type", ""), allowed)
+async def receive_rows(request: Request, settings: Settings) -> Sent:
+    """Read a body of rows, of at most the limit."""
+    kind = content_type(request.headers.get("content-type", ""), tuple(READERS))
+    return await _receive(request, settings, kind, ())
+
+
+async def receive_events(request: Request, settings: Settings) -> Sent:
+    """Read a body of events, of at most the limit; in binary mode the type of their data may be any.
+
+    Headers of events are none that a page of another origin can send without asking first, as is their content type.
+    """
+    binary = is_binary(request.headers)
+    kind = BINARY if binary else content_type(request.headers.get("content-type", ""), (EVENT, EVENTS))
+    return await _receive(request, settings, kind, ("output",))
+
+
+async def _receive(request: Request, settings: Settings, kind: str, options: tuple[str, ...]) -> Sent:
     encoding = read_encoding(request.headers.get("content-encoding", ""))
     for name in request.query_params:
         if name not in options:

@@ -8,14 +8,14 @@ from fastapi import APIRouter, Request, Response
 from starlette.concurrency import run_in_threadpool
 
 from monitoring.taking.screening import What
-from schemas.monitor_rows import LabelsBody, PredictionsBody, RowsBody
+from schemas.monitor_rows import EventBody, LabelledBody, LabelsBody, PredictionsBody
 from schemas.monitors import Taken
 from service.context import Context, Here, answer
-from service.formats.media import JSON
+from service.formats.media import EVENT, EVENTS, JSON
 from service.idempotency import Idempotent
-from service.monitor_bodies.reading import READERS, receive
+from service.monitor_bodies.reading import READERS, receive_events, receive_rows
 from service.openapi import raises
-from service.taking import take_rows
+from service.taking import take_events, take_rows
 
 router = APIRouter(prefix="/monitors/{name}", tags=["monitors"], route_class=Idempotent)
 
@@ -30,7 +30,29 @@ def _body_of(model: type[Any]) -> dict[str, Any]:
     return {"requestBody": {"required": True, "content": {**dict.fromkeys(READERS, binary), JSON: {"schema": schema}}}}
 
 
-@router.post("/rows", response_model=Taken, responses=raises(*_OF_TAKING), openapi_extra=_body_of(RowsBody))
+_EVENT = EventBody.model_json_schema(ref_template="#/components/schemas/{model}")
+_OF_EVENTS: dict[str, Any] = {
+    "requestBody": {
+        "required": True,
+        "content": {
+            EVENT: {"schema": _EVENT},
+            EVENTS: {"schema": {"type": "array", "items": _EVENT}},
+            JSON: {"schema": {"type": "object", "description": "the data of an event whose attributes are headers"}},
+        },
+    },
+    "parameters": [
+        {
+            "name": "output",
+            "in": "query",
+            "required": False,
+            "description": "which output of the Open Inference Protocol holds the predictions; the first of floats",
+            "schema": {"type": "string"},
+        }
+    ],
+}
+
+
+@router.post("/rows", response_model=Taken, responses=raises(*_OF_TAKING), openapi_extra=_body_of(LabelledBody))
 async def post_monitor_rows(name: str, request: Request, here: Here) -> Response:
     """Count predictions whose labels are known: those with ids once each, however often they are sent.
 
@@ -53,7 +75,19 @@ async def post_monitor_labels(name: str, request: Request, here: Here) -> Respon
     return await _take(request, here, name, "labels")
 
 
+@router.post("/events", response_model=Taken, responses=raises(*_OF_TAKING), openapi_extra=_OF_EVENTS)
+async def post_monitor_events(name: str, request: Request, here: Here) -> Response:
+    """Count what CloudEvents tell of: rows, predictions or labels of ours, or the answers of inference servers.
+
+    Each counts once by its id. Events of other types are ignored, and the answer says how many.
+    """
+    sent = await receive_events(request, here.settings)
+    output = request.query_params.get("output")
+    taken = await run_in_threadpool(take_events, here, name, request.headers, sent, output)
+    return answer(taken.model_dump())
+
+
 async def _take(request: Request, here: Context, name: str, what: What) -> Response:
-    sent = await receive(request, here.settings)
+    sent = await receive_rows(request, here.settings)
     taken = await run_in_threadpool(take_rows, here, name, what, sent)
     return answer(taken.model_dump())

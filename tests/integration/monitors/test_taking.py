@@ -136,4 +136,4 @@ def test_groups_beyond_the_bound_are_counted_together_and_told(store: Store, api
 
 def test_an_unknown_monitor_is_told(api: httpx.Client) -> None:
     answer = api.post("/monitors/none/rows", json={"rows": []})
-    assert (answer.status_code, answer.json()["code"]) == (404, "unknown-monitor")
+    assert (answer.status_code, answer.json()["type"]) == (404, "/problems/unknown-monitor")

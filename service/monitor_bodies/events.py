@@ -1,0 +1,128 @@
+"""CloudEvents 1.0 over HTTP: in structured, batched and binary mode.
+
+HTTP Protocol Binding for CloudEvents 1.0.2, section 3, and JSON Event Format 1.0.2. In binary mode 0.3 is read too,
+whose headers are the same: MLServer states it.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import unquote
+
+from starlette.datastructures import Headers
+
+from service.errors import InvalidField, MalformedJson
+from service.formats.json_body import parse_json
+from service.formats.json_structure import check_depth, check_keys, skeleton
+from service.formats.limits import Limits
+from service.formats.media import EVENTS
+from service.formats.payload import Body
+
+#: The attributes that every event has.
+REQUIRED = ("specversion", "id", "source", "type")
+_PREFIX = "ce-"
+_VERSIONS, _BINARY_VERSIONS = ("1.0",), ("1.0", "0.3")
+_QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"')
+
+
+@dataclass(frozen=True)
+class Event:
+    """One event: its attributes by name, and its data as parsed JSON, None where they are none."""
+
+    attributes: Mapping[str, str]
+    data: Any
+
+    @property
+    def type(self) -> str:
+        """What kind of event it is."""
+        return self.attributes["type"]
+
+    @property
+    def id(self) -> str:
+        """The id of what it tells of: Seldon's events have ids of their own beside that of the request."""
+        return self.attributes.get("requestid") or self.attributes["id"]
+
+    @property
+    def time(self) -> str | None:
+        """When it happened."""
+        return self.attributes.get("time")
+
+
+def is_binary(headers: Headers) -> bool:
+    """Whether the attributes of an event stand in the headers, and the body is its data."""
+    return "ce-type" in headers and not headers.get("content-type", "").lower().startswith("application/cloudevents")
+
+
+def read_binary(body: Body, headers: Headers, limits: Limits) -> list[Event]:
+    """Read an event in binary mode; raises ``InvalidField``. Data that are not JSON are None.
+
+    The type of the data is not looked at: KServe states that of the inference request, which may be anything.
+    """
+    attributes = {
+        name.removeprefix(_PREFIX): _decoded(value, name) for name, value in headers.items() if name.startswith(_PREFIX)
+    }
+    _check(attributes, "", _BINARY_VERSIONS)
+    return [Event(attributes, _parsed(body, limits))]
+
+
+def read_structured(body: Body, kind: str, limits: Limits) -> list[Event]:
+    """Read one event as JSON, or a batch; raises ``MalformedJson``, ``InvalidField``, ``TooLarge``."""
+    bones = skeleton(body, limits)
+    document = parse_json(body, limits)
+    check_depth(bones, limits)
+    batch = document if kind == EVENTS else [document]
+    if not isinstance(batch, list):
+        raise InvalidField.at("", "the body must be an array of events")
+    limits.check_rows(len(batch))
+    check_keys(body, bones, {"events": batch}, 0)
+    return [_event(one, f"/{i}" if kind == EVENTS else "", limits) for i, one in enumerate(batch)]
+
+
+def _event(document: Any, where: str, limits: Limits) -> Event:
+    if not isinstance(document, dict):
+        raise InvalidField.at(where, "must be an object" if where else "the body must be an object")
+    _check(document, where, _VERSIONS)
+    attributes = {name: value for name, value in document.items() if isinstance(value, str) and name != "data"}
+    if "data_base64" not in document:
+        return Event(attributes, document.get("data"))
+    try:
+        raw = base64.b64decode(document["data_base64"], validate=True)
+    except (binascii.Error, TypeError, ValueError) as error:
+        raise InvalidField.at(f"{where}/data_base64", "must be base64") from error
+    return Event(attributes, _parsed(raw, limits))
+
+
+def _check(attributes: Mapping[str, Any], where: str, versions: Sequence[str]) -> None:
+    """Raise ``InvalidField`` for an attribute that is missing, or a version that is not known."""
+    for name in REQUIRED:
+        value = attributes.get(name)
+        if not isinstance(value, str) or not value:
+            raise InvalidField.at(f"{where}/{name}", "must be a string that is not empty")
+    if attributes["specversion"] not in versions:
+        raise InvalidField.at(f"{where}/specversion", f"must be {' or '.join(versions)}")
+
+
+def _parsed(body: Body, limits: Limits) -> Any:
+    """The JSON of some data; None where they are none."""
+    try:
+        bones = skeleton(body, limits)
+        document = parse_json(body, limits)
+    except MalformedJson:
+        return None
+    check_depth(bones, limits)
+    return document
+
+
+def _decoded(value: str, name: str) -> str:
+    """The value of a header: unquoted, then percent-decoded once (section 3.1.3.2)."""
+    quoted = _QUOTED.fullmatch(value.strip())
+    plain = re.sub(r"\\(.)", r"\1", quoted[1]) if quoted else value
+    try:
+        return unquote(plain, errors="strict")
+    except UnicodeDecodeError as error:
+        raise InvalidField(f"the header {name} is not percent-encoded UTF-8") from error

@@ -1,0 +1,110 @@
+"""The payloads that inference servers log, as predictions.
+
+- KServe's logger (``pkg/logger``): events of type ``org.kubeflow.serving.inference.request`` and ``.response``, in
+  binary mode; ``ce-id`` is the id of the request, which its caller may set by the header ``Ce-Id``. The data are the
+  body of the answer: ``{"predictions": [...]}`` (V1), or that of the Open Inference Protocol (V2).
+- Seldon Core 1 (``executor/logger``): ``io.seldon.serving.inference.request`` and ``.response``; ``ce-id`` is the
+  event's own, ``ce-requestid`` the request's. The data are ``{"data": {"ndarray" | "tensor": ...}}`` (Seldon's
+  protocol), or V1 or V2. MLServer, of Seldon Core 2, names the same types and V2.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, get_args
+
+from monitoring.taking.screening import What
+from service.errors import InvalidField
+from service.formats.limits import Limits
+from service.monitor_bodies.events import Event
+from service.monitor_bodies.json_rows import rows_in
+
+#: The types of events of our own, and what their data bring.
+OWN: Mapping[str, What] = MappingProxyType(
+    {f"com.calibrant.{what}": what for what in ("rows", "predictions", "labels")}
+)
+#: The types of answers of inference servers.
+RESPONSES = ("org.kubeflow.serving.inference.response", "io.seldon.serving.inference.response")
+
+
+def documents_of(event: Event, limits: Limits, output: str | None) -> tuple[What, list[Any]] | None:
+    """The rows that an event tells of, each with an id; None for one of another type.
+
+    ``output`` names the output of V2 that holds the predictions; default: the first of floats. Data that hold no
+    predictions in a form that is known are one row that cannot be read. Raises ``InvalidField`` for data of our own
+    types that hold no rows.
+    """
+    if event.type in OWN:
+        return OWN[event.type], _named(_own(event, limits), event)
+    if event.type not in RESPONSES:
+        return None
+    predictions = _predictions(event.data, output)
+    return "predictions", _named([None if one is None else {"prediction": one} for one in predictions], event)
+
+
+def _own(event: Event, limits: Limits) -> list[Any]:
+    """The rows of an event of ours: those of its data, or its data."""
+    if not isinstance(event.data, dict):
+        raise InvalidField.at("/data", "must be a row, or an object with rows")
+    return rows_in(event.data, limits, "/data") if "rows" in event.data else [event.data]
+
+
+def _named(rows: list[Any], event: Event) -> list[Any]:
+    """The rows with the event's time and id where they have none; several have ``id/0``, ``id/1`` and so on."""
+    several = len(rows) > 1
+    return [
+        {"id": f"{event.id}/{i}" if several else event.id, "timestamp": event.time}
+        | {name: value for name, value in row.items() if value is not None}
+        if isinstance(row, dict)
+        else row
+        for i, row in enumerate(rows)
+    ]
+
+
+def _predictions(data: Any, output: str | None) -> list[Any]:
+    """The predictions of a payload, one an instance; one None where they are in no form that is known."""
+    if not isinstance(data, dict):
+        return [None]
+    if "predictions" in data:
+        found: Any = data["predictions"]
+    elif "outputs" in data:
+        found = _of_outputs(data["outputs"], output)
+    else:
+        found = _of_seldon(data.get("data"))
+    if not isinstance(found, list):
+        return [None]
+    # One number in a list of its own is that number.
+    return [one[0] if isinstance(one, list) and len(one) == 1 else one for one in found]
+
+
+def _of_outputs(outputs: Any, output: str | None) -> Any:
+    """The predictions among the outputs of V2."""
+    tensors = [one for one in outputs if isinstance(one, dict)] if isinstance(outputs, list) else []
+    if output is not None:
+        tensors = [one for one in tensors if one.get("name") == output]
+    floats = [one for one in tensors if str(one.get("datatype")).startswith(("FP", "BF"))]
+    return next((_shaped(one.get("shape"), one.get("data")) for one in floats or tensors), None)
+
+
+def _of_seldon(data: Any) -> Any:
+    """The predictions of Seldon's protocol."""
+    if not isinstance(data, dict):
+        return None
+    tensor = data.get("tensor")
+    return _shaped(tensor.get("shape"), tensor.get("values")) if isinstance(tensor, dict) else data.get("ndarray")
+
+
+def _shaped(shape: Any, values: Any) -> list[Any] | None:
+    """The elements of a tensor of one or two dimensions, by row; None where they do not fill its shape."""
+    if not isinstance(values, list) or not isinstance(shape, list) or len(shape) not in (1, 2):
+        return None
+    if any(type(length) is not int or length < 0 for length in shape):
+        return None
+    if len(shape) == 1 or (values and isinstance(values[0], list)):
+        return values if len(values) == shape[0] else None
+    width = shape[1]
+    if len(values) != math.prod(shape) or not width:
+        return None
+    return [values[start : start + width] for start in range(0, len(values), width)]

@@ -1,0 +1,197 @@
+"""CloudEvents come to a monitor: ours, and those of the loggers of inference servers as they are."""
+
+from __future__ import annotations
+
+import base64
+import json
+from typing import Any
+
+import httpx
+import pytest
+
+from storage.monitors.ledger import Ledger
+from storage.store import Store
+from tests.integration.monitors.taking import counted, monitored, told
+
+#: As KServe's logger sends them, whatever the content type of the inference request was.
+KSERVE = {
+    "ce-specversion": "1.0",
+    "ce-id": "0009174a-24a8-4603-b098-09c8799950e9",
+    "ce-source": "http://localhost:9081/",
+    "ce-type": "org.kubeflow.serving.inference.response",
+    "ce-time": "2026-01-01T00:23:26.080736102Z",
+    "ce-inferenceservicename": "sklearn-iris",
+    "ce-namespace": "default",
+    "ce-component": "predictor",
+    "ce-endpoint": "",
+    "content-type": "application/x-www-form-urlencoded",
+}
+#: As Seldon Core's executor does: the event's id is not the request's.
+SELDON = {
+    "ce-specversion": "1.0",
+    "ce-id": "68345c32-d144-4e21-a840-55e7e809c002",
+    "ce-requestid": "33fb419e-8d6b-44e0-a084-8bd4bd4dbf7b",
+    "ce-source": "http://:8000/",
+    "ce-type": "io.seldon.serving.inference.response",
+    "ce-modelid": "classifier",
+    "content-type": "application/json",
+}
+EVENT = {"content-type": "application/cloudevents+json"}
+
+
+@pytest.fixture
+def ledger(store: Store) -> Ledger:
+    # Old enough times are taken, so that recorded events can be sent.
+    return monitored(store, retention=1000 * 86_400, bucket=86_400)
+
+
+def event(kind: str, data: Any, name: str = "e1", **attributes: Any) -> dict[str, Any]:
+    given = {"specversion": "1.0", "id": name, "source": "/tests", "type": f"com.calibrant.{kind}", "data": data}
+    return given | attributes
+
+
+def post(api: httpx.Client, body: Any, headers: dict[str, str], query: str = "") -> httpx.Response:
+    content = body if isinstance(body, bytes) else json.dumps(body).encode()
+    return api.post(f"/monitors/m/events{query}", content=content, headers=headers)
+
+
+def labelled(api: httpx.Client, *ids: str) -> int:
+    """How many of these ids are those of predictions that waited for a label."""
+    rows = [{"id": one, "label": 1} for one in ids]
+    return int(api.post("/monitors/m/labels", json={"rows": rows}).json()["joined"])
+
+
+def test_an_event_of_ours_counts_its_rows_once(ledger: Ledger, api: httpx.Client) -> None:
+    rows = {"rows": [{"prediction": 0.2, "label": 0}, {"prediction": 0.8, "label": 1}, {"id": "own", "prediction": 1}]}
+    answer = told(post(api, event("rows", rows), EVENT))
+    assert (answer["joined"], answer["refused"]) == (2, 1)
+    assert answer["refusals"][0] | {"detail": ""} == {"row": 2, "code": "missing-label", "detail": ""}
+    again = told(post(api, event("rows", rows), EVENT))
+    assert (again["duplicates"], again["refused"]) == (2, 1)
+    assert counted(ledger) == 2
+    assert set(ledger.totals()) == {"predictions", "labels", "joined", "duplicates", "refused"}
+
+
+def test_an_event_may_be_a_single_row_and_gives_it_its_id_and_time(ledger: Ledger, api: httpx.Client) -> None:
+    sent = event("predictions", {"prediction": 0.25}, "p1", time="2026-01-01T12:00:00Z")
+    assert told(post(api, sent, EVENT)) == {"accepted": 1}
+    labels = event("labels", {"label": 1}, "p1", time="2026-01-01T12:00:30+00:00")
+    assert told(post(api, labels, EVENT)) == {"accepted": 1, "joined": 1}
+    assert ledger.buckets.numbers(0, 2**31) == [1_767_268_800 // 86_400]
+
+
+def test_a_batch_is_taken_in_its_order(ledger: Ledger, api: httpx.Client) -> None:
+    batch = [
+        event("predictions", {"prediction": 0.25}, "a"),
+        event("labels", {"rows": [{"id": "a", "label": 0}, {"id": "b", "label": 2}]}, "c"),
+        event("predictions", {"prediction": 0.5}, "b"),
+        {**event("rows", None, "d"), "type": "com.example.other"},
+    ]
+    answer = told(post(api, batch, {"content-type": "application/cloudevents-batch+json"}))
+    refusals = answer.pop("refusals")
+    assert answer == {"accepted": 3, "joined": 1, "refused": 1, "ignored": 1}
+    assert [(one["row"], one["code"]) for one in refusals] == [(2, "invalid-label")]
+
+
+def test_binary_mode_and_data_in_base64_say_the_same(ledger: Ledger, api: httpx.Client) -> None:
+    data = json.dumps({"prediction": 0.25}).encode()
+    headers = {
+        "ce-specversion": "1.0",
+        "ce-id": "%C3%A9%20%22",
+        "ce-source": "/t",
+        "ce-type": "com.calibrant.predictions",
+    }
+    assert told(post(api, data, headers | {"content-type": "application/json"})) == {"accepted": 1}
+    encoded = event("predictions", None, 'é "', data_base64=base64.b64encode(data).decode())
+    assert told(post(api, encoded, EVENT)) == {"duplicates": 1}
+
+
+def test_kserve_logs_its_answers_as_they_are(ledger: Ledger, api: httpx.Client) -> None:
+    several = {"predictions": [0.2, 0.9, [0.4]]}
+    assert told(post(api, several, KSERVE)) == {"accepted": 3}
+    assert told(post(api, several, KSERVE)) == {"duplicates": 3}
+    assert labelled(api, *(f"{KSERVE['ce-id']}/{i}" for i in range(3))) == 3
+    assert told(post(api, {"predictions": [0.5]}, KSERVE | {"ce-id": "one"})) == {"accepted": 1}
+    assert labelled(api, "one") == 1
+
+
+def test_requests_are_ignored_and_the_answer_says_so(ledger: Ledger, api: httpx.Client) -> None:
+    request = KSERVE | {"ce-type": "org.kubeflow.serving.inference.request"}
+    assert told(post(api, {"instances": [[6.8, 2.8]]}, request)) == {"ignored": 1}
+    assert ledger.totals() == {}
+
+
+def test_the_open_inference_protocol_has_outputs_of_which_one_is_taken(ledger: Ledger, api: httpx.Client) -> None:
+    outputs = [
+        {"name": "predict", "shape": [2], "datatype": "INT64", "data": [1, 0]},
+        {"name": "score", "shape": [2, 1], "datatype": "FP32", "data": [0.75, 0.25]},
+        {"name": "other", "shape": [2], "datatype": "FP32", "data": [0.5, 0.5]},
+    ]
+    assert told(post(api, {"model_name": "m", "outputs": outputs}, KSERVE)) == {"accepted": 2}
+    assert told(post(api, {"outputs": outputs}, KSERVE | {"ce-id": "x"}, "?output=other")) == {"accepted": 2}
+    assert labelled(api, f"{KSERVE['ce-id']}/0", "x/1") == 2
+    assert ledger.buckets.tally(0, 2**31).event().p.tolist() == [0.5, 0.75]
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        {"data": {"names": ["proba"], "ndarray": [[0.4378]]}, "meta": {}},
+        {"data": {"tensor": {"shape": [1, 1], "values": [0.4378]}}},
+        {"predictions": [[0.4378]]},
+    ],
+)
+def test_seldon_logs_its_answers_under_the_id_of_the_request(
+    ledger: Ledger, api: httpx.Client, data: dict[str, Any]
+) -> None:
+    assert told(post(api, data, SELDON)) == {"accepted": 1}
+    assert labelled(api, SELDON["ce-requestid"]) == 1
+
+
+def test_mlserver_states_an_older_version_of_the_same_headers(ledger: Ledger, api: httpx.Client) -> None:
+    outputs = [{"name": "predict_proba", "shape": [1], "datatype": "FP64", "data": [0.5]}]
+    assert told(post(api, {"outputs": outputs}, SELDON | {"ce-specversion": "0.3"})) == {"accepted": 1}
+
+
+@pytest.mark.parametrize(
+    "data", [b"\xff", {"outputs": []}, {"predictions": {"a": 1}}, {"data": {"strData": "x"}}, {"error": "away"}, [0.5]]
+)
+def test_an_answer_without_predictions_is_one_refused_row(ledger: Ledger, api: httpx.Client, data: Any) -> None:
+    answer = told(post(api, data, KSERVE))
+    assert (answer["refused"], answer["refusals"][0]["code"]) == (1, "unreadable")
+    assert ledger.totals() == {"refused": 1}
+
+
+def test_vectors_are_taken_by_a_monitor_of_their_classes(store: Store, api: httpx.Client) -> None:
+    ledger = monitored(store, n_classes=3, reduction="confidence", retention=1000 * 86_400, bucket=86_400)
+    outputs = [{"name": "p", "shape": [2, 3], "datatype": "FP32", "data": [0.5, 0.25, 0.25, 0.125, 0.125, 0.75]}]
+    assert told(post(api, {"outputs": outputs}, KSERVE)) == {"accepted": 2}
+    labels = [{"id": f"{KSERVE['ce-id']}/{i}", "label": 2} for i in range(2)]
+    api.post("/monitors/m/labels", json={"rows": labels})
+    found = ledger.buckets.tally(0, 2**31).event()
+    assert (found.p.tolist(), found.y.tolist()) == ([0.5, 0.75], [0, 1])
+
+
+@pytest.mark.parametrize(
+    ("body", "headers", "pointer"),
+    [
+        ({"id": "1", "source": "/", "type": "t"}, EVENT, "/specversion"),
+        (event("rows", {}, ""), EVENT, "/id"),
+        (event("rows", 5), EVENT, "/data"),
+        (event("rows", {"rows": 5}), EVENT, "/data/rows"),
+        (event("rows", None, data_base64="%"), EVENT, "/data_base64"),
+        ([event("rows", {}), {}], {"content-type": "application/cloudevents-batch+json"}, "/1/specversion"),
+        ({}, KSERVE | {"ce-specversion": "2.0"}, "/specversion"),
+    ],
+)
+def test_what_is_no_event_is_told_by_its_place(
+    ledger: Ledger, api: httpx.Client, body: Any, headers: dict[str, str], pointer: str
+) -> None:
+    answer = post(api, body, headers)
+    assert (answer.status_code, answer.json()["errors"][0]["pointer"]) == (422, pointer)
+    assert ledger.totals() == {}
+
+
+def test_a_body_that_says_nothing_of_events_is_refused(ledger: Ledger, api: httpx.Client) -> None:
+    assert post(api, {}, {"content-type": "application/json"}).status_code == 415
+    assert ledger.totals() == {}
