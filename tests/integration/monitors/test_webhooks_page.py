@@ -10,6 +10,7 @@ from typing import Any, get_args
 
 import pytest
 
+from monitoring.delivering.attempting import attempt
 from monitoring.delivering.schedule import DELAYS
 from monitoring.delivering.signing import new_secret
 from schemas.monitor_deliveries import AttemptError
@@ -18,7 +19,7 @@ from storage.clock import now
 from storage.store import Store
 from tests.integration.monitors.receiver import Got, receiving
 from tests.integration.monitors.stored import monitor
-from tests.integration.monitors.test_deliveries import asked, attempt, hook, means
+from tests.integration.monitors.test_deliveries import asked, hook, means
 
 PAGE = (Path(__file__).parents[3] / "docs" / "webhooks.md").read_text("utf-8")
 NEW, OLD = new_secret(), new_secret()
