@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from monitoring.counting import counts_of
 from monitoring.thresholds import Meter
 from schemas.monitor_alarms import Standing
 from schemas.monitors import MonitorRecord
@@ -18,7 +19,7 @@ def latest_values(record: MonitorRecord, ledger: Ledger, meter: Meter, standing:
         windows[window.name] = {"rows": rows, "measures": measures}
     return {
         "name": record.name,
-        "counts": ledger.totals(),
+        "counts": counts_of(ledger.totals()).model_dump(),
         "windows": windows,
         "alarms": {rule: state.status == "alarm" for rule, state in standing.rules.items()},
     }
