@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from redis import Redis
 
-from calibrant.tallies.tally import Tally
+from calibrant.tallies.tally import Tally, merged
 from monitoring.beside import label_rates_beside, mean_predictions_beside, measures_beside, shift
 from monitoring.counting import counts_of
 from monitoring.delays import quantiles
@@ -19,13 +19,18 @@ from monitoring.windows import time_span, window_span
 from schemas.monitor_answers import DelayReading, ReferenceReading, RowsReading, WindowReading
 from schemas.monitors import Counts, MonitorRecord, WindowSpec
 from storage.keyspace import Keyspace
+from storage.monitors.alarms import Alarms
 from storage.monitors.buckets import ROWS_OF, Buckets
 from storage.monitors.groups import NO_GROUP, OTHER, OTHER_GROUP, Groups
+from storage.monitors.journal import Json
 from storage.monitors.ledger import Ledger
 from storage.monitors.reference import read_reference
+from storage.pages import Asked
 
 #: Groups that are told apart where nobody says how many: the largest.
 LARGEST = 20
+#: Events that are looked through for alarms.
+MOST_EVENTS = 1000
 _SHARES = (0.5, 0.9, 0.99)
 
 
@@ -47,6 +52,15 @@ class Reader:
         self.kept = kept
         self.buckets = Buckets(redis, keys, record)
         self.gatherer = Gatherer(kept.leaves, self.buckets, record.uid)
+
+    def of(self, record: MonitorRecord) -> Reader:
+        """What reads the same monitor as another record defines it."""
+        return Reader(self._redis, self._keys, record, self.kept)
+
+    def raised(self) -> list[Json]:
+        """The latest alarms that were raised, oldest first."""
+        found = Alarms(self._redis, self._keys, self.record.uid).events(Asked(MOST_EVENTS)).items
+        return [event for event in reversed(found) if event.get("type") == "monitor.alarm.raised"]
 
     def counts(self) -> Counts:
         """The counts since the monitor began."""
@@ -87,6 +101,12 @@ class Reader:
             groups=self.groups(found, groups),
             reference=None if reference is None else self._beside(whole, found.tally, reference),
         )
+
+    def rows_of(self, found: Gathered, group: int | None) -> Tally:
+        """Of some rows all, or those of the group of an index."""
+        if group is None:
+            return found.tally
+        return merged(()) if found.groups is None else found.groups.of_group(group)
 
     def groups(self, found: Gathered, most: int) -> dict[str, RowsReading]:
         """The largest groups of some rows, by name, without intervals."""

@@ -78,7 +78,8 @@ def _compared(
 ) -> Challenge:
     """Fit to all folds but one, compare on that one."""
     asked = record.recalibration
-    batch = _batch(tally.of_folds([fold for fold in range(FOLDS) if fold != COMPARED]), record)
+    train = tally.of_folds([fold for fold in range(FOLDS) if fold != COMPARED])
+    batch = _batch(train, record)
     fitted = _fitted(batch, record)
     curve = None if champion is None else champion.curve
     found = gain(tally.of_folds([COMPARED]), curve, fitted.curve, asked.level)
@@ -100,7 +101,8 @@ def _compared(
         },
         description="fitted upon an alarm",
     )
-    return replace(told, draft=map_record(derived_id("map", f"{record.uid} {occasion.seed}"), spec, fitted, batch))
+    draft = map_record(derived_id("map", f"{record.uid} {occasion.seed}"), spec, fitted, batch)
+    return replace(told, draft=draft.model_copy(update={"n": len(train)}))
 
 
 def _batch(tally: Tally, record: MonitorRecord) -> Batch:

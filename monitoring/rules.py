@@ -51,6 +51,7 @@ def judged_by_evidence(
             since=at(seen.first * bucket_seconds(record)),
             shape=shift.shape,
             delta=shift.delta,
+            spread=shift.spread,
             low=shift.low,
             high=shift.high,
             told=shift.told(),

@@ -9,8 +9,9 @@ from schemas.diagrams import PictureQuery
 from schemas.monitors import Counts, Label, MonitorRecord
 from schemas.pages import PageQuery
 
-#: A number, a word or a list of them: what options and parts of measures are.
+#: What options and parts of measures are: numbers, words, and lists of them.
 Plain = float | int | str | bool | None
+Told = dict[str, Plain | list[Plain] | list[list[Plain]]]
 
 
 class MonitorAnswer(MonitorRecord):
@@ -37,7 +38,7 @@ class MeasureReading(Document):
     p_value: float | None = Field(
         None, description="of calibration, at one look decided on beforehand; for any number of looks there are rules"
     )
-    parts: dict[str, Plain | list[Plain]] = Field({}, description="what does not fit one number")
+    parts: Told = Field({}, description="what does not fit one number")
     problem: str | None = None
 
 
@@ -141,7 +142,7 @@ class MonitorReading(Document):
 
     monitor: MonitorAnswer
     counts: Counts
-    definitions: dict[str, dict[str, Plain | list[Plain]]] = Field(description="of each measure, in full")
+    definitions: dict[str, Told] = Field(description="of each measure, in full")
     windows: list[WindowReading]
     read_at: float = Field(description="seconds since 1970")
 
@@ -162,6 +163,7 @@ class SeriesQuery(Document):
     start: float | None = Field(None, ge=0, le=1e11, description="seconds since 1970; default: what is kept")
     end: float | None = Field(None, ge=0, le=1e11, description="default: now")
     points: int = Field(100, ge=1, le=1000, description="at most so many spans of time, of whole buckets")
+    intervals: bool = Field(False, description="whether each value has its interval, which takes longer")
 
 
 class SeriesPoint(RowsReading):
@@ -183,7 +185,10 @@ class SeriesAnswer(Document):
 
 
 class SeriesPictureQuery(SeriesQuery, PictureQuery):
-    """Which values are drawn over time, and how: of one measure, by default the first."""
+    """Which values are drawn over time, and how: of one measure, by default the first, with its intervals."""
+
+    points: int = Field(60, ge=1, le=200, description="at most so many spans of time, of whole buckets")
+    intervals: bool = True
 
 
 class WindowPictureQuery(PictureQuery):

@@ -183,6 +183,18 @@ class MonitorKeys:
         """Hash: field -> its count in a time bucket."""
         return self._key("counts", str(bucket))
 
+    def counts_stem(self) -> str:
+        """What the names of the counts of time buckets begin with."""
+        return self._key("counts", "")
+
+    def span_counts_stem(self) -> str:
+        """What the names of the counts of spans begin with."""
+        return self._key("span-counts", "")
+
+    def span_counts(self, span: int) -> str:
+        """Hash: field -> its count in a span of time buckets."""
+        return self._key("span-counts", str(span))
+
     def tallies(self, series: str, bucket: int) -> str:
         """List: the tallies of a bucket of a series, to be added; the first may be many that were."""
         return self._key(series, str(bucket))

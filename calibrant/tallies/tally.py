@@ -147,7 +147,7 @@ def _gathered(keys: Keys, rows: Counts, p_sum: Floats) -> Tally:
     if places <= _DENSE * len(keys):
         counts = np.bincount(keys, rows, places).astype(np.int64)
         there = np.flatnonzero(counts)
-        dense: Floats = np.bincount(keys, p_sum, places)
+        dense: Floats = np.bincount(keys, p_sum, places).astype(np.float64)
         return Tally(there.astype(np.uint32), counts[there], dense[there])
     distinct, at = np.unique(keys, return_inverse=True)
     counts = np.bincount(at, rows, len(distinct)).astype(np.int64)

@@ -2,26 +2,37 @@
 
 from __future__ import annotations
 
+from functools import partial
+from typing import Any
+
 from fastapi import APIRouter, Request, Response
 from starlette.concurrency import run_in_threadpool
 
+from pictures.drawn import Format
 from schemas.monitor_answers import (
     MonitorAnswer,
     MonitorReading,
     MonitorsAnswer,
     MonitorsQuery,
     ReadingQuery,
+    SeriesAnswer,
+    SeriesPictureQuery,
+    SeriesQuery,
+    WindowPictureQuery,
     told,
 )
 from schemas.monitors import MonitorBody, MonitorPatch
 from service.conditions import Conditions, entity_tag, to_bytes
-from service.context import Here, answer
+from service.context import Context, Here, answer
 from service.defining import change_monitor, define_monitor, forget_monitor
+from service.drawing import picture
 from service.formats.fields import fields_of, read_fields
+from service.formats.media import PNG, SVG
 from service.idempotency import Idempotent
+from service.monitor_pictures import draw_series, draw_window
 from service.openapi import located, raises
 from service.paging import asked, page_answer, query_of, read_query
-from service.reading import read_monitor
+from service.reading import read_monitor, read_series_of
 
 router = APIRouter(prefix="/monitors", tags=["monitors"], route_class=Idempotent)
 
@@ -38,6 +49,14 @@ OF_DEFINITIONS = (
     "wrong-shape",
     "no-labels",
 )
+
+
+def _drawn(media: str) -> dict[int | str, dict[str, Any]]:
+    schema = {"type": "string"} if media == SVG else {"type": "string", "format": "binary"}
+    return {
+        200: {"content": {media: {"schema": schema}}, "description": "The picture"},
+        **raises("unknown-monitor", "invalid-field", "nothing-to-draw", "busy"),
+    }
 
 
 @router.post(
@@ -100,6 +119,52 @@ async def get_definition(name: str, request: Request, here: Here) -> Response:
     return Conditions.of(request.headers).answer(to_bytes(told(record)))
 
 
+@router.get(
+    "/{name}/series",
+    response_model=SeriesAnswer,
+    responses=raises("unknown-monitor", "invalid-field"),
+    openapi_extra=query_of(SeriesQuery),
+)
+async def get_series(name: str, request: Request, here: Here) -> Response:
+    """The measures over time, of the rows predicted in each of at most so many spans."""
+    query = read_query(request, SeriesQuery)
+    return answer((await run_in_threadpool(read_series_of, here, name, query)).model_dump())
+
+
+@router.get(
+    "/{name}/series.svg",
+    response_class=Response,
+    responses=_drawn(SVG),
+    openapi_extra=query_of(SeriesPictureQuery),
+)
+async def get_series_svg(name: str, request: Request, here: Here) -> Response:
+    """A measure over time, drawn with its intervals and the alarms that were raised."""
+    query = read_query(request, SeriesPictureQuery)
+    return await picture(here, partial(draw_series, here, name, query), {"Cache-Control": "no-cache"})
+
+
+@router.get(
+    "/{name}/diagram.svg",
+    response_class=Response,
+    responses=_drawn(SVG),
+    openapi_extra=query_of(WindowPictureQuery),
+)
+async def get_window_svg(name: str, request: Request, here: Here) -> Response:
+    """The reliability diagram of a window, drawn."""
+    return await _window(here, name, request, "svg")
+
+
+@router.get(
+    "/{name}/diagram.png",
+    response_class=Response,
+    responses=_drawn(PNG),
+    openapi_extra=query_of(WindowPictureQuery),
+)
+async def get_window_png(name: str, request: Request, here: Here) -> Response:
+    """The same as a PNG."""
+    return await _window(here, name, request, "png")
+
+
 @router.patch(
     "/{name}",
     response_model=MonitorAnswer,
@@ -123,3 +188,8 @@ async def delete_monitor(name: str, request: Request, here: Here) -> Response:
     """Forget a monitor and all that it has counted."""
     await run_in_threadpool(forget_monitor, here, name, Conditions.of(request.headers))
     return Response(status_code=204)
+
+
+async def _window(here: Context, name: str, request: Request, form: Format) -> Response:
+    query = read_query(request, WindowPictureQuery)
+    return await picture(here, partial(draw_window, here, name, query, form), {"Cache-Control": "no-cache"})

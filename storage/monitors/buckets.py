@@ -1,60 +1,32 @@
-"""The tallies of a monitor by bucket: lists that are appended to, and made short again.
-
-Of each kind, measured and raw, there are two series: by time buckets, and by row buckets, which hold the rows in the
-order in which they were counted.
-"""
+"""What is read off a monitor's buckets, and what becomes of them with time."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Sequence
-from typing import Literal, NamedTuple, cast
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final, cast
 
-import numpy as np
 from redis import Redis
 
-from calibrant.tallies.tally import Tally, from_bytes, merged
+from calibrant.tallies.tally import Tally, merged
 from schemas.monitors import MonitorRecord
 from storage.keyspace import Keyspace
-from storage.monitors.scripts import COMPACT, VERSIONS
+from storage.monitors.lists import Lists, Tail, Version, read_field
+from storage.monitors.scripts import DROP
+from storage.monitors.series import KINDS, SPAN, TallyKind, by_rows, by_span
 
-TallyKind = Literal["measured", "raw"]
+__all__ = ["MEASURED", "ROWS_OF", "Buckets", "Tail", "TallyKind", "Version"]
 
-#: The series by time, and those by rows.
-MEASURED, RAW = "measured", "raw"
-ROWS_OF = {MEASURED: "rows", RAW: "raw-rows"}
-#: A list of so many tallies is made one; and again at every so many more, where that came to nothing.
-LONG = (64, 32)
-#: A row window is so many row buckets; all of them together are at most so many.
-_OF_A_WINDOW, _OF_ALL = 16, 4096
-#: Tallies that are made one at once.
-_MOST_MERGED = 512
-#: Lists that are asked for at once.
+#: The series by time bucket of the measured tallies, and the series by row bucket of each kind.
+MEASURED: Final = "measured"
+ROWS_OF: Mapping[str, str] = {kind: by_rows(kind) for kind in KINDS}
+
+#: Lists that are made one by one look.
+_COMPACTED = 50
+#: Row buckets are forgotten so many at once.
+_DROPPED = 16
+#: Buckets whose counts are read, or that are dropped, at once.
 _AT_ONCE = 500
-
-
-class Version(NamedTuple):
-    """What a bucket's list was: of one generation and length it always holds the same; and three of its counts."""
-
-    generation: int
-    length: int
-    predictions: int = 0
-    joined: int = 0
-    expired: int = 0
-
-
-class Tail(NamedTuple):
-    """The tallies of a list behind its first ``since``, and its generation as they were read."""
-
-    generation: int
-    since: int
-    parts: list[Tally]
-
-
-def rows_of_bucket(record: MonitorRecord) -> int:
-    """Rows at which a row bucket is closed; 0 for a monitor without windows by rows."""
-    windows = [window.rows for window in record.windows if window.rows is not None]
-    return max(1, min(windows) // _OF_A_WINDOW, max(windows) // _OF_ALL) if windows else 0
 
 
 class Buckets:
@@ -64,6 +36,7 @@ class Buckets:
         self._redis = redis
         self._keys = keys.monitor(record.uid)
         self._record = record
+        self._lists = Lists(redis, self._keys)
 
     def numbers(self, first: int, last: int) -> list[int]:
         """The time buckets that there are from ``first`` to ``last``, both included, ascending."""
@@ -72,16 +45,27 @@ class Buckets:
 
     def tally(self, first: int, last: int, kind: TallyKind = "measured") -> Tally:
         """The rows of the time buckets from ``first`` to ``last``, both included."""
-        return merged(part for _, parts in self._read(kind, self.numbers(first, last)) for part in parts)
+        spans, buckets = self._cover(first, last)
+        return merged([self._lists.tally(by_span(kind), spans), self._lists.tally(kind, buckets)])
 
     def tallies(self, first: int, last: int, kind: TallyKind = "measured") -> dict[int, Tally]:
         """The rows of each time bucket from ``first`` to ``last`` that there is."""
-        return {bucket: merged(parts) for bucket, parts in self._read(kind, self.numbers(first, last))}
+        return self._lists.tallies(kind, self.numbers(first, last))
+
+    def versions(self, series: str, numbers: Sequence[int]) -> list[Version]:
+        """What the list of each bucket is now: ``tails`` tells what came to it since."""
+        of_counts = {MEASURED: self._keys.counts_stem(), by_span(MEASURED): self._keys.span_counts_stem()}
+        return self._lists.versions(series, numbers, of_counts.get(series, ""))
+
+    def tails(self, series: str, wanted: Sequence[tuple[int, int]]) -> list[Tail]:
+        """Of each bucket the tallies behind its first so many, with the generation in which they stand."""
+        return self._lists.tails(series, wanted)
 
     def counts(self, first: int, last: int) -> dict[str, int]:
         """The counts of the time buckets from ``first`` to ``last``, both included, added up."""
+        spans, buckets = self._cover(first, last)
         total: Counter[str] = Counter()
-        for counts in self.counts_by_bucket(first, last).values():
+        for counts in (*self._counts(self._keys.span_counts, spans), *self._counts(self._keys.counts, buckets)):
             total.update(counts)
         return dict(total)
 
@@ -90,10 +74,13 @@ class Buckets:
         numbers = self.numbers(first, last)
         return dict(zip(numbers, self.counts_of(numbers), strict=True))
 
+    def counts_of(self, numbers: Sequence[int]) -> list[dict[str, int]]:
+        """The counts of each time bucket."""
+        return self._counts(self._keys.counts, numbers)
+
     def latest_rows(self, n: int, kind: TallyKind = "measured") -> Tally:
         """The last ``n`` rows that were counted, and those before them in the same row bucket."""
-        numbers = self.latest_row_buckets(n)
-        return merged(part for _, parts in self._read(ROWS_OF[kind], numbers) for part in parts)
+        return self._lists.tally(by_rows(kind), self.latest_row_buckets(n))
 
     def latest_row_buckets(self, n: int) -> list[int]:
         """The row buckets that hold the last ``n`` rows that were counted, newest first."""
@@ -105,118 +92,81 @@ class Buckets:
             found += rows
         return numbers
 
-    def versions(self, series: str, numbers: Sequence[int]) -> list[Version]:
-        """What the list of each bucket is now: ``tails`` tells what came to it since."""
-        stems = (self._keys.stem(series), self._keys.stem("counts") if series == MEASURED else "")
-        found: list[Version] = []
-        for start in range(0, len(numbers), 2 * _AT_ONCE):
-            some = map(str, numbers[start : start + 2 * _AT_ONCE])
-            told = self._redis.eval(VERSIONS, 1, self._keys.generations(), series, *stems, *some)
-            rows = np.frombuffer(cast(bytes, told), "<f8").astype(np.int64).reshape(-1, 5)
-            found += [Version(*row) for row in rows.tolist()]
-        return found
-
-    def tails(self, series: str, wanted: Sequence[tuple[int, int]]) -> list[Tail]:
-        """Of each bucket the tallies behind its first so many, with the generation in which they stand."""
-        found: list[Tail] = []
-        for start in range(0, len(wanted), _AT_ONCE):
-            some = wanted[start : start + _AT_ONCE]
-            with self._redis.pipeline() as pipe:
-                pipe.hmget(self._keys.generations(), [f"{series}:{bucket}" for bucket, _ in some])
-                for bucket, since in some:
-                    pipe.lrange(self._keys.tallies(series, bucket), since, -1)
-                generations, *answers = pipe.execute()
-            for (_, since), generation, parts in zip(some, generations, answers, strict=True):
-                found.append(Tail(int(generation or 0), since, [from_bytes(part) for part in parts]))
-        return found
-
-    def counts_of(self, numbers: Sequence[int]) -> list[dict[str, int]]:
-        """The counts of each time bucket."""
-        found: list[dict[str, int]] = []
-        for start in range(0, len(numbers), _AT_ONCE):
-            with self._redis.pipeline(transaction=False) as pipe:
-                for bucket in numbers[start : start + _AT_ONCE]:
-                    pipe.hgetall(self._keys.counts(bucket))
-                found += [{name.decode(): int(n) for name, n in counts.items()} for counts in pipe.execute()]
-        return found
-
-    def compact(self, series: str, bucket: int) -> bool:
-        """Make the tallies of a list one; False where another did, or the list is gone. What comes meanwhile stays."""
-        field, key = f"{series}:{bucket}", self._keys.tallies(series, bucket)
-        with self._redis.pipeline() as pipe:
-            pipe.lrange(key, 0, _MOST_MERGED - 1)
-            pipe.hget(self._keys.generations(), field)
-            parts, generation = pipe.execute()
-        if generation is None or len(parts) < 2:
-            return False
-        one = merged(map(from_bytes, parts)).to_bytes()
-        keys = (key, self._keys.generations(), self._keys.loose(), self._keys.state())
-        args = (field, generation, len(parts), one)
-        return bool(self._redis.eval(COMPACT, len(keys), *keys, *cast(tuple[str, ...], args)))
-
     def compact_closed(self, now: float) -> None:
-        """Make the tallies of every bucket one that is no longer the newest."""
-        newest = int(now // (self._record.bucket or 1))
-        for field in cast(set[bytes], self._redis.smembers(self._keys.loose())):
-            series, bucket = _read_field(field.decode())
-            if series not in (MEASURED, RAW) or bucket < newest:
-                self.compact(series, bucket)
+        """Make the tallies of buckets one that are no longer the newest, those of the longest lists first."""
+        bucket = int(now // (self._record.bucket or 1))
+        row = int(cast(bytes | None, self._redis.hget(self._keys.state(), "row")) or 0)
+        open_ones = {series: at for k in KINDS for series, at in ((k, bucket), (by_span(k), bucket // SPAN))}
+        closed = [(series, n) for series, n in self._lists.loose() if n < open_ones.get(series, row)]
+        for series, number in closed[:_COMPACTED]:
+            self._lists.compact(series, number)
 
     def drop(self, before: int) -> None:
         """Forget the time buckets before one; what was counted since the monitor began stays."""
-        keys = self._keys
-        for bucket in self.numbers(0, before - 1):
-            fields = [f"{series}:{bucket}" for series in (MEASURED, RAW)]
+        self._redis.eval(DROP, 1, self._keys.state(), str(before))
+        numbers = self.numbers(0, before - 1)
+        for start in range(0, len(numbers), _AT_ONCE):
+            some = numbers[start : start + _AT_ONCE]
+            spans = sorted({bucket // SPAN for bucket in some if (bucket // SPAN + 1) * SPAN <= before})
+            lists = [(by_span(kind), span) for kind in KINDS for span in spans]
+            self._lists.forget(lists + [(kind, bucket) for kind in KINDS for bucket in some])
+            # What tells of them goes last, so that this is done again where a process died.
             with self._redis.pipeline() as pipe:
-                pipe.unlink(*(keys.tallies(series, bucket) for series in (MEASURED, RAW)), keys.counts(bucket))
-                pipe.hdel(keys.generations(), *fields)
-                pipe.srem(keys.loose(), *fields)
-                pipe.zrem(keys.buckets(), str(bucket))
+                pipe.unlink(*map(self._keys.counts, some), *map(self._keys.span_counts, spans))
+                pipe.zrem(self._keys.buckets(), *map(str, some))
                 pipe.execute()
 
     def drop_rows(self) -> None:
         """Forget the row buckets that no window reaches."""
         most = max((window.rows or 0 for window in self._record.windows), default=0)
-        found = 0
+        found, passed = 0, []
         for bucket, rows in self._row_buckets():
             if found >= most:
-                self._forget_rows(bucket)
+                passed.append(bucket)
             found += rows
+        if passed:
+            self._lists.forget([(by_rows(kind), bucket) for kind in KINDS for bucket in passed])
+            self._redis.hdel(self._keys.row_buckets(), *map(str, passed))
 
-    def after_commit(self, long: Iterable[str], *, closed: bool) -> None:
-        """Do what a commit has made due."""
+    def after_commit(self, long: Iterable[bytes], opened: int) -> None:
+        """Do what a commit has made due: make long lists short, and now and then forget row buckets.
+
+        ``opened`` is the row bucket that it opened, 0 for none.
+        """
         for field in long:
-            self.compact(*_read_field(field))
-        if closed:
+            self._lists.compact(*read_field(field))
+        if opened and opened % _DROPPED == 0:
             self.drop_rows()
+
+    def _cover(self, first: int, last: int) -> tuple[list[int], list[int]]:
+        """The spans that lie between ``first`` and ``last`` with all their buckets, and the other buckets there."""
+        with self._redis.pipeline() as pipe:
+            pipe.zrangebyscore(self._keys.buckets(), first // SPAN * SPAN, (last // SPAN + 1) * SPAN - 1)
+            pipe.hget(self._keys.state(), "dropped")
+            found, dropped = pipe.execute()
+        by_number: defaultdict[int, list[int]] = defaultdict(list)
+        for bucket in map(int, found):
+            by_number[bucket // SPAN].append(bucket)
+        spans, single = [], []
+        for span, buckets in by_number.items():
+            inside = [bucket for bucket in buckets if first <= bucket <= last]
+            # The list of a span still has the rows of those of its buckets that were dropped.
+            if len(inside) == len(buckets) > 1 and span * SPAN >= int(dropped or 0):
+                spans.append(span)
+            else:
+                single += inside
+        return spans, single
+
+    def _counts(self, key_of: Callable[[int], str], numbers: Sequence[int]) -> list[dict[str, int]]:
+        answers: list[dict[bytes, bytes]] = []
+        for start in range(0, len(numbers), _AT_ONCE):
+            with self._redis.pipeline(transaction=False) as pipe:
+                for number in numbers[start : start + _AT_ONCE]:
+                    pipe.hgetall(key_of(number))
+                answers += pipe.execute()
+        return [{name.decode(): int(count) for name, count in counts.items()} for counts in answers]
 
     def _row_buckets(self) -> list[tuple[int, int]]:
         """The row buckets, newest first, and the rows of each."""
         found = cast(dict[bytes, bytes], self._redis.hgetall(self._keys.row_buckets()))
         return sorted(((int(bucket), int(rows)) for bucket, rows in found.items()), reverse=True)
-
-    def _forget_rows(self, bucket: int) -> None:
-        keys = self._keys
-        fields = [f"{series}:{bucket}" for series in ROWS_OF.values()]
-        with self._redis.pipeline() as pipe:
-            pipe.unlink(*(keys.tallies(series, bucket) for series in ROWS_OF.values()))
-            pipe.hdel(keys.generations(), *fields)
-            pipe.srem(keys.loose(), *fields)
-            pipe.hdel(keys.row_buckets(), str(bucket))
-            pipe.execute()
-
-    def _read(self, series: str, numbers: list[int]) -> Iterable[tuple[int, list[Tally]]]:
-        """The tallies of lists, some lists at a time."""
-        for start in range(0, len(numbers), _AT_ONCE):
-            some = numbers[start : start + _AT_ONCE]
-            with self._redis.pipeline(transaction=False) as pipe:
-                for bucket in some:
-                    pipe.lrange(self._keys.tallies(series, bucket), 0, -1)
-                answers = pipe.execute()
-            for bucket, parts in zip(some, answers, strict=True):
-                yield bucket, [from_bytes(part) for part in parts]
-
-
-def _read_field(field: str) -> tuple[str, int]:
-    series, _, bucket = field.rpartition(":")
-    return series, int(bucket)

@@ -8,7 +8,7 @@ from typing import cast
 from redis import Redis
 
 from storage.keyspace import Keyspace, Shared, job_field, read_job_field
-from storage.monitors.buckets import MEASURED, RAW, ROWS_OF
+from storage.monitors.series import KINDS, SPAN, by_rows, by_span
 
 #: Fields of a hash, or lists, that are removed at once.
 _AT_ONCE = 1000
@@ -33,13 +33,15 @@ def delete_keys(redis: Redis, keys: Keyspace, uid: str) -> None:
         redis.unlink(*(own.slot(slot) for slot in slots))
         redis.zrem(own.slots(), *map(str, slots))
     for buckets in _chunks(redis, own.buckets()):
-        lists = [own.tallies(series, bucket) for series in (MEASURED, RAW) for bucket in buckets]
-        redis.unlink(*lists, *(own.counts(bucket) for bucket in buckets))
+        spans = {bucket // SPAN for bucket in buckets}
+        lists = [own.tallies(kind, bucket) for kind in KINDS for bucket in buckets]
+        lists += [own.tallies(by_span(kind), span) for kind in KINDS for span in spans]
+        redis.unlink(*lists, *map(own.counts, buckets), *map(own.span_counts, spans))
         redis.zrem(own.buckets(), *map(str, buckets))
     rows = [int(bucket) for bucket in cast(list[bytes], redis.hkeys(own.row_buckets()))]
     for start in range(0, len(rows), _AT_ONCE):
         some = rows[start : start + _AT_ONCE]
-        redis.unlink(*(own.tallies(series, bucket) for series in ROWS_OF.values() for bucket in some))
+        redis.unlink(*(own.tallies(by_rows(kind), bucket) for kind in KINDS for bucket in some))
     redis.hdel(Shared.latest_of_monitors(), named)
     redis.unlink(*own.single())
     redis.srem(Shared.monitors_to_delete(), named)

@@ -11,12 +11,13 @@ import numpy.typing as npt
 import orjson
 from redis import Redis
 
-from calibrant.tallies.tally import Tally, merged
 from schemas.monitors import MonitorRecord
 from storage.errors import MonitorFull, UnknownMonitor
 from storage.keyspace import Keyspace
-from storage.monitors.buckets import LONG, MEASURED, RAW, ROWS_OF, Buckets, rows_of_bucket
+from storage.monitors.additions import Counts, Tallies, additions
+from storage.monitors.buckets import Buckets
 from storage.monitors.scripts import COMMIT
+from storage.monitors.series import rows_of_bucket
 from storage.monitors.strings import Ids, Rows, read_pieces, without_padding
 
 #: Rows of a change at most: Redis serves nobody else while it takes one in.
@@ -51,8 +52,8 @@ class Change:
     expected: Rows | None
     entries: Rows | None
     now: float
-    tallies: Mapping[int, tuple[Tally, Tally | None]] = field(default_factory=dict)
-    counts: Mapping[int, Mapping[str, int]] = field(default_factory=dict)
+    tallies: Tallies = field(default_factory=dict)
+    counts: Counts = field(default_factory=dict)
     totals: Mapping[str, int] = field(default_factory=dict)
     forgets: Pieces | None = None
 
@@ -107,7 +108,7 @@ class Ledger:
         outcome, *told = cast(list[Any], self._commit(keys, args))
         match outcome:
             case b"done":
-                self.buckets.after_commit([one.decode() for one in told[0]], closed=bool(told[1]))
+                self.buckets.after_commit(told[0], told[1])
                 return None
             case b"conflict":
                 return Conflict(np.array(told[0], dtype=np.int64), [entry or None for entry in told[1]])
@@ -141,51 +142,16 @@ class Ledger:
 
     def _plan(self, change: Change) -> tuple[list[str], list[bytes]]:
         """The keys and arguments of the script."""
-        slot = int(change.now // self._slot_seconds)
+        k, slot, forgets = self._keys, int(change.now // self._slot_seconds), change.forgets
         strings, piece, fresh = _strings(change)
-        forgets = change.forgets
-        lists = [
-            (series, bucket, tally)
-            for bucket, both in change.tallies.items()
-            for series, tally in zip((MEASURED, RAW), both, strict=True)
-            if tally is not None
-        ]
-        blobs = [tally.to_bytes() for *_, tally in lists]
-        plan = {
-            "max_ids": self._record.max_ids,
-            "fresh": fresh,
-            "slot": slot,
-            "tallies": [(series, bucket) for series, bucket, _ in lists],
-            "counts": list(change.counts.items()),
-            "totals": change.totals,
-            "long": LONG,
-        }
+        added = additions(k, change.tallies, change.counts, rows_of_bucket(self._record))
+        plan = {"max_ids": self._record.max_ids, "fresh": fresh, "slot": slot, "totals": change.totals} | added.plan
         if forgets is not None:
             plan["forgets"] = (forgets.number, forgets.taken, forgets.slot)
-        if lists and (close := rows_of_bucket(self._record)):
-            plan["rows"] = self._rows(change, close, lists, blobs)
-        k = self._keys
         fixed = [self._names, k.ids(), k.slots(), k.slot(slot), k.slot(slot if forgets is None else forgets.slot)]
         fixed += [k.state(), k.totals(), k.buckets(), k.generations(), k.loose(), k.row_buckets()]
-        own = [k.tallies(series, bucket) for series, bucket, _ in lists] + [k.counts(b) for b in change.counts]
-        told = orjson.dumps(plan, option=orjson.OPT_NON_STR_KEYS)
-        return fixed + own, [self._record.uid.encode(), told, *strings, piece, *blobs]
-
-    def _rows(
-        self, change: Change, close: int, lists: list[tuple[str, int, Tally]], blobs: list[bytes]
-    ) -> tuple[int, int, list[tuple[str, str, int]]]:
-        """What is added to the open row bucket; a tally that is none of one time bucket joins ``blobs``."""
-        added = []
-        for series in (MEASURED, RAW):
-            own = [i for i, (of, *_) in enumerate(lists) if of == series]
-            if not own:
-                continue
-            at = own[0]
-            if len(own) > 1:
-                at = len(blobs)
-                blobs.append(merged(lists[i][2] for i in own).to_bytes())
-            added.append((ROWS_OF[series], self._keys.stem(ROWS_OF[series]), at + 1))
-        return sum(len(measured) for measured, _ in change.tallies.values()), close, added
+        told = orjson.dumps(plan, option=orjson.OPT_SERIALIZE_NUMPY)
+        return fixed + added.keys, [self._record.uid.encode(), told, *strings, piece, *added.blobs]
 
 
 def _strings(change: Change) -> tuple[list[bytes], bytes, int]:

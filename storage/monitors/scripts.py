@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 # KEYS: names of uids, ids, slots, the slot of the ids that are new, the slot that ids are forgotten of, state, totals,
-#       buckets, generations, loose, row buckets; then as many as the plan has lists of tallies, and of counts.
+#       buckets, generations, loose, row buckets; then the lists that are added to, and the hashes of counts.
 # ARGV: uid, plan; text and ends of the ids, of the entries that are expected and of those to come, each empty for none;
 #       the new ids in one piece; then the tallies.
-# plan: max_ids, fresh (ids that are new), forgets ({pieces, taken}), tallies ({series, bucket}), counts
-#       ({bucket, {field, count}...}), totals ({field, count}), rows ({n, close, {series, stem, which tally}...}),
-#       length and step at which a list is told of.
-# Answers {"done", the lists to be compacted, rows' bucket that was closed}, {"conflict", places, their entries},
-# {"full"} or {"gone"}.
+# plan: max_ids, slot, fresh (ids that are new), forgets ({pieces, taken, slot}), lists ({series, number, tally}...),
+#       buckets (the time buckets among them), counts ({field, count}...), totals ({field, count}),
+#       rows ({n, close, {series, stem, tally}...}), long ({length, step} at which a list is told of).
+# Answers {"done", the lists that are long, the row bucket that is now open if one was closed},
+# {"conflict", places, their entries}, {"full"} or {"gone"}.
 COMMIT = """
 local plan = cjson.decode(ARGV[2])
 if redis.call('HEXISTS', KEYS[1], ARGV[1]) == 0 then return {'gone'} end
@@ -83,16 +83,15 @@ local function append(key, series, bucket, tally)
     if length >= plan.long[1] and length % plan.long[2] == 0 then long[#long + 1] = field end
 end
 local key = 11
-for i, list in ipairs(plan.tallies) do
+for _, list in ipairs(plan.lists) do
     key = key + 1
-    append(KEYS[key], list[1], list[2], ARGV[9 + i])
-    redis.call('ZADD', KEYS[8], list[2], list[2])
+    append(KEYS[key], list[1], list[2], ARGV[9 + list[3]])
 end
 for _, counted in ipairs(plan.counts) do
     key = key + 1
-    for field, count in pairs(counted[2]) do redis.call('HINCRBY', KEYS[key], field, count) end
-    redis.call('ZADD', KEYS[8], counted[1], counted[1])
+    for field, count in pairs(counted) do redis.call('HINCRBY', KEYS[key], field, count) end
 end
+for _, bucket in ipairs(plan.buckets) do redis.call('ZADD', KEYS[8], bucket, bucket) end
 for field, count in pairs(plan.totals) do redis.call('HINCRBY', KEYS[7], field, count) end
 local closed = 0
 if plan.rows then
@@ -147,4 +146,11 @@ for i = 4, #ARGV do
         tonumber(counts[3] or 0))
 end
 return table.concat(found)
+"""
+
+# KEYS: state. ARGV: the first time bucket that is kept.
+DROP = """
+if tonumber(redis.call('HGET', KEYS[1], 'dropped') or 0) < tonumber(ARGV[1]) then
+    redis.call('HSET', KEYS[1], 'dropped', ARGV[1])
+end
 """

@@ -16,6 +16,7 @@ from pictures.cost_plane import draw_cost_plane
 from pictures.diagram import draw
 from pictures.drawn import About, Drawn
 from pictures.fit_bins import draw_fit_bins
+from pictures.over_time import draw_over_time
 from pictures.several import draw_several
 
 N = 1200
@@ -89,6 +90,23 @@ def fit_bins() -> dict[str, Any]:
     return {"of": "binary", "before": before, "after": after}
 
 
+def series() -> dict[str, Any]:
+    """A value in 24 hours, of which two are missing and one has no interval, with two alarms."""
+    start = 1_700_006_400.0
+    points = [
+        {
+            "start": start + 3600.0 * hour,
+            "end": start + 3600.0 * (hour + 1),
+            "value": 0.02 + 0.002 * (hour % 5) + 0.004 * max(0, hour - 16),
+            "interval": None if hour == 20 else (0.01 + 0.003 * max(0, hour - 16), 0.04 + 0.005 * max(0, hour - 16)),
+        }
+        for hour in range(24)
+        if hour not in (8, 9)
+    ]
+    alarms = [{"at": start + 3600.0 * hour, "rule": "evidence"} for hour in (18.5, 21.0)]
+    return {"measure": "ece", "points": points, "alarms": alarms}
+
+
 def _after(name: str) -> tuple[Mapping[str, Any], About]:
     return diagrams(0.8)[name], replace(PLAIN, error=("ECE", 0.05))
 
@@ -107,5 +125,6 @@ PICTURES: Mapping[str, Callable[..., Drawn]] = {
     ),
     "by-size": lambda **how: draw_by_size(sizes(), PLAIN, **how),
     "cost-plane": lambda **how: draw_cost_plane(plane(), PLAIN, names=("one", "the other"), **how),
+    "over-time": lambda **how: draw_over_time(series(), replace(PLAIN, name="inbox"), **how),
     "fit-bins": lambda **how: draw_fit_bins(fit_bins(), PLAIN, **how),
 }

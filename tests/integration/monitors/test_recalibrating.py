@@ -1,0 +1,210 @@
+"""Recalibration: a challenger once an alarm, on rows that it has not seen; proposed, or the alias moved."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import pytest
+
+from calibrant.maps.calibration_map import load
+from calibrant.methods import fit_curve, read_method
+from calibrant.reductions import Event
+from calibrant.tallies.gains import gain
+from calibrant.tallies.tally import tally_of
+from monitoring.looking import look_at
+from monitoring.promoting import accept, reject
+from monitoring.recalibrating import recalibrate_at
+from schemas.aliases import AliasRecord
+from schemas.monitor_alarms import AuditEntry, Occasion
+from schemas.monitors import DAY, MonitorRecord
+from storage.errors import ProposalOutdated, UnknownProposal
+from storage.monitors.definitions import Definitions
+from storage.monitors.standings import Change, Standings
+from storage.pages import Asked
+from storage.store import Store
+from tests.integration.monitors.stored import monitor
+from tests.integration.monitors.streams import BEGAN, HOUR, pour, rows
+
+NOW = BEGAN + HOUR
+
+
+def alarmed(store: Store, policy: str = "auto", *, shift: float = 1.0, n: int = 20_000, **asked: Any) -> MonitorRecord:
+    """A monitor whose rows have raised an alarm, upon which a challenger is asked for."""
+    recalibration = {"policy": policy, "least_rows": 500} | asked
+    fields = {"windows": [{"name": "day", "seconds": DAY}], "bucket": int(HOUR), "retention": 10 * DAY, "horizon": DAY}
+    record = monitor(store, **fields, recalibration=recalibration)
+    change = {"started_at": BEGAN}
+    record = Definitions(store.redis, store.keys).patch("m", lambda record: record.model_copy(update=change))
+    pour(store, record, 0, rows(n, 0, shift=shift))
+    look_at(store, record, NOW)
+    return record
+
+
+def ask_again(store: Store, record: MonitorRecord) -> None:
+    """As upon another alarm of the same rule."""
+
+    def change(_: MonitorRecord, standing: Any) -> Change:
+        number = standing.rules["evidence"].alarms + len(standing.asked) + 1
+        return Change(standing.model_copy(update={"asked": [Occasion(rule="evidence", number=number)]}))
+
+    Standings(store.redis, store.keys, record).change(change)
+
+
+def entries(store: Store, record: MonitorRecord) -> list[AuditEntry]:
+    page = Standings(store.redis, store.keys, record).audit(Asked(100))
+    return [entry for entry in reversed(page.items) if not entry.action.startswith("alarm")]
+
+
+def actions(store: Store, record: MonitorRecord) -> list[str]:
+    return [entry.action for entry in entries(store, record)]
+
+
+def test_auto_moves_the_alias_to_a_challenger_that_mends_the_rows(store: Store) -> None:
+    record = alarmed(store)
+    recalibrate_at(store, record, NOW)
+    assert actions(store, record) == ["challenger-proposed", "alias-moved", "evidence-restarted"]
+    alias = store.aliases.get("m", "champion")
+    made = store.maps.get("m@champion")
+    assert (alias.version, made.version, made.reduction) == (1, 1, "binary")
+    assert 15_500 < (made.n or 0) < 16_500
+    assert made.tags["monitor"] == "m"
+    found = entries(store, record)[0].found
+    assert found is not None
+    assert 0.0 < (found.low or 0.0) < (found.gain or 0.0) < (found.high or 0.0)
+    # Log-odds are 1 too low, and the map adds as much.
+    p = np.array([0.2, 0.5, 0.8])
+    odds = p / (1 - p) * np.e
+    np.testing.assert_allclose(load(made.document).apply(p), odds / (1 + odds), atol=0.02)
+    # Evidence begins anew, and the alarm ends with it.
+    again = Definitions(store.redis, store.keys).get("m")
+    assert again.started_at == BEGAN + 2 * HOUR
+    look_at(store, again, NOW + 60)
+    assert Standings(store.redis, store.keys, record).read().rules["evidence"].status == "unknown"
+    events = Standings(store.redis, store.keys, record).events(Asked(100)).items
+    assert [event.type for event in reversed(events)] == [
+        "monitor.alarm.raised",
+        "monitor.recalibration.applied",
+        "monitor.alarm.cleared",
+    ]
+
+
+def test_a_challenger_is_made_once_an_alarm_however_often_the_chore_is_done(store: Store) -> None:
+    record = alarmed(store)
+    with ThreadPoolExecutor(4) as threads:
+        list(threads.map(lambda _: recalibrate_at(store, record, NOW), range(8)))
+    assert store.maps.versions("m") == [1]
+    assert actions(store, record) == ["challenger-proposed", "alias-moved", "evidence-restarted"]
+    assert store.aliases.get("m", "champion").revision == 1
+
+
+def test_a_decision_that_was_not_carried_out_is_carried_out_by_the_next(store: Store) -> None:
+    record = alarmed(store, "propose")
+    recalibrate_at(store, record, NOW)
+    standings = Standings(store.redis, store.keys, record)
+    # As if the process that accepted it had ended before it moved the alias.
+    standings.change(
+        lambda _, standing: Change(
+            standing.model_copy(update={"moving": standing.proposal, "proposal": None, "moved_by": "anna"})
+        )
+    )
+    recalibrate_at(store, record, NOW + 1)
+    assert store.aliases.get("m", "champion").updated_by == "anna"
+    assert standings.read().moving is None
+    assert entries(store, record)[-2].who == "anna"
+
+
+def test_a_proposal_waits_and_is_accepted(store: Store) -> None:
+    record = alarmed(store, "propose", name="scores", alias="live")
+    recalibrate_at(store, record, NOW)
+    standing = Standings(store.redis, store.keys, record).read()
+    assert standing.proposal is not None
+    assert (standing.proposal.name, standing.proposal.version, standing.proposal.alias) == ("scores", 1, "live")
+    assert store.aliases.all("scores") == []
+    assert accept(store, record, "anna", NOW + 5) == standing.proposal
+    assert store.aliases.get("scores", "live").version == 1
+    told = [(entry.action, entry.who) for entry in entries(store, record)]
+    assert told == [
+        ("challenger-proposed", None),
+        ("proposal-accepted", "anna"),
+        ("alias-moved", "anna"),
+        ("evidence-restarted", "anna"),
+    ]
+    with pytest.raises(UnknownProposal):
+        accept(store, record, "anna", NOW + 6)
+
+
+def test_a_proposal_is_rejected_and_its_version_stays(store: Store) -> None:
+    record = alarmed(store, "propose")
+    recalibrate_at(store, record, NOW)
+    reject(store, record, "ben", NOW + 5)
+    assert actions(store, record) == ["challenger-proposed", "proposal-rejected"]
+    assert entries(store, record)[-1].who == "ben"
+    assert (store.maps.versions("m"), store.aliases.all("m")) == ([1], [])
+    with pytest.raises(UnknownProposal):
+        reject(store, record, "ben", NOW + 6)
+
+
+def test_a_proposal_is_outdated_once_its_alias_is_moved(store: Store) -> None:
+    record = alarmed(store, "propose")
+    recalibrate_at(store, record, NOW)
+    first = store.maps.get("m:1")
+    store.maps.put(first.model_copy(update={"id": "map_" + "1" * 30}))
+
+    def moved(_: AliasRecord | None) -> None:
+        return None
+
+    store.aliases.point("m", "champion", 2, who=None, check=moved)
+    with pytest.raises(ProposalOutdated):
+        accept(store, record, "anna", NOW + 5)
+    assert store.aliases.get("m", "champion").version == 2
+    assert Standings(store.redis, store.keys, record).read().proposal is not None
+
+
+def test_within_the_pause_none_is_fitted_and_the_next_takes_the_place_of_the_last(store: Store) -> None:
+    record = alarmed(store, "propose", pause=3600)
+    recalibrate_at(store, record, NOW)
+    ask_again(store, record)
+    recalibrate_at(store, record, NOW + 3599)
+    assert actions(store, record)[-1] == "recalibration-declined"
+    assert "3600 s" in (entries(store, record)[-1].detail or "")
+    ask_again(store, record)
+    Standings(store.redis, store.keys, record).change(
+        lambda _, standing: Change(
+            standing.model_copy(update={"asked": [Occasion(rule="evidence", number=9)]}),
+        )
+    )
+    recalibrate_at(store, record, NOW + 3600)
+    assert actions(store, record)[-2:] == ["proposal-replaced", "challenger-proposed"]
+    assert store.maps.versions("m") == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("asked", "action", "word"),
+    [
+        ({"least_rows": 30_000}, "recalibration-declined", "30000 are needed"),
+        ({"method": "identity"}, "recalibration-declined", "not better"),
+        ({"method": "iop-oi"}, "recalibration-failed", "iop-oi"),
+        ({"window": "gone"}, "recalibration-declined", "no such window"),
+    ],
+)
+def test_why_none_is_proposed_stands_in_the_audit(store: Store, asked: dict[str, Any], action: str, word: str) -> None:
+    record = alarmed(store, **asked)
+    recalibrate_at(store, record, NOW)
+    (entry,) = entries(store, record)
+    assert (entry.action, entry.who) == (action, None)
+    assert word in (entry.detail or "")
+    assert store.redis.keys("calibrant:default:map:*") == []
+
+
+def test_the_interval_of_the_gain_is_that_of_the_rows_one_by_one() -> None:
+    random = np.random.default_rng(0)
+    p = np.round(random.uniform(0.02, 0.98, 5000), 3)
+    y = (random.random(5000) < p**1.3).astype(np.int8)
+    curve, _ = fit_curve(read_method("platt"), Event(p[:2500], y[:2500], None))
+    found = gain(tally_of(p[2500:], y[2500:]), None, curve, 0.95)
+    q, p, y = curve(p[2500:]), p[2500:], y[2500:]
+    each = np.log(np.where(y == 1, q, 1 - q)) - np.log(np.where(y == 1, p, 1 - p))
+    reach = 1.96044 * each.std(ddof=1) / np.sqrt(2500)
+    np.testing.assert_allclose([found.value, found.high - found.value], [each.mean(), reach], rtol=2e-3)

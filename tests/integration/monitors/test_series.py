@@ -1,0 +1,140 @@
+"""A monitor's values over time, and its pictures."""
+
+from __future__ import annotations
+
+import re
+import time
+from itertools import pairwise
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+from redis import Redis
+
+from storage.keyspace import Keyspace
+from storage.monitors.alarms import Alarms
+from tests.integration.monitors.writing import Floats, Outcomes, Writer
+
+HOUR, DAY = 3600, 86_400
+
+
+@pytest.fixture
+def writer(api: httpx.Client, redis: Redis) -> Writer:
+    windows = [{"name": "day", "seconds": DAY}, {"name": "last", "rows": 1000}]
+    answer = api.post("/monitors", json={"name": "inbox", "measures": ["brier", "ece"], "windows": windows})
+    assert answer.status_code == 201, answer.text
+    return Writer(redis, "inbox")
+
+
+def _drawn(n: int, seed: int) -> tuple[Floats, Outcomes]:
+    random = np.random.default_rng(seed)
+    p = random.uniform(size=n)
+    return p, (random.random(n) < p).astype(np.int8)
+
+
+def _hours(writer: Writer, hours: int, **how: Any) -> tuple[float, list[tuple[Floats, Outcomes]]]:
+    """So many hours of 50 rows each; the start of the first, and the rows."""
+    start = (time.time() // HOUR - hours + 1) * HOUR
+    rows = [_drawn(50, hour) for hour in range(hours)]
+    for hour, own in enumerate(rows):
+        writer.labelled(*own, start + hour * HOUR, **how)
+    return start, rows
+
+
+def _series(api: httpx.Client, **query: Any) -> dict[str, Any]:
+    answer = api.get("/monitors/inbox/series", params=query)
+    assert answer.status_code == 200, answer.text
+    told: dict[str, Any] = answer.json()
+    return told
+
+
+def test_a_bucket_is_a_point(api: httpx.Client, writer: Writer) -> None:
+    start, rows = _hours(writer, 6)
+    told = _series(api, window="day", measure="brier")
+    assert told["span"] == HOUR
+    assert [point["start"] for point in told["points"]] == [start + hour * HOUR for hour in range(6)]
+    for point, (p, y) in zip(told["points"], rows, strict=True):
+        assert set(point["measures"]) == {"brier"}
+        assert point["measures"]["brier"]["value"] == pytest.approx(float(np.mean((p - y) ** 2)), abs=1e-5)
+        assert (point["rows"], point["predictions"], point["coverage"]) == (50, 50, 1.0)
+
+
+@pytest.mark.parametrize("points", [1, 2, 3, 7, 24])
+def test_no_more_points_than_asked_for_and_no_row_left_out(api: httpx.Client, writer: Writer, points: int) -> None:
+    start, rows = _hours(writer, 24)
+    told = _series(api, points=points, start=start, end=start + 24 * HOUR)["points"]
+    assert 1 <= len(told) <= points
+    assert sum(point["rows"] for point in told) == 24 * 50
+    means = [point["mean_prediction"] * point["rows"] for point in told]
+    assert sum(means) == pytest.approx(sum(p.sum() for p, _ in rows))
+    assert all(one["end"] <= other["start"] for one, other in pairwise(told))
+
+
+def test_a_span_of_time_takes_the_buckets_that_touch_it(api: httpx.Client, writer: Writer) -> None:
+    start, _ = _hours(writer, 6)
+    told = _series(api, start=start + 2 * HOUR, end=start + 4 * HOUR)["points"]
+    assert [point["start"] for point in told] == [start + 2 * HOUR, start + 3 * HOUR]
+
+
+def test_one_group_alone(api: httpx.Client, writer: Writer) -> None:
+    _hours(writer, 3, groups=["a"] * 20 + ["b"] * 30)
+    told = _series(api, group="b", window="day")
+    assert told["group"] == "b"
+    assert [(point["rows"], point["predictions"]) for point in told["points"]] == [(30, None)] * 3
+
+
+def test_intervals_where_they_are_asked_for(api: httpx.Client, writer: Writer) -> None:
+    _hours(writer, 2)
+    assert all(p["measures"]["ece"]["interval"] is None for p in _series(api, window="day")["points"])
+    for point in _series(api, window="day", intervals=True)["points"]:
+        low, high = point["measures"]["ece"]["interval"]
+        assert low <= point["measures"]["ece"]["value"] <= high
+
+
+@pytest.mark.parametrize(
+    ("query", "pointer"),
+    [
+        ({"measure": "log-loss"}, "/measure"),
+        ({"group": "nobody"}, "/group"),
+        ({"window": "week"}, "/window"),
+        ({"window": "last"}, "/window"),
+        ({"window": "day", "start": 5}, "/window"),
+        ({"start": 2000, "end": 1000}, "/end"),
+        ({"points": 0}, "/points"),
+        ({"points": 1001}, "/points"),
+    ],
+)
+def test_what_is_wrong_with_a_query_is_named(
+    api: httpx.Client, writer: Writer, query: dict[str, Any], pointer: str
+) -> None:
+    answer = api.get("/monitors/inbox/series", params=query)
+    assert (answer.status_code, answer.json()["errors"][0]["pointer"]) == (422, pointer)
+
+
+def test_a_series_is_drawn_with_its_alarms(api: httpx.Client, writer: Writer, redis: Redis) -> None:
+    start, _ = _hours(writer, 6)
+    told = {"monitor": "inbox", "rule": "evidence", "measure": None}
+    at = time.strftime("%Y-%m-%dT%H:%M:%S.000Z", time.gmtime(start + 3.5 * HOUR))
+    events = [{"id": "event_1", "type": "monitor.alarm.raised", "timestamp": at, "data": told}]
+    assert Alarms(redis, Keyspace(), writer.record.uid).put("evidence", {}, expected=None, events=events)
+    answer = api.get("/monitors/inbox/series.svg", params={"window": "day", "measure": "ece", "width": 400})
+    assert answer.status_code == 200, answer.text
+    assert answer.headers["content-type"].startswith("image/svg+xml")
+    assert re.search(r"ece over time.*300 rows.*6 spans.*Alarms raised: 1; evidence at", answer.text, re.DOTALL)
+
+
+def test_a_window_is_drawn(api: httpx.Client, writer: Writer) -> None:
+    _hours(writer, 3, groups=["a"] * 20 + ["b"] * 30)
+    whole = api.get("/monitors/inbox/diagram.svg", params={"window": "day"})
+    assert "150 rows" in whole.text
+    group = api.get("/monitors/inbox/diagram.svg", params={"window": "last", "group": "b", "theme": "dark"})
+    assert "90 rows" in group.text
+    png = api.get("/monitors/inbox/diagram.png")
+    assert png.content.startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize("picture", ["series.svg", "diagram.svg", "diagram.png"])
+def test_what_has_no_rows_is_not_drawn(api: httpx.Client, writer: Writer, picture: str) -> None:
+    answer = api.get(f"/monitors/{writer.record.name}/{picture}")
+    assert answer.json()["type"] == "/problems/nothing-to-draw"
