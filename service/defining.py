@@ -13,6 +13,7 @@ from schemas.monitors import HookSpec, MonitorBody, MonitorPatch, MonitorRecord
 from service.conditions import Conditions
 from service.context import Context
 from service.errors import InvalidField
+from storage.chores import Chore, ask
 from storage.clock import now, stamp
 from storage.errors import StorageError, UnknownMap
 from storage.monitors.reference import put_reference
@@ -42,6 +43,7 @@ def define_monitor(here: Context, asked: MonitorBody) -> tuple[MonitorRecord, Fr
     stored = here.store.monitors.put(record)
     if reference is not None:
         put_reference(here.store.redis, here.store.keys, stored.uid, reference)
+    _have_looked_at(here, stored)
     return stored, fresh
 
 
@@ -69,6 +71,7 @@ def change_monitor(
     changed = here.store.monitors.patch(name, change)
     if again:
         put_reference(here.store.redis, here.store.keys, changed.uid, reference)
+    _have_looked_at(here, changed)
     return changed, fresh
 
 
@@ -76,6 +79,10 @@ def forget_monitor(here: Context, name: str, conditions: Conditions) -> None:
     """Delete a monitor, unless the conditions fail."""
     conditions.require(told(here.store.monitors.get(name)))
     here.store.monitors.delete(name)
+
+
+def _have_looked_at(here: Context, record: MonitorRecord) -> None:
+    ask(here.store.redis, Chore("look", here.store.keys.tenant, record.uid))
 
 
 def _merged(record: MonitorRecord, given: dict[str, object]) -> MonitorRecord:

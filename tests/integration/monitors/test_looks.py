@@ -40,7 +40,7 @@ HOOKS = [{"name": name, "url": "https://alerts.example.com", "secret": "whsec_" 
 
 
 def made(store: Store, **changes: Any) -> MonitorRecord:
-    fields = {"windows": WINDOWS, "horizon": DAY, "retention": 10 * DAY, "bucket": int(HOUR)} | changes
+    fields: dict[str, Any] = {"windows": WINDOWS, "horizon": DAY, "retention": 10 * DAY, "bucket": int(HOUR)} | changes
     return monitor(store, **fields)
 
 

@@ -33,7 +33,8 @@ NOW = BEGAN + HOUR
 def alarmed(store: Store, policy: str = "auto", *, shift: float = 1.0, n: int = 20_000, **asked: Any) -> MonitorRecord:
     """A monitor whose rows have raised an alarm, upon which a challenger is asked for."""
     recalibration = {"policy": policy, "least_rows": 500} | asked
-    fields = {"windows": [{"name": "day", "seconds": DAY}], "bucket": int(HOUR), "retention": 10 * DAY, "horizon": DAY}
+    windows = [{"name": "day", "seconds": DAY}]
+    fields: dict[str, Any] = {"windows": windows, "bucket": int(HOUR), "retention": 10 * DAY, "horizon": DAY}
     record = monitor(store, **fields, recalibration=recalibration)
     change = {"started_at": BEGAN}
     record = Definitions(store.redis, store.keys).patch("m", lambda record: record.model_copy(update=change))

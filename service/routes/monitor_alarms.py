@@ -1,0 +1,99 @@
+"""Alarms of a monitor: what its rules say, what happened, and what was done about it."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Request, Response
+from starlette.concurrency import run_in_threadpool
+
+from monitoring.acknowledging import acknowledge
+from monitoring.promoting import accept, reject, waiting
+from schemas.monitor_alarms import AlarmsAnswer, AuditAnswer, JournalQuery, Proposal, RuleState
+from service.context import Context, Here, answer
+from service.idempotency import Idempotent
+from service.openapi import raises
+from service.paging import page_answer, query_of, read_query
+from storage.clock import now
+from storage.monitors.standings import Standings
+from storage.pages import Asked
+
+router = APIRouter(prefix="/monitors/{name}", tags=["monitors"], route_class=Idempotent)
+
+
+@router.get(
+    "/alarms",
+    response_model=AlarmsAnswer,
+    responses=raises("invalid-field", "invalid-cursor", "unknown-monitor"),
+    openapi_extra=query_of(JournalQuery),
+)
+async def get_alarms(name: str, request: Request, here: Here) -> Response:
+    """What every rule of a monitor says now, and what happened, newest first."""
+    found = await run_in_threadpool(find_alarms, here, name, read_query(request, JournalQuery))
+    return answer(found.model_dump())
+
+
+@router.post(
+    "/alarms/{rule}/acknowledge",
+    response_model=RuleState,
+    responses=raises("unknown-monitor", "unknown-rule", "no-alarm"),
+)
+async def post_acknowledgement(name: str, rule: str, here: Here) -> Response:
+    """Note that an alarm was seen: evidence begins anew with the next bucket, a threshold stays until it is cleared."""
+    record = await run_in_threadpool(here.store.monitors.get, name)
+    state = await run_in_threadpool(acknowledge, here.store, record, rule, here.who, now().timestamp())
+    return answer(state.model_dump())
+
+
+@router.get(
+    "/audit",
+    response_model=AuditAnswer,
+    responses=raises("invalid-field", "invalid-cursor", "unknown-monitor"),
+    openapi_extra=query_of(JournalQuery),
+)
+async def get_audit(name: str, request: Request, here: Here) -> Response:
+    """Every step that was taken about a monitor, by the service or by whom else, newest first."""
+    query = read_query(request, JournalQuery)
+    page = await run_in_threadpool(
+        lambda: _standings(here, name).audit(Asked(query.limit, query.cursor)),
+    )
+    return page_answer(request, page.items, page.next)
+
+
+@router.get("/proposal", response_model=Proposal, responses=raises("unknown-monitor", "unknown-proposal"))
+async def get_proposal(name: str, here: Here) -> Response:
+    """The challenger that waits to be accepted or rejected."""
+    proposal = await run_in_threadpool(lambda: waiting(_standings(here, name).read()))
+    return answer(proposal.model_dump())
+
+
+@router.post(
+    "/proposal/accept",
+    response_model=Proposal,
+    responses=raises("unknown-monitor", "unknown-proposal", "proposal-outdated"),
+)
+async def post_acceptance(name: str, here: Here) -> Response:
+    """Move the alias to the challenger; refused where somebody moved it since they were compared."""
+    record = await run_in_threadpool(here.store.monitors.get, name)
+    proposal = await run_in_threadpool(accept, here.store, record, here.who, now().timestamp())
+    return answer(proposal.model_dump())
+
+
+@router.post("/proposal/reject", response_model=Proposal, responses=raises("unknown-monitor", "unknown-proposal"))
+async def post_rejection(name: str, here: Here) -> Response:
+    """Decide against the challenger; it stays as a version of its name."""
+    record = await run_in_threadpool(here.store.monitors.get, name)
+    proposal = await run_in_threadpool(reject, here.store, record, here.who, now().timestamp())
+    return answer(proposal.model_dump())
+
+
+def find_alarms(here: Context, name: str, query: JournalQuery) -> AlarmsAnswer:
+    """The rules of a monitor in the order of its definition, one that was not looked at yet too; and its events."""
+    record = here.store.monitors.get(name)
+    standings = Standings(here.store.redis, here.store.keys, record)
+    states = standings.read().rules
+    rules = [states.get(rule.name, RuleState(rule=rule.name, kind=rule.kind)) for rule in record.rules]
+    page = standings.events(Asked(query.limit, query.cursor))
+    return AlarmsAnswer(rules=rules, items=list(page.items), next=page.next)
+
+
+def _standings(here: Context, name: str) -> Standings:
+    return Standings(here.store.redis, here.store.keys, here.store.monitors.get(name))

@@ -1,0 +1,145 @@
+"""Alarms over HTTP, and the workers that look, deliver and recalibrate."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, cast
+
+import httpx
+import numpy as np
+import pytest
+from redis import Redis
+
+from storage.chores import Chore, ask
+from storage.jobs.queues import queue_key
+from storage.keyspace import Shared
+from storage.store import Store
+from tests.integration.test_workers import children, supervisor, until
+
+BODY: dict[str, Any] = {"name": "m", "windows": [{"name": "day", "seconds": 86_400}], "bucket": 3600}
+
+
+@pytest.fixture
+def worker(redis: Redis, redis_url: str, tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
+    with supervisor(redis_url, tmp_path / "worker.log") as process:
+        yield process
+
+
+def labelled(n: int, seed: int, shift: float) -> dict[str, Any]:
+    random = np.random.default_rng(seed)
+    p = random.uniform(0.05, 0.95, size=n)
+    true = p / (p + (1 - p) * np.exp(-shift))
+    labels = (random.random(n) < true).astype(int)
+    rows = zip(p.tolist(), labels.tolist(), strict=True)
+    return {"rows": [{"id": f"{seed}-{i}", "prediction": q, "label": y} for i, (q, y) in enumerate(rows)]}
+
+
+def send(api: httpx.Client, call: str, body: Any = None, method: str = "POST") -> Any:
+    answer = api.request(method, call, json=body)
+    assert answer.is_success, answer.text
+    return answer.json()
+
+
+def status(api: httpx.Client) -> str:
+    return str(send(api, "/monitors/m/alarms", method="GET")["rules"][0]["status"])
+
+
+def test_a_drift_is_found_told_and_mended_without_anyone(
+    api: httpx.Client, redis: Redis, worker: subprocess.Popen[bytes]
+) -> None:
+    rows = {"predictions": [0.1, 0.4, 0.6, 0.9] * 20, "labels": [0, 1, 0, 1] * 20}
+    send(api, "/maps", rows | {"method": "identity", "name": "scores"})
+    send(api, "/maps/scores/aliases/champion", {"version": 1}, "PUT")
+    send(api, "/monitors", BODY | {"map": "scores@champion", "recalibration": {"policy": "auto", "least_rows": 500}})
+    assert status(api) == "unknown"
+    send(api, "/monitors/m/rows", labelled(3000, 0, 1.0))
+    until(redis, lambda: send(api, "/maps/scores/aliases/champion", method="GET")["version"] == 2)
+    found = send(api, "/calibrate", {"map": "scores@champion", "predictions": [0.5]})["predictions"]
+    assert found[0] == pytest.approx(0.73, abs=0.03)
+    audit = send(api, "/monitors/m/audit", method="GET")["items"]
+    assert [entry["action"] for entry in audit] == [
+        "evidence-restarted",
+        "alias-moved",
+        "challenger-proposed",
+        "alarm-raised",
+    ]
+    # Rows that come now are mapped by the challenger before they are counted.
+    before = Store.of(redis).monitors.get("m")
+    send(api, "/monitors/m/predictions", {"rows": [{"id": "x", "prediction": 0.5}]})
+    entry = cast(bytes, redis.hget(Store.of(redis).keys.monitor(before.uid).ids(), "x"))
+    assert np.frombuffer(entry[1:9], "<f8")[0] == pytest.approx(found[0])
+    assert len(children(worker.pid)) == 3  # one of jobs, one that looks, one that recalibrates
+
+
+def test_an_alarm_is_listed_and_acknowledged(api: httpx.Client, redis: Redis, worker: subprocess.Popen[bytes]) -> None:
+    send(api, "/monitors", BODY)
+    send(api, "/monitors/m/rows", labelled(3000, 0, 1.0))
+    until(redis, lambda: status(api) == "alarm")
+    told = send(api, "/monitors/m/alarms?limit=1", method="GET")
+    assert [event["type"] for event in told["items"]] == ["monitor.alarm.raised"]
+    assert told["rules"][0]["evidence"]["largest"] >= told["rules"][0]["evidence"]["bound"]
+    assert send(api, "/monitors/m/alarms/evidence/acknowledge")["status"] == "unknown"
+    again = api.post("/monitors/m/alarms/evidence/acknowledge")
+    assert (again.status_code, again.json()["type"]) == (409, "/problems/no-alarm")
+    first = send(api, "/monitors/m/audit?limit=1", method="GET")
+    rest = send(api, f"/monitors/m/audit?cursor={first['next']}", method="GET")
+    actions = [entry["action"] for entry in (*first["items"], *rest["items"])]
+    assert actions == ["evidence-restarted", "alarm-acknowledged", "alarm-raised"]
+    assert rest["next"] is None
+
+
+@pytest.mark.parametrize(
+    ("call", "method", "code"),
+    [
+        ("/monitors/other/alarms", "GET", "unknown-monitor"),
+        ("/monitors/other/audit", "GET", "unknown-monitor"),
+        ("/monitors/m/alarms/other/acknowledge", "POST", "unknown-rule"),
+        ("/monitors/m/alarms/evidence/acknowledge", "POST", "no-alarm"),
+        ("/monitors/m/proposal", "GET", "unknown-proposal"),
+        ("/monitors/m/proposal/accept", "POST", "unknown-proposal"),
+        ("/monitors/m/proposal/reject", "POST", "unknown-proposal"),
+        ("/monitors/m/alarms?cursor=x", "GET", "invalid-cursor"),
+    ],
+)
+def test_what_is_not_there_is_told_so(api: httpx.Client, call: str, method: str, code: str) -> None:
+    send(api, "/monitors", BODY)
+    answer = api.request(method, call)
+    assert answer.json()["type"] == f"/problems/{code}"
+
+
+def test_the_chore_of_a_worker_that_is_killed_is_done_again_and_once(
+    api: httpx.Client, redis: Redis, worker: subprocess.Popen[bytes]
+) -> None:
+    policy = {"policy": "propose", "least_rows": 500, "method": "pl3"}
+    send(api, "/monitors", BODY | {"recalibration": policy})
+    send(api, "/monitors/m/rows", labelled(3000, 0, 1.0))
+    chore = Chore("recalibrate", "default", Store.of(redis).monitors.get("m").uid)
+    owner = until(redis, lambda: redis.hget(Shared.chore_owners(), chore.field)).decode()
+    os.kill(int(redis.hget(f"rq:worker:{owner}", "pid") or 0), signal.SIGKILL)
+    found = until(
+        redis, lambda: api.get("/monitors/m/proposal").is_success and send(api, "/monitors/m/proposal", method="GET")
+    )
+    assert found["version"] == 1
+    until(redis, lambda: not redis.hexists(Shared.chore_owners(), chore.field))
+    audit = send(api, "/monitors/m/audit", method="GET")["items"]
+    assert [entry["action"] for entry in audit] == ["challenger-proposed", "alarm-raised"]
+    send(api, "/monitors/m/proposal/accept")
+    assert send(api, "/maps/m/aliases/champion", method="GET")["version"] == 1
+
+
+def test_a_supervisor_drains_and_keeps_no_worker_of_chores_that_nobody_asks_for(
+    redis: Redis, worker: subprocess.Popen[bytes]
+) -> None:
+    until(redis, lambda: len(children(worker.pid)) == 1)
+    ask(redis, Chore("look", "default", "gone"))
+    until(redis, lambda: len(children(worker.pid)) == 2)
+    until(redis, lambda: redis.keys("calibrant::chore*") == [])
+    assert redis.keys("rq:queue:*") == redis.keys("rq:job:*") == []
+    assert redis.llen(queue_key("chores-look")) == 0
+    worker.send_signal(signal.SIGTERM)
+    assert worker.wait(10) == 0
+    assert redis.keys("rq:workers*") == []
