@@ -81,7 +81,7 @@ OF_THE_SERVICE = {
         404,
         "There is no such monitor",
         "No monitor of this tenant has this name; it may have been deleted.",
-        "`GET /monitors` lists those that there are.",
+        "List those that there are by `GET /monitors`.",
     ),
     "monitor-exists": Row(
         409,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from service.examples.example import BATCH, JOB, MAP, Example
+from service.examples.monitor_rows import TAKING
 
 _PREDICTIONS = [0.02, 0.11, 0.18, 0.24, 0.35, 0.42, 0.57, 0.66, 0.71, 0.83, 0.9, 0.97]
 _LABELS = [0, 0, 1, 0, 0, 1, 0, 1, 1, 1, 0, 1]
@@ -192,6 +193,7 @@ CALLS: tuple[Example, ...] = (
     Example("GET /v2/models/{name}/versions/{version}", "first", "One version", path=_VERSION),
     Example("GET /v2/models/{name}/versions/{version}/ready", "first", "The version is there", path=_VERSION),
     Example("POST /v2/models/{name}/versions/{version}/infer", "three", "By one version", _INFERENCE, path=_VERSION),
+    *TAKING,
     Example("DELETE /batches/{batch_id}", "two-classes", "Forget a batch", status=204, path={"batch_id": BATCH}),
 )
 

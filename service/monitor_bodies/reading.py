@@ -67,10 +67,11 @@ async def receive_rows(request: Request, settings: Settings) -> Sent:
 async def receive_events(request: Request, settings: Settings) -> Sent:
     """Read a body of events, of at most the limit; in binary mode the type of their data may be any.
 
+    Plain JSON without an event's headers is taken for one event in structured mode.
     Headers of events are none that a page of another origin can send without asking first, as is their content type.
     """
     binary = is_binary(request.headers)
-    kind = BINARY if binary else content_type(request.headers.get("content-type", ""), (EVENT, EVENTS))
+    kind = BINARY if binary else content_type(request.headers.get("content-type", ""), (EVENT, EVENTS, JSON))
     return await _receive(request, settings, kind, ("output",))
 
 

@@ -29,6 +29,10 @@ BODIES: dict[tuple[str, str], Any] = {
     ("post", "/batches/{batch_id}/rows"): ROWS,
     ("patch", "/maps/{ref}"): {"description": "mine"},
     ("put", "/maps/{name}/aliases/{alias}"): {"version": 1},
+    ("post", "/monitors/{name}/rows"): {"rows": []},
+    ("post", "/monitors/{name}/predictions"): {"rows": []},
+    ("post", "/monitors/{name}/labels"): {"rows": []},
+    ("post", "/monitors/{name}/events"): {},
     ("post", "/v2/models/{name}/infer"): {
         "inputs": [{"name": "predictions", "shape": [1], "datatype": "FP64", "data": [0.5]}]
     },

@@ -193,5 +193,6 @@ def test_what_is_no_event_is_told_by_its_place(
 
 
 def test_a_body_that_says_nothing_of_events_is_refused(ledger: Ledger, api: httpx.Client) -> None:
-    assert post(api, {}, {"content-type": "application/json"}).status_code == 415
+    assert post(api, {}, {"content-type": "text/plain"}).status_code == 415
+    assert post(api, {}, {"content-type": "application/json"}).json()["errors"][0]["pointer"] == "/specversion"
     assert ledger.totals() == {}
