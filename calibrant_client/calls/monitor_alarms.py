@@ -54,14 +54,14 @@ def proposal(patience: Patience, monitor: str) -> Steps[Proposal]:
     return read(Proposal, answer)
 
 
-def accept_proposal(patience: Patience, monitor: str) -> Steps[None]:
+def accept_proposal(patience: Patience, monitor: str) -> Steps[Proposal]:
     """Move the alias to the proposed map; raises ``ProblemResponse`` where there is none, or it has moved since."""
-    yield from _post(patience, path_of("monitors", monitor, "proposal", "accept"))
+    return read(Proposal, (yield from _post(patience, path_of("monitors", monitor, "proposal", "accept"))))
 
 
-def reject_proposal(patience: Patience, monitor: str) -> Steps[None]:
+def reject_proposal(patience: Patience, monitor: str) -> Steps[Proposal]:
     """Leave the alias where it is; raises ``ProblemResponse`` where nothing is proposed."""
-    yield from _post(patience, path_of("monitors", monitor, "proposal", "reject"))
+    return read(Proposal, (yield from _post(patience, path_of("monitors", monitor, "proposal", "reject"))))
 
 
 def deliveries(
