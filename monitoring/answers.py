@@ -16,15 +16,16 @@ from monitoring.gathering import Gathered, Gatherer, Leaves
 from monitoring.leaves import GROUP_KEYS
 from monitoring.readings import Memory, read_diagram, read_rows
 from monitoring.windows import time_span, window_span
+from schemas.monitor_alarms import RuleState
 from schemas.monitor_answers import DelayReading, ReferenceReading, RowsReading, WindowReading
+from schemas.monitor_events import MonitorEvent
 from schemas.monitors import Counts, MonitorRecord, WindowSpec
 from storage.keyspace import Keyspace
-from storage.monitors.alarms import Alarms
 from storage.monitors.buckets import ROWS_OF, Buckets
 from storage.monitors.groups import NO_GROUP, OTHER, OTHER_GROUP, Groups
-from storage.monitors.journal import Json
 from storage.monitors.ledger import Ledger
 from storage.monitors.reference import read_reference
+from storage.monitors.standings import Standings
 from storage.pages import Asked
 
 #: Groups that are told apart where nobody says how many: the largest.
@@ -51,16 +52,22 @@ class Reader:
         self.record = record
         self.kept = kept
         self.buckets = Buckets(redis, keys, record)
+        self._standings = Standings(redis, keys, record)
         self.gatherer = Gatherer(kept.leaves, self.buckets, record.uid)
 
     def of(self, record: MonitorRecord) -> Reader:
         """What reads the same monitor as another record defines it."""
         return Reader(self._redis, self._keys, record, self.kept)
 
-    def raised(self) -> list[Json]:
+    def rules(self) -> list[RuleState]:
+        """What each rule said at the last look; a rule of which there was none yet is left out."""
+        known = self._standings.read().rules
+        return [known[rule.name] for rule in self.record.rules if rule.name in known]
+
+    def raised(self) -> list[MonitorEvent]:
         """The latest alarms that were raised, oldest first."""
-        found = Alarms(self._redis, self._keys, self.record.uid).events(Asked(MOST_EVENTS)).items
-        return [event for event in reversed(found) if event.get("type") == "monitor.alarm.raised"]
+        found = self._standings.events(Asked(MOST_EVENTS)).items
+        return [event for event in reversed(found) if event.type == "monitor.alarm.raised"]
 
     def counts(self) -> Counts:
         """The counts since the monitor began."""

@@ -5,7 +5,7 @@ A list of tallies of one generation only grows, so what was read of it stays tru
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from threading import Lock
@@ -17,11 +17,16 @@ from calibrant.tallies.tally import Tally, merged
 from monitoring.delays import BINS, FIELDS
 from monitoring.leaves import WIDTH, Delays, Leaf, leaf_of, tally_of_cells
 from storage.monitors.buckets import MEASURED, Buckets, Version
+from storage.monitors.series import by_span
 
 #: Bytes of buckets that a process keeps.
 MOST_BYTES = 64 * 1024 * 1024
 #: More buckets than this are added up as they are read, and not kept.
 _MOST_KEPT = 900
+
+#: The series by span of time buckets, and those of which the labels' delays are counted.
+SPANS = by_span("measured")
+TIMED = (MEASURED, SPANS)
 
 Key = tuple[str, str, int]
 
@@ -79,14 +84,15 @@ class Gatherer:
 
     def span(self, first: int, last: int) -> Gathered:
         """The rows of the time buckets from ``first`` to ``last``, both included."""
-        return self.of(self._buckets.numbers(first, last))
+        spans, buckets = self._buckets.cover(first, last)
+        return joined(self.of(spans, SPANS), self.of(buckets))
 
     def of(self, numbers: Sequence[int], series: str = MEASURED) -> Gathered:
         """The rows of buckets of a series."""
         versions = self._buckets.versions(series, numbers)
         if len(numbers) > _MOST_KEPT:
             return self._passing(series, numbers, versions)
-        return added(self.leaves(numbers, series, versions), versions, timed=series == MEASURED)
+        return added(self.leaves(numbers, series, versions), versions, timed=series in TIMED)
 
     def leaves(
         self, numbers: Sequence[int], series: str = MEASURED, versions: Sequence[Version] | None = None
@@ -95,8 +101,8 @@ class Gatherer:
         versions = self._buckets.versions(series, numbers) if versions is None else versions
         held = [self._leaves.get((self._uid, series, bucket)) for bucket in numbers]
         found = self._current(series, numbers, versions, held)
-        if series == MEASURED:
-            found = self._with_delays(numbers, versions, found)
+        if series in TIMED:
+            found = self._with_delays(series, numbers, versions, found)
         for bucket, leaf, before in zip(numbers, found, held, strict=True):
             if leaf is not before:
                 self._leaves.put((self._uid, series, bucket), leaf)
@@ -129,12 +135,14 @@ class Gatherer:
             wanted = again
         return [found[i] for i in range(len(numbers))]
 
-    def _with_delays(self, numbers: Sequence[int], versions: Sequence[Version], found: list[Leaf]) -> list[Leaf]:
+    def _with_delays(
+        self, series: str, numbers: Sequence[int], versions: Sequence[Version], found: list[Leaf]
+    ) -> list[Leaf]:
         """The leaves with the delays of their labels, read anew where labels have come since."""
         stale = [
             i for i, (leaf, version) in enumerate(zip(found, versions, strict=True)) if leaf.joined < version.joined
         ]
-        counts = self._buckets.counts_of([numbers[i] for i in stale])
+        counts = self._buckets.counts_of([numbers[i] for i in stale], series)
         for i, told in zip(stale, counts, strict=True):
             found[i] = replace(found[i], joined=told.get("joined", 0), delays=_delays(told))
         return found
@@ -149,10 +157,10 @@ class Gatherer:
             cells += one.cells
             if one.groups is not None:
                 groups.append(one.groups)
-            if series == MEASURED:
-                for told in self._buckets.counts_of(some):
+            if series in TIMED:
+                for told in self._buckets.counts_of(some, series):
                     delays += _delays(told)
-        return _gathered(cells, groups, delays if series == MEASURED else None, versions)
+        return _gathered(cells, groups, delays if series in TIMED else None, versions)
 
 
 def added(leaves: Sequence[Leaf], versions: Sequence[Version], *, timed: bool) -> Gathered:
@@ -165,6 +173,21 @@ def added(leaves: Sequence[Leaf], versions: Sequence[Version], *, timed: bool) -
             delays += leaf.delays
     return _gathered(
         cells, [leaf.groups for leaf in leaves if leaf.groups is not None], delays if timed else None, versions
+    )
+
+
+def joined(one: Gathered, other: Gathered) -> Gathered:
+    """The rows of both."""
+    groups = [part.groups for part in (one, other) if part.groups is not None]
+    delays = Counter(one.delays or {})
+    delays.update(other.delays or {})
+    return Gathered(
+        merged([one.tally, other.tally]),
+        merged(groups) if groups else None,
+        one.predictions + other.predictions,
+        one.joined + other.joined,
+        one.expired + other.expired,
+        dict(delays),
     )
 
 

@@ -6,7 +6,9 @@ from calibrant.errors import CalibrationError
 from calibrant.measures.catalogue import read_requests
 from calibrant.measures.intervals import PLAIN, Resampling
 from calibrant.measures.measure import MeasureResult, answers
+from calibrant.reductions import Event
 from calibrant.tallies.tally import Tally
+from monitoring.readings import event_of
 from monitoring.rules import Measured
 from monitoring.windows import window_span
 from schemas.monitors import MonitorRecord, ThresholdRule, WindowSpec
@@ -45,7 +47,7 @@ class Meter:
         tally = self._tally(window)
         if tally is None or not len(tally):
             return 0, {}
-        found = answers(self._requests.values(), tally.event(), PLAIN)
+        found = answers(self._requests.values(), self._event(tally), PLAIN)
         return len(tally), {key: result.value for key, result in found.items()}
 
     def _measured(self, tally: Tally, key: str, resampling: Resampling) -> MeasureResult | None:
@@ -53,9 +55,12 @@ class Meter:
         if request is None:
             return None
         try:
-            return answers([request], tally.event(), resampling)[key]
+            return answers([request], self._event(tally), resampling)[key]
         except CalibrationError:
             return None
+
+    def _event(self, tally: Tally) -> Event:
+        return event_of(tally, self._record.reduction or "binary")
 
     def _tally(self, name: str) -> Tally | None:
         window = next((window for window in self._record.windows if window.name == name), None)

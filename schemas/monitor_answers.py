@@ -6,6 +6,7 @@ from pydantic import Field
 
 from schemas.base import Document
 from schemas.diagrams import PictureQuery
+from schemas.monitor_alarms import RuleState
 from schemas.monitors import Counts, Label, MonitorRecord
 from schemas.pages import PageQuery
 
@@ -144,6 +145,7 @@ class MonitorReading(Document):
     counts: Counts
     definitions: dict[str, Told] = Field(description="of each measure, in full")
     windows: list[WindowReading]
+    rules: list[RuleState] = Field(description="what each rule said at the last look, where there was one")
     read_at: float = Field(description="seconds since 1970")
 
 

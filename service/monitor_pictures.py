@@ -13,6 +13,7 @@ from pictures.drawn import About, Drawn, Format
 from pictures.over_time import draw_over_time
 from schemas.diagrams import PictureQuery
 from schemas.monitor_answers import SeriesPictureQuery, WindowPictureQuery
+from schemas.monitor_events import AlarmTold
 from service.context import Context
 from service.errors import NothingToDraw
 from service.reading import asked_of, group_index, narrowed, reader_of, window_of
@@ -49,8 +50,8 @@ def draw_window(here: Context, name: str, query: WindowPictureQuery, form: Forma
 
 def _alarms(reader: Reader, key: str) -> list[dict[str, Any]]:
     """When alarms were raised that are about a measure, or about calibration as such."""
-    raised = [(event["timestamp"], event["data"]) for event in reader.raised()]
-    return [{"at": seconds(at), "rule": told["rule"]} for at, told in raised if told.get("measure") in (None, key)]
+    told = [(event.timestamp, event.data) for event in reader.raised() if isinstance(event.data, AlarmTold)]
+    return [{"at": seconds(at), "rule": data.rule} for at, data in told if data.measure in (None, key)]
 
 
 def _called(name: str, group: str | None) -> str:

@@ -30,6 +30,7 @@ def read_monitor(here: Context, name: str, query: ReadingQuery) -> MonitorReadin
         counts=reader.counts(),
         definitions=definitions(reader.record),
         windows=[reader.window(window, moment, reference=reference, groups=query.groups) for window in windows],
+        rules=reader.rules(),
         read_at=moment,
     )
 

@@ -45,7 +45,7 @@ class Buckets:
 
     def tally(self, first: int, last: int, kind: TallyKind = "measured") -> Tally:
         """The rows of the time buckets from ``first`` to ``last``, both included."""
-        spans, buckets = self._cover(first, last)
+        spans, buckets = self.cover(first, last)
         return merged([self._lists.tally(by_span(kind), spans), self._lists.tally(kind, buckets)])
 
     def tallies(self, first: int, last: int, kind: TallyKind = "measured") -> dict[int, Tally]:
@@ -63,7 +63,7 @@ class Buckets:
 
     def counts(self, first: int, last: int) -> dict[str, int]:
         """The counts of the time buckets from ``first`` to ``last``, both included, added up."""
-        spans, buckets = self._cover(first, last)
+        spans, buckets = self.cover(first, last)
         total: Counter[str] = Counter()
         for counts in (*self._counts(self._keys.span_counts, spans), *self._counts(self._keys.counts, buckets)):
             total.update(counts)
@@ -74,9 +74,9 @@ class Buckets:
         numbers = self.numbers(first, last)
         return dict(zip(numbers, self.counts_of(numbers), strict=True))
 
-    def counts_of(self, numbers: Sequence[int]) -> list[dict[str, int]]:
-        """The counts of each time bucket."""
-        return self._counts(self._keys.counts, numbers)
+    def counts_of(self, numbers: Sequence[int], series: str = MEASURED) -> list[dict[str, int]]:
+        """The counts of each time bucket, or of each span."""
+        return self._counts(self._keys.counts if series == MEASURED else self._keys.span_counts, numbers)
 
     def latest_rows(self, n: int, kind: TallyKind = "measured") -> Tally:
         """The last ``n`` rows that were counted, and those before them in the same row bucket."""
@@ -138,7 +138,7 @@ class Buckets:
         if opened and opened % _DROPPED == 0:
             self.drop_rows()
 
-    def _cover(self, first: int, last: int) -> tuple[list[int], list[int]]:
+    def cover(self, first: int, last: int) -> tuple[list[int], list[int]]:
         """The spans that lie between ``first`` and ``last`` with all their buckets, and the other buckets there."""
         with self._redis.pipeline() as pipe:
             pipe.zrangebyscore(self._keys.buckets(), first // SPAN * SPAN, (last // SPAN + 1) * SPAN - 1)

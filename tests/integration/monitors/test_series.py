@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time
+from datetime import UTC, datetime
 from itertools import pairwise
 from typing import Any
 
@@ -12,8 +13,10 @@ import numpy as np
 import pytest
 from redis import Redis
 
+from schemas.monitor_events import AlarmTold, MonitorEvent
+from storage.clock import stamp
 from storage.keyspace import Keyspace
-from storage.monitors.alarms import Alarms
+from storage.monitors.standings import Change, Standings
 from tests.integration.monitors.writing import Floats, Outcomes, Writer
 
 HOUR, DAY = 3600, 86_400
@@ -114,10 +117,10 @@ def test_what_is_wrong_with_a_query_is_named(
 
 def test_a_series_is_drawn_with_its_alarms(api: httpx.Client, writer: Writer, redis: Redis) -> None:
     start, _ = _hours(writer, 6)
-    told = {"monitor": "inbox", "rule": "evidence", "measure": None}
-    at = time.strftime("%Y-%m-%dT%H:%M:%S.000Z", time.gmtime(start + 3.5 * HOUR))
-    events = [{"id": "event_1", "type": "monitor.alarm.raised", "timestamp": at, "data": told}]
-    assert Alarms(redis, Keyspace(), writer.record.uid).put("evidence", {}, expected=None, events=events)
+    at = stamp(datetime.fromtimestamp(start + 3.5 * HOUR, UTC))
+    told = AlarmTold(monitor="inbox", rule="evidence", kind="evidence")
+    event = MonitorEvent(id="event_" + 30 * "0", type="monitor.alarm.raised", timestamp=at, data=told)
+    Standings(redis, Keyspace(), writer.record).change(lambda _, standing: Change(standing, [event]))
     answer = api.get("/monitors/inbox/series.svg", params={"window": "day", "measure": "ece", "width": 400})
     assert answer.status_code == 200, answer.text
     assert answer.headers["content-type"].startswith("image/svg+xml")
