@@ -104,10 +104,11 @@ def test_a_definition_of_a_file_is_taken_whole_and_flags_come_first(run: Run, tm
         "name": "ignored",
         "horizon": 7200,
         "measures": ["ks"],
-        "windows": [{"name": "hour", "seconds": 3600}],
+        "windows": [{"name": "week", "seconds": 604800}],
     }
     (tmp_path / "monitor.json").write_text(json.dumps(definition))
     made = run("create", "defined", "--definition", tmp_path / "monitor.json", "--measure", "brier", "--json")
+    assert made.exit_code == 0, made.stderr
     record = json.loads(made.stdout)
     assert (record["name"], record["horizon"], record["measures"]) == ("defined", 7200, ["brier"])
     listed = run("list").stdout
