@@ -50,6 +50,16 @@ class Meter:
         found = answers(self._requests.values(), self._event(tally), PLAIN)
         return len(tally), {key: result.value for key, result in found.items()}
 
+    def coverage(self, window: str) -> float | None:
+        """The share of the predictions of a window of time that have a label; None of another, or of none."""
+        asked = next((each for each in self._record.windows if each.name == window), None)
+        if asked is None or asked.seconds is None:
+            return None
+        span = window_span(self._record, asked.seconds, self._now)
+        counts = Buckets(self._store.redis, self._store.keys, self._record).counts(span.first, span.last)
+        predictions = counts.get("predictions", 0)
+        return counts.get("joined", 0) / predictions if predictions else None
+
     def _measured(self, tally: Tally, key: str, resampling: Resampling) -> MeasureResult | None:
         request = self._requests.get(key)
         if request is None:

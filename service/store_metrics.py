@@ -11,6 +11,7 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 import calibrant
+from service.monitor_metrics import monitor_gauges
 from storage.census import Census
 from storage.server.connection import UNAVAILABLE, kind_of
 
@@ -82,3 +83,4 @@ def _of(census: Census) -> Iterator[Metric]:
         seconds.add_metric(of, of_kind.seconds.cumulative(), of_kind.seconds.total)
     yield ended
     yield seconds
+    yield from monitor_gauges(census.monitors)

@@ -12,13 +12,16 @@ from storage.jobs.supervisors import read_supervisors
 from storage.jobs.tally import Ended, read_counts
 from storage.jobs.throughput import pace_of, read_ends
 from storage.keyspace import DEFAULT_TENANT, Keyspace, Shared
+from storage.monitors.journal import Json
+from storage.monitors.latest import read_latest
 
 
 @dataclass(frozen=True)
 class Census:
     """One look at the store. ``queued`` is the jobs that wait, by queue; ``workers`` those that beat.
 
-    ``unended`` is the jobs that wait or run, ``per_second`` how many end in a second while there is work, by queue.
+    ``unended`` is the jobs that wait or run, ``per_second`` how many end in a second while there is work, by queue;
+    ``monitors`` what the last looks at monitors left, by tenant and uid, of a bounded number of them.
     """
 
     queued: dict[str, int]
@@ -27,6 +30,7 @@ class Census:
     ended: dict[tuple[str, str], Ended]
     unended: int = 0
     per_second: dict[str, float] = field(default_factory=dict)
+    monitors: dict[tuple[str, str], Json] = field(default_factory=dict)
 
 
 def take_census(redis: Redis) -> Census:
@@ -54,4 +58,4 @@ def take_census(redis: Redis) -> Census:
         for tenant in known:
             pipe.zcard(Keyspace(tenant).maps())
         maps = sum(pipe.execute())
-    return Census(queued, maps, workers, read_counts(counts), unended, paces)
+    return Census(queued, maps, workers, read_counts(counts), unended, paces, read_latest(redis))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import httpx
 
-from benchmarks.examples.record import record
+from benchmarks.examples.record import admitting, record
 from calibrant_client import Calibrant
 from cli.stack import stack
 
@@ -15,7 +15,7 @@ ANSWERS = Path(__file__).parents[2] / "service" / "examples" / "answers.json"
 with (
     tempfile.TemporaryDirectory(prefix="calibrant-examples-") as folder,
     (Path(folder) / "log").open("ab") as log,
-    stack(host="127.0.0.1", port=0, data=Path(folder) / "data", log=log) as running,
+    stack(host="127.0.0.1", port=0, data=Path(folder) / "data", log=log, inherited=admitting()) as running,
     httpx.Client(base_url=running.url, timeout=60) as http,
     Calibrant(running.url) as client,
 ):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Callable
 from typing import Any
@@ -11,14 +12,17 @@ import httpx
 
 from benchmarks.examples.refusals import REFUSALS
 from service.examples.calls import CALLS
+from service.examples.deliveries import HOST
 from service.examples.example import IDS, JOB, Example
 from service.formats.media import JSON
 
-_ID = re.compile(r"(batch|map|job)_[0-9a-f]{30}")
+_ID = re.compile(rf"({'|'.join(IDS)})_[0-9a-f]{{30}}")
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
 _SOME_TIME = "2026-01-31T12:00:00.000Z"
 _LATER = "2026-02-01T12:00:00.000Z"
 _UNBEGUN = {"started_at": None, "progress": {"done": 0, "total": 0, "stage": ""}}
+_UNSENT = {"status": "pending", "tried": 0, "next_at": _SOME_TIME, "ended_at": None}
+_BEGAN = 1_769_860_800.0
 _CURSOR = "WzE3Njk4NjA4MDAuMCwiYmF0Y2hfLi4uIl0"
 #: Of a list of the catalogue the document shows so many.
 _SHOWN = 1
@@ -50,7 +54,7 @@ class Recorder:
         answer = self._http.request(method, self._real(path), content=content, params=params, headers=headers)
         for found in _ID.finditer(answer.text):
             self._ids[found.group(1)] = found.group()
-        if answer.status_code == 202:
+        if answer.status_code == 202 and "/jobs/" in answer.headers.get("location", ""):
             self._under_way.append(self._ids["job"])
         elif example.call == "DELETE /jobs/{job_id}":
             self._under_way.remove(self._ids["job"])
@@ -64,6 +68,11 @@ class Recorder:
         for kind, example in IDS.items():
             text = text.replace(example, self._ids[kind])
         return text
+
+
+def admitting() -> dict[str, str]:
+    """The environment of a service to which the examples can be sent: it admits the host of their hooks."""
+    return {**os.environ, "CALIBRANT_WEBHOOK_HOSTS": HOST}
 
 
 def record(
@@ -93,6 +102,10 @@ def _shown(answer: httpx.Response) -> Any:
         for name, value in (("expires_at", _LATER), ("next", _CURSOR)):
             if name in part:
                 part[name] = value
+        if "tried" in part:  # how often it was is chance
+            part |= _UNSENT | ({"attempts": []} if "attempts" in part else {"last": None})
+        if isinstance(part.get("started_at"), float):
+            part["started_at"] = _BEGAN
     if isinstance(document, dict) and "used" in document:
         document["used"] = dict.fromkeys(document["used"], 0)  # what others have taken is chance
     if isinstance(document, dict) and document.get("status") == "cancelled":

@@ -15,6 +15,7 @@ _ONE_CLASS: dict[str, Any] = {"predictions": [0.2, 0.9, 0.4], "labels": [1, 1, 1
 _THREE: dict[str, Any] = {"predictions": [[0.7, 0.2, 0.1], [0.1, 0.8, 0.1], [0.5, 0.3, 0.2]], "labels": [0, 1, 1]}
 _SEPARATED: dict[str, Any] = {"predictions": [[0.7, 0.3], [0.1, 0.9], [0.4, 0.6]], "labels": [0, 1, 1]}
 _CALIBRATE: dict[str, Any] = {"map": "fraud-detector", "predictions": [0.3]}
+_ACKNOWLEDGE = "POST /monitors/{name}/alarms/{rule}/acknowledge"
 _NPZ = {"Content-Type": "application/x-npz"}
 
 
@@ -63,5 +64,10 @@ REFUSALS: tuple[Example, ...] = (
     _refused("unknown-map", "GET /maps/{ref}", path={"ref": "fraud-detector:9"}),
     _refused("unknown-alias", "GET /maps/{name}/aliases/{alias}", path={"name": "fraud-detector", "alias": "nobody"}),
     _refused("invalid-document", "POST /maps/import", {"document": {"format": 1, "method": "platt"}}),
+    _refused("hook-refused", "POST /monitors", {"name": "elsewhere", "hooks": [{"url": "http://10.0.0.1/"}]}),
+    _refused("unknown-monitor", "GET /monitors/{name}/deliveries", path={"name": "nothing-live"}),
+    _refused("unknown-rule", _ACKNOWLEDGE, path={"name": "fraud-detector", "rule": "none"}),
+    _refused("no-alarm", _ACKNOWLEDGE, path={"name": "fraud-detector", "rule": "evidence"}),
+    _refused("unknown-proposal", "GET /monitors/{name}/proposal", path={"name": "fraud-detector"}),
     _refused("unknown-job", "GET /jobs/{job_id}", path={"job_id": "job_forgotten"}),
 )

@@ -105,7 +105,7 @@ OF_THE_SERVICE = {
         404,
         "Unknown hook",
         "The monitor has no hook of this name.",
-        "`GET /monitors/{name}` tells its hooks.",
+        "Look at its hooks: `GET /monitors/{name}`.",
     ),
     "unknown-rule": Row(
         404,

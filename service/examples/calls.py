@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from service.examples.deliveries import DELIVERIES
+from service.examples.example import BATCH, DELIVERY, JOB, MAP, Example
 from service.examples.example import BATCH, JOB, MAP, Example
+from service.examples.monitor_alarms import ALARMS
 from service.examples.monitor_rows import TAKING
 
 _PREDICTIONS = [0.02, 0.11, 0.18, 0.24, 0.35, 0.42, 0.57, 0.66, 0.71, 0.83, 0.9, 0.97]
@@ -193,6 +196,8 @@ CALLS: tuple[Example, ...] = (
     Example("GET /v2/models/{name}/versions/{version}", "first", "One version", path=_VERSION),
     Example("GET /v2/models/{name}/versions/{version}/ready", "first", "The version is there", path=_VERSION),
     Example("POST /v2/models/{name}/versions/{version}/infer", "three", "By one version", _INFERENCE, path=_VERSION),
+    *DELIVERIES,
+    *ALARMS,
     *TAKING,
     Example("DELETE /batches/{batch_id}", "two-classes", "Forget a batch", status=204, path={"batch_id": BATCH}),
 )
@@ -201,6 +206,9 @@ CALLS: tuple[Example, ...] = (
 PARAMETERS = {
     "batch_id": ("id of a batch", BATCH),
     "job_id": ("id of a job", JOB),
+    "delivery_id": ("id of a delivery", DELIVERY),
+    "hook": ("name of a hook", "pager"),
+    "rule": ("name of a rule", "evidence"),
     "ref": ("id of a map, a name (its newest version) or name:version", MAP),
     "name": ("name or id of a map", "fraud-detector"),
     "alias": ("name of an alias", "champion"),

@@ -12,10 +12,17 @@ _NONE: Mapping[str, str] = MappingProxyType({})
 IDS: Mapping[str, str] = MappingProxyType(
     {
         kind: f"{kind}_{digits * 3}"
-        for kind, digits in (("batch", "5e0b7d91ac"), ("map", "c49f02e6b8"), ("job", "7a31d8f504"))
+        for kind, digits in (
+            ("batch", "5e0b7d91ac"),
+            ("map", "c49f02e6b8"),
+            ("job", "7a31d8f504"),
+            ("monitor", "e2860b4f93"),
+            ("event", "1fd5c07a62"),
+            ("delivery", "b93e4a718c"),
+        )
     }
 )
-BATCH, MAP, JOB = IDS["batch"], IDS["map"], IDS["job"]
+BATCH, MAP, JOB, DELIVERY = IDS["batch"], IDS["map"], IDS["job"], IDS["delivery"]
 
 
 class Example(NamedTuple):

@@ -36,7 +36,15 @@ def _metrics() -> Metrics:
     """One of everything that has labels."""
     ended = Ended(number=1)
     ended.seconds.add(1.0)
-    metrics = Metrics(lambda: Census({"fits": 1}, 1, 1, {("fit", "failed"): ended}, 1, {"fits": 0.5}))
+    monitor = {
+        "name": "inbox",
+        "counts": {"predictions": 1},
+        "windows": {"day": {"rows": 1, "coverage": 1.0, "measures": {"ece": 0.1, "log-loss": 0.5}}},
+        "errors": ["ece"],
+        "alarms": {"evidence": False},
+    }
+    latest = {("default", "monitor_1"): monitor}
+    metrics = Metrics(lambda: Census({"fits": 1}, 1, 1, {("fit", "failed"): ended}, 1, {"fits": 0.5}, latest))
     metrics.requests.count("/maps", "POST", 201, seconds=0.1, received=1, answered=1, rows=1)
     return metrics
 

@@ -14,6 +14,7 @@ import pytest
 import uvicorn
 from redis import Redis
 
+from benchmarks.examples.record import admitting
 from calibrant_client import Calibrant
 from cli.api import Server
 from cli.stack import Stack, stack
@@ -38,7 +39,7 @@ def service(folder: Path) -> Iterator[Stack]:
     """The whole service, for the session."""
     with (
         (folder / "service.log").open("ab") as log,
-        stack(host="127.0.0.1", port=0, data=folder / "service", log=log) as running,
+        stack(host="127.0.0.1", port=0, data=folder / "service", log=log, inherited=admitting()) as running,
     ):
         yield running
 

@@ -15,7 +15,9 @@ import httpx
 import pytest
 from redis import Redis
 
+from benchmarks.examples.record import admitting
 from cli.stack import stack
+from service.examples.deliveries import HOST
 from storage.api_keys import ApiKeyStore
 from storage.server.connection import connect
 from storage.server.embedded import embedded_server
@@ -29,6 +31,11 @@ BODIES: dict[tuple[str, str], Any] = {
     ("post", "/batches/{batch_id}/rows"): ROWS,
     ("patch", "/maps/{ref}"): {"description": "mine"},
     ("put", "/maps/{name}/aliases/{alias}"): {"version": 1},
+    ("post", "/monitors/{name}/deliveries/{delivery_id}/resend"): {},
+    ("post", "/monitors/{name}/hooks/{hook}/test"): {},
+    ("post", "/monitors/{name}/alarms/{rule}/acknowledge"): {},
+    ("post", "/monitors/{name}/proposal/accept"): {},
+    ("post", "/monitors/{name}/proposal/reject"): {},
     ("post", "/monitors/{name}/rows"): {"rows": []},
     ("post", "/monitors/{name}/predictions"): {"rows": []},
     ("post", "/monitors/{name}/labels"): {"rows": []},
@@ -80,12 +87,15 @@ def two(folder: Path) -> Iterator[Two]:
         url, _ = opened.enter_context(embedded_server(folder / "tenants", log=log))
         redis = opened.enter_context(contextlib.closing(connect(url)))
         keys = [ApiKeyStore(redis).create(tenant, tenant=tenant, scope="write").text for tenant in ("owner", "next")]
-        running = opened.enter_context(stack(host="127.0.0.1", port=0, data=folder, log=log, redis_url=url))
+        running = opened.enter_context(
+            stack(host="127.0.0.1", port=0, data=folder, log=log, redis_url=url, inherited=admitting())
+        )
         owner, neighbour = (opened.enter_context(_client(running.url, key)) for key in keys)
         own = _stored(owner)
         # From here on nothing but these requests reads from the store.
         os.kill(running.worker.pid, signal.SIGSTOP)
         opened.callback(os.kill, running.worker.pid, signal.SIGCONT)
+        own |= _watched(owner)
         unknown = {name: re.sub("[0-9a-f]{30}", "0" * 30, value) for name, value in own.items()}
         yield Two(owner, neighbour, redis, own, unknown | {"name": "nobody", "other_batch": "batch_" + "1" * 30})
 
@@ -105,6 +115,14 @@ def _stored(owner: httpx.Client) -> dict[str, str]:
         "alias": "champion",
         "version": "1",
     }
+
+
+def _watched(owner: httpx.Client) -> dict[str, str]:
+    """What is stored with a monitor; asked for once no worker looks for what is due."""
+    hooks = [{"name": "pager", "url": f"https://{HOST}/"}]
+    assert owner.post("/monitors", json={"name": "secret-model", "hooks": hooks}).status_code == 201
+    delivery = owner.post("/monitors/secret-model/hooks/pager/test").json()
+    return {"hook": "pager", "delivery_id": delivery["id"], "rule": "evidence"}
 
 
 def _calls(two: Two) -> list[tuple[str, str]]:

@@ -22,10 +22,11 @@ from monitoring.delivering.asking import ask, event_of
 from monitoring.delivering.attempting import Means, attempt
 from monitoring.delivering.schedule import Plan
 from monitoring.delivering.sending import Sender
-from monitoring.delivering.targets import Targets
+from monitoring.delivering.targets import InvalidTargets, Targets
 from schemas.monitor_deliveries import DeliveryRecord
 from schemas.monitor_events import AlarmTold, MonitorEvent
 from schemas.monitors import HookSpec, MonitorRecord
+from service.app import create_app
 from service.settings import Settings
 from storage.chores import Chore, begin, queue_due, queue_of
 from storage.clock import now
@@ -38,6 +39,7 @@ from storage.store import Store
 from tests.integration.conftest import serving
 from tests.integration.monitors.receiver import Receiver, receiving, status
 from tests.integration.monitors.stored import monitor
+from tests.integration.test_secrets import _run
 from tests.integration.test_tls import _openssl
 from tests.integration.test_workers import children, supervisor, until
 
@@ -271,6 +273,18 @@ def test_names_without_addresses_and_ports_without_servers_are_told_apart(
         assert attempt(store, watched.uid, record.id, each) or each is tried[-1]
     errors = [each.error for each in of(store, watched).get(record.id).attempts]
     assert errors == ["not-resolved", "timed-out", "not-connected"]
+
+
+def test_proxies_of_the_environment_are_not_used(
+    store: Store, watched: MonitorRecord, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with receiving() as proxy:
+        for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
+            monkeypatch.setenv(name, f"http://127.0.0.1:{proxy.port}")
+        (record,) = asked(store, watched)
+        assert attempt(store, watched.uid, record.id, means()) is None
+        assert receiver.next().path == f"/in?token={HUSH}"
+        assert proxy.got.empty()
 
 
 def test_a_host_that_is_admitted_no_more_gets_nothing(store: Store, watched: MonitorRecord, receiver: Receiver) -> None:
@@ -519,6 +533,20 @@ def test_over_http_a_hook_that_is_not_admitted_is_refused_and_not_repeated(
         assert answer.json()["errors"][0]["pointer"] == "/hooks/0/url"
         assert HUSH not in answer.text
     assert "webhook_hosts is empty" in told[-1].text
+    for wrong in ({"secret": HUSH * 50}, {"secret": HUSH}, {"url": "https://x/" + HUSH * 300}):
+        refused = admitting.patch("/monitors/live", json={"hooks": [BODY["hooks"][0] | wrong]})  # type: ignore[index]
+        assert refused.status_code == 422
+        assert HUSH not in refused.text
+
+
+def test_settings_that_cannot_be_read_are_refused_at_the_start(redis_url: str) -> None:
+    with pytest.raises(InvalidTargets, match="webhook_hosts"):
+        create_app(Settings(redis_url, webhook_hosts="*"))
+    with pytest.raises(InvalidTargets, match="webhook_private_addresses"):
+        create_app(Settings(redis_url, webhook_private_addresses="10.0.0.0/99"))
+    told = _run("worker", "--webhook-hosts", "*", CALIBRANT_REDIS_URL=redis_url)
+    assert told.returncode == 2
+    assert "webhook_hosts" in told.stderr
 
 
 def test_a_secret_that_the_service_makes_is_shown_once(admitting: httpx.Client, store: Store) -> None:
