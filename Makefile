@@ -4,6 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/installed
 PEERS := .venv-peers
+INTEGRATIONS := .venv-integrations
 # Kustomize's own files, and KEDA's, are of kinds that Kubernetes itself does not know; tests/contract looks at them.
 MANIFESTS := $(filter-out %/kustomization.yaml deploy/kubernetes/components/keda/%, $(wildcard deploy/kubernetes/*.yaml deploy/kubernetes/*/*.yaml deploy/kubernetes/*/*/*.yaml))
 
@@ -81,6 +82,14 @@ map-speed: $(PEERS)/installed ## time of fitting and applying maps beside other 
 
 optima: $(PEERS)/installed ## log loss of our fits and the peers' on their own rows: make optima DATA=folder; writes docs/optima.md
 	$(PEERS)/bin/python -m benchmarks.peers.optima $(DATA)
+
+$(INTEGRATIONS)/installed: tests/integration/platforms.txt pyproject.toml constraints-cpu.txt
+	$(PYTHON) -m venv $(INTEGRATIONS)
+	$(INTEGRATIONS)/bin/python -m pip install --quiet --disable-pip-version-check -e . -r $< -c constraints-cpu.txt
+	@touch $@
+
+integrations: $(INTEGRATIONS)/installed ## the pages of MLflow and Evidently, run with those libraries (1.3 GB)
+	$(INTEGRATIONS)/bin/python -m pytest tests/integration/test_platform_pages.py
 
 coverage: $(STAMP) ## how often the intervals cover the truth; writes docs/interval-coverage.md
 	$(BIN)/python -m benchmarks.coverage
@@ -165,4 +174,4 @@ format: $(STAMP) ## format the code
 	$(BIN)/ruff format .
 
 clean: ## forget the virtual environments and every cache
-	rm -rf $(VENV) $(PEERS) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(PEERS) $(INTEGRATIONS) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -60,14 +60,33 @@ def labels_of(value: Any) -> Array:
     return array.astype(np.result_type(np.min_scalar_type(array.min()), np.min_scalar_type(array.max())))
 
 
-def names_of(value: Any) -> Array:
+def names_of(value: Any, field: str = "groups") -> Array:
     """The name of each row's group, as text."""
-    array = _array_of(value, "groups")
+    array = _array_of(value, field)
     if array.dtype.kind == "O" and all(isinstance(name, str) for name in array.flat):
         array = array.astype(np.str_)
     if array.dtype.kind not in "UT":
-        raise UnusableRows(f"groups: must hold names as text, not {_kind(array)}")
+        raise UnusableRows(f"{field}: must hold names as text, not {_kind(array)}")
     return array.astype(np.str_)
+
+
+def ids_of(value: Any) -> Array:
+    """The id of each row: text, or integers as they are."""
+    array = _array_of(value, "ids")
+    return array if array.dtype.kind in "iu" else names_of(array, "ids")
+
+
+def times_of(value: Any) -> Array:
+    """Times as seconds since 1970, of such numbers or of dates; dates without a zone are UTC."""
+    dates = getattr(value, "dt", None)
+    if dates is not None and getattr(dates, "tz", None) is not None:  # pandas would make objects of them
+        value = dates.tz_convert("UTC").dt.tz_localize(None)
+    array = _array_of(value, "timestamps")
+    if array.dtype.kind != "M":
+        return numbers_of(array, "timestamps")
+    _refuse_missing(np.isnat(array), "timestamps")
+    seconds: Array = (array - np.datetime64(0, "us")) / np.timedelta64(1, "s")
+    return seconds
 
 
 def check_aligned(given: Mapping[str, Any]) -> None:

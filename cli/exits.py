@@ -15,7 +15,7 @@ from cli.places import line_of
 REFUSED, AWAY, ABOVE = 1, 3, 4
 EXIT_CODES = (
     "Exit codes: 0 fine; 1 the data or the request is refused; 2 wrong usage; 3 the server is away or failed; "
-    "4 a measure is above --fail-above; 130 ended by Ctrl-C."
+    "4 a measure is above --fail-above, or an alarm is up; 130 ended by Ctrl-C."
 )
 #: Status codes from here on are errors of a server's own.
 _OF_THE_SERVER = 500

@@ -17,6 +17,7 @@ from cli.fit import fit
 from cli.jobs import jobs
 from cli.keys import keys
 from cli.maps import maps
+from cli.monitors import monitors
 from cli.report import report
 from cli.sample import sample
 from cli.settings import with_settings
@@ -41,6 +42,7 @@ app.command()(diagram)
 app.command()(sample)
 app.add_typer(maps, name="maps")
 app.add_typer(jobs, name="jobs")
+app.add_typer(monitors, name="monitors")
 
 
 def _option(flag: str, help_text: str) -> typer.models.OptionInfo:

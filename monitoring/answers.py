@@ -10,6 +10,7 @@ from redis import Redis
 
 from calibrant.tallies.tally import Tally, merged
 from monitoring.beside import label_rates_beside, mean_predictions_beside, measures_beside, shift
+from monitoring.counting import counts_of
 from monitoring.delays import quantiles
 from monitoring.gathering import Gathered, Gatherer, Leaves
 from monitoring.leaves import GROUP_KEYS
@@ -70,8 +71,7 @@ class Reader:
 
     def counts(self) -> Counts:
         """The counts since the monitor began."""
-        totals = Ledger(self._redis, self._keys, self.record).totals()
-        return Counts.model_validate({name: totals.get(name, 0) for name in Counts.model_fields})
+        return counts_of(Ledger(self._redis, self._keys, self.record).totals())
 
     def group_names(self) -> dict[int, str]:
         """The names of the groups by their index."""

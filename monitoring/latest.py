@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from calibrant.measures.measure import MeasureRequest
+from monitoring.counting import counts_of
 from monitoring.readable import read_measures
 from monitoring.thresholds import Meter
 from schemas.monitor_alarms import Standing
@@ -32,7 +33,7 @@ def latest_values(record: MonitorRecord, ledger: Ledger, meter: Meter, standing:
     asked = read_measures(record.measures, record.reduction or "binary")
     return {
         "name": record.name,
-        "counts": ledger.totals(),
+        "counts": counts_of(ledger.totals()).model_dump(),
         "windows": windows,
         "errors": [request.key for request in asked if is_error(request)],
         "alarms": {rule: state.status == "alarm" for rule, state in standing.rules.items()},

@@ -57,6 +57,13 @@ def texts_of(array: Array, name: str, field: Field) -> Coded:
     return coding.done()
 
 
+def plain_texts(array: Array, name: str) -> list[str]:
+    """The values of an array as texts; raises ``WrongShape`` where there is not one a row."""
+    if array.ndim != 1 or array.dtype.kind not in "fiuU":
+        raise WrongShape(f"{quoted(name)} holds {_kind(array)} of the shape {array.shape}: one text or number a row")
+    return [str(value) for value in array.tolist()]
+
+
 def stacked(columns: Sequence[Floats]) -> Floats:
     """One column as it is, several as a column a class; raises ``WrongShape`` for those that do not fit."""
     if len(columns) == 1:

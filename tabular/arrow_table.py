@@ -65,6 +65,19 @@ class _Columns(ABC):
             self._bounds.check_rows(table.num_rows, sum(self.columns[at].width for at in places.numbers))
             return self._values(table, places)
 
+    def texts(self, at: int) -> list[str]:
+        """The cells of one column of every row, as texts; null is empty."""
+        name = self.columns[at].name
+        with _damage(self._arrow):
+            column = self._whole([name]).column(name)
+            if not (self._is_plain(column.type) or self._arrow.types.is_timestamp(column.type)):
+                raise NotLabels(
+                    f"column {quoted(name)} holds no texts or numbers, but {_kind(column.type)}", field="file"
+                )
+            column.validate(full=True)
+            cells = column.to_pylist()
+        return ["" if cell is None else cell.isoformat() if hasattr(cell, "isoformat") else str(cell) for cell in cells]
+
     @abstractmethod
     def _whole(self, names: list[str]) -> Any:
         """The table of these columns."""

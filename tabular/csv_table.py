@@ -28,6 +28,10 @@ class CsvTable:
         found = read_fast(self._file, self._layout, places, self._bounds)
         return read_plain(self._file, self._layout, places, self._bounds) if found is None else found
 
+    def texts(self, at: int) -> list[str]:
+        """The cells of one column of every row, as they stand."""
+        return [row[at] for row in self.rows()]
+
     @property
     def separator(self) -> str:
         """What stands between two columns."""

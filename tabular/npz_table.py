@@ -13,7 +13,7 @@ from typing import IO, Any, BinaryIO
 
 import numpy as np
 
-from tabular.arrays import Array, numbers_of, stacked, texts_of
+from tabular.arrays import Array, numbers_of, plain_texts, stacked, texts_of
 from tabular.bounds import Bounds
 from tabular.errors import DamagedFile, Field, FileTooLarge, PickledObjects, TabularError, WrongKind
 from tabular.table import Column, Places, Values
@@ -63,6 +63,10 @@ class NpzTable:
         """Read some arrays; raises the ``TabularError`` of the first bad one."""
         return values_of(self.columns, places, self._array)
 
+    def texts(self, at: int) -> list[str]:
+        """The values of one array, as texts."""
+        return plain_texts(self._array(at), self.columns[at].name)
+
     def _array(self, at: int) -> Array:
         member, header = self._members[at], self._headers[at]
         check_header(header, self.columns[at].name, member.file_size, self._bounds)
@@ -102,6 +106,10 @@ class NpyTable:
     def read(self, places: Places) -> Values:
         """Read the array; raises the ``TabularError`` of what it is instead."""
         return values_of(self.columns, places, self._array)
+
+    def texts(self, at: int) -> list[str]:
+        """The values of the array, as texts."""
+        return plain_texts(self._array(at), self.columns[at].name)
 
     def _array(self, at: int) -> Array:
         check_header(self._header, self.columns[at].name, self._file.seek(0, io.SEEK_END), self._bounds)

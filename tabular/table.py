@@ -85,3 +85,7 @@ class Table(Protocol):
     def read(self, places: Places) -> Values:
         """Read some columns of every row; raises the ``TabularError`` of the first bad one."""
         ...
+
+    def texts(self, at: int) -> list[str]:
+        """The cells of one column of every row, as texts; what is missing is empty."""
+        ...

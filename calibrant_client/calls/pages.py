@@ -11,8 +11,11 @@ from calibrant_client.steps import Item, Items
 from schemas.batches import BatchesAnswer
 from schemas.jobs import JobsAnswer
 from schemas.listing import MapPage
+from schemas.monitor_alarms import AlarmsAnswer, AuditAnswer
+from schemas.monitor_answers import MonitorsAnswer
+from schemas.monitor_deliveries import DeliveriesAnswer
 
-Page: TypeAlias = BatchesAnswer | JobsAnswer | MapPage
+Page: TypeAlias = BatchesAnswer | JobsAnswer | MapPage | MonitorsAnswer | AlarmsAnswer | AuditAnswer | DeliveriesAnswer
 
 #: Entries of a page.
 _PAGE = 100

@@ -87,6 +87,47 @@ def job_diagram(
     return (yield from _picture(patience, path_of("jobs", job_id, f"diagram.{form}"), form, look))
 
 
+def monitor_diagram(
+    patience: Patience,
+    monitor: str,
+    window: str | None = None,
+    *,
+    group: str | None = None,
+    theme: Theme | None = None,
+    width: int | None = None,
+) -> Steps[bytes]:
+    """A picture, as SVG, of how reliable a monitor's predictions are: those of its first window, where none is named.
+
+    >>> client.monitor_diagram("inbox")[:4]
+    b'<svg'
+    """
+    look = {"window": window, "group": group, "theme": theme, "width": width}
+    return (yield from _picture(patience, path_of("monitors", monitor, "diagram.svg"), "svg", look))
+
+
+def series_diagram(
+    patience: Patience,
+    monitor: str,
+    measure: str | None = None,
+    *,
+    window: str | None = None,
+    group: str | None = None,
+    start: float | None = None,
+    end: float | None = None,
+    points: int | None = None,
+    theme: Theme | None = None,
+    width: int | None = None,
+) -> Steps[bytes]:
+    """A picture, as SVG, of a monitor's measure over time: its first, where none is named. The rest as of ``series``.
+
+    >>> client.series_diagram("inbox", "ece")[:4]
+    b'<svg'
+    """
+    look = {"measure": measure, "window": window, "group": group, "start": start, "end": end, "points": points}
+    look |= {"theme": theme, "width": width}
+    return (yield from _picture(patience, path_of("monitors", monitor, "series.svg"), "svg", look))
+
+
 def _picture(patience: Patience, path: str, form: Form, look: Mapping[str, Any]) -> Steps[bytes]:
     answer = yield from ask(patience, get(path, look, accept=_MEDIA[form]))
     return answer.content

@@ -1,0 +1,143 @@
+"""The commands about monitors, against the whole service."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner, Result
+
+from calibrant_client import Calibrant
+from cli.main import app
+from cli.stack import Stack
+
+Run = Callable[..., Result]
+NUMBERS = np.random.default_rng(4)
+P = np.round(NUMBERS.uniform(size=400), 4)
+Y = (NUMBERS.uniform(size=400) < P).astype(int)
+
+
+@pytest.fixture
+def run(service: Stack) -> Run:
+    def run(*arguments: str | Path) -> Result:
+        words = ["monitors", *map(str, arguments), "--server", service.url]
+        return CliRunner().invoke(app, words)
+
+    return run
+
+
+@pytest.fixture
+def monitor(run: Run) -> Iterator[str]:
+    made = run("create", "cli", "--window", "day=24h", "--window", "last=1000", "--measure", "ece", "--measure", "ks")
+    assert (made.exit_code, made.stdout) == (0, "cli\n"), made.stderr
+    yield "cli"
+    assert run("delete", "cli").exit_code == 0
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Path:
+    """Predictions and labels in a file each, the latter in another order and one of them unknown."""
+    predicted = [f"mail {i},{P[i]},{'a' if i % 2 else 'b'},2026-01-01T00:00:00Z" for i in range(400)]
+    (tmp_path / "predicted.csv").write_text("\n".join(["id,p,site,at", *predicted, ""]))
+    known = [f"mail {i},{'spam' if Y[i] else 'ham'}" for i in reversed(range(400))]
+    (tmp_path / "known.csv").write_text("\n".join(["id,is", *known, "mail 400,spam", ""]))
+    rows = [f"{P[i]},{Y[i]}" for i in range(400)]
+    (tmp_path / "rows.csv").write_text("\n".join(["p,label", *rows, ""]))
+    return tmp_path
+
+
+def test_predictions_are_sent_now_and_labels_later_and_shown(run: Run, monitor: str, files: Path) -> None:
+    sent = run("send", monitor, files / "predicted.csv", "--what", "predictions", "--id", "id", "--group", "site")
+    assert (sent.exit_code, sent.stdout) == (0, "400 accepted\n"), sent.stderr
+    mapped = ["--map-label", "ham=0", "--map-label", "spam=1"]
+    labels = ["send", monitor, files / "known.csv", "--what", "labels", "--id", "id", "--label", "is", *mapped]
+    assert run(*labels).stdout == "401 accepted, 400 joined, 1 waiting\n"
+    assert run(*labels).stdout == "401 duplicates\n"
+    shown = run("show", monitor).stdout
+    assert [line.split() for line in shown.splitlines() if line.startswith(("joined", "waiting"))] == [
+        ["joined", "400"],
+        ["waiting", "1"],
+    ]
+    (day,) = [line for line in shown.splitlines() if line.startswith("day ")]
+    assert day.split()[1:4] == ["400", "100.0", "%"]
+    reading = json.loads(run("show", monitor, "--json").stdout)
+    assert reading["windows"][0]["groups"].keys() == {"a", "b"}
+    assert f"{reading['windows'][0]['measures']['ece']['value']:.4f}" in day
+
+
+def test_labelled_rows_are_sent_and_rows_that_are_refused_are_told(run: Run, monitor: str, files: Path) -> None:
+    assert run("send", monitor, files / "rows.csv").stdout == "400 accepted, 400 joined\n"
+    old = run("send", monitor, files / "predicted.csv", "--what", "predictions", "--id", "id", "--time", "at")
+    assert (old.exit_code, old.stdout) in ((0, "400 accepted\n"), (1, "400 refused\n"))
+    (files / "labels.csv").write_text("id,y\na,1\nb,7\n")
+    refused = run("send", monitor, files / "labels.csv", "--what", "labels", "--id", "id", "--label", "y")
+    assert refused.exit_code == 1
+    assert "row 2: " in refused.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "told"),
+    [
+        (["--what", "labels", "--label", "is"], 2, "--id"),
+        (["--what", "verdicts"], 2, "rows, predictions or labels"),
+        (["--what", "labels", "--id", "key", "--label", "is"], 1, "no column 'key'; it has 'id', 'is'"),
+        (["--what", "labels", "--id", "id", "--label", "is"], 1, "row 1 is no class; say which it is by --map-label"),
+        (["--what", "labels", "--id", "id"], 1, "name their column by --label"),
+    ],
+)
+def test_a_file_that_cannot_be_sent_is_told_in_a_line(
+    run: Run, files: Path, words: list[str], code: int, told: str
+) -> None:
+    found = run("send", "any", files / "known.csv", *words)
+    assert found.exit_code == code
+    assert told in " ".join(found.stderr.split())
+
+
+def test_a_definition_of_a_file_is_taken_whole_and_flags_come_first(run: Run, tmp_path: Path) -> None:
+    definition = {
+        "name": "ignored",
+        "horizon": 7200,
+        "measures": ["ks"],
+        "windows": [{"name": "week", "seconds": 604800}],
+    }
+    (tmp_path / "monitor.json").write_text(json.dumps(definition))
+    made = run("create", "defined", "--definition", tmp_path / "monitor.json", "--measure", "brier", "--json")
+    assert made.exit_code == 0, made.stderr
+    record = json.loads(made.stdout)
+    assert (record["name"], record["horizon"], record["measures"]) == ("defined", 7200, ["brier"])
+    listed = run("list").stdout
+    assert "brier" in next(line for line in listed.splitlines() if line.startswith("defined"))
+    assert run("delete", "defined").exit_code == 0
+    gone = run("show", "defined")
+    assert (gone.exit_code, "no such monitor" in gone.stderr) == (1, True)
+    assert run("create", "x", "--window", "day").exit_code == 2
+
+
+def test_an_alarm_is_watched_as_it_comes_and_shown(service: Stack, run: Run, monitor: str) -> None:
+    assert run("alarms", monitor).exit_code == 0
+    command = [sys.executable, "-m", "cli", "monitors", "watch", monitor, "--first", "--json", "--every", "0.2"]
+    with (
+        subprocess.Popen(
+            [*command, "--server", service.url], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        ) as watching,
+        Calibrant(service.url) as client,
+    ):
+        assert watching.stdout is not None
+        assert watching.stderr is not None
+        try:
+            assert watching.stderr.readline() == f"calibrant: watching {monitor}\n"
+            client.send_rows(monitor, np.full(4000, 0.9), np.arange(4000) % 2)
+            event = json.loads(watching.stdout.readline())
+            assert watching.wait(timeout=20) == 4
+        finally:
+            watching.send_signal(signal.SIGKILL)
+    assert (event["type"], event["data"]["rule"]) == ("monitor.alarm.raised", "evidence")
+    shown = run("alarms", monitor)
+    assert shown.exit_code == 4
+    assert "alarm" in next(line for line in shown.stdout.splitlines() if line.startswith("evidence"))

@@ -1,0 +1,114 @@
+"""The calls of both clients that are about monitors, against the whole service."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+
+from calibrant_client import Calibrant, ProblemResponse
+from calibrant_client.monitored import Form
+from cli.stack import Stack
+from tests.integration.clients import Kind, connected
+
+NUMBERS = np.random.default_rng(12)
+P = np.round(NUMBERS.uniform(size=500), 3)
+Y = (NUMBERS.uniform(size=500) < P).astype(int)
+GROUPS = np.where(NUMBERS.uniform(size=500) < 0.5, "a", "b")
+IDS = [f"row-{i}" for i in range(500)]
+
+
+@pytest.fixture(params=["sync", "async"])
+def either(request: pytest.FixtureRequest, service: Stack) -> Iterator[Calibrant]:
+    kind: Kind = request.param
+    with connected(kind, service.url) as client:
+        yield client
+
+
+@pytest.fixture
+def monitor(either: Calibrant) -> Iterator[str]:
+    yield either.create_monitor("watched", windows=[{"name": "day", "seconds": 86400}]).name
+    either.delete_monitor("watched")
+
+
+def test_a_monitor_is_made_read_changed_listed_and_forgotten(either: Calibrant) -> None:
+    asked: dict[str, Any] = {"windows": [{"name": "last", "rows": 1000}], "measures": ["ece", "brier"], "interval": 0.9}
+    made = either.create_monitor("client", description="first", horizon=3600, reduction="binary", **asked)
+    assert (made.name, made.horizon, made.measures, made.windows[0].rows) == ("client", 3600, ["ece", "brier"], 1000)
+    with pytest.raises(ProblemResponse) as refusal:
+        either.create_monitor("client")
+    assert refusal.value.code == "monitor-exists"
+    changed = either.change_monitor("client", description=None, interval=None, measures=["ks"])
+    assert (changed.description, changed.interval, changed.measures, changed.horizon) == (None, None, ["ks"], 3600)
+    assert "client" in [listed.name for listed in either.monitors()]
+    either.delete_monitor("client")
+    with pytest.raises(ProblemResponse) as refusal:
+        either.monitor("client")
+    assert refusal.value.code == "unknown-monitor"
+
+
+@pytest.mark.parametrize("form", ["npz", "arrow", "json"])
+def test_rows_in_pieces_count_once_in_every_form(either: Calibrant, monitor: str, form: Form) -> None:
+    sent: dict[str, Any] = {"ids": IDS, "groups": GROUPS, "timestamps": np.full(500, time.time())}
+    first = either.send_rows(monitor, P, Y, **sent, form=form, piece=200)
+    assert (first.accepted, first.joined, first.refused) == (500, 500, 0)
+    again = either.send_rows(monitor, pd.Series(P), pl.Series(Y), **sent, form=form)
+    assert (again.accepted, again.duplicates) == (0, 500)
+    reading = either.monitor(monitor, windows=["day"])
+    assert (reading.counts.predictions, reading.counts.joined) == (500, 500)
+    (window,) = reading.windows
+    expected = either.evaluate(predictions=P, labels=Y, measures=["ks", "log-loss"])
+    for name, measure in expected.measures.items():
+        assert window.measures[name].value == pytest.approx(measure.value, abs=1e-4)
+    assert {name: group.rows for name, group in window.groups.items()} == {g: GROUPS.tolist().count(g) for g in "ab"}
+
+
+def test_labels_find_their_predictions_and_refusals_name_rows_of_the_whole(either: Calibrant, monitor: str) -> None:
+    p = P.copy()
+    p[450] = np.nan
+    predicted = either.send_predictions(monitor, IDS, p, piece=200)
+    assert (predicted.accepted, predicted.refused) == (499, 1)
+    assert [refusal.row for refusal in predicted.refusals] == [450]
+    waiting = either.monitor(monitor).counts
+    assert (waiting.pending, waiting.joined) == (499, 0)
+    joined = either.send_labels(monitor, pd.Series(IDS), Y == 1, piece=300)
+    assert (joined.joined, joined.waiting) == (499, 1)
+    contradicted = either.send_labels(monitor, IDS[:1], [1 - Y[0]])
+    assert (contradicted.contradicted, contradicted.accepted) == (1, 0)
+
+
+def test_rows_without_ids_count_once_by_a_key_of_ones_own(either: Calibrant, monitor: str) -> None:
+    for _ in range(2):
+        assert either.send_rows(monitor, P, Y, key=f"nightly-{id(either)}", piece=300).joined == 500
+    assert either.monitor(monitor).counts.joined == 500
+
+
+def test_values_over_time_and_pictures_are_of_the_same_rows(either: Calibrant, monitor: str) -> None:
+    either.send_rows(monitor, P, Y)
+    told = either.series(monitor, measure="ece", points=10)
+    assert sum(point.rows for point in told.points) == 500
+    assert either.monitor_diagram(monitor, "day", theme="light", width=400).startswith(b"<svg")
+    assert either.series_diagram(monitor, "ece", width=400).startswith(b"<svg")
+
+
+def test_alarms_the_audit_and_deliveries_of_a_monitor_at_rest(either: Calibrant, monitor: str) -> None:
+    assert [(rule.rule, rule.kind) for rule in either.alarms(monitor)] == [("evidence", "evidence")]
+    assert list(either.alarm_events(monitor)) == []
+    assert list(either.audit(monitor)) == []
+    assert list(either.deliveries(monitor, status="dead")) == []
+    refused: list[Any] = [
+        lambda: either.proposal(monitor),
+        lambda: either.accept_proposal(monitor),
+        lambda: either.reject_proposal(monitor),
+        lambda: either.acknowledge(monitor, "unheard-of"),
+        lambda: either.resend(monitor, "delivery_" + "0" * 30),
+    ]
+    for ask in refused:
+        with pytest.raises(ProblemResponse) as refusal:
+            ask()
+        assert refusal.value.status in (404, 409)

@@ -1,0 +1,82 @@
+"""What the dashboard and the alert rules ask for is what a running service exposes."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterator
+
+import httpx
+import numpy as np
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from calibrant_client import Calibrant
+from cli.stack import Stack
+from tests.dashboards import ALERTS, OF_THE_SCRAPE, PANELS, asked_by, expressions, variables
+
+NUMBERS = np.random.default_rng(6)
+P = NUMBERS.uniform(size=300)
+Y = (NUMBERS.uniform(size=300) < P).astype(int)
+#: Metrics that a look at a monitor brings.
+OF_A_LOOK = ("calibrant_calibration_error_ratio", "calibrant_measure", "calibrant_monitor_alarm")
+#: Seconds until a worker has looked.
+PATIENCE = 30.0
+
+
+def _labels(http: httpx.Client) -> dict[str, set[str]]:
+    """The labels of every sample that is exposed now, by its name."""
+    found: dict[str, set[str]] = {}
+    for family in text_string_to_metric_families(http.get("/metrics").text):
+        for sample in family.samples:
+            found.setdefault(sample.name, set()).update(sample.labels)
+    return found
+
+
+@pytest.fixture(scope="module")
+def exposed(service: Stack) -> Iterator[dict[str, set[str]]]:
+    """The metrics of a service that has done one of everything, and looked at a monitor."""
+    with Calibrant(service.url) as client, httpx.Client(base_url=service.url) as http:
+        client.fit("pl", predictions=P, labels=Y, timeout=60)
+        client.create_monitor("exposed", measures=["ece", "log-loss"])
+        client.send_rows("exposed", P, Y)
+        until = time.monotonic() + PATIENCE
+        while not set(OF_A_LOOK) <= (labels := _labels(http)).keys() and time.monotonic() < until:
+            client.live()
+        yield labels
+        client.delete_monitor("exposed")
+
+
+def test_every_metric_and_label_that_is_asked_for_is_exposed(exposed: dict[str, set[str]]) -> None:
+    asked = [*expressions(), *((name, selector) for name, selector, _ in variables())]
+    for where, expression in asked:
+        found = asked_by(expression)
+        for metric, matched in found.matched.items():
+            assert metric in exposed, f"{where}: {metric}"
+            assert matched <= exposed[metric], f"{where}: {metric}"
+        known = set.union(*(exposed[metric] for metric in found.matched)) | OF_THE_SCRAPE
+        assert found.grouped <= known, where
+
+
+def test_every_label_of_a_legend_or_an_annotation_is_one_of_its_metrics(exposed: dict[str, set[str]]) -> None:
+    for panel in PANELS:
+        for target in panel["targets"]:
+            metrics = asked_by(target["expr"].replace("$__rate_interval", "5m")).matched
+            known = set.union(*(exposed[metric] for metric in metrics)) | OF_THE_SCRAPE
+            told = re.findall(r"\{\{(\w+)\}\}", target.get("legendFormat", ""))
+            assert set(told) <= known, panel["title"]
+    for alert in ALERTS:
+        known = set.union(*(exposed[metric] for metric in asked_by(alert["expr"]).matched))
+        told = re.findall(r"\$labels\.(\w+)", " ".join(alert["annotations"].values()))
+        assert set(told) <= known, alert["alert"]
+
+
+def test_the_values_of_variables_are_those_of_a_label(exposed: dict[str, set[str]]) -> None:
+    for name, selector, label in variables():
+        (metric,) = asked_by(selector).matched
+        assert label in exposed[metric], name
+
+
+def test_every_metric_of_a_monitor_is_shown(exposed: dict[str, set[str]]) -> None:
+    shown = {metric for _, expression in expressions() for metric in asked_by(expression).matched}
+    assert {name for name in exposed if name.startswith(("calibrant_monitor_", *OF_A_LOOK))} <= shown

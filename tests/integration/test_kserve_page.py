@@ -1,0 +1,59 @@
+"""docs/integrations/kserve-monitor.md, as a reader follows it: the commands run, events come in, labels join."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+import yaml
+
+from calibrant_client import Calibrant
+from cli.stack import Stack
+
+PAGE = (Path(__file__).parents[2] / "docs" / "integrations" / "kserve-monitor.md").read_text("utf-8")
+_BLOCK = re.compile(r"^( *)```(\w+)\n(.*?)^\1```$", re.MULTILINE | re.DOTALL)
+BLOCKS = [(kind, textwrap.dedent(text)) for _, kind, text in _BLOCK.findall(PAGE)]
+
+
+@pytest.mark.skipif(shutil.which("curl") is None, reason="there is no curl")
+def test_answers_of_a_predictor_are_logged_and_met_by_their_labels(service: Stack) -> None:
+    commands = [text for kind, text in BLOCKS if kind == "sh"]
+    assert len(commands) == PAGE.count("```sh\n") == 3
+    told = [_run(command, service) for command in commands]
+    event, labels = told[1][0], told[2][0]
+    assert (event["accepted"], event["refused"]) == (2, 0)
+    assert (labels["accepted"], labels["joined"]) == (2, 2)
+    assert told[2][1]["counts"]["joined"] == 2
+    again = _run(commands[1], service)[0]
+    assert (again["accepted"], again["duplicates"]) == (0, 2)
+    with Calibrant(service.url) as client:
+        client.delete_monitor("churn")
+
+
+def _run(command: str, service: Stack) -> list[dict[str, Any]]:
+    """What the commands of a block answer."""
+    here = command.replace("localhost:8000", service.url.removeprefix("http://"))
+    parts = [part for part in re.split(r"^(?=curl )", here, flags=re.MULTILINE) if part]
+    answers = []
+    for part in parts:
+        run = subprocess.run(["bash", "-c", part], capture_output=True, timeout=60, check=True)
+        answers.append(orjson.loads(run.stdout))
+    return answers
+
+
+def test_the_objects_post_to_the_same_place_what_the_monitor_takes() -> None:
+    service, trigger = (yaml.safe_load(text) for kind, text in BLOCKS if kind == "yaml")
+    logger = service["spec"]["predictor"]["logger"]
+    assert logger["mode"] == "response"
+    assert logger["url"] == trigger["spec"]["subscriber"]["uri"]
+    attributes = trigger["spec"]["filter"]["attributes"]
+    posted = next(text for kind, text in BLOCKS if kind == "sh" and "/events" in text)
+    assert f"Ce-Type: {attributes['type']}'" in posted
+    assert f"Ce-Inferenceservicename: {attributes['inferenceservicename']}'" in posted
+    assert attributes["inferenceservicename"] == service["metadata"]["name"]
