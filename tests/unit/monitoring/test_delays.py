@@ -7,7 +7,7 @@ from monitoring.delays import BINS, FIELDS, counted, place, quantiles
 
 
 def test_each_bin_ends_a_third_further() -> None:
-    ends = (4.0 / 3.0) ** np.arange(BINS - 1)
+    ends = np.power(4.0 / 3.0, np.arange(BINS - 1)).astype(np.float64)
     assert place(ends).tolist() == list(range(1, BINS))
     assert place(ends * 0.9999).tolist() == list(range(BINS - 1))
 
