@@ -26,7 +26,7 @@ from storage.chores import Chore
 from storage.errors import UnknownMonitor
 from storage.keyspace import Keyspace
 from storage.monitors.definitions import Definitions
-from storage.monitors.deletion import delete_left
+from storage.monitors.deletion import delete_keys, delete_left
 from storage.monitors.latest import put_latest
 from storage.monitors.ledger import Ledger
 from storage.monitors.standings import Change, Standings
@@ -56,6 +56,7 @@ def look(redis: Redis, chore: Chore) -> float | None:
         record = Definitions(redis, keys).by_uid(chore.id)
         return look_at(Store.of(redis, chore.tenant), record, time.time())
     except UnknownMonitor:
+        delete_keys(redis, keys, chore.id)  # it may have been deleted within this look, which wrote since
         delete_left(redis)
         return None
 

@@ -196,7 +196,7 @@ def test_a_look_at_a_monitor_that_is_deleted_is_the_last(store: Store) -> None:
     chore = Chore("look", "default", record.uid)
     assert look(store.redis, chore) == LOOK_SECONDS
     Definitions(store.redis, store.keys).delete("m")
-    assert look(store.redis, chore) is None
     with pytest.raises(UnknownMonitor):
-        look_at(store, record, BEGAN + DAY)
+        look_at(store, record, BEGAN + DAY)  # one that had begun before
+    assert look(store.redis, chore) is None
     assert store.redis.keys("calibrant*monitor_*") == []
