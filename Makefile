@@ -83,6 +83,15 @@ coverage: $(STAMP) ## how often the intervals cover the truth; writes docs/inter
 calibration-test: $(STAMP) ## size and power of the smooth test; writes docs/calibration-test.md
 	$(BIN)/python -m benchmarks.calibration_test
 
+alarms: $(STAMP) ## false alarms and delays of monitors, beside KS, some 10 minutes; writes docs/alarms.md
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.monitors.alarms
+
+tally-accuracy: $(STAMP) ## measures from tallies beside those of their rows; writes docs/tally-accuracy.md
+	$(BIN)/python -m benchmarks.monitors.accuracy
+
+tally-speed: $(STAMP) ## counting rows, merging and reading 10,000 tallies, the test; writes docs/tally-speed.md
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.monitors.merging
+
 tables: $(STAMP) ## the paper's Tables F20 to F23, resumed where it stopped; writes docs/tables.md
 	$(BIN)/python -m benchmarks.tables.run
 

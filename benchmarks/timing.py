@@ -9,16 +9,18 @@ import time
 from collections.abc import Callable, Mapping
 
 
-def medians(contenders: Mapping[str, Callable[[], object]], *, rounds: int = 9) -> dict[str, float]:
-    """Median seconds of each contender over ``rounds`` rounds, after one unmeasured run of each."""
+def medians(
+    contenders: Mapping[str, Callable[[], object]], *, rounds: int = 9, clock: Callable[[], float] = time.perf_counter
+) -> dict[str, float]:
+    """Median seconds of each contender over ``rounds`` rounds, by ``clock``, after one unmeasured run of each."""
     seconds: dict[str, list[float]] = {name: [] for name in contenders}
     for run in contenders.values():
         run()
     for _ in range(rounds):
         for name, run in contenders.items():
-            began = time.perf_counter()
+            began = clock()
             run()
-            seconds[name].append(time.perf_counter() - began)
+            seconds[name].append(clock() - began)
     return {name: statistics.median(taken) for name, taken in seconds.items()}
 
 

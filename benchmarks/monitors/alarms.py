@@ -43,9 +43,10 @@ def delays(shape: str, error: float, sound: int) -> Delays:
     for run in range(DELAY_RUNS):
         random = np.random.default_rng([22, run, sound])
         watch, windows = Betting(), [Windows(rows, ROWS) for rows in WINDOWS]
+        tests: list[tuple[Betting | Windows, float]] = [(watch, min(ALPHAS)), *((each, LEVEL) for each in windows)]
         stream = Stream(miscalibrated(shape, error), sound)
         for p, y in islice(stream.chunks(BUCKET, random), ROWS // BUCKET):
-            waiting = [w for w, alpha in [(watch, min(ALPHAS)), *((w, LEVEL) for w in windows)] if not w.first(alpha)]
+            waiting = [test for test, alpha in tests if not test.first(alpha)]
             if not waiting:
                 break
             for each in waiting:
@@ -106,26 +107,26 @@ def page(false: list[str], soon: list[str], late: list[str]) -> str:
     lines = [
         "# Alarms: how often false, and how soon",
         "",
-        "Made by `make alarms`. The test by betting ([why it is valid](adr/0026-evidence-from-tallies.md)) is looked at",
-        f"after every batch of {BATCH:,} rows; time buckets have {BUCKET:,}. An alarm is evidence of at least 1 / alpha.",
+        "Made by `make alarms`. The test by betting ([why it is valid](adr/0026-evidence-from-tallies.md)) is looked",
+        f"at after every batch of {BATCH:,} rows; time buckets have {BUCKET:,}. An alarm is evidence of 1 / alpha.",
         "",
         "## False alarms",
         "",
-        f"{RUNS:,} calibrated streams of {ROWS:,} rows, looked at {ROWS // BATCH:,} times each: the share with any alarm",
-        "at all, and its 95% interval (Clopper and Pearson).",
+        f"{RUNS:,} calibrated streams of {ROWS:,} rows, looked at {ROWS // BATCH:,} times each: the share with any",
+        "alarm at all, and its 95% interval (Clopper and Pearson).",
         "",
         *false,
         "",
         "## Delay until an error is found",
         "",
-        f"Rows from the beginning of the error until the alarm, median / 90th percentile of {DELAY_RUNS} runs, in streams",
-        f"of {ROWS:,} rows; in brackets the share of runs with an alarm, where some have none. Predictions are",
-        "p = (1 - w) c + w f(c) of uniform true probabilities c, with w such that the expected |p - c| is the error; the",
-        "shapes f are those of [the smooth test's page](calibration-test.md).",
+        f"Rows from the beginning of the error until the alarm, median / 90th percentile of {DELAY_RUNS} runs, in",
+        f"streams of {ROWS:,} rows; in brackets the share of runs with an alarm, where some have none. Predictions",
+        "are p = (1 - w) c + w f(c) of uniform true probabilities c, with w such that the expected |p - c| is the",
+        "error; the shapes f are those of [the smooth test's page](calibration-test.md).",
         "",
-        f"Beside it, the KS test of one window of W rows after another at alpha = {LEVEL:g}, made valid over the whole",
-        f"stream by Bonferroni: each window at {LEVEL:g} W / {ROWS:,}. It sees a window when it is full, and must know",
-        "beforehand how long the stream will be.",
+        f"Beside it, the KS test of one window of W rows after another at alpha = {LEVEL:g}, made valid over the",
+        f"whole stream by Bonferroni: each window at {LEVEL:g} W / {ROWS:,}. It sees a window when it is full, and",
+        "must know beforehand how long the stream will be.",
         "",
         "### From the start",
         "",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +16,8 @@ Gathered = tuple[Keys, Counts, Floats]
 
 #: Keys are counted in a table of their whole range where it has at most so many places for each of them, and more.
 _PLACES, _MORE = 8, 1 << 14
+#: So many keys are added up together: enough to be worth a call, and few enough for the processor's cache.
+_AT_ONCE = 1 << 16
 
 
 def gathered(keys: Keys, rows: Counts, p_sum: Floats) -> Gathered:
@@ -46,18 +48,19 @@ def _sorted(keys: Keys, rows: Counts, p_sum: Floats) -> Gathered:
     return ascending[new], np.bincount(at, rows[order]).astype(np.int64), sums
 
 
-def all_gathered(parts: Sequence[Gathered]) -> Gathered:
-    """Add up several, each of ascending distinct keys. O(sum of their lengths), and memory for the range of keys."""
-    held = [part for part in parts if len(part[0])]
-    low = min((int(keys[0]) for keys, _, _ in held), default=0)
-    span = max((int(keys[-1]) for keys, _, _ in held), default=0) - low + 1
-    if span > _PLACES * sum(len(keys) for keys, _, _ in held) + _MORE:
-        keys, rows, p_sum = (np.concatenate(columns) for columns in zip(*held, strict=True))
-        return _sorted(keys, rows, p_sum)
-    counts, sums = np.zeros(span, np.int64), np.zeros(span)
-    for keys, rows, p_sum in held:
-        at = keys - np.uint32(low)
-        counts[at] += rows  # no key stands twice in one part
-        sums[at] += p_sum
-    at = np.flatnonzero(counts).astype(np.uint32)
-    return at + np.uint32(low), counts[at], sums[at]
+def all_gathered(parts: Iterable[Gathered]) -> Gathered:
+    """Add up several, each of ascending distinct keys. O(sum of their lengths); holds a few of them at once."""
+    held: list[Gathered] = [(np.zeros(0, np.uint32), np.zeros(0, np.int64), np.zeros(0))]
+    waiting, bound = 0, _AT_ONCE
+    for part in parts:
+        held.append(part)
+        waiting += len(part[0])
+        if waiting >= bound:
+            held = [_together(held)]
+            waiting, bound = 0, max(_AT_ONCE, len(held[0][0]))
+    return _together(held)
+
+
+def _together(parts: Sequence[Gathered]) -> Gathered:
+    keys, rows, p_sum = (np.concatenate(columns) for columns in zip(*parts, strict=True))
+    return gathered(keys, rows, p_sum)

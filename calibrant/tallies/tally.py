@@ -57,15 +57,20 @@ class Tally:
         return _gathered(self.keys % np.uint32(2 * CELLS), self.rows, self.p_sum)
 
     def event(self) -> Event:
-        """The rows as an event: one row for each cell and outcome at its mean p, with its count as frequency weight.
+        """The rows as an event: one row for each cell and outcome, with its count as frequency weight.
 
+        Both outcomes of a cell stand at the mean p of its rows, as a tie: rows of either outcome are spread alike over
+        a cell, and a measure that reads between them, as KS does, would find a gap that is of the cells' making.
         Raises ``EmptyBatch`` where there is none.
         """
         if not len(self.rows):
             raise EmptyBatch.at("/labels", "has no rows")
         one = self.pooled()
-        p = np.clip(_steady(one.p_sum / one.rows), 0.0, 1.0)
-        return Event(p, (one.keys & np.uint32(1)).astype(np.int8), one.rows.astype(np.float64))
+        cell = one.keys >> np.uint32(1)
+        at = np.cumsum(np.diff(cell, prepend=cell[:1]) > 0)
+        mean = _steady(np.bincount(at, one.p_sum) / np.bincount(at, one.rows))
+        y = (one.keys & np.uint32(1)).astype(np.int8)
+        return Event(np.clip(mean, 0.0, 1.0)[at], y, one.rows.astype(np.float64))
 
     def to_bytes(self, *, packed: bool = False) -> bytes:
         """The tally as bytes, which ``from_bytes`` reads; ``packed`` ones are about 2/3 of the size."""
@@ -107,7 +112,7 @@ def tally_of(
 
 def merged(tallies: Iterable[Tally]) -> Tally:
     """The tally of all rows of some tallies. O(sum of their cells)."""
-    return Tally(*all_gathered([(part.keys, part.rows, part.p_sum) for part in tallies]))
+    return Tally(*all_gathered((part.keys, part.rows, part.p_sum) for part in tallies))
 
 
 def from_bytes(data: bytes) -> Tally:
@@ -124,10 +129,11 @@ _TENS = np.array([float(f"1e{k}") for k in range(23)])
 
 
 def _steady(p: Floats) -> Floats:
-    """Round to 12 significant digits, from 1e-10 on.
+    """Round to 12 significant digits, from 1e-10 on, and to 13 decimals above 0.9.
 
     A prediction that many rows share, as 0.3, is so exactly itself again, whatever the order in which it was added up:
-    it ties with the rows of the other outcome, and lies on the same side of a bin's border as the rows themselves.
+    it ties with the rows of the other outcome, and lies on the same side of a bin's border as the rows themselves. Near
+    1 a decimal more keeps 1 - p, of which the log loss is made.
     """
-    tens = _TENS[11 - np.floor(np.log10(np.clip(p, 1e-10, 1.0))).astype(np.int64)]
+    tens = _TENS[11 - np.floor(np.log10(np.clip(p, 1e-10, 1.0))).astype(np.int64) + (p > 0.9)]
     return np.where(p < 1e-10, p, np.rint(p * tens) / tens)

@@ -4,16 +4,29 @@ import numpy as np
 import pytest
 
 from calibrant.errors import EmptyBatch
+from calibrant.measures.catalogue import read_requests
+from calibrant.reductions import Event
 from calibrant.tallies.gathering import gathered
 from calibrant.tallies.tally import MAX_GROUPS, Tally, from_bytes, merged, tally_of
 
 
-def test_an_event_has_a_row_for_each_cell_and_outcome() -> None:
-    tally = tally_of(np.array([0.5, 0.5002, 0.5001, 0.9]), np.array([1, 1, 0, 0], dtype=np.int8))
+def test_an_event_has_a_row_for_each_cell_and_outcome_at_the_mean_of_the_cell() -> None:
+    tally = tally_of(np.array([0.5, 0.5002, 0.5005, 0.9]), np.array([1, 1, 0, 0], dtype=np.int8))
     event = tally.event()
-    np.testing.assert_allclose(event.p, [0.5001, 0.5001, 0.9])
+    mean = (0.5 + 0.5002 + 0.5005) / 3
+    np.testing.assert_allclose(event.p, [mean, mean, 0.9])
     assert event.w is not None
     assert (event.y.tolist(), event.w.tolist()) == ([0, 1, 0], [1.0, 2.0, 1.0])
+
+
+def test_measures_of_a_calibrated_tally_are_those_of_its_rows() -> None:
+    """Were the outcomes of a cell apart, KS would read a gap of 2e-4 between them."""
+    random = np.random.default_rng(2)
+    p = random.random(1_000_000)
+    event = Event(p, (random.random(len(p)) < p).astype(np.int8))
+    read = tally_of(p, event.y).event()
+    for request in read_requests(["ks", "ece", "log-loss"]):
+        assert request.compute(read).value == pytest.approx(request.compute(event).value, abs=1e-4)
 
 
 def test_an_empty_tally_is_no_event() -> None:
@@ -29,6 +42,18 @@ def test_keys_far_apart_are_gathered_as_those_close_together_are() -> None:
     np.testing.assert_array_equal(close[0] * np.uint32(10**8), far[0])
     np.testing.assert_array_equal(close[1], far[1])
     np.testing.assert_array_equal(close[2], far[2])
+
+
+def test_many_tallies_of_many_groups_are_merged() -> None:
+    random = np.random.default_rng(5)
+    p, groups = random.random(150_000), random.integers(0, 2000, 150_000)
+    y, folds = random.integers(0, 2, len(p)).astype(np.int8), random.integers(0, 5, len(p))
+    parts = (slice(start, start + 1000) for start in range(0, len(p), 1000))
+    found = merged(tally_of(p[part], y[part], groups[part], folds[part]) for part in parts)
+    whole = tally_of(p, y, groups, folds)
+    np.testing.assert_array_equal(found.keys, whole.keys)
+    np.testing.assert_array_equal(found.rows, whole.rows)
+    np.testing.assert_allclose(found.p_sum, whole.p_sum, rtol=1e-13)
 
 
 def test_the_last_group_has_its_key() -> None:

@@ -1,0 +1,39 @@
+from __future__ import annotations
+
+from itertools import islice
+
+import numpy as np
+
+from benchmarks.calibration_test import miscalibrated
+from benchmarks.monitors.accuracy import GOAL, compared, shaped
+from benchmarks.monitors.alarms import told
+from benchmarks.monitors.streams import Stream
+from benchmarks.monitors.watching import BUCKET, Betting, Windows
+
+
+def test_the_watch_is_the_test_and_finds_the_error_after_it_began() -> None:
+    watch, windows = Betting(), Windows(20_000, 1_000_000)
+    stream = Stream(miscalibrated("square", 0.1), sound=25_000)
+    for p, y in islice(stream.chunks(BUCKET, np.random.default_rng(0)), 6):
+        watch.take(p, y)
+        windows.take(p, y)
+    assert watch.agrees()
+    found = watch.first(0.01)
+    assert found is not None
+    assert 25_000 < found <= 30_000
+    assert (len(watch.log_e), len(windows.p_values), windows.first(0.01)) == (60, 3, 40_000)
+
+
+def test_a_delay_that_never_ends_is_told() -> None:
+    assert told([1_000, 3_000, 2_000]) == "2,000 / 3,000"
+    assert told([1_000, None, 2_000, None]) == "never / never (50%)"
+
+
+def test_a_shape_is_read_off_its_tally_to_the_goal() -> None:
+    random = np.random.default_rng(1)
+    rows = shaped("uniform", "beta1", 0.05, random)
+    assert rows is not None
+    errors, apart = compared(rows, random)
+    assert max(errors.values()) <= GOAL
+    assert all(errors[key] <= apart[key] + 1e-7 for key in errors)
+    assert shaped("Beta(5, 1), as a confidence", "beta2", 0.1, random) is None
