@@ -93,7 +93,7 @@ def dask_workers(folder: Path) -> Run:
     """Two worker processes of one thread, which stand before the clock starts."""
     from dask.distributed import Client, LocalCluster
 
-    options: dict[str, Any] = {"n_workers": 2, "threads_per_worker": 1, "processes": True, "dashboard_address": None}
+    options: dict[str, Any] = {"n_workers": 2, "threads_per_worker": 1, "processes": True, "dashboard_address": ":0"}
     with LocalCluster(**options) as cluster, Client(cluster) as client:
         began = time.perf_counter()
         found = distributed.dask.tally(folder, **COLUMNS)

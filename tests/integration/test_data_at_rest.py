@@ -38,6 +38,7 @@ from calibrant.tallies.event_tally import EventTally
 N, FILES = 240_000, 6
 COLUMNS: dict[str, Any] = {"prediction": "p", "label": "y", "group": "country", "fold": "fold"}
 MEASURES = ["ece", {"name": "ece", "binning": "equal-width", "as": "width"}, "ks", "log-loss", "brier", "smooth-ece"]
+ASKED: dict[str, Any] = {"measures": MEASURES, "interval": 0.9, "resamples": 100, "diagrams": ["reliability"]}
 ENGINES = [distributed.dask, distributed.duckdb]
 
 
@@ -45,7 +46,7 @@ ENGINES = [distributed.dask, distributed.duckdb]
 def cluster() -> Iterator[Client]:
     """Two processes, as Dask's current client."""
     with (
-        LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None) as made,
+        LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0") as made,
         Client(made) as client,
     ):
         yield client
@@ -97,11 +98,15 @@ def _same(found: EventTally, wanted: EventTally) -> None:
     np.testing.assert_allclose(found.tally.p_sum, wanted.tally.p_sum, rtol=1e-12)
 
 
+@pytest.fixture(scope="module")
+def wanted(whole: EventTally) -> calibrant.Report:
+    """What one process answers."""
+    return calibrant.evaluate_tally(whole, **ASKED)
+
+
 @pytest.mark.parametrize("engine", ENGINES)
-def test_answers_are_those_of_one_process(engine: Any, cluster: Client, folder: Path, whole: EventTally) -> None:
-    asked: dict[str, Any] = {"measures": MEASURES, "interval": 0.9, "resamples": 200, "diagrams": ["reliability"]}
-    found = engine.evaluate(folder, **COLUMNS, **asked)
-    wanted = calibrant.evaluate_tally(whole, **asked)
+def test_answers_are_those_of_one_process(engine: Any, cluster: Client, folder: Path, wanted: calibrant.Report) -> None:
+    found = engine.evaluate(folder, **COLUMNS, **ASKED)
     assert found.n == wanted.n == N
     for key, result in wanted.measures.items():
         assert found.measures[key].value == pytest.approx(result.value, rel=0, abs=1e-12), key
@@ -275,9 +280,7 @@ def test_every_example_of_the_page_runs(
     blocks = re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
     found = []
     for block in blocks:
-        here = block.replace(
-            "n_workers=2, threads_per_worker=1, dashboard_address=None", repr(cluster.scheduler.address)
-        )
+        here = block.replace("n_workers=2, threads_per_worker=1", repr(cluster.scheduler_info()["address"]))
         exec(compile(here, "large-data.md", "exec"), there)
         found.append(len(there["everything"]))
     assert found == [N] * 4
