@@ -114,7 +114,8 @@ def _shown(answer: httpx.Response) -> Any:
             if name in part:
                 part[name] = value
         if "tried" in part:  # how often it was is chance
-            part |= _UNSENT | ({"attempts": []} if "attempts" in part else {"last": None})
+            part |= _UNSENT
+            part["attempts" if "attempts" in part else "last"] = [] if "attempts" in part else None
         for moment in _MOMENTS:
             if isinstance(part.get(moment), float):
                 part[moment] = _BEGAN

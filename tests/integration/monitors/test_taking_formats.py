@@ -52,7 +52,9 @@ def as_lines(some: list[dict[str, Any]]) -> bytes:
 
 def as_npz(some: list[dict[str, Any]]) -> bytes:
     out = io.BytesIO()
-    named = {field + "s": np.array([row[field] for row in some]) for field in ("id", "prediction", "label")}
+    named: dict[str, Any] = {
+        field + "s": np.array([row[field] for row in some]) for field in ("id", "prediction", "label")
+    }
     times = np.array([row["timestamp"] * 1000 for row in some]).astype("M8[ms]")
     np.savez(out, **named, timestamps=times, groups=np.array([row["group"] or "" for row in some]))
     return out.getvalue()
