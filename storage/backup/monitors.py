@@ -19,7 +19,8 @@ from schemas.monitors import StoredMonitor
 from storage.backup.file import Text
 from storage.backup.records import chunks, life_of
 from storage.formats import read_stored
-from storage.keyspace import Keyspace, MonitorKeys
+from storage.keyspace import Keyspace
+from storage.monitor_keys import MonitorKeys
 from storage.monitors.series import KINDS, SPAN, by_rows, by_span
 from storage.monitors.strings import Ids, read_pieces
 

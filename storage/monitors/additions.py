@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from calibrant.tallies.tally import Tally, merged
-from storage.keyspace import MonitorKeys
+from storage.monitor_keys import MonitorKeys
 from storage.monitors.lists import LONG
 from storage.monitors.series import KINDS, SPAN, TallyKind, by_rows, by_span
 

@@ -9,7 +9,7 @@ import numpy as np
 from redis import Redis
 
 from calibrant.tallies.tally import Tally, from_bytes, merged
-from storage.keyspace import MonitorKeys
+from storage.monitor_keys import MonitorKeys
 from storage.monitors.scripts import COMPACT, VERSIONS
 
 #: A list of so many tallies is made one; and again at every so many more, where that came to nothing.
