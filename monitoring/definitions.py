@@ -28,15 +28,16 @@ _OF_ONE_EVENT = re.compile(r"binary|confidence|class:\d+|top:\d+")
 
 
 def settled(body: MonitorBody, fitted: CalibrationMap | None) -> MonitorBody:
-    """The definition with its reduction in full and its buckets' length, checked; ``fitted`` is its map, if any.
+    """The definition with its reduction in full and all that nobody said of times, checked; ``fitted`` is its map.
 
     Raises ``CalibrationError`` naming the field that is wrong.
     """
-    filled = {
-        "reduction": _reduction(body, fitted),
-        "bucket": _default_bucket(body.windows) if body.bucket is None else body.bucket,
-    }
-    whole = body.model_copy(update=filled)
+    bucket = _default_bucket(body.windows) if body.bucket is None else body.bucket
+    said = body.model_fields_set
+    retention = body.retention if "retention" in said else min(body.retention, bucket * MAX_BUCKETS)
+    horizon = body.horizon if "horizon" in said else min(body.horizon, retention)
+    filled = {"bucket": bucket, "retention": retention, "horizon": horizon}
+    whole = body.model_copy(update=filled | {"reduction": _reduction(body, fitted)})
     check(whole)
     return whole
 
@@ -77,9 +78,12 @@ def _check_map(body: MonitorBody, fitted: CalibrationMap) -> None:
 
 
 def _default_bucket(windows: Sequence[WindowSpec]) -> int:
-    """Seconds of a bucket: a 24th of the shortest window of time, at least a minute; an hour without such a window."""
+    """Seconds of a bucket: a 24th of the shortest window of time, at least a minute; an hour without such a window.
+
+    Longer, where there would be more of them in the longest window than there may be.
+    """
     spans = [window.seconds for window in windows if window.seconds is not None]
-    return max(MINUTE, min(spans) // _A_WINDOW) if spans else HOUR
+    return max(MINUTE, min(spans) // _A_WINDOW, -(-max(spans) // MAX_BUCKETS)) if spans else HOUR
 
 
 def _check_windows(body: MonitorBody) -> None:

@@ -119,7 +119,12 @@ class MonitorFields(Document):
     reference: ReferenceSpec | None = None
     hooks: list[HookSpec] = Field([], max_length=MAX_HOOKS)
     recalibration: RecalibrationSpec = RecalibrationSpec()
-    retention: int = Field(90 * DAY, ge=HOUR, le=1000 * DAY, description="seconds that buckets are kept")
+    retention: int = Field(
+        90 * DAY,
+        ge=HOUR,
+        le=1000 * DAY,
+        description="seconds that buckets are kept; default: 90 days, or 10,000 buckets",
+    )
 
 
 class MonitorBody(MonitorFields):
@@ -136,7 +141,10 @@ class MonitorBody(MonitorFields):
         None, ge=MINUTE, le=DAY, description="seconds of a time bucket; default: a 24th of the shortest window"
     )
     horizon: int = Field(
-        30 * DAY, ge=MINUTE, le=400 * DAY, description="seconds that predictions wait for labels, and ids are known"
+        30 * DAY,
+        ge=MINUTE,
+        le=400 * DAY,
+        description="seconds that predictions wait for labels, and ids are known; default: 30 days, or the retention",
     )
     skew: int = Field(300, ge=0, le=DAY, description="seconds that a row's time may lie in the future")
     max_groups: int = Field(100, ge=0, le=MAX_MONITOR_GROUPS, description="those beyond are counted as ``(other)``")

@@ -54,6 +54,15 @@ def test_a_bucket_is_at_least_a_minute() -> None:
     assert settled(_body(windows=[window], retention=DAY, horizon=DAY), None).bucket == 60
 
 
+def test_what_nobody_said_of_times_fits_the_buckets() -> None:
+    hour = settled(_body(windows=[{"name": "w", "seconds": HOUR}]), None)
+    assert (hour.bucket, hour.retention, hour.horizon) == (150, 1_500_000, 1_500_000)
+    both = settled(
+        _body(windows=[{"name": "w", "seconds": HOUR}, {"name": "y", "seconds": 360 * DAY}], retention=360 * DAY), None
+    )
+    assert (both.bucket, both.horizon) == (3111, 30 * DAY)
+
+
 @pytest.mark.parametrize("reduction", ["binary", "confidence", "class:1", "top:2"])
 def test_one_event_of_a_row_is_watched(reduction: str) -> None:
     n_classes = 2 if reduction == "binary" else 3
@@ -83,8 +92,8 @@ def test_one_event_of_a_row_is_watched(reduction: str) -> None:
             "invalid-option",
             "/windows/0/seconds",
         ),
-        ({"windows": [{"name": "w", "seconds": HOUR}]}, "invalid-option", "/retention"),
-        ({"retention": DAY}, "invalid-option", "/horizon"),
+        ({"windows": [{"name": "w", "seconds": HOUR}], "retention": 90 * DAY}, "invalid-option", "/retention"),
+        ({"retention": DAY, "horizon": 2 * DAY}, "invalid-option", "/horizon"),
         ({"reference": {"start": 5.0}}, "invalid-option", "/reference"),
         ({"reference": {}}, "invalid-option", "/reference"),
         ({"reference": {"start": 5.0, "end": 6.0, "batch": "b"}}, "invalid-option", "/reference"),
