@@ -20,7 +20,7 @@ from storage.server.connection import connect
 from storage.store import Store
 
 PAGE = Path(__file__).parents[2] / "docs" / "monitor-memory.md"
-FEW, MANY, ROWS, IDS = 10**6, 10**8, 250_000, 2 * 10**6
+FEW, MANY, ROWS, IDS = 10**6, 10**8, 250_000, 10**6
 _DAY = 86_400
 
 
