@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from service.examples.deliveries import DELIVERIES
 from service.examples.example import BATCH, DELIVERY, JOB, MAP, Example
-from service.examples.example import BATCH, JOB, MAP, Example
 from service.examples.monitor_alarms import ALARMS
 from service.examples.monitor_rows import TAKING
 
