@@ -35,22 +35,34 @@ if plan.forgets and (redis.call('HGET', KEYS[6], 'taken') or '0') ~= plan.forget
 end
 local ids = strings(ARGV[3], ARGV[4])
 local expected, entries = strings(ARGV[5], ARGV[6]), strings(ARGV[7], ARGV[8])
-local n, seen, places, present, any = #ids, {}, {}, {}, #expected > 0
-for i = 1, n, 1000 do
-    local last = min(i + 999, n)
-    local found = redis.call('HMGET', KEYS[2], unpack(ids, i, last))
-    for k = i, last do
-        local id, entry = ids[k], found[k - i + 1] or ''
-        if seen[id] or entry ~= (any and expected[k] or '') then
-            places[#places + 1] = k - 1
-            present[#present + 1] = entry
+local n, places, present = #ids, {}, {}
+-- Of ids that are all to be new, repeats show when they are written: there is nothing to keep of each meanwhile.
+local new, seen = #expected == 0, {}
+local function differing(repeats)
+    for i = 1, n, 1000 do
+        local last = min(i + 999, n)
+        local found = redis.call('HMGET', KEYS[2], unpack(ids, i, last))
+        for k = i, last do
+            local entry = found[k - i + 1] or ''
+            if (repeats and seen[ids[k]]) or entry ~= (expected[k] or '') then
+                places[#places + 1] = k - 1
+                present[#present + 1] = entry
+            end
+            if repeats then seen[ids[k]] = true end
         end
-        seen[id] = true
     end
 end
-if #places > 0 then return {'conflict', places, present} end
+differing(not new)
+if #places > 0 then
+    if new then
+        places, present = {}, {}
+        differing(true)
+    end
+    return {'conflict', places, present}
+end
 if plan.fresh > 0 and redis.call('HLEN', KEYS[2]) + plan.fresh > plan.max_ids then return {'full'} end
 
+local added, set_in_all = 0, 0
 for i = 1, n, 1000 do
     local set, unset, s, u = {}, {}, 0, 0
     for k = i, min(i + 999, n) do
@@ -63,8 +75,14 @@ for i = 1, n, 1000 do
             unset[u] = ids[k]
         end
     end
-    if s > 0 then redis.call('HSET', KEYS[2], unpack(set, 1, s)) end
+    if s > 0 then added = added + redis.call('HSET', KEYS[2], unpack(set, 1, s)) end
+    set_in_all = set_in_all + s / 2
     if u > 0 then redis.call('HDEL', KEYS[2], unpack(unset, 1, u)) end
+end
+if new and added < set_in_all then
+    for i = 1, n, 1000 do redis.call('HDEL', KEYS[2], unpack(ids, i, min(i + 999, n))) end
+    differing(true)
+    return {'conflict', places, present}
 end
 if plan.fresh > 0 then
     redis.call('RPUSH', KEYS[4], ARGV[9])
