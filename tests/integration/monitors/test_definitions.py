@@ -208,3 +208,5 @@ def test_no_more_monitors_than_the_quota(api: httpx.Client) -> None:
     for i in range(100):
         assert api.post("/monitors", json={"name": f"m{i}"}).status_code == 201
     assert _code(api.post("/monitors", json={"name": "one-more"}))[:2] == (429, "quota-exceeded")
+    told = api.get("/limits").json()
+    assert (told["limits"]["max_monitors"]["value"], told["used"]["max_monitors"]) == (100, 100)
