@@ -117,6 +117,15 @@ WebhookPrivateAddresses = Annotated[
         "Networks of addresses that are not public and that webhooks may be sent to all the same, as the API is told.",
     ),
 ]
+QuotaMaps = Annotated[
+    int,
+    typer.Option(
+        "--quota-maps",
+        envvar="CALIBRANT_QUOTA_MAPS",
+        min=0,
+        help="Maps that a tenant may keep, as the API is told: no alarm makes one more; 0: no quota.",
+    ),
+]
 Socket = Annotated[int | None, typer.Option("--socket-fd", hidden=True)]
 
 
@@ -184,6 +193,7 @@ def worker(
     otlp_endpoint: OtlpEndpoint = None,
     webhook_hosts: WebhookHosts = "",
     webhook_private_addresses: WebhookPrivateAddresses = "",
+    quota_maps: QuotaMaps = 100_000,
 ) -> None:
     """Run workers under one supervisor, on a Redis that is there already."""
     _log(log_level, log_format)
@@ -206,6 +216,7 @@ def worker(
         otlp_endpoint,
         webhook_hosts,
         webhook_private_addresses,
+        quota_maps,
     )
     try:
         supervise(plan)

@@ -15,13 +15,14 @@ from monitoring.delays import quantiles
 from monitoring.gathering import Gathered, Gatherer, Leaves
 from monitoring.leaves import GROUP_KEYS
 from monitoring.readings import Memory, read_diagram, read_rows
-from monitoring.windows import time_span, window_span
+from monitoring.reference import buckets_left, reference_span
+from monitoring.windows import window_span
 from schemas.monitor_alarms import RuleState
 from schemas.monitor_answers import DelayReading, ReferenceReading, RowsReading, WindowReading
 from schemas.monitor_events import MonitorEvent
 from schemas.monitors import Counts, MonitorRecord, WindowSpec
 from storage.keyspace import Keyspace
-from storage.monitors.buckets import ROWS_OF, Buckets
+from storage.monitors.buckets import Buckets
 from storage.monitors.groups import NO_GROUP, OTHER, OTHER_GROUP, Groups
 from storage.monitors.ledger import Ledger
 from storage.monitors.reference import read_reference
@@ -80,11 +81,7 @@ class Reader:
 
     def gathered(self, window: WindowSpec, now: float) -> Gathered:
         """The rows of a window."""
-        if window.seconds is not None:
-            span = window_span(self.record, window.seconds, now)
-            return self.gatherer.span(span.first, span.last)
-        numbers = self.buckets.latest_row_buckets(window.rows or 0)
-        return self.gatherer.of(numbers[::-1], ROWS_OF["measured"])
+        return self.gatherer.window(self.record, window, now)
 
     def window(
         self, window: WindowSpec, now: float, *, reference: ReferenceTally | None = None, groups: int = LARGEST
@@ -102,7 +99,7 @@ class Reader:
             start=window_span(record, window.seconds, now).start if window.seconds is not None else None,
             end=now if timed else None,
             predictions=found.predictions if timed else None,
-            coverage=coverage(found) if timed else None,
+            coverage=found.coverage if timed else None,
             delay=_delay(found),
             diagram=read_diagram(found.tally, record, memory),
             groups=self.groups(found, groups),
@@ -127,15 +124,15 @@ class Reader:
         }
 
     def reference(self) -> ReferenceTally | None:
-        """What windows are compared with, if anything: what is kept with the monitor, or else its span of time."""
-        asked = self.record.reference
-        if asked is None:
+        """What windows are compared with, if anything: what is kept with the monitor, and of a span what is there."""
+        if self.record.reference is None:
             return None
-        kept = read_reference(self._redis, self._keys, self.record.uid)
-        if kept is None and asked.start is not None and asked.end is not None:
-            span = time_span(self.record, asked.start, asked.end)
-            kept = self.gatherer.span(span.first, span.last).tally
-        return ReferenceTally(kept)
+        kept, span = read_reference(self._redis, self._keys, self.record.uid), reference_span(self.record)
+        if span is None:
+            return ReferenceTally(kept.tally)
+        first, last = buckets_left(span, kept)
+        left = self.gatherer.span(first, last).tally if first <= last else merged([])
+        return ReferenceTally(left if kept.tally is None else merged([kept.tally, left]))
 
     def _beside(self, whole: RowsReading, tally: Tally, reference: ReferenceTally) -> ReferenceReading:
         asked, there, level = self.record.reference, reference.tally, self.record.interval
@@ -159,11 +156,6 @@ class ReferenceTally:
     """The rows that windows are compared with; None where those of a batch are not there."""
 
     tally: Tally | None
-
-
-def coverage(found: Gathered) -> float | None:
-    """The share of the predictions that have a label; None of none."""
-    return found.joined / found.predictions if found.predictions else None
 
 
 def largest_groups(groups: Tally, most: int) -> list[int]:

@@ -16,7 +16,9 @@ from calibrant.cells import Floats
 from calibrant.tallies.tally import Tally, merged
 from monitoring.delays import BINS, FIELDS
 from monitoring.leaves import WIDTH, Delays, Leaf, leaf_of, tally_of_cells
-from storage.monitors.buckets import MEASURED, Buckets, Version
+from monitoring.windows import window_span
+from schemas.monitors import MonitorRecord, WindowSpec
+from storage.monitors.buckets import MEASURED, ROWS_OF, Buckets, Version
 from storage.monitors.series import by_span
 
 #: Bytes of buckets that a process keeps.
@@ -44,6 +46,11 @@ class Gathered:
     joined: int = 0
     expired: int = 0
     delays: Mapping[str, int] | None = None
+
+    @property
+    def coverage(self) -> float | None:
+        """The share of the predictions that have a label; None of none."""
+        return self.joined / self.predictions if self.predictions else None
 
 
 class Leaves:
@@ -86,6 +93,13 @@ class Gatherer:
         """The rows of the time buckets from ``first`` to ``last``, both included."""
         spans, buckets = self._buckets.cover(first, last)
         return joined(self.of(spans, SPANS), self.of(buckets))
+
+    def window(self, record: MonitorRecord, window: WindowSpec, now: float) -> Gathered:
+        """The rows of a window of the monitor as ``record`` defines it."""
+        if window.seconds is not None:
+            span = window_span(record, window.seconds, now)
+            return self.span(span.first, span.last)
+        return self.of(self._buckets.latest_row_buckets(window.rows or 0)[::-1], ROWS_OF["measured"])
 
     def of(self, numbers: Sequence[int], series: str = MEASURED) -> Gathered:
         """The rows of buckets of a series."""

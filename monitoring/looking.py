@@ -15,8 +15,10 @@ from redis import Redis
 from monitoring.delivering.asking import ask as ask_for_delivery
 from monitoring.evidence import Remembered, Seen, look_at_evidence, oldest_kept
 from monitoring.expiring import expire
+from monitoring.gathering import Leaves
 from monitoring.happening import Turn, entry_of, happened
 from monitoring.latest import latest_values
+from monitoring.reference import keep_reference
 from monitoring.rules import Measured, begun, judged_by_evidence, judged_by_threshold
 from monitoring.thresholds import Meter
 from schemas.monitor_alarms import AuditEntry, Occasion, RuleState, Standing
@@ -38,6 +40,7 @@ LOOK_SECONDS = 60.0
 EXPIRING_SECONDS = 10.0
 
 _REMEMBERED = Remembered()
+_LEAVES = Leaves()
 
 
 @dataclass(frozen=True)
@@ -65,11 +68,13 @@ def look_at(store: Store, record: MonitorRecord, now: float) -> float:
     """Look at a monitor; raises ``UnknownMonitor`` where it is deleted meanwhile."""
     ledger = Ledger(store.redis, store.keys, record)
     expired = expire(ledger, now, EXPIRING_SECONDS)
-    ledger.buckets.drop(oldest_kept(record, now))
+    oldest = oldest_kept(record, now)
+    keep_reference(store, record, ledger.buckets, oldest)
+    ledger.buckets.drop(oldest)
     ledger.buckets.drop_rows()
     ledger.buckets.compact_closed(now)
     standings = Standings(store.redis, store.keys, record)
-    meter = Meter(store, record, now)
+    meter = Meter(store, record, now, _LEAVES)
     sight = see(ledger, record, meter, now)
     standings.change(lambda record, standing: concluded(record, standing, sight, store.keys.tenant))
     tell(store, record, standings)

@@ -9,6 +9,7 @@ carries it out.
 from __future__ import annotations
 
 import contextlib
+import os
 import time
 
 from redis import Redis
@@ -22,16 +23,20 @@ from schemas.monitor_events import RecalibrationTold
 from schemas.monitors import MonitorRecord
 from storage.chores import Chore
 from storage.clock import at
-from storage.errors import UnknownAlias, UnknownMonitor
+from storage.errors import QuotaExceeded, UnknownAlias, UnknownMonitor
 from storage.keyspace import Keyspace, derived_id
 from storage.monitors.definitions import Definitions
 from storage.monitors.standings import Change, Standings
+from storage.quotas import Quotas
 from storage.store import Store
+
+#: The setting of that name, which the API is told as well; a supervisor leaves it to its workers.
+QUOTA_VARIABLE = "CALIBRANT_QUOTA_MAPS"
 
 
 def recalibrate(redis: Redis, chore: Chore) -> float | None:
     """See to the alarms of a monitor upon which a challenger is asked for."""
-    store = Store.of(redis, chore.tenant)
+    store = Store.of(redis, chore.tenant, Quotas(maps=int(os.environ.get(QUOTA_VARIABLE, "0"))))
     with contextlib.suppress(UnknownMonitor):
         recalibrate_at(store, Definitions(redis, Keyspace(chore.tenant)).by_uid(chore.id), time.time())
     return None
@@ -55,9 +60,18 @@ def _see_to(store: Store, record: MonitorRecord, standings: Standings, occasion:
     elif last is not None and now < last + asked.pause:
         found = Challenge(f"the last challenger was fitted less than {asked.pause} s ago")
     else:
-        found = challenge(store, record, occasion, now)
+        found = _challenge(store, record, occasion, now)
     version = None if found.draft is None else store.maps.put(found.draft).version
     standings.change(lambda record, standing: decided(record, standing, occasion, found, version, revision, now))
+
+
+def _challenge(store: Store, record: MonitorRecord, occasion: Occasion, now: float) -> Challenge:
+    """A challenger, unless there is no room for it."""
+    try:
+        store.charges.check_maps()
+    except QuotaExceeded as error:
+        return Challenge(error.detail, error.code)
+    return challenge(store, record, occasion, now)
 
 
 def decided(

@@ -8,7 +8,12 @@ from calibrant.evaluation import calibrated
 from calibrant.maps.calibration_map import CalibrationMap
 from calibrant.reductions import Event, reduce
 from calibrant.tallies.tally import Tally, tally_of
-from schemas.monitors import MonitorBody
+from monitoring.leaves import pooled, tally_of_cells
+from monitoring.windows import Span, time_span
+from schemas.monitors import MonitorBody, MonitorRecord
+from storage.monitors.buckets import Buckets
+from storage.monitors.reference import Reference, add_to_reference, read_reference
+from storage.store import Store
 
 _WHERE = "/reference/batch"
 
@@ -28,6 +33,35 @@ def tally_of_batch(batch: Batch, body: MonitorBody, fitted: CalibrationMap | Non
         raise InvalidOption.at(_WHERE, "has weights, and a monitor counts rows")
     event = _event(batch, body.reduction or "binary", fitted)
     return tally_of(event.p, event.y)
+
+
+def reference_span(record: MonitorRecord) -> Span | None:
+    """The buckets that a monitor's windows are compared with; None where it is a batch, or nothing."""
+    asked = record.reference
+    if asked is None or asked.start is None or asked.end is None:
+        return None
+    return time_span(record, asked.start, asked.end)
+
+
+def buckets_left(span: Span, kept: Reference) -> tuple[int, int]:
+    """The first and the last of a reference's buckets that are not in what is kept; the first is past it for none."""
+    return max(span.first, span.first if kept.following is None else kept.following), span.last
+
+
+def keep_reference(store: Store, record: MonitorRecord, buckets: Buckets, before: int) -> None:
+    """Keep with a monitor what its windows are compared with of the buckets before one, which are to be dropped.
+
+    Not sooner: as long as a bucket is there, labels and rows of it may come. Raises ``UnknownMonitor``.
+    """
+    span = reference_span(record)
+    if span is None or span.first >= before:
+        return
+    kept = read_reference(store.redis, store.keys, record.uid)
+    first, last = buckets_left(span, kept)
+    last = min(last, before - 1)
+    if first <= last:
+        rows = tally_of_cells(pooled([buckets.tally(first, last)]))
+        add_to_reference(store.redis, store.keys, record, kept, rows, last + 1)
 
 
 def _event(batch: Batch, reduction: str, fitted: CalibrationMap | None) -> Event:

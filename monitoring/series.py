@@ -5,11 +5,12 @@ from __future__ import annotations
 from itertools import groupby
 from typing import NamedTuple
 
-from monitoring.answers import Reader, coverage
+from monitoring.answers import Reader
 from monitoring.gathering import Gathered
 from monitoring.readings import read_rows
 from monitoring.windows import Span
 from schemas.monitor_answers import SeriesPoint
+from storage.monitors.series import SPAN
 
 
 class Asked(NamedTuple):
@@ -37,9 +38,10 @@ def read_series(reader: Reader, asked: Asked) -> list[SeriesPoint]:
     numbers = reader.buckets.numbers(asked.span.first, asked.span.last)
     found = []
     for place, own in groupby(numbers, lambda bucket: bucket // width):
-        gathered = reader.gatherer.of(list(own))
         first = max(place * width, asked.span.first)
         last = min((place + 1) * width - 1, asked.span.last)
+        # Spans are fewer lists, and not worth asking after where none fits into a point.
+        gathered = reader.gatherer.of(list(own)) if width < 2 * SPAN else reader.gatherer.span(first, last)
         found.append(_point(reader, gathered, Span(first, last, asked.span.bucket), asked))
     return found
 
@@ -54,5 +56,5 @@ def _point(reader: Reader, gathered: Gathered, span: Span, asked: Asked) -> Seri
         start=span.start,
         end=span.end,
         predictions=gathered.predictions if whole else None,
-        coverage=coverage(gathered) if whole else None,
+        coverage=gathered.coverage if whole else None,
     )

@@ -8,6 +8,7 @@ from calibrant.measures.intervals import PLAIN, Resampling
 from calibrant.measures.measure import MeasureResult, answers
 from calibrant.reductions import Event
 from calibrant.tallies.tally import Tally
+from monitoring.gathering import Gathered, Gatherer, Leaves
 from monitoring.readings import event_of
 from monitoring.rules import Measured
 from monitoring.windows import window_span
@@ -18,47 +19,44 @@ from storage.store import Store
 
 
 class Meter:
-    """What is measured at one look; ``now`` is its moment."""
+    """What is measured at one look; ``now`` is its moment, and ``leaves`` what the process has read before."""
 
-    def __init__(self, store: Store, record: MonitorRecord, now: float) -> None:
+    def __init__(self, store: Store, record: MonitorRecord, now: float, leaves: Leaves) -> None:
         self._store = store
         self._record = record
         self._now = now
-        self._tallies: dict[str, Tally] = {}
+        self._gatherer = Gatherer(leaves, Buckets(store.redis, store.keys, record), record.uid)
+        self._windows: dict[str, Gathered] = {}
         self._requests = {request.key: request for request in read_requests(list(record.measures))}
 
     def compared(self, rule: ThresholdRule) -> Measured:
         """The number that a rule compares; none where there is no such window, measure or group, or too few rows."""
-        tally = self._tally(rule.window)
-        if tally is not None and rule.group is not None:
+        found = self._window(rule.window)
+        tally, groups = (None, None) if found is None else (found.tally, found.groups)
+        if found is not None and rule.group is not None:
             index = Groups(self._store.redis, self._store.keys, self._record).all().get(rule.group)
-            tally = None if index is None else tally.of_group(index)
+            tally = None if index is None or groups is None else groups.of_group(index)
         if tally is None or not len(tally) or len(tally) < rule.least_rows:
             return Measured(0 if tally is None else len(tally), None)
         level = self._record.interval if rule.by == "lower" else None
-        found = self._measured(tally, rule.measure, Resampling(level))
-        if found is None:
+        told = self._measured(tally, rule.measure, Resampling(level))
+        if told is None:
             return Measured(len(tally), None)
-        lower = None if found.interval is None else found.interval[0]
-        return Measured(len(tally), {"value": found.value, "lower": lower, "debiased": found.debiased}[rule.by])
+        lower = None if told.interval is None else told.interval[0]
+        return Measured(len(tally), {"value": told.value, "lower": lower, "debiased": told.debiased}[rule.by])
 
     def values(self, window: str) -> tuple[int, dict[str, float | None]]:
         """The labelled rows of a window, and the value of each measure."""
-        tally = self._tally(window)
-        if tally is None or not len(tally):
+        found = self._window(window)
+        if found is None or not len(found.tally):
             return 0, {}
-        found = answers(self._requests.values(), self._event(tally), PLAIN)
-        return len(tally), {key: result.value for key, result in found.items()}
+        told = answers(self._requests.values(), self._event(found.tally), PLAIN)
+        return len(found.tally), {key: result.value for key, result in told.items()}
 
     def coverage(self, window: str) -> float | None:
         """The share of the predictions of a window of time that have a label; None of another, or of none."""
-        asked = next((each for each in self._record.windows if each.name == window), None)
-        if asked is None or asked.seconds is None:
-            return None
-        span = window_span(self._record, asked.seconds, self._now)
-        counts = Buckets(self._store.redis, self._store.keys, self._record).counts(span.first, span.last)
-        predictions = counts.get("predictions", 0)
-        return counts.get("joined", 0) / predictions if predictions else None
+        found = self._window(window)
+        return None if found is None else found.coverage
 
     def _measured(self, tally: Tally, key: str, resampling: Resampling) -> MeasureResult | None:
         request = self._requests.get(key)
@@ -72,14 +70,13 @@ class Meter:
     def _event(self, tally: Tally) -> Event:
         return event_of(tally, self._record.reduction or "binary")
 
-    def _tally(self, name: str) -> Tally | None:
+    def _window(self, name: str) -> Gathered | None:
         window = next((window for window in self._record.windows if window.name == name), None)
         if window is None:
             return None
-        if name not in self._tallies:
-            buckets = Buckets(self._store.redis, self._store.keys, self._record)
-            self._tallies[name] = tally_of_window(buckets, self._record, window, self._now)
-        return self._tallies[name]
+        if name not in self._windows:
+            self._windows[name] = self._gatherer.window(self._record, window, self._now)
+        return self._windows[name]
 
 
 def tally_of_window(

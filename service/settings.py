@@ -72,7 +72,9 @@ class Settings:
     quota_bytes: int = _setting(
         64 * 1024 * MIB, "bytes of batches that a tenant may keep; 0: no quota", low=0, limit=True
     )
-    quota_maps: int = _setting(100_000, "maps that a tenant may keep; 0: no quota", low=0, limit=True)
+    quota_maps: int = _setting(
+        100_000, "maps that a tenant may keep; 0: no quota; the workers need the same", low=0, limit=True
+    )
     quota_jobs: int = _setting(10_000, "jobs of a tenant that may wait or run; 0: no quota", low=0, limit=True)
     max_monitors: int = _setting(100, "monitors that a tenant may have; 0: no quota", low=0, limit=True)
     max_queued_jobs: int = _setting(100_000, "jobs of all tenants that may wait or run; 0: no bound", low=0, limit=True)

@@ -39,6 +39,7 @@ class Plan:
     otlp_endpoint: str | None = None
     webhook_hosts: str = ""
     webhook_private_addresses: str = ""
+    quota_maps: int = 0
 
 
 @dataclass

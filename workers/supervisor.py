@@ -24,6 +24,7 @@ from rq.worker_registration import REDIS_WORKER_KEYS
 
 from monitoring.delivering.duty import HOSTS_VARIABLE, PRIVATE_VARIABLE
 from monitoring.delivering.targets import Targets
+from monitoring.recalibrating import QUOTA_VARIABLE
 from schemas.workers import WorkersRecord
 from storage.chores import KINDS, Kind, owner_ended, queue_due, queue_of
 from storage.jobs.queues import EVALUATIONS, FITS, GPU_FITS
@@ -53,6 +54,7 @@ def supervise(plan: Plan) -> None:
     Targets.read(plan.webhook_hosts, plan.webhook_private_addresses)
     os.environ[HOSTS_VARIABLE] = plan.webhook_hosts
     os.environ[PRIVATE_VARIABLE] = plan.webhook_private_addresses
+    os.environ[QUOTA_VARIABLE] = str(plan.quota_maps)
     if plan.otlp_endpoint is not None:
         os.environ[OTLP_VARIABLE] = plan.otlp_endpoint
     preload()

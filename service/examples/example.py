@@ -19,6 +19,7 @@ IDS: Mapping[str, str] = MappingProxyType(
             ("monitor", "e2860b4f93"),
             ("event", "1fd5c07a62"),
             ("delivery", "b93e4a718c"),
+            ("proposal", "4c07d6b1e9"),
         )
     }
 )

@@ -1,23 +1,36 @@
-"""The tally that a monitor's windows are compared with, where it is none of its own."""
+"""The tally that a monitor's windows are compared with: of a batch, or of buckets that are not there any more."""
 
 from __future__ import annotations
 
-from typing import cast
+from typing import NamedTuple, cast
 
 from redis import Redis
 from redis.client import Pipeline
 
-from calibrant.tallies.tally import Tally, from_bytes
+from calibrant.tallies.tally import Tally, from_bytes, merged
+from schemas.monitors import MonitorRecord, StoredMonitor
+from storage.formats import read_stored
 from storage.keyspace import Keyspace
 from storage.monitors.alive import while_alive
 
+#: Among the numbers of a monitor: the first time bucket that is not in the tally of a span of time.
+_FOLLOWING = "reference"
+
+
+class Reference(NamedTuple):
+    """What is kept with a monitor, if anything; of a span of time the buckets before ``following``."""
+
+    tally: Tally | None
+    following: int | None = None
+
 
 def put_reference(redis: Redis, keys: Keyspace, uid: str, tally: Tally | None) -> None:
-    """Keep a tally with a monitor, or none; raises ``UnknownMonitor``."""
-    key = keys.monitor(uid).reference()
+    """Keep a tally with a monitor in the place of any other, or none; raises ``UnknownMonitor``."""
+    key, state = keys.monitor(uid).reference(), keys.monitor(uid).state()
 
     def write(pipe: Pipeline) -> None:
         pipe.multi()
+        pipe.hdel(state, _FOLLOWING)
         if tally is None:
             pipe.unlink(key)
         else:
@@ -26,7 +39,34 @@ def put_reference(redis: Redis, keys: Keyspace, uid: str, tally: Tally | None) -
     while_alive(redis, keys, uid, write)
 
 
-def read_reference(redis: Redis, keys: Keyspace, uid: str) -> Tally | None:
-    """The tally that is kept with a monitor, if there is one."""
-    found = cast(bytes | None, redis.get(keys.monitor(uid).reference()))
-    return None if found is None else from_bytes(found)
+def read_reference(redis: Redis, keys: Keyspace, uid: str) -> Reference:
+    """What is kept with a monitor."""
+    own = keys.monitor(uid)
+    with redis.pipeline() as pipe:
+        pipe.get(own.reference())
+        pipe.hget(own.state(), _FOLLOWING)
+        tally, following = pipe.execute()
+    return Reference(None if tally is None else from_bytes(tally), None if following is None else int(following))
+
+
+def add_to_reference(
+    redis: Redis, keys: Keyspace, record: MonitorRecord, before: Reference, tally: Tally, following: int
+) -> None:
+    """Add the rows of the next buckets of a span to what was kept ``before``; raises ``UnknownMonitor``.
+
+    Nothing is done where another has added them, or where the monitor is compared with something else by now.
+    """
+    key, state = keys.monitor(record.uid).reference(), keys.monitor(record.uid).state()
+    known = [] if before.tally is None else [before.tally]
+
+    def write(pipe: Pipeline) -> None:
+        told = cast(bytes | None, pipe.hget(state, _FOLLOWING))
+        stored = cast(bytes | None, pipe.hget(keys.monitor_definitions(), record.name))
+        same = stored is not None and read_stored(StoredMonitor, stored).reference == record.reference
+        pipe.multi()
+        if same and (None if told is None else int(told)) == before.following:
+            pipe.set(key, merged([*known, tally]).to_bytes())
+            pipe.hset(state, _FOLLOWING, str(following))
+
+    # The number is written with the tally alone, so that watching this is enough.
+    while_alive(redis, keys, record.uid, write, key, keys.monitor_definitions())

@@ -177,14 +177,14 @@ def test_a_reference_batch_is_kept_with_the_monitor(api: httpx.Client, redis: Re
     batch = api.post("/batches", json={"predictions": _PREDICTIONS, "labels": _LABELS}).json()["id"]
     uid = _made(api, reference={"batch": batch})["uid"]
     assert api.delete(f"/batches/{batch}").status_code == 204
-    kept = read_reference(redis, Keyspace(), uid)
+    kept = read_reference(redis, Keyspace(), uid).tally
     assert kept is not None
     event = kept.event()
     np.testing.assert_allclose(np.sort(event.p), _PREDICTIONS)
     assert event.y[np.argsort(event.p)].tolist() == _LABELS
     # Without a reference it is forgotten.
     assert api.patch("/monitors/inbox", json={"reference": None}).status_code == 200
-    assert read_reference(redis, Keyspace(), uid) is None
+    assert read_reference(redis, Keyspace(), uid).tally is None
 
 
 @pytest.mark.parametrize(
@@ -208,3 +208,5 @@ def test_no_more_monitors_than_the_quota(api: httpx.Client) -> None:
     for i in range(100):
         assert api.post("/monitors", json={"name": f"m{i}"}).status_code == 201
     assert _code(api.post("/monitors", json={"name": "one-more"}))[:2] == (429, "quota-exceeded")
+    told = api.get("/limits").json()
+    assert (told["limits"]["max_monitors"]["value"], told["used"]["max_monitors"]) == (100, 100)

@@ -8,9 +8,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from calibrant.tallies.tally import Tally
+from calibrant.measures.catalogue import read_requests
+from calibrant.measures.intervals import PLAIN
+from calibrant.measures.measure import answers
+from calibrant.tallies.tally import Tally, merged
 from monitoring.acknowledging import acknowledge
+from monitoring.answers import Kept, Reader
 from monitoring.looking import LOOK_SECONDS, look, look_at
+from monitoring.readings import event_of
 from monitoring.taking.entries import LABEL, PREDICTION, WAITING_LABEL, WAITING_PREDICTION, Entries, padded
 from schemas.monitor_alarms import RuleState
 from schemas.monitors import DAY, MonitorRecord
@@ -20,6 +25,7 @@ from storage.monitors.definitions import Definitions
 from storage.monitors.deliveries import Deliveries
 from storage.monitors.latest import read_latest
 from storage.monitors.ledger import Change, Ledger
+from storage.monitors.reference import put_reference
 from storage.monitors.standings import Standings
 from storage.monitors.strings import Ids
 from storage.pages import Asked
@@ -179,6 +185,57 @@ def test_buckets_past_retention_are_dropped_and_the_evidence_goes_on(store: Stor
     state = looked(store, record, 11 * 24, rows(1000, 1))
     assert state.rows == 1000
     assert Ledger(store.redis, store.keys, record).buckets.numbers(0, 2**32) == [int(BEGAN // HOUR) + 11 * 24]
+
+
+@pytest.mark.parametrize("hours", [[24 * day + 5 for day in range(8, 14)], [24 * 30]], ids=["day by day", "at once"])
+def test_a_reference_outlives_its_buckets_with_what_came_late(store: Store, hours: list[int]) -> None:
+    span = {"start": BEGAN, "end": BEGAN + 60 * HOUR}
+    record = begun(store, reference=span, rules=[])
+    reader = Reader(store.redis, store.keys, record, Kept())
+    for hour in range(70):
+        pour(store, record, hour, rows(100, hour))
+    look_at(store, record, BEGAN + 9 * DAY)
+    pour(store, record, 59, rows(100, 59))  # long after the span, and before it is dropped
+    expected = merged([*(rows(100, hour) for hour in range(60)), rows(100, 59)])
+    for hour in hours:
+        with ThreadPoolExecutor(4) as threads:
+            list(threads.map(lambda now: look_at(store, record, now), [BEGAN + hour * HOUR] * 4))
+        found = reader.reference()
+        assert found is not None
+        assert found.tally is not None
+        assert len(found.tally) == 6100
+        assert found.tally.p_sum.sum() == pytest.approx(expected.p_sum.sum())
+    assert Ledger(store.redis, store.keys, record).buckets.numbers(0, 2**32) == []
+    # Another reference begins with nothing kept.
+    put_reference(store.redis, store.keys, record.uid, None)
+    found = reader.reference()
+    assert found is not None
+    assert found.tally is not None
+    assert len(found.tally) == 0
+
+
+def test_a_look_measures_what_came_since_the_last_however_long_the_window(store: Store) -> None:
+    rule = THRESHOLD | {"above": 0.9, "by": "value", "group": "b"}
+    record = begun(store, windows=[{"name": "hours", "seconds": 9 * DAY}], rules=[rule])
+    store.redis.hset(store.keys.monitor(record.uid).groups(), mapping={"b": 2})
+    for hour in range(200):
+        pour(store, record, hour, rows(20, hour, group=2 * (hour % 2)))
+    now, parts = BEGAN + 200 * HOUR, [rows(20, hour, group=2 * (hour % 2)) for hour in range(200)]
+    for late in (3, 70, 199):
+        look_at(store, record, now)
+        pour(store, record, late, rows(50, late, group=2))
+        parts.append(rows(50, late, group=2))
+        look_at(store, record, now)
+        state = Standings(store.redis, store.keys, record).read().rules["gap"]
+        whole = merged(parts)
+        assert state.rows == len(whole.of_group(2))
+        told = read_latest(store.redis)["default", record.uid]["windows"]["hours"]
+        expected = answers(read_requests(["ece", "ks", "log-loss"]), event_of(whole, "binary"), PLAIN)
+        assert (told["rows"], told["coverage"]) == (len(whole), 1.0)
+        assert told["measures"] == {key: pytest.approx(result.value) for key, result in expected.items()}
+        own = answers(read_requests(["ece"]), event_of(whole.of_group(2), "binary"), PLAIN)["ece"]
+        assert state.threshold is not None
+        assert state.threshold.value == pytest.approx(own.value)
 
 
 def test_a_look_leaves_the_latest_values(store: Store) -> None:

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from calibrant.batch import read_batch
 from calibrant.maps.calibration_map import load
-from calibrant.methods import fit_curve, read_method
+from calibrant.methods import FitContext, Fitting, fit_curve, read_method
 from calibrant.reductions import Event
 from calibrant.tallies.gains import gain
 from calibrant.tallies.tally import tally_of
@@ -17,13 +18,16 @@ from monitoring.looking import look_at
 from monitoring.promoting import accept, reject
 from monitoring.recalibrating import recalibrate_at
 from schemas.aliases import AliasRecord
+from schemas.maps import FitSpec
 from schemas.monitor_alarms import AuditEntry, Occasion
 from schemas.monitors import DAY, MonitorRecord
 from storage.errors import ProposalOutdated, UnknownProposal
+from storage.keyspace import new_id
 from storage.monitors.definitions import Definitions
 from storage.monitors.standings import Change, Standings
 from storage.pages import Asked
-from storage.store import Store
+from storage.quotas import Quotas
+from storage.store import Store, map_record
 from tests.integration.monitors.stored import monitor
 from tests.integration.monitors.streams import BEGAN, HOUR, pour, rows
 
@@ -98,6 +102,22 @@ def test_a_challenger_is_made_once_an_alarm_however_often_the_chore_is_done(stor
     assert store.maps.versions("m") == [1]
     assert actions(store, record) == ["challenger-proposed", "alias-moved", "evidence-restarted"]
     assert store.aliases.get("m", "champion").revision == 1
+
+
+@pytest.mark.parametrize(("quota", "made"), [(1, False), (2, True), (0, True)])
+def test_no_challenger_is_made_beyond_the_quota_of_maps(store: Store, quota: int, made: bool) -> None:
+    record = alarmed(store)
+    of_a_tenant = Store.of(store.redis, quotas=Quotas(maps=quota))
+    batch = read_batch(np.array([0.1, 0.4, 0.6, 0.9]), np.array([0, 1, 0, 1]))
+    fitted = Fitting.read("platt", {}, "binary").run(batch, FitContext(0, "cpu", None))
+    spec = FitSpec(method="platt", name="other", options={}, batch="", reduction="binary", seed=0)
+    store.maps.put(map_record(new_id("map"), spec, fitted, batch))
+    recalibrate_at(of_a_tenant, record, NOW)
+    assert store.maps.versions("m") == ([1] if made else [])
+    if not made:
+        (entry,) = entries(store, record)
+        assert (entry.action, entry.found and entry.found.code) == ("recalibration-failed", "quota-exceeded")
+        assert "1 maps" in (entry.detail or "")
 
 
 def test_a_decision_that_was_not_carried_out_is_carried_out_by_the_next(store: Store) -> None:

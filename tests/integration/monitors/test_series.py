@@ -74,6 +74,19 @@ def test_no_more_points_than_asked_for_and_no_row_left_out(api: httpx.Client, wr
     assert all(one["end"] <= other["start"] for one, other in pairwise(told))
 
 
+@pytest.mark.parametrize("points", [1, 4])
+def test_many_buckets_are_few_points(api: httpx.Client, writer: Writer, points: int) -> None:
+    start, rows = _hours(writer, 200, groups=["a"] * 25 + ["b"] * 25)
+    asked = {"points": points, "start": start + 3 * HOUR, "end": start + 200 * HOUR}
+    for group in (None, "a"):
+        told = _series(api, **asked, **({} if group is None else {"group": group}))["points"]
+        own = [p if group is None else p[:25] for p, _ in rows[3:]]
+        assert sum(point["rows"] for point in told) == sum(map(len, own))
+        means = [point["mean_prediction"] * point["rows"] for point in told]
+        assert sum(means) == pytest.approx(sum(p.sum() for p in own))
+    assert 1 <= len(told) <= points
+
+
 def test_a_span_of_time_takes_the_buckets_that_touch_it(api: httpx.Client, writer: Writer) -> None:
     start, _ = _hours(writer, 6)
     told = _series(api, start=start + 2 * HOUR, end=start + 4 * HOUR)["points"]
