@@ -61,7 +61,7 @@ bench-ledger: $(STAMP) ## rows committed to a monitor with their ids, and bucket
 bench-http: $(STAMP) ## the service over HTTP beside a bare FastAPI route, by wrk; writes docs/http-speed.md
 	$(BIN)/python -m benchmarks.http.run
 
-monitor-answers: $(STAMP) ## how long one window's answer takes over HTTP, by rows and buckets
+monitor-answers: $(STAMP) ## how long one window's answer takes over HTTP; writes docs/monitor-answers.md
 	$(BIN)/python -m benchmarks.monitors.answers
 large-data: $(STAMP) ## counting Parquet by one process, Dask and DuckDB: 1e7 and 1e8 rows; writes docs/large-data-speed.md
 	$(BIN)/python -m benchmarks.large_data
@@ -166,7 +166,7 @@ monitor-speed: $(STAMP) ## how fast monitors take in rows, in every format; writ
 monitor-memory: $(STAMP) ## memory after 1e6 and 1e8 rows, and of ids that are forgotten; writes docs/monitor-memory.md
 	$(BIN)/python -m benchmarks.monitors.memory
 
-monitor-chaos: $(STAMP) ## 1e6 rows by 8 processes that are killed at random, 5 % of them twice; every row counts once
+monitor-chaos: $(STAMP) ## 1e6 rows by 8 processes that are killed at random, 5 % twice; writes docs/monitor-chaos.md
 	$(BIN)/python -m benchmarks.monitors.killed
 
 format: $(STAMP) ## format the code

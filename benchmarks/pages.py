@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from benchmarks.monitors.gathered import monitoring_page
 from calibrant.diagrams.page import diagrams_page
 from calibrant.measures.page import catalogue_page
 from calibrant.methods.page import methods_page
@@ -21,6 +22,7 @@ PAGES = {
     "commands": commands_page,
     "problems": problems_page,
     "calls": calls_page,
+    "monitoring": monitoring_page,
 }
 
 

@@ -1,24 +1,24 @@
 """How long one window's answer takes over HTTP, whatever the rows and the buckets: ``make monitor-answers``.
 
 Tallies are written straight into the store; before every request a row is counted in the newest bucket, so that the
-answer is computed. The first answer, for which every list is read, stands beside.
+answer is computed. The first answer, for which every list is read, stands beside. Writes docs/monitor-answers.md.
 """
 
 from __future__ import annotations
 
-import json
 import statistics
-import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 import httpx
 import numpy as np
 from redis import Redis
 
+from benchmarks.timing import machine
 from calibrant.tallies.tally import FOLDS, Tally, tally_of
 from cli.stack import stack
 from schemas.monitors import DAY, HOUR
@@ -28,6 +28,7 @@ from storage.monitors.ledger import Change, Ledger
 from storage.server.connection import connect
 from storage.server.embedded import embedded_server
 
+PAGE = Path(__file__).parents[2] / "docs" / "monitor-answers.md"
 ROWS = (10_000, 1_000_000, 100_000_000)
 BUCKETS = (24, 720)
 MANY = 10_000
@@ -36,13 +37,44 @@ REQUESTS = 40
 _DRAWN = 200_000
 
 
+class Case(NamedTuple):
+    """The milliseconds that answers took, of so many rows in so many buckets; ``counted`` are those in the window."""
+
+    rows: int
+    buckets: int
+    counted: int
+    first: float
+    median: float
+    p95: float
+
+    def times(self) -> str:
+        """The cells of the table."""
+        return f"{self.median:.0f} ms | {self.p95:.0f} ms | {self.first:.0f} ms"
+
+
 def main() -> None:
-    """Print one line of JSON for each case."""
+    """Measure every case, and write the page."""
     with _service() as (http, redis):
-        for buckets in BUCKETS:
-            for rows in ROWS:
-                _tell(_case(http, redis, rows, buckets))
-        _tell(_case(http, redis, ROWS[1], MANY))
+        cases = [_case(http, redis, rows, buckets) for buckets in BUCKETS for rows in ROWS]
+        cases.append(_case(http, redis, ROWS[1], MANY))
+    PAGE.write_text(page(cases), "utf-8")
+
+
+def page(cases: Sequence[Case]) -> str:
+    """The page of the figures."""
+    lines = [
+        "# How long one window's answer takes",
+        "",
+        f"Written by `make monitor-answers` on {machine()}: `GET /monitors/{{name}}` over HTTP, {REQUESTS} times, with",
+        "three measures, their intervals at 0.95 and the reliability diagram. Before each a row is counted, so that",
+        "the answer is computed. For the first every bucket is read. The goal is 50 ms, whatever the number of rows.",
+        "",
+        "| rows | buckets | rows in the window | median | p95 | the first |",
+        "|---|---|---|---|---|---|",
+        *(f"| {of.rows:,} | {of.buckets:,} | {of.counted:,} | {of.times()} |" for of in cases),
+        "",
+    ]
+    return "\n".join(lines)
 
 
 @contextmanager
@@ -60,7 +92,7 @@ def _service() -> Iterator[tuple[httpx.Client, Redis]]:
             redis.close()
 
 
-def _case(http: httpx.Client, redis: Redis, rows: int, buckets: int) -> dict[str, object]:
+def _case(http: httpx.Client, redis: Redis, rows: int, buckets: int) -> Case:
     seconds = HOUR if buckets <= 720 else 60
     name = f"m-{rows}-{buckets}"
     asked = {
@@ -85,14 +117,7 @@ def _case(http: httpx.Client, redis: Redis, rows: int, buckets: int) -> dict[str
         answer.raise_for_status()
     counted = answer.json()["windows"][0]["rows"]
     later = sorted(times[1:])
-    return {
-        "rows": rows,
-        "buckets": buckets,
-        "counted": counted,
-        "first_ms": round(times[0], 1),
-        "median_ms": round(statistics.median(later), 1),
-        "p95_ms": round(later[int(0.95 * len(later))], 1),
-    }
+    return Case(rows, buckets, counted, times[0], statistics.median(later), later[int(0.95 * len(later))])
 
 
 def _fill(ledger: Ledger, rows: int, buckets: int, seconds: int, now: float) -> None:
@@ -115,11 +140,6 @@ def _commit(ledger: Ledger, tally: Tally, bucket: int, now: float) -> None:
     counts = {bucket: {"predictions": n, "joined": n, "d15": n}}
     totals = {"predictions": n, "labels": n, "joined": n}
     ledger.commit(Change(None, None, None, now, {bucket: (tally, None)}, counts, totals))
-
-
-def _tell(found: dict[str, object]) -> None:
-    sys.stdout.write(json.dumps(found) + "\n")
-    sys.stdout.flush()
 
 
 if __name__ == "__main__":

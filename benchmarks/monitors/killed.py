@@ -2,26 +2,29 @@
 
 Each client sends bodies of rows of which one in twenty is sent by another client too. Now and then its API is killed
 (SIGKILL) within milliseconds of a body and started again; the client sends the same body until it is answered.
+Writes docs/monitor-chaos.md.
 """
 
 from __future__ import annotations
 
-import json
 import sys
 import time
 from collections.abc import Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
+from pathlib import Path
 
 import httpx
 import numpy as np
 
 from benchmarks.monitors.bodies import Body, Columns, as_arrow, columns
 from benchmarks.monitors.serving import Served, serving
+from benchmarks.timing import machine
 from storage.monitors.ledger import Ledger
 from storage.server.connection import connect
 from storage.store import Store
 
+PAGE = Path(__file__).parents[2] / "docs" / "monitor-chaos.md"
 #: Of a client's rows one in so many is another's.
 _TWICE = 20
 #: The API is killed at most so many seconds after a body was sent.
@@ -131,11 +134,36 @@ def _post(http: httpx.Client, body: Body) -> bool:
 
 
 def main() -> None:
-    """A million rows by eight processes, killed at one in ten bodies; tell what was counted."""
+    """A million rows by eight processes, killed at one in ten bodies; write what was counted."""
     outcome = run(1_000_000, 8, 5000, 0.1)
-    sys.stdout.write(json.dumps(asdict(outcome) | {"exact": outcome.exact}, indent=1) + "\n")
+    PAGE.write_text(page(outcome), "utf-8")
     if not outcome.exact:
         sys.exit(1)
+
+
+def page(of: Outcome) -> str:
+    """The page of the figures."""
+    lines = [
+        "# Rows that are sent twice to processes that are killed",
+        "",
+        f"Written by `make monitor-chaos` on {machine()}. Eight API processes take in {of.rows:,} different rows with",
+        f"ids from eight clients, {of.sent - of.rows:,} of them from two. At one body in ten the API is killed",
+        "(SIGKILL) within 20 ms and started again, and its client sends the same body until it is answered.",
+        "",
+        "| | |",
+        "|---|---|",
+        f"| rows sent, each body once | {of.sent:,} |",
+        f"| processes killed | {of.kills} |",
+        f"| rows counted | {of.counted:,} |",
+        f"| predictions counted | {of.predictions:,} |",
+        f"| labels counted wrongly | {of.wrong_labels} |",
+        f"| by how much the sum of the predictions is off | {of.off_by:.1e} |",
+        f"| seconds | {of.seconds:.0f} |",
+        "",
+        f"Every row counts once: **{'yes' if of.exact else 'no'}**.",
+        "",
+    ]
+    return "\n".join(lines)
 
 
 if __name__ == "__main__":

@@ -23,7 +23,7 @@ PAGES = {
     "docs/quickstart.md": (6, 1),
     "docs/choosing-a-measure.md": (0, 1),
     "docs/choosing-a-map.md": (0, 1),
-    "docs/monitoring.md": (2, 0),
+    "docs/monitoring.md": (3, 0),
     "docs/monitors.md": (0, 4),
     "docs/monitor-alarms.md": (1, 0),
     "docs/monitor-rows.md": (7, 0),
