@@ -1,11 +1,14 @@
-"""The gauges of monitors, as the last look at each left them: a bounded number, of names that callers chose."""
+"""The gauges of monitors, as the last look at each left them, and what is done about them all together.
+
+There is a bounded number of gauges, of names that callers chose.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 
 #: The counts that are gauges of their own.
@@ -31,6 +34,17 @@ def monitor_gauges(latest: Mapping[tuple[str, str], Mapping[str, Any]]) -> Itera
         for rule, raised in values["alarms"].items():
             alarms.add_metric([tenant, values["name"], rule], int(raised))
     yield alarms
+
+
+def monitor_work(chores: Mapping[tuple[str, str], int], deliveries: Mapping[str, int]) -> Iterable[Metric]:
+    """The counters of chores by kind and outcome, and of deliveries by what became of them, over all tenants."""
+    done = CounterMetricFamily("calibrant_chores", "Chores of monitors that were tried.", labels=["kind", "outcome"])
+    for of, number in sorted(chores.items()):
+        done.add_metric(of, number)
+    ended = CounterMetricFamily("calibrant_deliveries", "Deliveries of events that ended.", labels=["outcome"])
+    for outcome, number in sorted(deliveries.items()):
+        ended.add_metric([outcome], number)
+    return done, ended
 
 
 def _counts(told: list[tuple[str, Mapping[str, Any]]]) -> Iterable[Metric]:

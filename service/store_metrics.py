@@ -11,7 +11,7 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 import calibrant
-from service.monitor_metrics import monitor_gauges
+from service.monitor_metrics import monitor_gauges, monitor_work
 from storage.census import Census
 from storage.server.connection import UNAVAILABLE, kind_of
 
@@ -84,3 +84,4 @@ def _of(census: Census) -> Iterator[Metric]:
     yield ended
     yield seconds
     yield from monitor_gauges(census.monitors)
+    yield from monitor_work(census.chores, census.deliveries)

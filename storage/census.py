@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from redis import Redis
 
+from storage.chores import read_chore_counts
 from storage.jobs.lines import lines
 from storage.jobs.queues import QUEUES, queue_key
 from storage.jobs.supervisors import read_supervisors
@@ -21,7 +22,8 @@ class Census:
     """One look at the store. ``queued`` is the jobs that wait, by queue; ``workers`` those that beat.
 
     ``unended`` is the jobs that wait or run, ``per_second`` how many end in a second while there is work, by queue;
-    ``monitors`` what the last looks at monitors left, by tenant and uid, of a bounded number of them.
+    ``monitors`` what the last looks at monitors left, by tenant and uid, of a bounded number of them; ``chores`` how
+    often chores came to what, by kind and outcome, and ``deliveries`` how many ended how.
     """
 
     queued: dict[str, int]
@@ -31,6 +33,8 @@ class Census:
     unended: int = 0
     per_second: dict[str, float] = field(default_factory=dict)
     monitors: dict[tuple[str, str], Json] = field(default_factory=dict)
+    chores: dict[tuple[str, str], int] = field(default_factory=dict)
+    deliveries: dict[str, int] = field(default_factory=dict)
 
 
 def take_census(redis: Redis) -> Census:
@@ -57,5 +61,9 @@ def take_census(redis: Redis) -> Census:
     with redis.pipeline(transaction=False) as pipe:
         for tenant in known:
             pipe.zcard(Keyspace(tenant).maps())
-        maps = sum(pipe.execute())
-    return Census(queued, maps, workers, read_counts(counts), unended, paces, read_latest(redis))
+        pipe.hgetall(Shared.chore_counts())
+        pipe.hgetall(Shared.delivery_counts())
+        *maps, chores, delivered = pipe.execute()
+    deliveries = {status.decode(): int(number) for status, number in delivered.items()}
+    of_monitors = (read_latest(redis), read_chore_counts(chores), deliveries)
+    return Census(queued, sum(maps), workers, read_counts(counts), unended, paces, *of_monitors)

@@ -9,7 +9,7 @@ once more afterwards.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal, cast, get_args
 
@@ -79,7 +79,7 @@ class ChoreJob(Job):
 
 
 _COMMON = """
-local due, held, owners, tries = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local due, held, owners, tries, counts = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local time = redis.call('TIME')
 local now = time[1] + time[2] / 1e6
 local function ask(field, after) redis.call('ZADD', due, 'LT', now + after, field) end
@@ -87,9 +87,13 @@ local function leave(field)
   redis.call('ZREM', held, field)
   redis.call('HDEL', owners, field)
 end
+local function count(field, outcome)
+  redis.call('HINCRBY', counts, string.match(field, '^[^:]+') .. ':' .. outcome, 1)
+end
 local function fail(field, first, longest, jitter)
   local times = tonumber(redis.call('HGET', tries, field) or '1')
   leave(field)
+  count(field, 'failed')
   ask(field, math.min(tonumber(longest), first * 2 ^ math.min(times - 1, 30)) * jitter)
 end
 """
@@ -132,7 +136,7 @@ end
 _BEGIN = (
     _COMMON
     + """
-redis.call('DEL', KEYS[5])
+redis.call('DEL', KEYS[6])
 if not redis.call('ZSCORE', held, ARGV[1]) or redis.call('HEXISTS', owners, ARGV[1]) == 1 then return 0 end
 redis.call('HSET', owners, ARGV[1], ARGV[2])
 redis.call('ZADD', held, now + ARGV[3], ARGV[1])
@@ -145,6 +149,7 @@ _DONE = (
     _OWNED
     + """
 leave(ARGV[1])
+count(ARGV[1], 'done')
 redis.call('HDEL', tries, ARGV[1])
 if ARGV[3] ~= '' then ask(ARGV[1], ARGV[3]) end
 return 1
@@ -155,7 +160,7 @@ _LATER = _OWNED + "fail(ARGV[1], ARGV[3], ARGV[4], ARGV[5]) return 1"
 
 def ask(client: Redis | Pipeline, chore: Chore, after: float = 0.0) -> None:
     """Ask for a chore in so many seconds, or sooner where it is due sooner; queued where ``client`` is a pipeline."""
-    client.eval(_ASK, 4, *_keys(), chore.field, str(after))
+    client.eval(_ASK, 5, *_keys(), chore.field, str(after))
 
 
 def forget(client: Redis | Pipeline, chore: Chore) -> None:
@@ -179,7 +184,7 @@ def queue_due(redis: Redis) -> list[Kind]:
     fields = [part for pair in template.to_dict().items() for part in pair]
     names = (_QUEUE_PREFIX, message_key(""), queue_key(""), Queue.redis_queues_keys)
     numbers = (LEASE_SECONDS, _MOST, _MOST_LOST, *PAUSES, _jitter())
-    redis.eval(_QUEUE, 4, *_keys(), *map(str, numbers), *names, *fields)
+    redis.eval(_QUEUE, 5, *_keys(), *map(str, numbers), *names, *fields)
     with redis.pipeline(transaction=False) as pipe:
         for kind in KINDS:
             pipe.llen(queue_key(queue_of(kind)))
@@ -192,22 +197,22 @@ def begin(redis: Redis, chore: Chore, owner: str) -> int:
     Its message is gone thereby.
     """
     given = (chore.field, owner, str(LEASE_SECONDS))
-    return int(cast(int, redis.eval(_BEGIN, 5, *_keys(), message_key(chore.message), *given)))
+    return int(cast(int, redis.eval(_BEGIN, 6, *_keys(), message_key(chore.message), *given)))
 
 
 def renew(redis: Redis, chore: Chore, owner: str) -> bool:
     """Renew the lease of a chore; False where it is the owner's no more."""
-    return bool(redis.eval(_RENEW, 4, *_keys(), chore.field, owner, str(LEASE_SECONDS)))
+    return bool(redis.eval(_RENEW, 5, *_keys(), chore.field, owner, str(LEASE_SECONDS)))
 
 
 def done(redis: Redis, chore: Chore, owner: str, again: float | None = None) -> bool:
     """End a chore that is done, to be done ``again`` in so many seconds; False where it is the owner's no more."""
-    return bool(redis.eval(_DONE, 4, *_keys(), chore.field, owner, "" if again is None else str(again)))
+    return bool(redis.eval(_DONE, 5, *_keys(), chore.field, owner, "" if again is None else str(again)))
 
 
 def later(redis: Redis, chore: Chore, owner: str) -> bool:
     """Give back a chore that failed, for a while that grows with its tries; False where it is the owner's no more."""
-    return bool(redis.eval(_LATER, 4, *_keys(), chore.field, owner, *map(str, PAUSES), str(_jitter())))
+    return bool(redis.eval(_LATER, 5, *_keys(), chore.field, owner, *map(str, PAUSES), str(_jitter())))
 
 
 def owner_ended(redis: Redis, owner: str) -> list[str]:
@@ -215,7 +220,7 @@ def owner_ended(redis: Redis, owner: str) -> list[str]:
     held = cast(dict[bytes, bytes], redis.hgetall(Shared.chore_owners()))
     lost = [field.decode() for field, name in held.items() if name == owner.encode()]
     for field in lost:
-        redis.eval(_LATER, 4, *_keys(), field, owner, *map(str, PAUSES), str(_jitter()))
+        redis.eval(_LATER, 5, *_keys(), field, owner, *map(str, PAUSES), str(_jitter()))
     return lost
 
 
@@ -229,8 +234,18 @@ def queue_of(kind: Kind) -> str:
     return _QUEUE_PREFIX + kind
 
 
-def _keys() -> tuple[str, str, str, str]:
-    return Shared.chores_due(), Shared.chores_held(), Shared.chore_owners(), Shared.chore_tries()
+def read_chore_counts(fields: Mapping[bytes, bytes]) -> dict[tuple[str, str], int]:
+    """The hash of counts: how often chores of a kind came to ``done`` or ``failed``, those whose worker ended too."""
+    counts: dict[tuple[str, str], int] = {}
+    for field, number in fields.items():
+        kind, _, outcome = field.decode().partition(":")
+        counts[kind, outcome] = int(number)
+    return counts
+
+
+def _keys() -> tuple[str, str, str, str, str]:
+    of_one = (Shared.chores_held(), Shared.chore_owners(), Shared.chore_tries())
+    return Shared.chores_due(), *of_one, Shared.chore_counts()
 
 
 def _jitter() -> float:

@@ -207,6 +207,16 @@ class Shared:
         return "calibrant::leader"
 
     @staticmethod
+    def chore_counts() -> str:
+        """Hash: ``kind:outcome`` -> how often chores of a kind came to it."""
+        return "calibrant::counted-chores"
+
+    @staticmethod
+    def delivery_counts() -> str:
+        """Hash: status -> the deliveries of all monitors that ended so."""
+        return "calibrant::counted-deliveries"
+
+    @staticmethod
     def job_counts() -> str:
         """Hash: kind, outcome and what is counted -> the jobs that ended so, and their seconds."""
         return "calibrant::job-counts"

@@ -17,7 +17,7 @@ from storage.chores import Chore, ask
 from storage.clock import at, now, seconds
 from storage.errors import UnknownDelivery
 from storage.formats import read_stored
-from storage.keyspace import Keyspace
+from storage.keyspace import Keyspace, Shared
 from storage.pages import Asked, Page, read_page
 from storage.transactions import transact
 
@@ -146,10 +146,13 @@ class Deliveries:
         """Store what ``change`` makes of a delivery, if anything, and where it ``begins`` anew have it made."""
 
         def write(pipe: Pipeline) -> DeliveryRecord | None:
-            changed = change(_known(pipe.hget(self._keys.deliveries(), delivery_id)))
+            before = _known(pipe.hget(self._keys.deliveries(), delivery_id))
+            changed = change(before)
             pipe.multi()
             if changed is not None:
                 self._write(pipe, changed)
+                if before.status == "pending" != changed.status:
+                    pipe.hincrby(Shared.delivery_counts(), changed.status, 1)
                 if begins:
                     ask(pipe, self._chore(delivery_id))
             return changed

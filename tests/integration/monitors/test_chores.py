@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from redis import Redis
 
+from storage.census import take_census
 from storage.chores import Chore, ask, begin, done, forget, later, owner_ended, queue_due, queue_of, renew
 from storage.jobs.queues import message_key, queue_key
 from storage.keyspace import Shared
@@ -121,6 +124,24 @@ def test_pauses_after_failures_grow_up_to_a_bound(redis: Redis) -> None:
     assert pauses[0] <= 1.5
     assert 100 < pauses[-1] <= 450
     assert pauses[5] > pauses[1]
+
+
+def test_tries_are_counted_by_what_they_came_to(redis: Redis) -> None:
+    ends: list[Callable[[Chore], object]] = [
+        lambda chore: later(redis, chore, "w"),
+        lambda chore: owner_ended(redis, "w"),
+        lambda chore: done(redis, chore, "w", 60),
+        lambda chore: done(redis, chore, "w"),
+    ]
+    for chore in (LOOK, Chore("deliver", "a:b", "c")):
+        for end in ends:
+            ask(redis, chore)
+            queue_due(redis)
+            assert taken(redis, chore)
+            assert end(chore)
+            assert not done(redis, chore, "w")  # it is the owner's no more, and counts no more
+    expected = {("look", "done"): 2, ("look", "failed"): 2, ("deliver", "done"): 2, ("deliver", "failed"): 2}
+    assert take_census(redis).chores == expected
 
 
 def test_the_chores_of_a_worker_that_ended_are_given_back(redis: Redis) -> None:

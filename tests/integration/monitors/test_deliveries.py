@@ -28,6 +28,7 @@ from schemas.monitor_events import AlarmTold, MonitorEvent
 from schemas.monitors import HookSpec, MonitorRecord
 from service.app import create_app
 from service.settings import Settings
+from storage.census import take_census
 from storage.chores import Chore, begin, queue_due, queue_of
 from storage.clock import now
 from storage.errors import UnknownDelivery
@@ -305,6 +306,7 @@ def test_a_delivery_is_dead_after_its_last_attempt_and_may_be_sent_again(
     dead = of(store, watched).get(record.id)
     assert (dead.status, dead.tried, dead.next_at) == ("dead", 3, None)
     assert dead.ended_at is not None
+    assert take_census(store.redis).deliveries == {"dead": 1}
     store.redis.delete(Shared.chores_due())
     again = of(store, watched).resend(record.id)
     assert (again.status, again.tried, again.ended_at) == ("pending", 0, None)
@@ -313,6 +315,7 @@ def test_a_delivery_is_dead_after_its_last_attempt_and_may_be_sent_again(
     ids = {receiver.next().headers["webhook-id"] for _ in range(4)}
     assert ids == {record.event.id}
     assert [each.number for each in of(store, watched).get(record.id).attempts] == [1, 2, 3, 4]
+    assert take_census(store.redis).deliveries == {"dead": 1, "succeeded": 1}
 
 
 def test_one_that_is_sent_again_while_it_is_tried_for_the_last_time_is_not_dead(
@@ -352,6 +355,7 @@ def test_an_attempt_whose_process_ended_counts(store: Store, watched: MonitorRec
     assert attempt(store, watched.uid, record.id, means()) is None
     dead = of(store, watched).get(record.id)
     assert (dead.status, {each.error for each in dead.attempts}) == ("dead", {"interrupted"})
+    assert take_census(store.redis).deliveries == {"dead": 1}
     assert receiver.got.empty()
 
 

@@ -157,7 +157,8 @@ def test_the_stores_counts_are_told_as_they_are() -> None:
     ended = Ended(number=3)
     ended.seconds.add(0.2)
     ended.seconds.add(7000.0)
-    text = Metrics(lambda: Census({"fits": 2}, 5, 1, {("fit", "failed"): ended})).text().decode()
+    census = Census({"fits": 2}, 5, 1, {("fit", "failed"): ended}, chores={("look", "done"): 7}, deliveries={"dead": 4})
+    text = Metrics(lambda: census).text().decode()
     for line in (
         "calibrant_store_up 1.0",
         "calibrant_maps 5.0",
@@ -168,5 +169,7 @@ def test_the_stores_counts_are_told_as_they_are() -> None:
         'calibrant_job_duration_seconds_bucket{kind="fit",le="0.25",outcome="failed"} 1.0',
         'calibrant_job_duration_seconds_bucket{kind="fit",le="+Inf",outcome="failed"} 2.0',
         'calibrant_job_duration_seconds_sum{kind="fit",outcome="failed"} 7000.2',
+        'calibrant_chores_total{kind="look",outcome="done"} 7.0',
+        'calibrant_deliveries_total{outcome="dead"} 4.0',
     ):
         assert line in text.splitlines()
