@@ -58,7 +58,7 @@ def test_a_body_that_stops_gets_408_and_its_connection_is_closed(strict: str) ->
         answer = _answer(connection)
     assert answer.startswith(b"HTTP/1.1 408 ")
     assert b"/problems/request-timeout" in answer
-    assert httpx.get(f"{strict}/health/live").status_code == 200
+    assert httpx.get(f"{strict}/health/live", timeout=60).status_code == 200
 
 
 def test_heavy_requests_beyond_the_places_get_503_and_light_ones_are_served(strict: str) -> None:
@@ -73,7 +73,7 @@ def test_heavy_requests_beyond_the_places_get_503_and_light_ones_are_served(stri
         assert refused.status_code == 503
         assert refused.json()["type"] == "/problems/busy"
         assert refused.headers["retry-after"]
-        assert httpx.post(f"{strict}/evaluate", json=light).status_code == 200
+        assert httpx.post(f"{strict}/evaluate", json=light, timeout=60).status_code == 200
         assert b"408" in _answer(connection)[:20]
     # The first request's place is free again.
     assert httpx.post(f"{strict}/evaluate", json=rows, timeout=60).status_code == 200
@@ -88,11 +88,11 @@ def test_pages_of_an_allowed_origin_may_call_and_no_other(folder: Path) -> None:
         ) as running,
     ):
         for origin, status in (("https://app.example", 200), ("https://evil.example", 403)):
-            answer = httpx.get(f"{running.url}/measures", headers={"Origin": origin})
+            answer = httpx.get(f"{running.url}/measures", headers={"Origin": origin}, timeout=60)
             assert answer.status_code == status
             assert answer.headers.get("access-control-allow-origin") == (origin if status == 200 else None)
         asked = {"Origin": "https://app.example", "Access-Control-Request-Method": "POST"}
-        preflight = httpx.options(f"{running.url}/evaluate", headers=asked)
+        preflight = httpx.options(f"{running.url}/evaluate", headers=asked, timeout=60)
         assert preflight.status_code == 200
         assert "POST" in preflight.headers["access-control-allow-methods"]
 
