@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast
+from uuid import uuid4
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +25,8 @@ from storage.monitors.strings import Ids, Rows, read_pieces, without_padding
 MOST_ROWS = 5000
 #: The horizon is so many slots long: ids are known between the horizon and one slot more.
 SLOTS = 32
+#: Seconds for which it is known that a change was made: longer than any connection is tried again.
+_KNOWN_FOR = 300
 #: Ids that are asked for at once.
 _AT_ONCE = 1000
 
@@ -39,13 +42,22 @@ class Pieces:
 
 
 @dataclass(frozen=True)
+class Once:
+    """The name of a change that is made once, and for how many seconds that is known."""
+
+    name: str
+    seconds: int
+
+
+@dataclass(frozen=True)
 class Change:
     """What some rows, at most ``MOST_ROWS``, change.
 
     ``ids`` is None for rows without ids. ``expected (n,)`` are the entries as they were read, zeros where there was
     none; None where there was none at all. ``entries (n,)`` are what they become, zeros for none; None deletes all.
     Either may be records of any size: zeros at their ends are not stored. ``tallies`` are what is added to each time
-    bucket, measured and raw, ``counts`` and ``totals`` too.
+    bucket, measured and raw, ``counts`` and ``totals`` too. What was done ``once`` is not done again; None: however
+    often this one call is sent to the store.
     """
 
     ids: Ids | None
@@ -56,6 +68,7 @@ class Change:
     counts: Counts = field(default_factory=dict)
     totals: Mapping[str, int] = field(default_factory=dict)
     forgets: Pieces | None = None
+    once: Once | None = None
 
 
 @dataclass(frozen=True)
@@ -143,13 +156,15 @@ class Ledger:
     def _plan(self, change: Change) -> tuple[list[str], list[bytes]]:
         """The keys and arguments of the script."""
         k, slot, forgets = self._keys, int(change.now // self._slot_seconds), change.forgets
+        once = change.once or Once(uuid4().hex, _KNOWN_FOR)
         strings, piece, fresh = _strings(change)
         added = additions(k, change.tallies, change.counts, rows_of_bucket(self._record))
-        plan = {"max_ids": self._record.max_ids, "fresh": fresh, "slot": slot, "totals": change.totals} | added.plan
+        plan = {"once": (once.name, once.seconds), "max_ids": self._record.max_ids, "fresh": fresh, "slot": slot}
+        plan |= {"totals": change.totals} | added.plan
         if forgets is not None:
             plan["forgets"] = (forgets.number, forgets.taken, forgets.slot)
         fixed = [self._names, k.ids(), k.slots(), k.slot(slot), k.slot(slot if forgets is None else forgets.slot)]
-        fixed += [k.state(), k.totals(), k.buckets(), k.generations(), k.loose(), k.row_buckets()]
+        fixed += [k.state(), k.totals(), k.buckets(), k.generations(), k.loose(), k.row_buckets(), k.once()]
         told = orjson.dumps(plan, option=orjson.OPT_SERIALIZE_NUMPY)
         return fixed + added.keys, [self._record.uid.encode(), told, *strings, piece, *added.blobs]
 
