@@ -38,6 +38,7 @@ class Why(IntEnum):
     INVALID_GROUP = 16
     CONTRADICTED = 17
     INVALID_ID = 18
+    FORGOTTEN = 19
 
 
 REASONS: dict[Why, Reason] = {
@@ -56,6 +57,9 @@ REASONS: dict[Why, Reason] = {
     Why.INVALID_TIME: Reason("invalid-timestamp", "has a timestamp that is no seconds since 1970 and no RFC 3339"),
     Why.FUTURE: Reason("from-the-future", "has a timestamp further in the future than the monitor's skew"),
     Why.TOO_OLD: Reason("too-old", "has a timestamp from before the monitor's retention"),
+    Why.FORGOTTEN: Reason(
+        "too-old", "has an id, and a timestamp from before the monitor's horizon: its id may have been forgotten"
+    ),
     Why.INVALID_GROUP: Reason("invalid-group", f"has a group that is no string of at most {MAX_GROUP_BYTES} bytes"),
     Why.CONTRADICTED: Reason("contradicted", "has another label than the one that came first, which stays"),
     Why.INVALID_ID: Reason("invalid-id", "has an id that is neither a string nor an integer"),

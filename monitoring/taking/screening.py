@@ -32,6 +32,9 @@ def screen(rows: Rows, what: What, record: MonitorRecord, now: float) -> npt.NDA
         _refuse(why, Why.NO_ID)
     if rows.times is not None:
         _refuse(why, check_times(rows.times, now, skew=record.skew, retention=record.retention))
+        if rows.ids is not None:
+            old = (rows.times < now - record.horizon) & (lengths_of(rows.ids) > 0)
+            _refuse(why, np.where(old, np.uint8(Why.FORGOTTEN), np.uint8(0)))
     return why
 
 

@@ -91,7 +91,7 @@ class Taking:
 
         def decide(read: Entries, first: Integers | None) -> Decided:
             if labels is None or not with_labels:
-                return decide_predictions(read, first, own)
+                return decide_predictions(read, first, own, now)
             return decide_rows(read, first, own, labels, now)
 
         if rows.ids is None:

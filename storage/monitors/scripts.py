@@ -6,7 +6,7 @@ from __future__ import annotations
 #       buckets, generations, loose, row buckets, changes made lately; then the lists that are added to, and the hashes
 #       of counts.
 # ARGV: uid, plan; text and ends of the ids, of the entries that are expected and of those to come, each empty for none,
-#       the ends as a MessagePack array, or the width of all; the new ids in one piece; then the tallies.
+#       the ends as a MessagePack array, or the width of all; the ids to be remembered in one piece; then the tallies.
 # plan: once ({name of the change, seconds for which it is known}), max_ids, slot, fresh (ids that are new),
 #       forgets ({pieces, taken, slot}), lists ({series, number, tally}...), buckets (the time buckets among them),
 #       counts ({field, count}...), totals ({field, count}), rows ({n, close, {series, stem, tally}...}),
@@ -92,7 +92,7 @@ if new and added < set_in_all then
     return {'conflict', places, present}
 end
 redis.call('ZADD', KEYS[12], now + plan.once[2], plan.once[1])
-if plan.fresh > 0 then
+if ARGV[9] ~= '' then
     redis.call('RPUSH', KEYS[4], ARGV[9])
     redis.call('ZADD', KEYS[3], plan.slot, plan.slot)
 end

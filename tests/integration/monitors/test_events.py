@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import httpx
@@ -13,13 +14,14 @@ from storage.monitors.ledger import Ledger
 from storage.store import Store
 from tests.integration.monitors.taking import counted, monitored, told
 
+HOUR_AGO = datetime.now(UTC) - timedelta(hours=1)
 #: As KServe's logger sends them, whatever the content type of the inference request was.
 KSERVE = {
     "ce-specversion": "1.0",
     "ce-id": "0009174a-24a8-4603-b098-09c8799950e9",
     "ce-source": "http://localhost:9081/",
     "ce-type": "org.kubeflow.serving.inference.response",
-    "ce-time": "2026-01-01T00:23:26.080736102Z",
+    "ce-time": f"{HOUR_AGO:%Y-%m-%dT%H:%M:%S}.080736102Z",
     "ce-inferenceservicename": "sklearn-iris",
     "ce-namespace": "default",
     "ce-component": "predictor",
@@ -41,8 +43,7 @@ EVENT = {"content-type": "application/cloudevents+json"}
 
 @pytest.fixture
 def ledger(store: Store) -> Ledger:
-    # Old enough times are taken, so that recorded events can be sent.
-    return monitored(store, retention=1000 * 86_400, bucket=86_400)
+    return monitored(store, bucket=3600)
 
 
 def event(kind: str, data: Any, name: str = "e1", **attributes: Any) -> dict[str, Any]:
@@ -73,11 +74,11 @@ def test_an_event_of_ours_counts_its_rows_once(ledger: Ledger, api: httpx.Client
 
 
 def test_an_event_may_be_a_single_row_and_gives_it_its_id_and_time(ledger: Ledger, api: httpx.Client) -> None:
-    sent = event("predictions", {"prediction": 0.25}, "p1", time="2026-01-01T12:00:00Z")
+    sent = event("predictions", {"prediction": 0.25}, "p1", time=f"{HOUR_AGO:%Y-%m-%dT%H:%M:%S}Z")
     assert told(post(api, sent, EVENT)) == {"accepted": 1}
-    labels = event("labels", {"label": 1}, "p1", time="2026-01-01T12:00:30+00:00")
+    labels = event("labels", {"label": 1}, "p1", time=f"{HOUR_AGO:%Y-%m-%dT%H:%M:%S}+00:00")
     assert told(post(api, labels, EVENT)) == {"accepted": 1, "joined": 1}
-    assert ledger.buckets.numbers(0, 2**31) == [1_767_268_800 // 86_400]
+    assert ledger.buckets.numbers(0, 2**31) == [int(HOUR_AGO.timestamp() // 3600)]
 
 
 def test_a_batch_is_taken_in_its_order(ledger: Ledger, api: httpx.Client) -> None:
@@ -163,7 +164,7 @@ def test_an_answer_without_predictions_is_one_refused_row(ledger: Ledger, api: h
 
 
 def test_vectors_are_taken_by_a_monitor_of_their_classes(store: Store, api: httpx.Client) -> None:
-    ledger = monitored(store, n_classes=3, reduction="confidence", retention=1000 * 86_400, bucket=86_400)
+    ledger = monitored(store, n_classes=3, reduction="confidence", bucket=3600)
     outputs = [{"name": "p", "shape": [2, 3], "datatype": "FP32", "data": [0.5, 0.25, 0.25, 0.125, 0.125, 0.75]}]
     assert told(post(api, {"outputs": outputs}, KSERVE)) == {"accepted": 2}
     labels = [{"id": f"{KSERVE['ce-id']}/{i}", "label": 2} for i in range(2)]
