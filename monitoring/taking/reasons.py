@@ -39,6 +39,7 @@ class Why(IntEnum):
     CONTRADICTED = 17
     INVALID_ID = 18
     FORGOTTEN = 19
+    RESERVED_GROUP = 20
 
 
 REASONS: dict[Why, Reason] = {
@@ -61,6 +62,7 @@ REASONS: dict[Why, Reason] = {
         "too-old", "has an id, and a timestamp from before the monitor's horizon: its id may have been forgotten"
     ),
     Why.INVALID_GROUP: Reason("invalid-group", f"has a group that is no string of at most {MAX_GROUP_BYTES} bytes"),
+    Why.RESERVED_GROUP: Reason("invalid-group", "has the group (other), the name of all groups beyond the bound"),
     Why.CONTRADICTED: Reason("contradicted", "has another label than the one that came first, which stays"),
     Why.INVALID_ID: Reason("invalid-id", "has an id that is neither a string nor an integer"),
 }
