@@ -129,7 +129,8 @@ class Gatherer:
         found: dict[int, Leaf] = {}
         wanted: list[tuple[int, int]] = []
         for i, (version, leaf) in enumerate(zip(versions, held, strict=True)):
-            if leaf is None or leaf.generation != version.generation:
+            # A list that is shorter than it was is another, whatever its generation says.
+            if leaf is None or leaf.generation != version.generation or leaf.length > version.length:
                 wanted.append((i, 0))
             elif leaf.length < version.length:
                 wanted.append((i, leaf.length))
@@ -154,7 +155,7 @@ class Gatherer:
     ) -> list[Leaf]:
         """The leaves with the delays of their labels, read anew where labels have come since."""
         stale = [
-            i for i, (leaf, version) in enumerate(zip(found, versions, strict=True)) if leaf.joined < version.joined
+            i for i, (leaf, version) in enumerate(zip(found, versions, strict=True)) if leaf.joined != version.joined
         ]
         counts = self._buckets.counts_of([numbers[i] for i in stale], series)
         for i, told in zip(stale, counts, strict=True):
