@@ -43,7 +43,7 @@ class Why(IntEnum):
 
 
 REASONS: dict[Why, Reason] = {
-    Why.UNREADABLE: Reason("unreadable", "is not a JSON object, or holds no prediction in a form that is known"),
+    Why.UNREADABLE: Reason("unreadable", "is no JSON object, or no event, or holds nothing in a form that is known"),
     Why.UNKNOWN_FIELD: Reason("invalid-field", "holds a field that rows of this call do not have"),
     Why.NO_ID: Reason("missing-id", "has no id, without which nothing can be joined to it"),
     Why.LONG_ID: Reason("invalid-id", f"has an id of more than {MAX_ID_BYTES} bytes"),

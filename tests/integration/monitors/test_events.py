@@ -10,8 +10,10 @@ from typing import Any
 import httpx
 import pytest
 
+from service.settings import Settings
 from storage.monitors.ledger import Ledger
 from storage.store import Store
+from tests.integration.conftest import serving
 from tests.integration.monitors.taking import counted, monitored, told
 
 HOUR_AGO = datetime.now(UTC) - timedelta(hours=1)
@@ -92,6 +94,41 @@ def test_a_batch_is_taken_in_its_order(ledger: Ledger, api: httpx.Client) -> Non
     refusals = answer.pop("refusals")
     assert answer == {"accepted": 3, "joined": 1, "refused": 1, "ignored": 1}
     assert [(one["row"], one["code"]) for one in refusals] == [(2, "invalid-label")]
+
+
+BATCH = {"content-type": "application/cloudevents-batch+json"}
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [5, {}, event("rows", {"prediction": 0.5, "label": 1}, ""), event("rows", None, data_base64="%")]
+    + [event("predictions", data) for data in ([1], None, 0.5, {"rows": 5}, {"rows": [], "more": 1})],
+)
+def test_a_bad_event_of_a_batch_is_one_refused_row_and_the_others_count(
+    ledger: Ledger, api: httpx.Client, bad: Any
+) -> None:
+    good = [event("rows", {"prediction": p, "label": 1}, f"g{p}") for p in (0.25, 0.5)]
+    answer = told(post(api, [good[0], bad, good[1]], BATCH))
+    assert (answer["accepted"], answer["refused"]) == (2, 1)
+    assert [(one["row"], one["code"]) for one in answer["refusals"]] == [(1, "unreadable")]
+    assert counted(ledger) == 2
+
+
+def test_an_event_of_a_batch_that_holds_too_much_is_named(ledger: Ledger, redis_url: str) -> None:
+    many = {"rows": [{"prediction": 0.5, "label": 1}] * 11}
+    with serving(Settings(redis_url, max_rows=10)) as url, httpx.Client(base_url=url) as http:
+        answer = post(http, [event("rows", {"prediction": 0.5, "label": 1}), event("rows", many)], BATCH)
+    assert (answer.status_code, answer.json()["errors"][0]["pointer"]) == (413, "/1/data/rows")
+    assert ledger.totals() == {}
+
+
+def test_the_same_id_of_two_sources_is_one_row_or_by_source_two(ledger: Ledger, api: httpx.Client) -> None:
+    batch = [event("predictions", {"prediction": 0.5}, "1", source=f"/{name}") for name in "ab"]
+    assert told(post(api, batch, BATCH, "?by=id")) == {"accepted": 1, "duplicates": 1}
+    assert told(post(api, batch, BATCH, "?by=source")) == {"accepted": 2}
+    assert labelled(api, "1", "/a/1", "/b/1") == 3
+    answer = post(api, batch, BATCH, "?by=type")
+    assert (answer.status_code, answer.json()["errors"][0]["pointer"]) == (422, "/by")
 
 
 def test_binary_mode_and_data_in_base64_say_the_same(ledger: Ledger, api: httpx.Client) -> None:
@@ -181,7 +218,8 @@ def test_vectors_are_taken_by_a_monitor_of_their_classes(store: Store, api: http
         (event("rows", 5), EVENT, "/data"),
         (event("rows", {"rows": 5}), EVENT, "/data/rows"),
         (event("rows", None, data_base64="%"), EVENT, "/data_base64"),
-        ([event("rows", {}), {}], {"content-type": "application/cloudevents-batch+json"}, "/1/specversion"),
+        ([], EVENT, ""),
+        ({"rows": []}, {"content-type": "application/cloudevents-batch+json"}, ""),
         ({}, KSERVE | {"ce-specversion": "2.0"}, "/specversion"),
     ],
 )
