@@ -49,8 +49,8 @@ def counted(seconds: Floats) -> dict[str, int]:
 def quantiles(counts: Mapping[str, int], shares: Sequence[float]) -> list[float] | None:
     """The delays that such shares of the labels took at most, in seconds; None of no labels.
 
-    Within a bin delays are taken to be even in their logarithm (in the first: even), so that a quantile is off by at
-    most a third.
+    Within a bin delays are taken to be even in their logarithm, so that a quantile is off by at most a third; one below
+    a second is told as 0.
 
     Examples
     --------
@@ -64,4 +64,4 @@ def quantiles(counts: Mapping[str, int], shares: Sequence[float]) -> list[float]
     wanted = np.asarray(shares) * total[-1]
     k = np.minimum(np.searchsorted(total, wanted), BINS - 1)
     within = np.clip((wanted - (total[k] - rows[k])) / np.maximum(rows[k], 1.0), 0.0, 1.0)
-    return [float(seconds) for seconds in np.where(k == 0, within, _RATIO ** (k - 1.0 + within))]
+    return [float(seconds) for seconds in np.where(k == 0, 0.0, _RATIO ** (k - 1.0 + within))]

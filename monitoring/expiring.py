@@ -6,7 +6,7 @@ import time
 
 import numpy as np
 
-from monitoring.taking.entries import WAITING_LABEL, WAITING_PREDICTION, Entries, known
+from monitoring.taking.entries import WAITING_LABEL, WAITING_PREDICTION, Entries, came_after, known, nothing
 from storage.monitors.ledger import Change, Ledger, Pieces
 
 
@@ -31,6 +31,8 @@ def _forget(ledger: Ledger, pieces: Pieces, now: float) -> None:
 
 
 def _change(entries: Entries, pieces: Pieces, now: float) -> Change:
+    """What becomes of the ids of some pieces: those stay whose predictions came later than they did themselves."""
+    stays = came_after(entries, pieces.end)
     pending = entries["bucket"][entries["kind"] == WAITING_PREDICTION]
     buckets, expired = np.unique(pending, return_counts=True)
     counts = {int(bucket): {"expired": int(n)} for bucket, n in zip(buckets, expired, strict=True)}
@@ -39,7 +41,7 @@ def _change(entries: Entries, pieces: Pieces, now: float) -> Change:
     return Change(
         pieces.ids,
         entries,
-        None,
+        np.where(stays, entries, nothing(len(entries))) if stays.any() else None,
         now,
         counts=counts,
         totals={field: n for field, n in totals.items() if n},

@@ -15,7 +15,7 @@ import numpy as np
 from calibrant.cells import Floats
 from calibrant.tallies.tally import Tally, merged
 from monitoring.delays import BINS, FIELDS
-from monitoring.leaves import WIDTH, Delays, Leaf, leaf_of, tally_of_cells
+from monitoring.leaves import WIDTH, Delays, Leaf, groups_together, leaf_of, tally_of_cells
 from monitoring.windows import window_span
 from schemas.monitors import MonitorRecord, WindowSpec
 from storage.monitors.buckets import MEASURED, ROWS_OF, Buckets, Version
@@ -129,7 +129,8 @@ class Gatherer:
         found: dict[int, Leaf] = {}
         wanted: list[tuple[int, int]] = []
         for i, (version, leaf) in enumerate(zip(versions, held, strict=True)):
-            if leaf is None or leaf.generation != version.generation:
+            # A list that is shorter than it was is another, whatever its generation says.
+            if leaf is None or leaf.generation != version.generation or leaf.length > version.length:
                 wanted.append((i, 0))
             elif leaf.length < version.length:
                 wanted.append((i, leaf.length))
@@ -154,7 +155,7 @@ class Gatherer:
     ) -> list[Leaf]:
         """The leaves with the delays of their labels, read anew where labels have come since."""
         stale = [
-            i for i, (leaf, version) in enumerate(zip(found, versions, strict=True)) if leaf.joined < version.joined
+            i for i, (leaf, version) in enumerate(zip(found, versions, strict=True)) if leaf.joined != version.joined
         ]
         counts = self._buckets.counts_of([numbers[i] for i in stale], series)
         for i, told in zip(stale, counts, strict=True):
@@ -197,7 +198,7 @@ def joined(one: Gathered, other: Gathered) -> Gathered:
     delays.update(other.delays or {})
     return Gathered(
         merged([one.tally, other.tally]),
-        merged(groups) if groups else None,
+        groups_together(groups) if groups else None,
         one.predictions + other.predictions,
         one.joined + other.joined,
         one.expired + other.expired,
@@ -209,7 +210,7 @@ def _gathered(cells: Floats, groups: Sequence[Tally], delays: Delays | None, ver
     told = None if delays is None else {field: int(n) for field, n in zip(FIELDS, delays.tolist(), strict=True) if n}
     return Gathered(
         tally_of_cells(cells),
-        merged(groups) if groups else None,
+        groups_together(groups) if groups else None,
         sum(version.predictions for version in versions),
         sum(version.joined for version in versions),
         sum(version.expired for version in versions),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -73,9 +73,15 @@ def by_group(parts: Sequence[Tally]) -> Tally | None:
     """The rows of tallies by group, of one fold; None where no row has a group."""
     if not any(len(part.keys) and part.keys[-1] >= GROUP_KEYS for part in parts):
         return None
-    return merged(
-        replace(part, keys=part.keys // GROUP_KEYS * GROUP_KEYS + part.keys % np.uint32(WIDTH)) for part in parts
-    )
+    return groups_together(parts)
+
+
+def groups_together(parts: Iterable[Tally]) -> Tally:
+    """The rows of tallies by group, of one fold. O(sum of their cells)."""
+    # Without the folds between them the keys of the groups lie close, and are added up in a small table.
+    width = np.uint32(WIDTH)
+    found = merged(replace(part, keys=part.keys // GROUP_KEYS * width + part.keys % width) for part in parts)
+    return replace(found, keys=found.keys // width * GROUP_KEYS + found.keys % width)
 
 
 def tally_of_cells(cells: Floats) -> Tally:

@@ -47,7 +47,7 @@ Readings = dict[str, MeasureReading]
 
 
 class DelayReading(Document):
-    """How long the labels of a window took after their predictions, in seconds; each to within a third."""
+    """How long the labels of a window took after their predictions, in seconds: each to within a third, 0 below one."""
 
     labels: int
     p50: float

@@ -18,7 +18,7 @@ from monitoring.taking.taking import Taking
 from schemas.monitors import MonitorRecord, Taken
 from service.context import Context
 from service.monitor_bodies.documents import rows_of
-from service.monitor_bodies.payloads import documents_of
+from service.monitor_bodies.payloads import By, documents_of
 from service.monitor_bodies.reading import Sent
 from storage.chores import Chore, ask
 from storage.monitors.groups import Groups
@@ -42,11 +42,11 @@ def take_rows(here: Context, name: str, what: What, sent: Sent) -> Taken:
 
 
 @traced("work")
-def take_events(here: Context, name: str, headers: Headers, sent: Sent, output: str | None) -> Taken:
+def take_events(here: Context, name: str, headers: Headers, sent: Sent, output: str | None, by: By = "id") -> Taken:
     """Count what the events of a body tell of, in their order; raises as ``take_rows`` does."""
     record = here.store.monitors.get(name)
     account = Account()
-    found = [documents_of(event, sent.limits, output) for event in sent.events(headers)]
+    found = [documents_of(event, sent.limits, output, by) for event in sent.events(headers)]
     account.ignore(found.count(None))
     taking, now, numbered = taking_of(here, record), time(), 0
     for what, several in groupby([one for one in found if one is not None], key=itemgetter(0)):

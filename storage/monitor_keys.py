@@ -38,6 +38,10 @@ class MonitorKeys:
         """Hash: the numbers that the scripts of a monitor keep."""
         return self._key("state")
 
+    def once(self) -> str:
+        """Sorted set: the names of the changes made lately, by the second until which they are known."""
+        return self._key("once")
+
     def totals(self) -> str:
         """Hash: field -> its count since the monitor began."""
         return self._key("totals")
@@ -123,4 +127,4 @@ class MonitorKeys:
         listing = (self.slots(), self.buckets(), self.row_buckets(), self.generations(), self.loose())
         told = (self.groups(), self.standing(), self.alarms(), self.untold(), self.audit(), self.reference())
         delivered = (self.deliveries(), self.delivery_times(), self.hooks_away())
-        return [self.ids(), self.state(), self.totals(), *listing, *told, *delivered]
+        return [self.ids(), self.state(), self.once(), self.totals(), *listing, *told, *delivered]

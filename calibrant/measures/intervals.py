@@ -305,9 +305,12 @@ def _multiplied(sums: Floats, resampling: Resampling) -> Floats:
     return draws
 
 
-@lru_cache(maxsize=1)
+@lru_cache(maxsize=2)
 def _multipliers(seed: int, resamples: int, groups: int) -> Floats:
-    """Normal multipliers ``(resamples, groups)``, those of the last call kept: all measures of a batch share them."""
+    """Normal multipliers ``(resamples, groups)``, those of the last calls kept: all measures of a batch share them.
+
+    Two, since the cells of a monitor and the ends of their blocks are read in turn.
+    """
     drawn = np.random.default_rng(seed).standard_normal((resamples, groups))
     drawn.flags.writeable = False
     return drawn

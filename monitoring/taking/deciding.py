@@ -72,7 +72,7 @@ def decide_rows(known: Entries, first: Integers | None, own: Predicted, labels: 
     return Decided(
         outcome,
         counts,
-        counted(kept),
+        counted(kept, kind != ABSENT, now),
         counts,
         counts & ~waits,
         counts & (kind != WAITING_LABEL),
@@ -82,7 +82,7 @@ def decide_rows(known: Entries, first: Integers | None, own: Predicted, labels: 
     )
 
 
-def decide_predictions(known: Entries, first: Integers | None, own: Predicted) -> Decided:
+def decide_predictions(known: Entries, first: Integers | None, own: Predicted, now: float) -> Decided:
     """Rows that bring a prediction alone."""
     kind = known["kind"]
     meets = kind == WAITING_LABEL
@@ -93,7 +93,7 @@ def decide_predictions(known: Entries, first: Integers | None, own: Predicted) -
     outcome[counts] = Outcome.JOINED
     kept = label["label"].astype(np.int64)
     entries = own.entries.copy()
-    entries[meets] = padded(counted(kept[meets]))
+    entries[meets] = padded(counted(kept[meets], True, now))
     none = np.zeros(len(kind), np.bool_)
     delays = np.where(meets, label["time"], 0.0) - own.entries["time"]
     return Decided(outcome, changes, entries, counts, changes, none, own, kept, delays)

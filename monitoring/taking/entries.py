@@ -1,8 +1,8 @@
 """What is known of an id, as bytes of a fixed layout: a prediction that waits, a label that waits, or both counted.
 
 Every entry begins with its kind. ``PREDICTION``: p and the key of its tally but for the outcome, before the map too;
-``event`` is the label that makes the event true. ``LABEL``: a label without a prediction yet. ``COUNTED``: the label
-with which the row was counted.
+``event`` is the label that makes the event true. ``LABEL``: a label without a prediction yet, or the one with which the
+row was counted; ``time`` then is when a prediction came for an id that was known by then, else 0.
 """
 
 from __future__ import annotations
@@ -32,7 +32,6 @@ PREDICTION = np.dtype(
     ]
 )
 LABEL = np.dtype([("kind", "u1"), ("label", "<u4"), ("time", "<f8")])
-COUNTED = np.dtype([("kind", "u1"), ("label", "<u4")])
 
 #: The bytes of the longest entry: as many as an array of any of them has for each.
 WIDTH = PREDICTION.itemsize
@@ -63,11 +62,17 @@ def padded(entries: Entries) -> Entries:
     return found.view(PREDICTION)[:, 0]
 
 
-def counted(labels: npt.NDArray[np.int64]) -> Entries:
-    """The entries of rows that are counted with these labels."""
-    entries = np.zeros(len(labels), COUNTED)
-    entries["kind"], entries["label"] = JOINED, labels
+def counted(labels: npt.NDArray[np.int64], met: npt.NDArray[np.bool_] | bool, now: float) -> Entries:
+    """The entries of rows that are counted with these labels; ``met`` says of which something was known before."""
+    entries = np.zeros(len(labels), LABEL)
+    entries["kind"], entries["label"], entries["time"] = JOINED, labels, np.where(met, now, 0.0)
     return entries
+
+
+def came_after(entries: Entries, moment: float) -> npt.NDArray[np.bool_]:
+    """Whether rows are counted whose predictions came at a moment or later, for ids that were known by then."""
+    found: npt.NDArray[np.bool_] = (entries["kind"] == JOINED) & (labels_of(entries)["time"] >= moment)
+    return found
 
 
 def _table(entries: Entries) -> npt.NDArray[np.uint8]:

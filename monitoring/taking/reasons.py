@@ -38,10 +38,12 @@ class Why(IntEnum):
     INVALID_GROUP = 16
     CONTRADICTED = 17
     INVALID_ID = 18
+    FORGOTTEN = 19
+    RESERVED_GROUP = 20
 
 
 REASONS: dict[Why, Reason] = {
-    Why.UNREADABLE: Reason("unreadable", "is not a JSON object, or holds no prediction in a form that is known"),
+    Why.UNREADABLE: Reason("unreadable", "is no JSON object, or no event, or holds nothing in a form that is known"),
     Why.UNKNOWN_FIELD: Reason("invalid-field", "holds a field that rows of this call do not have"),
     Why.NO_ID: Reason("missing-id", "has no id, without which nothing can be joined to it"),
     Why.LONG_ID: Reason("invalid-id", f"has an id of more than {MAX_ID_BYTES} bytes"),
@@ -56,7 +58,11 @@ REASONS: dict[Why, Reason] = {
     Why.INVALID_TIME: Reason("invalid-timestamp", "has a timestamp that is no seconds since 1970 and no RFC 3339"),
     Why.FUTURE: Reason("from-the-future", "has a timestamp further in the future than the monitor's skew"),
     Why.TOO_OLD: Reason("too-old", "has a timestamp from before the monitor's retention"),
+    Why.FORGOTTEN: Reason(
+        "too-old", "has an id, and a timestamp from before the monitor's horizon: its id may have been forgotten"
+    ),
     Why.INVALID_GROUP: Reason("invalid-group", f"has a group that is no string of at most {MAX_GROUP_BYTES} bytes"),
+    Why.RESERVED_GROUP: Reason("invalid-group", "has the group (other), the name of all groups beyond the bound"),
     Why.CONTRADICTED: Reason("contradicted", "has another label than the one that came first, which stays"),
     Why.INVALID_ID: Reason("invalid-id", "has an id that is neither a string nor an integer"),
 }

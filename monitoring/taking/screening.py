@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from monitoring.taking.checking import check_labels, check_times
+from monitoring.taking.naming import reserved
 from monitoring.taking.reasons import MAX_ID_BYTES, Why
 from monitoring.taking.rows import Rows, lengths_of
 from schemas.monitors import MonitorRecord
@@ -30,8 +31,13 @@ def screen(rows: Rows, what: What, record: MonitorRecord, now: float) -> npt.NDA
             _refuse(why, np.where(lengths == 0, np.uint8(Why.NO_ID), np.uint8(0)))
     elif what != "rows":
         _refuse(why, Why.NO_ID)
+    if rows.groups is not None:
+        _refuse(why, np.where(reserved(rows.groups, rows.names), np.uint8(Why.RESERVED_GROUP), np.uint8(0)))
     if rows.times is not None:
         _refuse(why, check_times(rows.times, now, skew=record.skew, retention=record.retention))
+        if rows.ids is not None:
+            old = (rows.times < now - record.horizon) & (lengths_of(rows.ids) > 0)
+            _refuse(why, np.where(old, np.uint8(Why.FORGOTTEN), np.uint8(0)))
     return why
 
 

@@ -19,20 +19,22 @@ from calibrant.tallies.tally import FOLDS
 from monitoring.taking.changes import change_of
 from monitoring.taking.checking import Whys, check_predictions
 from monitoring.taking.deciding import Decided, Outcome, decide_labels, decide_predictions, decide_rows
-from monitoring.taking.entries import Entries, counted, known, nothing
+from monitoring.taking.entries import Entries, known, nothing
 from monitoring.taking.naming import group_indices
 from monitoring.taking.outcomes import Account
 from monitoring.taking.predicted import Predicted
 from monitoring.taking.reducing import Apply, reduce_rows
 from monitoring.taking.rows import Rows, first_places, lengths_of
 from monitoring.taking.screening import What, screen
-from schemas.monitors import MINUTE, MonitorRecord
+from schemas.monitors import DAY, MINUTE, MonitorRecord
 from storage.monitors.groups import OTHER_GROUP, Groups
-from storage.monitors.ledger import MOST_ROWS, Change, Ledger
+from storage.monitors.ledger import MOST_ROWS, Change, Ledger, Once
 from storage.monitors.strings import Ids
 
 #: Rows without ids are counted so many at a time: no id has to be looked at.
 _MOST_WITHOUT = 50_000
+#: Seconds for which a request that is run again counts once, at least.
+_SEEDS_KNOWN = 7 * DAY
 
 
 class Taking:
@@ -65,7 +67,8 @@ class Taking:
     def close(self, now: float, account: Account) -> None:
         """Count the rows of a request that were refused."""
         if account.refused:
-            self._ledger.commit(Change(None, None, None, now, totals={"refused": account.refused}))
+            totals = {"refused": account.refused}
+            self._ledger.commit(Change(None, None, None, now, totals=totals, once=self._once("refused")))
 
     def _take_labels(self, rows: Rows, now: float, account: Account) -> None:
         if rows.ids is None or rows.labels is None:  # a row without either was refused
@@ -88,7 +91,7 @@ class Taking:
 
         def decide(read: Entries, first: Integers | None) -> Decided:
             if labels is None or not with_labels:
-                return decide_predictions(read, first, own)
+                return decide_predictions(read, first, own, now)
             return decide_rows(read, first, own, labels, now)
 
         if rows.ids is None:
@@ -132,13 +135,15 @@ class Taking:
             read[rows] = entries
 
     def _count(self, decided: Decided, piece: int, now: float) -> Decided:
-        """Count rows without ids: with a seed once, by an id of the piece of the request that they are."""
+        """Count rows without ids: with a seed once, by the piece of the request that they are."""
         change = change_of(decided, None, decided.predicted.entries, now)
-        if self._seed is not None:
-            ids = Ids.of([f"\0{self._seed}:{piece}".encode()])
-            change = replace(change, ids=ids, entries=counted(np.zeros(1, np.int64)))
-        self._ledger.commit(change)  # a conflict: this piece was counted when the request was run before
+        self._ledger.commit(replace(change, once=self._once(str(piece))))
         return decided
+
+    def _once(self, piece: str) -> Once | None:
+        """What names a piece of the request whenever it is run again."""
+        known_for = max(_SEEDS_KNOWN, self._record.horizon)
+        return None if self._seed is None else Once(f"{self._seed}:{piece}", known_for)
 
 
 def _fine(rows: Rows, why: Whys, account: Account) -> Rows:

@@ -32,10 +32,14 @@ _QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"')
 
 @dataclass(frozen=True)
 class Event:
-    """One event: its attributes by name, and its data as parsed JSON, None where they are none."""
+    """One event: its attributes by name, and its data as parsed JSON, None where they are none.
+
+    ``where`` is its place in a batch, ``""`` of one alone.
+    """
 
     attributes: Mapping[str, str]
     data: Any
+    where: str = ""
 
     @property
     def type(self) -> str:
@@ -48,6 +52,11 @@ class Event:
         return self.attributes.get("requestid") or self.attributes["id"]
 
     @property
+    def id_of_source(self) -> str:
+        """The same beside the event's source: by the specification the two together tell events apart."""
+        return f"{self.attributes['source']}/{self.id}"
+
+    @property
     def time(self) -> str | None:
         """When it happened."""
         return self.attributes.get("time")
@@ -58,7 +67,7 @@ def is_binary(headers: Headers) -> bool:
     return "ce-type" in headers and not headers.get("content-type", "").lower().startswith("application/cloudevents")
 
 
-def read_binary(body: Body, headers: Headers, limits: Limits) -> list[Event]:
+def read_binary(body: Body, headers: Headers, limits: Limits) -> list[Event | None]:
     """Read an event in binary mode; raises ``InvalidField``. Data that are not JSON are None.
 
     The type of the data is not looked at: KServe states that of the inference request, which may be anything.
@@ -70,8 +79,11 @@ def read_binary(body: Body, headers: Headers, limits: Limits) -> list[Event]:
     return [Event(attributes, _parsed(body, limits))]
 
 
-def read_structured(body: Body, kind: str, limits: Limits) -> list[Event]:
-    """Read one event as JSON, or a batch; raises ``MalformedJson``, ``InvalidField``, ``TooLarge``."""
+def read_structured(body: Body, kind: str, limits: Limits) -> list[Event | None]:
+    """Read one event as JSON, or a batch; raises ``MalformedJson``, ``InvalidField``, ``TooLarge``.
+
+    What is no event in a batch is None, and the others are read.
+    """
     bones = skeleton(body, limits)
     document = parse_json(body, limits)
     check_depth(bones, limits)
@@ -80,7 +92,16 @@ def read_structured(body: Body, kind: str, limits: Limits) -> list[Event]:
         raise InvalidField.at("", "the body must be an array of events")
     limits.check_rows(len(batch))
     check_keys(body, bones, {"events": batch}, 0)
-    return [_event(one, f"/{i}" if kind == EVENTS else "", limits) for i, one in enumerate(batch)]
+    if kind != EVENTS:
+        return [_event(document, "", limits)]
+    return [_of_batch(one, f"/{i}", limits) for i, one in enumerate(batch)]
+
+
+def _of_batch(document: Any, where: str, limits: Limits) -> Event | None:
+    try:
+        return _event(document, where, limits)
+    except InvalidField:
+        return None
 
 
 def _event(document: Any, where: str, limits: Limits) -> Event:
@@ -89,12 +110,12 @@ def _event(document: Any, where: str, limits: Limits) -> Event:
     _check(document, where, _VERSIONS)
     attributes = {name: value for name, value in document.items() if isinstance(value, str) and name != "data"}
     if "data_base64" not in document:
-        return Event(attributes, document.get("data"))
+        return Event(attributes, document.get("data"), where)
     try:
         raw = base64.b64decode(document["data_base64"], validate=True)
     except (binascii.Error, TypeError, ValueError) as error:
         raise InvalidField.at(f"{where}/data_base64", "must be base64") from error
-    return Event(attributes, _parsed(raw, limits))
+    return Event(attributes, _parsed(raw, limits), where)
 
 
 def _check(attributes: Mapping[str, Any], where: str, versions: Sequence[str]) -> None:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Literal
 
 from monitoring.taking.screening import What
 from service.errors import InvalidField
@@ -21,6 +21,8 @@ from service.formats.limits import Limits
 from service.monitor_bodies.events import Event
 from service.monitor_bodies.json_rows import rows_in
 
+#: What an id is made of: that of the event alone, or its source and its id.
+By = Literal["id", "source"]
 #: The types of events of our own, and what their data bring.
 OWN: Mapping[str, What] = MappingProxyType(
     {f"com.calibrant.{what}": what for what in ("rows", "predictions", "labels")}
@@ -29,33 +31,47 @@ OWN: Mapping[str, What] = MappingProxyType(
 RESPONSES = ("org.kubeflow.serving.inference.response", "io.seldon.serving.inference.response")
 
 
-def documents_of(event: Event, limits: Limits, output: str | None) -> tuple[What, list[Any]] | None:
+def documents_of(
+    event: Event | None, limits: Limits, output: str | None, by: By = "id"
+) -> tuple[What, list[Any]] | None:
     """The rows that an event tells of, each with an id; None for one of another type.
 
-    ``output`` names the output of V2 that holds the predictions; default: the first of floats. Data that hold no
-    predictions in a form that is known are one row that cannot be read. Raises ``InvalidField`` for data of our own
-    types that hold no rows.
+    ``output`` names the output of V2 that holds the predictions; default: the first of floats. ``by`` says what the
+    ids are made of. What is no event, and data that hold no predictions in a form that is known, are one row that
+    cannot be read. Raises ``InvalidField`` for data of our own types that hold no rows, of an event alone.
     """
+    if event is None:
+        return "rows", [None]
     if event.type in OWN:
-        return OWN[event.type], _named(_own(event, limits), event)
+        return OWN[event.type], _named(_own(event, limits), event, by)
     if event.type not in RESPONSES:
         return None
     predictions = _predictions(event.data, output)
-    return "predictions", _named([None if one is None else {"prediction": one} for one in predictions], event)
+    return "predictions", _named([None if one is None else {"prediction": one} for one in predictions], event, by)
 
 
 def _own(event: Event, limits: Limits) -> list[Any]:
-    """The rows of an event of ours: those of its data, or its data."""
+    """The rows of an event of ours: those of its data, or its data; of one in a batch without any, None."""
+    try:
+        return _rows_of(event, limits)
+    except InvalidField:
+        if event.where:
+            return [None]
+        raise
+
+
+def _rows_of(event: Event, limits: Limits) -> list[Any]:
+    where = f"{event.where}/data"
     if not isinstance(event.data, dict):
-        raise InvalidField.at("/data", "must be a row, or an object with rows")
-    return rows_in(event.data, limits, "/data") if "rows" in event.data else [event.data]
+        raise InvalidField.at(where, "must be a row, or an object with rows")
+    return rows_in(event.data, limits, where) if "rows" in event.data else [event.data]
 
 
-def _named(rows: list[Any], event: Event) -> list[Any]:
+def _named(rows: list[Any], event: Event, by: By) -> list[Any]:
     """The rows with the event's time and id where they have none; several have ``id/0``, ``id/1`` and so on."""
-    several = len(rows) > 1
+    several, name = len(rows) > 1, event.id_of_source if by == "source" else event.id
     return [
-        {"id": f"{event.id}/{i}" if several else event.id, "timestamp": event.time}
+        {"id": f"{name}/{i}" if several else name, "timestamp": event.time}
         | {name: value for name, value in row.items() if value is not None}
         if isinstance(row, dict)
         else row

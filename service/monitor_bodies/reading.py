@@ -47,8 +47,8 @@ class Sent:
         """The body unpacked; raises ``MalformedEncoding`` and ``TooLarge``."""
         return self.body if self.encoding is None else unpack(self.body, self.encoding, self.limits)
 
-    def events(self, headers: Headers) -> list[Event]:
-        """The events of the body; raises what is wrong with one of them."""
+    def events(self, headers: Headers) -> list[Event | None]:
+        """The events of the body, None for what is none in a batch; raises what is wrong with one alone."""
         if self.kind == BINARY:
             return read_binary(self.plain(), headers, self.limits)
         return read_structured(self.plain(), self.kind, self.limits)
@@ -72,7 +72,9 @@ async def receive_events(request: Request, settings: Settings) -> Sent:
     """
     binary = is_binary(request.headers)
     kind = BINARY if binary else content_type(request.headers.get("content-type", ""), (EVENT, EVENTS, JSON))
-    return await _receive(request, settings, kind, ("output",))
+    if request.query_params.get("by", "id") not in ("id", "source"):
+        raise InvalidField.at("/by", "must be id or source")
+    return await _receive(request, settings, kind, ("output", "by"))
 
 
 async def _receive(request: Request, settings: Settings, kind: str, options: tuple[str, ...]) -> Sent:

@@ -13,6 +13,7 @@ from schemas.monitors import Taken
 from service.context import Context, Here, answer
 from service.formats.media import EVENT, EVENTS, JSON
 from service.idempotency import Idempotent
+from service.monitor_bodies.payloads import By
 from service.monitor_bodies.reading import READERS, receive_events, receive_rows
 from service.openapi import raises
 from service.taking import take_events, take_rows
@@ -47,7 +48,14 @@ _OF_EVENTS: dict[str, Any] = {
             "required": False,
             "description": "which output of the Open Inference Protocol holds the predictions; the first of floats",
             "schema": {"type": "string"},
-        }
+        },
+        {
+            "name": "by",
+            "in": "query",
+            "required": False,
+            "description": "what tells events apart: id alone, or source and id, where the ids are source/id",
+            "schema": {"type": "string", "enum": ["id", "source"], "default": "id"},
+        },
     ],
 }
 
@@ -79,11 +87,13 @@ async def post_monitor_labels(name: str, request: Request, here: Here) -> Respon
 async def post_monitor_events(name: str, request: Request, here: Here) -> Response:
     """Count what CloudEvents tell of: rows, predictions or labels of ours, or the answers of inference servers.
 
-    Each counts once by its id. Events of other types are ignored, and the answer says how many.
+    Each counts once by its id. Events of other types are ignored, and the answer says how many; what is no event in a
+    batch is a row that is refused.
     """
     sent = await receive_events(request, here.settings)
-    output = request.query_params.get("output")
-    taken = await run_in_threadpool(take_events, here, name, request.headers, sent, output)
+    asked = request.query_params
+    by: By = "source" if asked.get("by") == "source" else "id"
+    taken = await run_in_threadpool(take_events, here, name, request.headers, sent, asked.get("output"), by)
     return answer(taken.model_dump())
 
 

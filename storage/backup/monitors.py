@@ -118,7 +118,7 @@ def _others(k: MonitorKeys) -> Iterator[tuple[str, Kind]]:
     """The keys that belong to no bucket and no slot; the numbers that others take from ``state`` come last."""
     for key in (k.totals(), k.groups(), k.deliveries()):
         yield key, "hash"
-    for key in (k.alarms(), k.audit(), k.delivery_times()):
+    for key in (k.once(), k.alarms(), k.audit(), k.delivery_times()):
         yield key, "zset"
     yield k.untold(), "list"
     for key in (k.standing(), k.reference()):

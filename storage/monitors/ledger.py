@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast
+from uuid import uuid4
 
 import numpy as np
 import numpy.typing as npt
@@ -22,20 +23,36 @@ from storage.monitors.strings import Ids, Rows, read_pieces, without_padding
 
 #: Rows of a change at most: Redis serves nobody else while it takes one in.
 MOST_ROWS = 5000
-#: The horizon is so many slots long: ids are known between the horizon and one slot more.
+#: The horizon is so many slots long: ids are known for their life, and up to one slot more.
 SLOTS = 32
+#: Seconds by which the clocks of processes may differ, and a request take from its beginning to its last row.
+_MARGIN = 60
+#: Seconds for which it is known that a change was made: longer than any connection is tried again.
+_KNOWN_FOR = 300
 #: Ids that are asked for at once.
 _AT_ONCE = 1000
 
 
 @dataclass(frozen=True)
 class Pieces:
-    """The oldest ids that arrived in a slot: of its first ``number`` pieces, when ``taken`` had been forgotten."""
+    """The oldest ids that arrived in a slot: of its first ``number`` pieces, when ``taken`` had been forgotten.
+
+    The slot was over at ``end``, in seconds since 1970.
+    """
 
     slot: int
     number: int
     taken: str
     ids: Ids
+    end: float
+
+
+@dataclass(frozen=True)
+class Once:
+    """The name of a change that is made once, and for how many seconds that is known."""
+
+    name: str
+    seconds: int
 
 
 @dataclass(frozen=True)
@@ -44,8 +61,10 @@ class Change:
 
     ``ids`` is None for rows without ids. ``expected (n,)`` are the entries as they were read, zeros where there was
     none; None where there was none at all. ``entries (n,)`` are what they become, zeros for none; None deletes all.
-    Either may be records of any size: zeros at their ends are not stored. ``tallies`` are what is added to each time
-    bucket, measured and raw, ``counts`` and ``totals`` too.
+    Either may be records of any size: zeros at their ends are not stored. A change that ``forgets`` pieces remembers
+    those of its ids that keep an entry as if they had arrived now. ``tallies`` are what is added to each time
+    bucket, measured and raw, ``counts`` and ``totals`` too. What was done ``once`` is not done again; None: however
+    often this one call is sent to the store.
     """
 
     ids: Ids | None
@@ -56,6 +75,7 @@ class Change:
     counts: Counts = field(default_factory=dict)
     totals: Mapping[str, int] = field(default_factory=dict)
     forgets: Pieces | None = None
+    once: Once | None = None
 
 
 @dataclass(frozen=True)
@@ -80,6 +100,8 @@ class Ledger:
         self._record = record
         self._commit = redis.register_script(COMMIT)
         self._slot_seconds = max(1.0, record.horizon / SLOTS)
+        # The row of an id that is forgotten lies before the horizon, whatever time within the skew it named.
+        self._life = record.horizon + record.skew + _MARGIN
         self.buckets = Buckets(redis, keys, record)
 
     def entries(self, ids: Ids) -> list[bytes | None]:
@@ -118,8 +140,8 @@ class Ledger:
                 raise UnknownMonitor("there is no such monitor")
 
     def due_slots(self, now: float) -> list[int]:
-        """The slots that hold ids whose horizon has passed, oldest first."""
-        last = int((now - self._record.horizon) // self._slot_seconds) - 1
+        """The slots that hold ids whose life is over, oldest first."""
+        last = int((now - self._life) // self._slot_seconds) - 1
         found = cast(list[bytes], self._redis.zrangebyscore(self._keys.slots(), "-inf", last))
         return [int(slot) for slot in found]
 
@@ -138,32 +160,36 @@ class Ledger:
             pieces.append(piece)
         if not pieces:
             return None
-        return Pieces(slot, len(pieces), "0" if taken is None else taken.decode(), read_pieces(pieces))
+        end = (slot + 1) * self._slot_seconds
+        return Pieces(slot, len(pieces), "0" if taken is None else taken.decode(), read_pieces(pieces), end)
 
     def _plan(self, change: Change) -> tuple[list[str], list[bytes]]:
         """The keys and arguments of the script."""
         k, slot, forgets = self._keys, int(change.now // self._slot_seconds), change.forgets
+        once = change.once or Once(uuid4().hex, _KNOWN_FOR)
         strings, piece, fresh = _strings(change)
         added = additions(k, change.tallies, change.counts, rows_of_bucket(self._record))
-        plan = {"max_ids": self._record.max_ids, "fresh": fresh, "slot": slot, "totals": change.totals} | added.plan
+        plan = {"once": (once.name, once.seconds), "max_ids": self._record.max_ids, "fresh": fresh, "slot": slot}
+        plan |= {"totals": change.totals} | added.plan
         if forgets is not None:
             plan["forgets"] = (forgets.number, forgets.taken, forgets.slot)
         fixed = [self._names, k.ids(), k.slots(), k.slot(slot), k.slot(slot if forgets is None else forgets.slot)]
-        fixed += [k.state(), k.totals(), k.buckets(), k.generations(), k.loose(), k.row_buckets()]
+        fixed += [k.state(), k.totals(), k.buckets(), k.generations(), k.loose(), k.row_buckets(), k.once()]
         told = orjson.dumps(plan, option=orjson.OPT_SERIALIZE_NUMPY)
         return fixed + added.keys, [self._record.uid.encode(), told, *strings, piece, *added.blobs]
 
 
 def _strings(change: Change) -> tuple[list[bytes], bytes, int]:
-    """The six strings of ids, entries expected and entries to come; the ids that are new, in a piece; their number."""
+    """The six strings of ids, entries expected and to come; the ids to be remembered, in a piece; how many are new."""
     if change.ids is None:
         return [b""] * 6, b"", 0
-    told, fresh = [change.ids.text, change.ids.told_ends()], np.ones(len(change.ids), dtype=bool)
-    for rows, is_new in ((change.expected, _empty), (change.entries, _filled)):
-        strings = None if rows is None else without_padding(rows)
+    before, after = (None if rows is None else without_padding(rows) for rows in (change.expected, change.entries))
+    told = [change.ids.text, change.ids.told_ends()]
+    for strings in (before, after):
         told += [b"", b""] if strings is None else [strings.text, strings.told_ends()]
-        fresh &= is_new(strings)
-    piece = b"" if not fresh.any() else (change.ids if fresh.all() else change.ids.taken(fresh)).to_bytes()
+    fresh = np.broadcast_to(_empty(before) & _filled(after), len(change.ids))
+    kept = fresh if change.forgets is None else np.broadcast_to(_filled(after), len(change.ids))
+    piece = b"" if not kept.any() else (change.ids if kept.all() else change.ids.taken(kept)).to_bytes()
     return told, piece, int(np.count_nonzero(fresh))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import secrets
 from collections.abc import Sequence
 
 from redis import Redis
@@ -18,6 +19,10 @@ from storage.monitors.deletion import delete_keys
 from storage.monitors.deliveries import Deliveries
 from storage.monitors.strings import read_pieces
 
+#: Generations of a restored monitor are later by a random number of so many bits. They are told as doubles: a monitor
+#: may be restored 2**13 times.
+_GENERATION_BITS = 40
+
 
 class Arriving:
     """A monitor that is being restored."""
@@ -28,6 +33,8 @@ class Arriving:
         self._keys = keys.monitor(uid)
         self._uid = uid
         self._known = bool(redis.hexists(keys.monitor_names(), uid))
+        # A process may still hold lists of the same monitor that was there before, which are others.
+        self._later = secrets.randbits(_GENERATION_BITS)
         if not self._known:  # what a restore left that was interrupted
             delete_keys(redis, keys, uid)
 
@@ -39,9 +46,11 @@ class Arriving:
         with self._redis.pipeline() as pipe:
             self._add(pipe, key, line.type, items)
             if line.generation is not None:
-                pipe.hset(self._keys.generations(), line.name, str(line.generation))
+                pipe.hset(self._keys.generations(), line.name, str(line.generation + self._later))
                 if len(items) > 1:
                     pipe.sadd(self._keys.loose(), line.name)
+            if key == self._keys.state():
+                pipe.hincrby(key, "generations", self._later)
             if line.life is not None:
                 pipe.pexpire(key, line.life)
             pipe.execute()

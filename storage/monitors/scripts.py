@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 # KEYS: names of uids, ids, slots, the slot of the ids that are new, the slot that ids are forgotten of, state, totals,
-#       buckets, generations, loose, row buckets; then the lists that are added to, and the hashes of counts.
+#       buckets, generations, loose, row buckets, changes made lately; then the lists that are added to, and the hashes
+#       of counts.
 # ARGV: uid, plan; text and ends of the ids, of the entries that are expected and of those to come, each empty for none,
-#       the ends as a MessagePack array, or the width of all; the new ids in one piece; then the tallies.
-# plan: max_ids, slot, fresh (ids that are new), forgets ({pieces, taken, slot}), lists ({series, number, tally}...),
-#       buckets (the time buckets among them), counts ({field, count}...), totals ({field, count}),
-#       rows ({n, close, {series, stem, tally}...}), long ({length, step} at which a list is told of).
+#       the ends as a MessagePack array, or the width of all; the ids to be remembered in one piece; then the tallies.
+# plan: once ({name of the change, seconds for which it is known}), max_ids, slot, fresh (ids that are new),
+#       forgets ({pieces, taken, slot}), lists ({series, number, tally}...), buckets (the time buckets among them),
+#       counts ({field, count}...), totals ({field, count}), rows ({n, close, {series, stem, tally}...}),
+#       long ({length, step} at which a list is told of).
 # Answers {"done", the lists that are long, the row bucket that is now open if one was closed},
 # {"conflict", places, their entries}, {"full"} or {"gone"}.
 COMMIT = """
 local plan = cjson.decode(ARGV[2])
 if redis.call('HEXISTS', KEYS[1], ARGV[1]) == 0 then return {'gone'} end
+
+-- A client whose connection broke before the answer sends the same change again.
+local now = tonumber(redis.call('TIME')[1])
+redis.call('ZREMRANGEBYSCORE', KEYS[12], '-inf', now)
+if redis.call('ZSCORE', KEYS[12], plan.once[1]) then return {'done', {}, 0} end
 
 local sub, min = string.sub, math.min
 local function strings(text, packed)
@@ -84,7 +91,8 @@ if new and added < set_in_all then
     differing(true)
     return {'conflict', places, present}
 end
-if plan.fresh > 0 then
+redis.call('ZADD', KEYS[12], now + plan.once[2], plan.once[1])
+if ARGV[9] ~= '' then
     redis.call('RPUSH', KEYS[4], ARGV[9])
     redis.call('ZADD', KEYS[3], plan.slot, plan.slot)
 end
@@ -104,7 +112,7 @@ local function append(key, series, bucket, tally)
     end
     if length >= plan.long[1] and length % plan.long[2] == 0 then long[#long + 1] = field end
 end
-local key = 11
+local key = 12
 for _, list in ipairs(plan.lists) do
     key = key + 1
     append(KEYS[key], list[1], list[2], ARGV[9 + list[3]])

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import io
 import threading
-from typing import cast
+from typing import Any, cast
 
 import pytest
 from redis import Redis
 
+from calibrant.tallies.tally import Tally
+from monitoring.gathering import Gatherer, Leaves
+from monitoring.leaves import pooled, tally_of_cells
 from storage.backup.contents import write_backup
 from storage.backup.file import read_lines
 from storage.backup.restoring import _Writer, restore
@@ -20,7 +23,17 @@ from storage.monitors.ledger import Change, Ledger
 from storage.monitors.strings import Ids, padded
 from storage.store import Store
 from tests.integration.monitors.stored import NOW, change, fill_monitor, monitor, unnamed
-from tests.integration.test_backup import _snapshot
+from tests.integration.test_backup import _snapshot as _every_key
+
+
+def _snapshot(redis: Redis) -> dict[str, Any]:
+    """Every key; generations as they follow on each other, for those of a restored monitor are others."""
+    found = _every_key(redis)
+    for key in [key for key in found if key.endswith(":generations")]:
+        state = found[key.removesuffix("generations") + "state"]
+        found[key] = {field: int(number) - int(state[b"generations"]) for field, number in found[key].items()}
+        state[b"generations"] = b"0"
+    return found
 
 
 def _backup(redis: Redis) -> io.BytesIO:
@@ -67,6 +80,30 @@ def test_a_restored_monitor_goes_on_counting(redis: Redis, store: Store) -> None
             assert ledger.commit(expected) is None
             forgotten += len(pieces.ids)
     assert (forgotten, ledger.known()) == (900, 0)
+
+
+@pytest.mark.parametrize("later", [0, 1, 5])
+def test_a_process_that_knows_a_monitor_reads_it_anew_when_it_is_restored(
+    redis: Redis, store: Store, later: int
+) -> None:
+    record = monitor(store)
+    ledger = Ledger(redis, store.keys, record)
+    ledger.commit(unnamed(10, seed=1))
+    file = _backup(redis)
+    gatherer = Gatherer(Leaves(), ledger.buckets, record.uid)
+    ledger.commit(unnamed(20, seed=2))
+    ledger.commit(unnamed(20, seed=3))
+    assert len(gatherer.span(7, 7).tally) == 50
+    Definitions(redis, store.keys).delete("m")
+    restore(redis, file, merge=True)
+    for seed in range(later):
+        ledger.commit(unnamed(7, seed=10 + seed))
+    assert gatherer.span(7, 7).tally.to_bytes() == pooled_tally(ledger.buckets.tally(7, 7))
+
+
+def pooled_tally(tally: Tally) -> bytes:
+    """The rows of a tally whatever their fold, as leaves hold them."""
+    return tally_of_cells(pooled([tally])).to_bytes()
 
 
 def test_a_merge_leaves_a_monitor_that_is_there_and_one_whose_name_is_taken(redis: Redis, store: Store) -> None:

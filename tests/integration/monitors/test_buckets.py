@@ -152,7 +152,7 @@ def test_old_buckets_are_dropped_and_what_was_counted_in_all_stays(store: Store)
     ledger.buckets.drop(1000)
     assert (len(ledger.buckets.tally(0, 999)), ledger.buckets.counts(0, 999)) == (0, {})
     left = {cast(bytes, key).decode().split(":")[4] for key in store.redis.keys("calibrant:default:monitor:*")}
-    assert left == {"state", "totals"}
+    assert left == {"state", "once", "totals"}
     # A label that comes later for a row of a bucket that was dropped is dropped again.
     ledger.commit(unnamed(10, 64))
     ledger.buckets.drop(1000)

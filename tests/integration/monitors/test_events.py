@@ -4,22 +4,26 @@ from __future__ import annotations
 
 import base64
 import json
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import httpx
 import pytest
 
+from service.settings import Settings
 from storage.monitors.ledger import Ledger
 from storage.store import Store
+from tests.integration.conftest import serving
 from tests.integration.monitors.taking import counted, monitored, told
 
+HOUR_AGO = datetime.now(UTC) - timedelta(hours=1)
 #: As KServe's logger sends them, whatever the content type of the inference request was.
 KSERVE = {
     "ce-specversion": "1.0",
     "ce-id": "0009174a-24a8-4603-b098-09c8799950e9",
     "ce-source": "http://localhost:9081/",
     "ce-type": "org.kubeflow.serving.inference.response",
-    "ce-time": "2026-01-01T00:23:26.080736102Z",
+    "ce-time": f"{HOUR_AGO:%Y-%m-%dT%H:%M:%S}.080736102Z",
     "ce-inferenceservicename": "sklearn-iris",
     "ce-namespace": "default",
     "ce-component": "predictor",
@@ -41,8 +45,7 @@ EVENT = {"content-type": "application/cloudevents+json"}
 
 @pytest.fixture
 def ledger(store: Store) -> Ledger:
-    # Old enough times are taken, so that recorded events can be sent.
-    return monitored(store, retention=1000 * 86_400, bucket=86_400)
+    return monitored(store, bucket=3600)
 
 
 def event(kind: str, data: Any, name: str = "e1", **attributes: Any) -> dict[str, Any]:
@@ -73,11 +76,11 @@ def test_an_event_of_ours_counts_its_rows_once(ledger: Ledger, api: httpx.Client
 
 
 def test_an_event_may_be_a_single_row_and_gives_it_its_id_and_time(ledger: Ledger, api: httpx.Client) -> None:
-    sent = event("predictions", {"prediction": 0.25}, "p1", time="2026-01-01T12:00:00Z")
+    sent = event("predictions", {"prediction": 0.25}, "p1", time=f"{HOUR_AGO:%Y-%m-%dT%H:%M:%S}Z")
     assert told(post(api, sent, EVENT)) == {"accepted": 1}
-    labels = event("labels", {"label": 1}, "p1", time="2026-01-01T12:00:30+00:00")
+    labels = event("labels", {"label": 1}, "p1", time=f"{HOUR_AGO:%Y-%m-%dT%H:%M:%S}+00:00")
     assert told(post(api, labels, EVENT)) == {"accepted": 1, "joined": 1}
-    assert ledger.buckets.numbers(0, 2**31) == [1_767_268_800 // 86_400]
+    assert ledger.buckets.numbers(0, 2**31) == [int(HOUR_AGO.timestamp() // 3600)]
 
 
 def test_a_batch_is_taken_in_its_order(ledger: Ledger, api: httpx.Client) -> None:
@@ -91,6 +94,41 @@ def test_a_batch_is_taken_in_its_order(ledger: Ledger, api: httpx.Client) -> Non
     refusals = answer.pop("refusals")
     assert answer == {"accepted": 3, "joined": 1, "refused": 1, "ignored": 1}
     assert [(one["row"], one["code"]) for one in refusals] == [(2, "invalid-label")]
+
+
+BATCH = {"content-type": "application/cloudevents-batch+json"}
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [5, {}, event("rows", {"prediction": 0.5, "label": 1}, ""), event("rows", None, data_base64="%")]
+    + [event("predictions", data) for data in ([1], None, 0.5, {"rows": 5}, {"rows": [], "more": 1})],
+)
+def test_a_bad_event_of_a_batch_is_one_refused_row_and_the_others_count(
+    ledger: Ledger, api: httpx.Client, bad: Any
+) -> None:
+    good = [event("rows", {"prediction": p, "label": 1}, f"g{p}") for p in (0.25, 0.5)]
+    answer = told(post(api, [good[0], bad, good[1]], BATCH))
+    assert (answer["accepted"], answer["refused"]) == (2, 1)
+    assert [(one["row"], one["code"]) for one in answer["refusals"]] == [(1, "unreadable")]
+    assert counted(ledger) == 2
+
+
+def test_an_event_of_a_batch_that_holds_too_much_is_named(ledger: Ledger, redis_url: str) -> None:
+    many = {"rows": [{"prediction": 0.5, "label": 1}] * 11}
+    with serving(Settings(redis_url, max_rows=10)) as url, httpx.Client(base_url=url) as http:
+        answer = post(http, [event("rows", {"prediction": 0.5, "label": 1}), event("rows", many)], BATCH)
+    assert (answer.status_code, answer.json()["errors"][0]["pointer"]) == (413, "/1/data/rows")
+    assert ledger.totals() == {}
+
+
+def test_the_same_id_of_two_sources_is_one_row_or_by_source_two(ledger: Ledger, api: httpx.Client) -> None:
+    batch = [event("predictions", {"prediction": 0.5}, "1", source=f"/{name}") for name in "ab"]
+    assert told(post(api, batch, BATCH, "?by=id")) == {"accepted": 1, "duplicates": 1}
+    assert told(post(api, batch, BATCH, "?by=source")) == {"accepted": 2}
+    assert labelled(api, "1", "/a/1", "/b/1") == 3
+    answer = post(api, batch, BATCH, "?by=type")
+    assert (answer.status_code, answer.json()["errors"][0]["pointer"]) == (422, "/by")
 
 
 def test_binary_mode_and_data_in_base64_say_the_same(ledger: Ledger, api: httpx.Client) -> None:
@@ -163,7 +201,7 @@ def test_an_answer_without_predictions_is_one_refused_row(ledger: Ledger, api: h
 
 
 def test_vectors_are_taken_by_a_monitor_of_their_classes(store: Store, api: httpx.Client) -> None:
-    ledger = monitored(store, n_classes=3, reduction="confidence", retention=1000 * 86_400, bucket=86_400)
+    ledger = monitored(store, n_classes=3, reduction="confidence", bucket=3600)
     outputs = [{"name": "p", "shape": [2, 3], "datatype": "FP32", "data": [0.5, 0.25, 0.25, 0.125, 0.125, 0.75]}]
     assert told(post(api, {"outputs": outputs}, KSERVE)) == {"accepted": 2}
     labels = [{"id": f"{KSERVE['ce-id']}/{i}", "label": 2} for i in range(2)]
@@ -180,7 +218,8 @@ def test_vectors_are_taken_by_a_monitor_of_their_classes(store: Store, api: http
         (event("rows", 5), EVENT, "/data"),
         (event("rows", {"rows": 5}), EVENT, "/data/rows"),
         (event("rows", None, data_base64="%"), EVENT, "/data_base64"),
-        ([event("rows", {}), {}], {"content-type": "application/cloudevents-batch+json"}, "/1/specversion"),
+        ([], EVENT, ""),
+        ({"rows": []}, {"content-type": "application/cloudevents-batch+json"}, ""),
         ({}, KSERVE | {"ce-specversion": "2.0"}, "/specversion"),
     ],
 )

@@ -9,6 +9,7 @@ import httpx
 import numpy as np
 
 from monitoring import delays
+from storage.monitors.groups import NO_GROUP
 from storage.store import Store
 from tests.integration.monitors.taking import counted, monitored, told
 
@@ -132,6 +133,20 @@ def test_groups_beyond_the_bound_are_counted_together_and_told(store: Store, api
     assert (answer["accepted"], answer["other_group"]) == (5, 2)
     tally = ledger.buckets.tally(0, 2**31)
     assert [len(tally.of_group(group)) for group in range(5)] == [0, 2, 2, 1, 0]
+
+
+def test_a_group_of_the_name_of_the_others_is_refused_and_an_empty_name_is_none(
+    store: Store, api: httpx.Client
+) -> None:
+    ledger = monitored(store, max_groups=2, windows=[{"name": "day", "seconds": 86_400}])
+    names = ["(other)"] * 7 + ["x"] * 5 + ["y"] * 3 + ["z"] * 2 + [""]
+    rows = [{"prediction": 0.25, "label": 1, "group": name} for name in names]
+    answer = told(api.post("/monitors/m/rows", json={"rows": rows}))
+    assert (answer["accepted"], answer["refused"], answer["other_group"]) == (11, 7, 2)
+    assert {one["code"] for one in answer["refusals"]} == {"invalid-group"}
+    groups = api.get("/monitors/m").json()["windows"][0]["groups"]
+    assert {name: one["rows"] for name, one in groups.items()} == {"x": 5, "y": 3, "(other)": 2}
+    assert len(ledger.buckets.tally(0, 2**31).of_group(NO_GROUP)) == 1
 
 
 def test_an_unknown_monitor_is_told(api: httpx.Client) -> None:

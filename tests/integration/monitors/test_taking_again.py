@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import time
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any
 
 import httpx
 import numpy as np
 import pytest
+from redis import ConnectionPool, Redis, UnixDomainSocketConnection
+from redis.backoff import NoBackoff
+from redis.exceptions import ConnectionError as Broken
+from redis.retry import Retry
 
 from monitoring.taking.outcomes import Account
 from monitoring.taking.rows import Rows
 from monitoring.taking.taking import Taking
-from storage.keyspace import Shared
+from storage.keyspace import Keyspace, Shared
 from storage.monitors.groups import Groups
 from storage.monitors.ledger import Ledger
+from storage.monitors.strings import Ids
 from storage.store import Store
 from tests.integration.monitors.taking import counted, monitored, told
 
@@ -37,6 +43,43 @@ def test_a_request_without_ids_that_is_run_again_under_its_seed_counts_once(stor
         assert account.taken().joined == len(rows) - 1
     # The first attempt was cut off after the first piece; the second, of the whole request, adds what was missing.
     assert counted(ledger) == 49_999 + 70_000 - 1 + 9
+
+
+class CutOff(UnixDomainSocketConnection):
+    """A connection that breaks after the store has made a change, before its answer, again and again."""
+
+    breaks = 0
+
+    def read_response(self, *args: Any, **options: Any) -> Any:
+        found = super().read_response(*args, **options)
+        if isinstance(found, list) and found[:1] == [b"done"]:
+            CutOff.breaks += 1
+            if CutOff.breaks % 2:
+                raise Broken("cut off")
+        return found
+
+
+@pytest.mark.parametrize("seed", [None, "s"])
+@pytest.mark.parametrize("named", [False, True])
+def test_rows_count_once_where_the_connection_broke_after_they_were_counted(
+    store: Store, redis_url: str, seed: str | None, *, named: bool
+) -> None:
+    ledger = monitored(store)
+    record = store.monitors.get("m")
+    retry = Retry(NoBackoff(), 1, (Broken,))
+    pool: Any = ConnectionPool.from_url(redis_url, connection_class=CutOff, retry=retry)
+    with Redis(connection_pool=pool) as broken:
+        groups, account, now = Groups(broken, Keyspace(), record), Account(), time.time()
+        taking = Taking(Ledger(broken, Keyspace(), record), groups, record, seed=seed)
+        before, rows = CutOff.breaks, nameless(100)
+        if named:
+            rows = replace(rows, ids=Ids.of([b"%d" % i for i in range(100)]))
+        taking.take("rows", rows, now, account)
+        taking.close(now, account)
+    assert CutOff.breaks - before == 4
+    assert (account.taken().joined, account.taken().duplicates, account.taken().refused) == (99, 0, 1)
+    assert ledger.totals() == {"predictions": 99, "labels": 99, "joined": 99, "refused": 1}
+    assert (counted(ledger), ledger.known()) == (99, 99 if named else 0)
 
 
 def test_the_same_rows_by_many_clients_at_once_count_once(store: Store, api: httpx.Client) -> None:

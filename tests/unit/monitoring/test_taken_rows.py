@@ -8,7 +8,7 @@ import pytest
 from calibrant.batch import Batch, Predictions, read_predictions
 from calibrant.reductions import event_probability, reduce
 from monitoring.taking.checking import check_labels, check_predictions, check_times
-from monitoring.taking.entries import COUNTED, LABEL, PREDICTION, WIDTH, known, labels_of, padded
+from monitoring.taking.entries import LABEL, PREDICTION, WIDTH, counted, known, labels_of, padded
 from monitoring.taking.reasons import REASONS, Why
 from monitoring.taking.reducing import reduce_rows
 
@@ -82,17 +82,17 @@ def test_a_map_of_one_event_keeps_the_class_predicted_before_it() -> None:
 def test_entries_of_any_kind_are_read_back() -> None:
     label = np.zeros(1, LABEL)
     label["kind"], label["label"], label["time"] = ord("L"), 3, 12.5
-    counted = np.zeros(1, COUNTED)
-    counted["kind"], counted["label"] = ord("J"), 70_000
+    joined = counted(np.array([70_000]), False, 9.0)
     waiting = np.zeros(1, PREDICTION)
     waiting["kind"], waiting["p"], waiting["time"] = ord("P"), 0.25, 7.0
-    read = known([label.tobytes(), None, counted.tobytes(), waiting.tobytes()])
+    read = known([label.tobytes(), None, joined.tobytes(), waiting.tobytes()])
     assert read["kind"].tolist() == [ord("L"), 0, ord("J"), ord("P")]
     labels = labels_of(read)
     assert (labels["label"][[0, 2]].tolist(), float(labels["time"][0])) == ([3, 70_000], 12.5)
     assert (float(read["p"][3]), float(read["time"][3])) == (0.25, 7.0)
-    assert padded(counted).tobytes() == read[2:3].tobytes()
-    assert len(counted.tobytes()) < len(label.tobytes()) < WIDTH
+    assert padded(joined).tobytes() == read[2:3].tobytes()
+    assert counted(np.array([1]), True, 9.0)["time"].tolist() == [9.0]
+    assert len(label.tobytes()) < WIDTH
 
 
 def test_every_reason_is_told_in_words_without_a_value() -> None:
