@@ -9,6 +9,7 @@ from calibrant.errors import CalibrationError, InvalidOption, ScaleMismatch, Unk
 from calibrant.maps.calibration_map import CalibrationMap
 from calibrant.methods import Fitting
 from calibrant.reductions import resolve
+from monitoring.champions import unlike_alias
 from monitoring.hook_secrets import check_secret
 from monitoring.readable import read_measures
 from schemas.monitors import (
@@ -135,6 +136,9 @@ def _check_recalibration(body: MonitorBody) -> None:
     asked = body.recalibration
     if asked.policy == "off":
         return
+    unlike = unlike_alias(body)
+    if unlike is not None:
+        raise InvalidOption.at("/recalibration", unlike)
     if asked.window is not None:
         _check_window(body, asked.window, "/recalibration/window")
     try:

@@ -96,8 +96,10 @@ class RecalibrationSpec(Document):
     """What is done on an alarm: ``propose`` and ``auto`` fit a challenger, ``auto`` moves the alias if it is better."""
 
     policy: Recalibrating = "off"
-    name: Name | None = Field(None, description="the name whose next version the challenger becomes")
-    alias: Name = Field("champion", description="the alias that ``auto``, or an accepted proposal, moves")
+    name: Name | None = Field(None, description="the name whose next version a challenger becomes; default: the map's")
+    alias: Name = Field(
+        "champion", description="what ``auto``, or an accepted proposal, moves; a monitor's map must be ``name@alias``"
+    )
     method: str = "platt"
     options: dict[str, Any] = Field({})
     window: Label | None = Field(None, description="the window of its rows; default: the first")

@@ -113,6 +113,10 @@ def test_one_event_of_a_row_is_watched(reduction: str) -> None:
         ({"hooks": [{"url": "https://a.test"}, {"url": "https://b.test"}]}, "invalid-option", "/hooks/1/name"),
         ({"hooks": [{"url": "https://a.test", "secret": "whsec_c2hvcnQ="}]}, "invalid-option", "/hooks/0/secret"),
         ({"hooks": [{"url": "https://a.test", "secret": "no secret"}]}, "invalid-option", "/hooks/0/secret"),
+        ({"recalibration": {"policy": "auto"}, "map": "fraud"}, "invalid-option", "/recalibration"),
+        ({"recalibration": {"policy": "auto"}, "map": "fraud:3"}, "invalid-option", "/recalibration"),
+        ({"recalibration": {"policy": "propose"}, "map": "fraud@live"}, "invalid-option", "/recalibration"),
+        ({"recalibration": {"policy": "auto", "name": "f"}, "map": "g@champion"}, "invalid-option", "/recalibration"),
         ({"recalibration": {"policy": "auto", "window": "week"}}, "invalid-option", "/recalibration/window"),
         ({"recalibration": {"policy": "auto", "method": "magic"}}, "unknown-method", "/recalibration/method"),
         (
