@@ -13,6 +13,7 @@ from calibrant.methods import FitContext, Fitting
 from calibrant.tallies.gains import Gain, gain
 from calibrant.tallies.tally import FOLDS, Tally
 from monitoring.champions import target_of, unlike_alias
+from monitoring.evidence import settling
 from monitoring.thresholds import tally_of_window
 from monitoring.windows import window_named
 from schemas.maps import FitSpec, MapRecord
@@ -57,7 +58,7 @@ def challenge(store: Store, record: MonitorRecord, occasion: Occasion, now: floa
     if window is None:
         return Challenge("the monitor has no such window any more")
     kind: TallyKind = "measured" if record.map is None else "raw"
-    tally = tally_of_window(Buckets(store.redis, store.keys, record), record, window, now, kind)
+    tally = tally_of_window(Buckets(store.redis, store.keys, record), record, window, now, kind, settling(record))
     if len(tally) < asked.least_rows:
         return Challenge(f"the window has {len(tally)} labelled rows, and {asked.least_rows} are needed")
     try:

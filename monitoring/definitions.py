@@ -10,8 +10,10 @@ from calibrant.maps.calibration_map import CalibrationMap
 from calibrant.methods import Fitting
 from calibrant.reductions import resolve
 from monitoring.champions import unlike_alias
+from monitoring.evidence import settling
 from monitoring.hook_secrets import check_secret
 from monitoring.readable import read_measures
+from monitoring.windows import window_named
 from schemas.monitors import (
     HOUR,
     MAX_BUCKETS,
@@ -120,6 +122,8 @@ def _check_rules(body: MonitorBody, keys: set[str]) -> None:
     for i, rule in enumerate(body.rules):
         if isinstance(rule, ThresholdRule):
             _check_threshold(body, rule, keys, f"/rules/{i}")
+        elif rule.after + (body.bucket or MINUTE) > body.retention:
+            raise InvalidOption.at(f"/rules/{i}/after", "is so long that buckets are dropped before they count")
 
 
 def _check_threshold(body: MonitorBody, rule: ThresholdRule, keys: set[str], where: str) -> None:
@@ -141,11 +145,26 @@ def _check_recalibration(body: MonitorBody) -> None:
         raise InvalidOption.at("/recalibration", unlike)
     if asked.window is not None:
         _check_window(body, asked.window, "/recalibration/window")
+    _check_settling(body)
     try:
         fitting = Fitting.read(asked.method, asked.options, "binary", where="/options")
         fitting.resolve(None)
     except CalibrationError as error:
         raise error.under("/recalibration") from None
+
+
+def _check_settling(body: MonitorBody) -> None:
+    """The rows that a challenger is fitted to must be kept until their labels are complete, and known by their time."""
+    window, after = window_named(body, body.recalibration.window), settling(body)
+    if not after or window is None:
+        return
+    if window.seconds is None:
+        raise InvalidOption.at("/recalibration/after", f"must be 0 of a window by rows; it is {after}, as rules say")
+    if window.seconds + after > body.retention:
+        longest = body.retention - window.seconds
+        raise InvalidOption.at(
+            "/recalibration/after", f"is {after}, and may be at most {longest}: older rows are dropped"
+        )
 
 
 def _check_window(body: MonitorBody, name: str, where: str) -> None:

@@ -8,6 +8,7 @@ from calibrant.measures.intervals import PLAIN, Resampling
 from calibrant.measures.measure import MeasureResult, answers
 from calibrant.reductions import Event
 from calibrant.tallies.tally import Tally
+from monitoring.evidence import last_counted
 from monitoring.gathering import Gathered, Gatherer, Leaves
 from monitoring.readings import event_of
 from monitoring.rules import Measured
@@ -80,10 +81,15 @@ class Meter:
 
 
 def tally_of_window(
-    buckets: Buckets, record: MonitorRecord, window: WindowSpec, now: float, kind: TallyKind = "measured"
+    buckets: Buckets,
+    record: MonitorRecord,
+    window: WindowSpec,
+    now: float,
+    kind: TallyKind = "measured",
+    after: int = 0,
 ) -> Tally:
-    """The labelled rows of a window, by group and fold."""
+    """The labelled rows of a window, by group and fold; of one of time that ended ``after`` seconds ago."""
     if window.rows is not None:
         return buckets.latest_rows(window.rows, kind)
-    span = window_span(record, window.seconds or 0, now)
-    return buckets.tally(span.first, span.last, kind)
+    span = window_span(record, window.seconds or 0, now - after)
+    return buckets.tally(span.first, min(span.last, last_counted(record, now, after)), kind)

@@ -42,6 +42,13 @@ class EvidenceRule(Document):
     kind: Literal["evidence"] = "evidence"
     name: Label = Field("evidence")
     alpha: float = Field(0.01, gt=0, lt=0.5, description="the chance of ever a false alarm, since the last start")
+    after: int = Field(
+        0,
+        ge=0,
+        le=400 * DAY,
+        description="only buckets that ended so many seconds ago count: give the time after which labels are complete, "
+        "where one outcome is told sooner than the other",
+    )
 
 
 class ThresholdRule(Document):
@@ -103,6 +110,12 @@ class RecalibrationSpec(Document):
     method: str = "platt"
     options: dict[str, Any] = Field({})
     window: Label | None = Field(None, description="the window of its rows; default: the first")
+    after: int | None = Field(
+        None,
+        ge=0,
+        le=400 * DAY,
+        description="the window ends so many seconds ago; default: the longest ``after`` of the rules of evidence",
+    )
     level: float = Field(0.95, gt=0.5, lt=1, description="of the paired interval of the gain in log loss")
     least_rows: int = Field(1000, ge=100)
     pause: int = Field(DAY, ge=0, description="seconds between two challengers")

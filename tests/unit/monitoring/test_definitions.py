@@ -117,6 +117,17 @@ def test_one_event_of_a_row_is_watched(reduction: str) -> None:
         ({"recalibration": {"policy": "auto"}, "map": "fraud:3"}, "invalid-option", "/recalibration"),
         ({"recalibration": {"policy": "propose"}, "map": "fraud@live"}, "invalid-option", "/recalibration"),
         ({"recalibration": {"policy": "auto", "name": "f"}, "map": "g@champion"}, "invalid-option", "/recalibration"),
+        ({"rules": [{"kind": "evidence", "after": 90 * DAY}]}, "invalid-option", "/rules/0/after"),
+        (
+            {"recalibration": {"policy": "auto"}, "rules": [{"kind": "evidence", "after": 90 * DAY - HOUR}]},
+            "invalid-option",
+            "/recalibration/after",
+        ),
+        (
+            {"recalibration": {"policy": "auto", "after": DAY}, "windows": [{"name": "w", "rows": 1000}]},
+            "invalid-option",
+            "/recalibration/after",
+        ),
         ({"recalibration": {"policy": "auto", "window": "week"}}, "invalid-option", "/recalibration/window"),
         ({"recalibration": {"policy": "auto", "method": "magic"}}, "unknown-method", "/recalibration/method"),
         (
