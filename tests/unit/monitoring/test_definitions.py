@@ -110,6 +110,11 @@ def test_one_event_of_a_row_is_watched(reduction: str) -> None:
         ({"rules": [_THRESHOLD | {"window": "week"}]}, "invalid-option", "/rules/0/window"),
         ({"rules": [_THRESHOLD | {"clear_below": 0.2}]}, "invalid-option", "/rules/0/clear_below"),
         ({"rules": [_THRESHOLD | {"by": "lower"}], "interval": None}, "invalid-option", "/rules/0/by"),
+        (
+            {"rules": [_THRESHOLD | {"by": "lower", "measure": "l2-bias"}], "measures": ["l2-bias"]},
+            "invalid-option",
+            "/rules/0/by",
+        ),
         ({"hooks": [{"url": "https://a.test"}, {"url": "https://b.test"}]}, "invalid-option", "/hooks/1/name"),
         ({"hooks": [{"url": "https://a.test", "secret": "whsec_c2hvcnQ="}]}, "invalid-option", "/hooks/0/secret"),
         ({"hooks": [{"url": "https://a.test", "secret": "no secret"}]}, "invalid-option", "/hooks/0/secret"),
