@@ -16,6 +16,9 @@ MAX_WINDOWS, MAX_RULES, MAX_MONITOR_MEASURES, MAX_HOOKS = 8, 16, 8, 4
 #: A monitor tells at most so many groups apart; and keeps at most so many time buckets.
 MAX_MONITOR_GROUPS, MAX_BUCKETS = 1000, 10_000
 
+#: What is told in the place of a hook's path and query.
+HIDDEN_PATH = "/..."
+
 Label = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,31}$")]
 Recalibrating = Literal["off", "propose", "auto"]
 
@@ -89,9 +92,10 @@ class HookSpec(Document):
 
     @property
     def told_url(self) -> str:
-        """The URL without its query, in which secrets may stand."""
-        path, mark, _ = self.url.partition("?")
-        return f"{path}?..." if mark else path
+        """The URL's scheme, host and port: in the path, as in the query, secrets may stand."""
+        scheme, mark, rest = self.url.partition("://")
+        end = next((i for i, letter in enumerate(rest) if letter in "/?#"), len(rest))
+        return f"{scheme}{mark}{rest[:end]}" + (HIDDEN_PATH if rest[end:].strip("/") else rest[end:])
 
     def told(self, *, secret: bool = False) -> HookSpec:
         """The hook as callers see it, with its ``secret`` where that was made for the caller."""
