@@ -12,15 +12,16 @@ from calibrant.maps.calibration_map import CalibrationMap, load
 from calibrant.methods import FitContext, Fitting
 from calibrant.tallies.gains import Gain, gain
 from calibrant.tallies.tally import FOLDS, Tally
+from monitoring.champions import target_of, unlike_alias
+from monitoring.evidence import settling
 from monitoring.thresholds import tally_of_window
 from monitoring.windows import window_named
 from schemas.maps import FitSpec, MapRecord
 from schemas.monitor_alarms import Occasion
 from schemas.monitors import MonitorRecord
-from storage.errors import UnknownMap
+from storage.errors import UnknownAlias, UnknownMap
 from storage.keyspace import derived_id
 from storage.monitors.buckets import Buckets, TallyKind
-from storage.registry.references import read_reference
 from storage.store import Store, map_record
 
 #: The fold whose rows are compared on; the fit has the others.
@@ -43,20 +44,21 @@ class Challenge:
     draft: MapRecord | None = None
 
 
-def target_of(record: MonitorRecord) -> str:
-    """The name of which challengers become versions: as it is told, else that of the monitor's map, else its own."""
-    named = None if record.map is None else read_reference(record.map)
-    return record.recalibration.name or (None if named is None else named.name) or record.name
-
-
 def challenge(store: Store, record: MonitorRecord, occasion: Occasion, now: float) -> Challenge:
     """Fit a challenger upon an alarm, and compare it; nothing is stored."""
     asked = record.recalibration
+    unlike = unlike_alias(record)
+    if unlike is not None:
+        return Challenge(unlike)
+    if record.map is None and _is_alias(store, target_of(record), asked.alias):
+        return Challenge(
+            f"{target_of(record)}@{asked.alias} is there, and the monitor has no map that it was compared as"
+        )
     window = window_named(record, asked.window)
     if window is None:
         return Challenge("the monitor has no such window any more")
     kind: TallyKind = "measured" if record.map is None else "raw"
-    tally = tally_of_window(Buckets(store.redis, store.keys, record), record, window, now, kind)
+    tally = tally_of_window(Buckets(store.redis, store.keys, record), record, window, now, kind, settling(record))
     if len(tally) < asked.least_rows:
         return Challenge(f"the window has {len(tally)} labelled rows, and {asked.least_rows} are needed")
     try:
@@ -88,7 +90,7 @@ def _compared(
         return replace(told, why=f"it is not better beyond the level of {asked.level:g}")
     spec = FitSpec(
         method=asked.method,
-        name=target_of(record),
+        name=None,  # a version of a name would go live for all who ask for the name alone
         options=asked.options,
         batch="",
         reduction=fitted.reduction,
@@ -103,6 +105,14 @@ def _compared(
     )
     draft = map_record(derived_id("map", f"{record.uid} {occasion.seed}"), spec, fitted, batch)
     return replace(told, draft=draft.model_copy(update={"n": len(train)}))
+
+
+def _is_alias(store: Store, name: str, alias: str) -> bool:
+    try:
+        store.aliases.get(name, alias)
+    except UnknownAlias:
+        return False
+    return True
 
 
 def _batch(tally: Tally, record: MonitorRecord) -> Batch:

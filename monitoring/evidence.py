@@ -10,13 +10,14 @@ import numpy as np
 
 from calibrant.cells import Floats
 from calibrant.tallies.betting import Evidence, evidence, log_factors
+from calibrant.tallies.shifts import log_weights
 from calibrant.tallies.tally import merged
 from monitoring.windows import bucket_seconds
-from schemas.monitors import MonitorRecord
+from schemas.monitors import EvidenceRule, MonitorBody, MonitorRecord
 from storage.monitors.buckets import MEASURED, Buckets
 
-#: Buckets whose bets a process keeps in mind, of all monitors together: 1.5 kB each.
-MOST_KEPT = 20_000
+#: Bytes of bets that a process keeps in mind, of all monitors together: 3.4 kB a bucket, so those of 14,800.
+_MOST_BYTES = 48 * 2**20
 
 
 @dataclass(frozen=True)
@@ -41,8 +42,8 @@ class Bets:
 class Remembered:
     """The bets on buckets that were read before, the last used of them."""
 
-    def __init__(self, most: int = MOST_KEPT) -> None:
-        self._most = most
+    def __init__(self, most_bytes: int = _MOST_BYTES) -> None:
+        self._most = most_bytes // log_weights().nbytes
         self._kept: OrderedDict[tuple[str, int], Bets] = OrderedDict()
 
     def of(self, buckets: Buckets, uid: str, numbers: list[int]) -> dict[int, Bets]:
@@ -68,16 +69,25 @@ def first_bucket(record: MonitorRecord) -> int:
 
 
 def next_start(record: MonitorRecord, now: float) -> float:
-    """When evidence starts anew that is given up now: with the next bucket, of which no row has been seen."""
+    """When evidence starts anew that is given up now: with the next bucket, of which no row has been seen.
+
+    Rows may have been stamped by ``skew`` later than now.
+    """
     seconds = bucket_seconds(record)
-    return (now // seconds + 1) * seconds
+    return ((now + record.skew) // seconds + 1) * seconds
 
 
-def look_at_evidence(buckets: Buckets, record: MonitorRecord, remembered: Remembered, now: float) -> Seen:
-    """The evidence of the rows predicted since a monitor's start, as far as its buckets are kept. O(changed cells)."""
+def look_at_evidence(
+    buckets: Buckets, record: MonitorRecord, remembered: Remembered, now: float, after: int = 0
+) -> Seen:
+    """The evidence of the rows predicted since a monitor's start, as far as its buckets are kept. O(changed cells).
+
+    Of those buckets alone that ended ``after`` seconds ago. The starts in buckets that were dropped stay so, though a
+    longer retention would keep them now: their rows are gone, and nothing else may be bet with their weight.
+    """
     start = first_bucket(record)
-    first = max(start, oldest_kept(record, now))
-    numbers = buckets.numbers(first, 2**32)
+    first = max(start, oldest_kept(record, now), buckets.dropped())
+    numbers = buckets.numbers(first, last_counted(record, now, after))
     bets = remembered.of(buckets, record.uid, numbers)
     last = max(numbers, default=first - 1)
     width = len(next(iter(bets.values())).factors) if bets else 0
@@ -86,6 +96,18 @@ def look_at_evidence(buckets: Buckets, record: MonitorRecord, remembered: Rememb
         factors[number - first] = one.factors
     found = evidence(factors, first - start)
     return Seen(found, sum(one.rows for one in bets.values()), start + found.start, record.started_at)
+
+
+def settling(body: MonitorBody) -> int:
+    """The seconds after which a window's labels are complete, where a challenger is fitted to it."""
+    asked = body.recalibration.after
+    afters = [rule.after for rule in body.rules if isinstance(rule, EvidenceRule)]
+    return max(afters, default=0) if asked is None else asked
+
+
+def last_counted(record: MonitorRecord, now: float, after: int) -> int:
+    """The last bucket that ended ``after`` seconds ago; of 0 any, those that have not ended too."""
+    return math.floor((now - after) / bucket_seconds(record)) - 1 if after else 2**32
 
 
 def oldest_kept(record: MonitorRecord, now: float) -> int:

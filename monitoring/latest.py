@@ -21,8 +21,10 @@ _ERRORS = (
 )
 
 
-def latest_values(record: MonitorRecord, ledger: Ledger, meter: Meter, standing: Standing) -> dict[str, Any]:
-    """The name, the counts, of each window its rows, coverage and measures, of each rule whether it is raised.
+def latest_values(
+    record: MonitorRecord, ledger: Ledger, meter: Meter, standing: Standing, now: float
+) -> dict[str, Any]:
+    """When it was looked at, the name, the counts, of each window its rows, coverage and measures, of each rule whether it is raised.
 
     ``errors`` are the keys of the measures that are calibration errors in the unit of probability.
     """
@@ -33,6 +35,7 @@ def latest_values(record: MonitorRecord, ledger: Ledger, meter: Meter, standing:
     asked = read_measures(record.measures, record.reduction or "binary")
     return {
         "name": record.name,
+        "looked_at": now,
         "counts": counts_of(ledger.totals()).model_dump(),
         "windows": windows,
         "errors": [request.key for request in asked if is_error(request)],

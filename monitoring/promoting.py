@@ -11,11 +11,12 @@ from storage.chores import Chore
 from storage.clock import at
 from storage.errors import ProposalOutdated, UnknownAlias, UnknownMap, UnknownProposal
 from storage.monitors.standings import Change, Standings
+from storage.registry.promotion import promote
 from storage.store import Store
 
 
 def accept(store: Store, record: MonitorRecord, who: str | None, now: float) -> Proposal:
-    """Move the alias to the challenger that is proposed; raises ``UnknownProposal`` and ``ProposalOutdated``.
+    """Name the challenger that waits, and move the alias to it; raises ``UnknownProposal`` and ``ProposalOutdated``.
 
     Where this process ends in between, a worker carries it out.
     """
@@ -33,11 +34,11 @@ def accept(store: Store, record: MonitorRecord, who: str | None, now: float) -> 
     standings.change(change)
     if not move(store, record, now):
         raise ProposalOutdated("the alias was moved, or the challenger deleted, at the same time")
-    return proposal
+    return proposal.model_copy(update={"version": store.maps.read(proposal.map).version})
 
 
 def reject(store: Store, record: MonitorRecord, who: str | None, now: float) -> Proposal:
-    """Decide against the challenger that is proposed, whose version stays; raises ``UnknownProposal``."""
+    """Decide against the challenger that is proposed, whose map stays without a name; raises ``UnknownProposal``."""
     standings = Standings(store.redis, store.keys, record)
     proposal = waiting(standings.read())
     occasion, told = proposal.occasion, proposal.found
@@ -68,24 +69,28 @@ def move(store: Store, record: MonitorRecord, now: float) -> bool:
     if proposal is None:
         return True
     try:
-        store.aliases.point(
+        alias = promote(
+            store.redis,
+            store.keys,
+            proposal.map,
             proposal.name,
             proposal.alias,
-            proposal.version,
             who=standing.moved_by,
             check=lambda before: check_unmoved(before, proposal),
         )
-        why = None
+        version, why = alias.version, None
     except ProposalOutdated as error:
-        why = error.detail
+        version, why = None, error.detail
     except UnknownMap:
-        why = "the challenger was deleted"
-    standings.change(lambda record, standing: moved(record, standing, proposal, why, now))
+        version, why = None, "the challenger was deleted"
+    standings.change(lambda record, standing: moved(record, standing, proposal, version, why, now))
     return why is None
 
 
-def moved(record: MonitorRecord, standing: Standing, proposal: Proposal, why: str | None, now: float) -> Change | None:
-    """What follows when an alias was moved, or could not be; None where another has seen to it.
+def moved(
+    record: MonitorRecord, standing: Standing, proposal: Proposal, version: int | None, why: str | None, now: float
+) -> Change | None:
+    """What follows when an alias was moved to a version, or why it could not be; None where another has seen to it.
 
     Evidence begins anew with the rows that are mapped anew.
     """
@@ -96,6 +101,8 @@ def moved(record: MonitorRecord, standing: Standing, proposal: Proposal, why: st
     if why is not None:
         event = recalibrated(record, occasion, "monitor.recalibration.declined", told, now)
         return Change(after, [event], [step_of("alias-not-moved", now, occasion, told, who=who, detail=why)])
+    if record.map is not None:
+        after = after.model_copy(update={"applied": proposal.map})  # evidence begins anew here, and not at a look again
     event = recalibrated(record, occasion, "monitor.recalibration.applied", told, now)
     entries = [
         step_of(
@@ -104,7 +111,7 @@ def moved(record: MonitorRecord, standing: Standing, proposal: Proposal, why: st
             occasion,
             told,
             who=who,
-            detail=f"{proposal.name}@{proposal.alias} to {proposal.version}",
+            detail=f"{proposal.name}@{proposal.alias} to {version}",
         ),
         AuditEntry(at=at(now), action="evidence-restarted", who=who),
     ]
@@ -113,8 +120,10 @@ def moved(record: MonitorRecord, standing: Standing, proposal: Proposal, why: st
 
 def check_unmoved(before: AliasRecord | None, proposal: Proposal) -> None:
     """Raise ``ProposalOutdated`` where an alias is not as it was when its maps were compared, and not moved either."""
-    if before is not None and before.version == proposal.version:
+    if before is not None and before.map == proposal.map:
         return
+    if (None if before is None else before.map) != proposal.found.champion:
+        raise ProposalOutdated("the alias points to another map than the one that was compared")
     if (None if before is None else before.revision) != proposal.revision:
         raise ProposalOutdated("the alias was moved after the comparison")
 

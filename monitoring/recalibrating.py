@@ -14,7 +14,8 @@ import time
 
 from redis import Redis
 
-from monitoring.challenging import Challenge, challenge, target_of
+from monitoring.challenging import Challenge, challenge
+from monitoring.champions import target_of
 from monitoring.happening import recalibrated, step_of
 from monitoring.looking import tell
 from monitoring.promoting import move
@@ -61,8 +62,9 @@ def _see_to(store: Store, record: MonitorRecord, standings: Standings, occasion:
         found = Challenge(f"the last challenger was fitted less than {asked.pause} s ago")
     else:
         found = _challenge(store, record, occasion, now)
-    version = None if found.draft is None else store.maps.put(found.draft).version
-    standings.change(lambda record, standing: decided(record, standing, occasion, found, version, revision, now))
+    if found.draft is not None:
+        store.maps.put(found.draft)
+    standings.change(lambda record, standing: decided(record, standing, occasion, found, revision, now))
 
 
 def _challenge(store: Store, record: MonitorRecord, occasion: Occasion, now: float) -> Challenge:
@@ -79,7 +81,6 @@ def decided(
     standing: Standing,
     occasion: Occasion,
     found: Challenge,
-    version: int | None,
     revision: int | None,
     now: float,
 ) -> Change | None:
@@ -90,7 +91,7 @@ def decided(
     last = standing.last_asked if found.gain is None else now
     asked = [each for each in standing.asked if each != occasion]
     after = standing.model_copy(update={"asked": asked, "last_asked": last})
-    if found.draft is None or version is None:
+    if found.draft is None:
         if found.code is None:
             entry = step_of("recalibration-declined", now, occasion, told, detail=found.why)
             return Change(after, [recalibrated(record, occasion, "monitor.recalibration.declined", told, now)], [entry])
@@ -100,8 +101,8 @@ def decided(
         id=derived_id("proposal", f"{record.uid} {occasion.seed}"),
         created_at=at(now),
         occasion=occasion,
-        name=found.draft.name or "",
-        version=version,
+        map=found.draft.id,
+        name=told.name or "",
         alias=record.recalibration.alias,
         revision=revision,
         found=told,

@@ -96,9 +96,10 @@ class Proposal(Document):
     id: str
     created_at: str
     occasion: Occasion
-    name: str = Field(description="name of the map")
-    version: int = Field(description="the challenger's")
+    map: str = Field(description="id of the challenger, which has no name and no version yet")
+    name: str = Field(description="the name whose next version it becomes when it is accepted")
     alias: str = Field(description="what is moved to it when it is accepted")
+    version: int | None = Field(None, description="the challenger's, in the answer that accepts it")
     revision: int | None = Field(description="of the alias when they were compared; null: there was none")
     found: RecalibrationTold
 
@@ -113,6 +114,7 @@ class Standing(Document):
     proposal: Proposal | None = None
     moving: Proposal | None = Field(None, description="decided: its alias is being moved")
     moved_by: str | None = None
+    applied: str | None = Field(None, description="id of the map that rows were mapped by at the last look")
 
 
 class AuditEntry(Document):

@@ -71,7 +71,7 @@ async def get_proposal(name: str, here: Here) -> Response:
     responses=raises("unknown-monitor", "unknown-proposal", "proposal-outdated"),
 )
 async def post_acceptance(name: str, here: Here) -> Response:
-    """Move the alias to the challenger; refused where somebody moved it since they were compared."""
+    """Make the challenger the next version of its name, and move the alias to it; refused where somebody moved that."""
     record = await run_in_threadpool(here.store.monitors.get, name)
     proposal = await run_in_threadpool(accept, here.store, record, here.who, now().timestamp())
     return answer(proposal.model_dump())
@@ -79,7 +79,7 @@ async def post_acceptance(name: str, here: Here) -> Response:
 
 @router.post("/proposal/reject", response_model=Proposal, responses=raises("unknown-monitor", "unknown-proposal"))
 async def post_rejection(name: str, here: Here) -> Response:
-    """Decide against the challenger; it stays as a version of its name."""
+    """Decide against the challenger; it stays under its id, without a name."""
     record = await run_in_threadpool(here.store.monitors.get, name)
     proposal = await run_in_threadpool(reject, here.store, record, here.who, now().timestamp())
     return answer(proposal.model_dump())

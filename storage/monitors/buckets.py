@@ -117,6 +117,10 @@ class Buckets:
                 pipe.zrem(self._keys.buckets(), *map(str, some))
                 pipe.execute()
 
+    def dropped(self) -> int:
+        """The number of the bucket before which all were forgotten."""
+        return int(cast(bytes | None, self._redis.hget(self._keys.state(), "dropped")) or 0)
+
     def drop_rows(self) -> None:
         """Forget the row buckets that no window reaches."""
         most = max((window.rows or 0 for window in self._record.windows), default=0)

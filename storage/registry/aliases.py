@@ -62,16 +62,13 @@ class AliasStore:
             map_id = pipe.hget(keys.versions(name), str(version))
             if map_id is None:
                 raise unknown_map()
-            before = _read_if_any(pipe.hget(keys.aliases(name), alias))
+            before = read_if_any(pipe.hget(keys.aliases(name), alias))
             check(before)
-            after = _moved(before, name, alias, version, cast(bytes, map_id).decode(), who)
+            after = moved(before, name, alias, version, cast(bytes, map_id).decode(), who)
             created = pipe.zscore(keys.maps(), after.map)
             pipe.multi()
             if after is not before:
-                pipe.hset(keys.aliases(name), alias, StoredAlias.of(after).model_dump_json())
-                if before is not None:
-                    pipe.zrem(keys.index(facet("alias", alias)), before.map)
-                pipe.zadd(keys.index(facet("alias", alias)), {after.map: created or 0.0})
+                write_alias(pipe, keys, before, after, created or 0.0)
                 announce(pipe, Change("map", keys.tenant, name=name))
             return after
 
@@ -103,7 +100,7 @@ class AliasStore:
             raise _unknown()
 
         def write(pipe: Pipeline) -> None:
-            before = _read_if_any(pipe.hget(keys.aliases(name), alias))
+            before = read_if_any(pipe.hget(keys.aliases(name), alias))
             if before is None:
                 raise _unknown()
             check(before)
@@ -115,9 +112,17 @@ class AliasStore:
         transact(self._redis, write, keys.aliases(name))
 
 
-def _moved(
-    before: AliasRecord | None, name: str, alias: str, version: int, map_id: str, who: str | None
-) -> AliasRecord:
+def write_alias(pipe: Pipeline, keys: Keyspace, before: AliasRecord | None, after: AliasRecord, created: float) -> None:
+    """Queue the writes of an alias that points elsewhere now; ``created`` is when its map was, seconds since 1970."""
+    index = keys.index(facet("alias", after.alias))
+    pipe.hset(keys.aliases(after.name), after.alias, StoredAlias.of(after).model_dump_json())
+    if before is not None:
+        pipe.zrem(index, before.map)
+    pipe.zadd(index, {after.map: created})
+
+
+def moved(before: AliasRecord | None, name: str, alias: str, version: int, map_id: str, who: str | None) -> AliasRecord:
+    """An alias that points at a version; the one before where it does so already."""
     if before is not None and before.version == version:
         return before
     revision = 1 if before is None else before.revision + 1
@@ -130,7 +135,8 @@ def _read(data: object) -> AliasRecord:
     return read_stored(StoredAlias, data).record()
 
 
-def _read_if_any(data: object) -> AliasRecord | None:
+def read_if_any(data: object) -> AliasRecord | None:
+    """The alias of what is stored under its name, if anything is."""
     return None if data is None else _read(data)
 
 

@@ -44,7 +44,7 @@ class MapStore:
             if run is not None and not going and stored is None:
                 raise RunLost("the job has been cancelled or taken away before its map was made")
             if stored is None:
-                version = None if draft.name is None else _number(pipe.hget(keys.newest_versions(), draft.name)) + 1
+                version = None if draft.name is None else next_version(pipe.hget(keys.newest_versions(), draft.name))
                 record = draft.model_copy(update={"version": version})
             else:
                 record = read_stored(MapRecord, stored)
@@ -195,6 +195,19 @@ class MapStore:
 def unknown_map() -> UnknownMap:
     """Build the refusal of whatever names no map."""
     return UnknownMap("there is no such map", "/map")
+
+
+def read_map(data: object, name: str) -> MapRecord:
+    """The map of what is stored, without a name or of this one; raises ``UnknownMap`` else, and of nothing."""
+    record = _record(data)
+    if record.name not in (None, name):
+        raise unknown_map()
+    return record
+
+
+def next_version(newest: object) -> int:
+    """The version that a name gives next, by the newest that it gave."""
+    return _number(newest) + 1
 
 
 def _record(data: object) -> MapRecord:

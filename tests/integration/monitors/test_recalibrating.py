@@ -17,7 +17,6 @@ from calibrant.tallies.tally import tally_of
 from monitoring.looking import look_at
 from monitoring.promoting import accept, reject
 from monitoring.recalibrating import recalibrate_at
-from schemas.aliases import AliasRecord
 from schemas.maps import FitSpec
 from schemas.monitor_alarms import AuditEntry, Occasion
 from schemas.monitors import DAY, MonitorRecord
@@ -27,6 +26,7 @@ from storage.monitors.definitions import Definitions
 from storage.monitors.standings import Change, Standings
 from storage.pages import Asked
 from storage.quotas import Quotas
+from storage.registry.promotion import promote
 from storage.store import Store, map_record
 from tests.integration.monitors.stored import monitor
 from tests.integration.monitors.streams import BEGAN, HOUR, pour, rows
@@ -34,17 +34,30 @@ from tests.integration.monitors.streams import BEGAN, HOUR, pour, rows
 NOW = BEGAN + HOUR
 
 
-def alarmed(store: Store, policy: str = "auto", *, shift: float = 1.0, n: int = 20_000, **asked: Any) -> MonitorRecord:
+def alarmed(
+    store: Store, policy: str = "auto", *, shift: float = 1.0, n: int = 20_000, map: str | None = None, **asked: Any
+) -> MonitorRecord:
     """A monitor whose rows have raised an alarm, upon which a challenger is asked for."""
     recalibration = {"policy": policy, "least_rows": 500} | asked
     windows = [{"name": "day", "seconds": DAY}]
     fields: dict[str, Any] = {"windows": windows, "bucket": int(HOUR), "retention": 10 * DAY, "horizon": DAY}
-    record = monitor(store, **fields, recalibration=recalibration)
+    record = monitor(store, **fields, map=map, recalibration=recalibration)
     change = {"started_at": BEGAN}
     record = Definitions(store.redis, store.keys).patch("m", lambda record: record.model_copy(update=change))
-    pour(store, record, 0, rows(n, 0, shift=shift))
+    tally = rows(n, 0, shift=shift)
+    pour(store, record, 0, tally, raw=None if map is None else tally)
     look_at(store, record, NOW)
     return record
+
+
+def champion(store: Store, name: str, alias: str = "champion") -> str:
+    """The id of a map that is made the newest version of a name, with an alias."""
+    batch = read_batch(np.array([0.1, 0.4, 0.6, 0.9]), np.array([0, 1, 0, 1]))
+    fitted = Fitting.read("identity", {}, "binary").run(batch, FitContext(0, "cpu", None))
+    spec = FitSpec(method="identity", name=name, options={}, batch="", reduction="binary", seed=0)
+    made = store.maps.put(map_record(new_id("map"), spec, fitted, batch))
+    store.aliases.point(name, alias, made.version or 0, who=None, check=lambda _: None)
+    return made.id
 
 
 def ask_again(store: Store, record: MonitorRecord) -> None:
@@ -104,6 +117,61 @@ def test_a_challenger_is_made_once_an_alarm_however_often_the_chore_is_done(stor
     assert store.aliases.get("m", "champion").revision == 1
 
 
+def test_the_name_alone_means_the_challenger_only_once_its_alias_does(store: Store) -> None:
+    live = champion(store, "m")
+    record = alarmed(store, "propose", map="m@champion")
+    recalibrate_at(store, record, NOW)
+    proposal = Standings(store.redis, store.keys, record).read().proposal
+    assert proposal is not None
+    assert proposal.found.champion == live
+    assert store.maps.get("m").id == live
+    for _ in range(2):  # as of a process that died before it noted that it was done
+        promote(store.redis, store.keys, proposal.map, "m", "champion", who=None, check=lambda _: None)
+        assert (store.maps.get("m").id, store.maps.get("m@champion").id) == (proposal.map, proposal.map)
+    assert (store.maps.versions("m"), store.aliases.get("m", "champion").revision) == ([1, 2], 2)
+
+
+def test_no_alias_is_moved_to_what_was_not_compared_with_it(store: Store) -> None:
+    champion(store, "m", "other")
+    record = alarmed(store, "auto", map="m@other")
+    recalibrate_at(store, record, NOW)
+    (entry,) = entries(store, record)
+    assert (entry.action, "m@champion" in (entry.detail or "")) == ("recalibration-declined", True)
+    assert [alias.alias for alias in store.aliases.all("m")] == ["other"]
+
+
+def test_an_alias_that_is_there_is_not_moved_for_a_monitor_without_a_map(store: Store) -> None:
+    live = champion(store, "m")
+    record = alarmed(store, "auto")
+    recalibrate_at(store, record, NOW)
+    (entry,) = entries(store, record)
+    assert (entry.action, "m@champion" in (entry.detail or "")) == ("recalibration-declined", True)
+    assert store.aliases.get("m", "champion").map == live
+
+
+def test_auto_does_not_move_an_alias_that_points_elsewhere_by_then(store: Store) -> None:
+    champion(store, "m")
+    record = alarmed(store, "propose", map="m@champion")
+    recalibrate_at(store, record, NOW)
+    # Both as if decided, and the alias then moved away; its revision is as it was.
+    other = champion(store, "m")
+    revision = store.aliases.get("m", "champion").revision
+    Standings(store.redis, store.keys, record).change(
+        lambda _, standing: Change(
+            standing.model_copy(
+                update={
+                    "moving": standing.proposal and standing.proposal.model_copy(update={"revision": revision}),
+                    "proposal": None,
+                }
+            )
+        )
+    )
+    recalibrate_at(store, record, NOW + 1)
+    last = entries(store, record)[-1]
+    assert (last.action, "another map" in (last.detail or "")) == ("alias-not-moved", True)
+    assert (store.aliases.get("m", "champion").map, store.maps.versions("m")) == (other, [1, 2])
+
+
 @pytest.mark.parametrize(("quota", "made"), [(1, False), (2, True), (0, True)])
 def test_no_challenger_is_made_beyond_the_quota_of_maps(store: Store, quota: int, made: bool) -> None:
     record = alarmed(store)
@@ -141,9 +209,11 @@ def test_a_proposal_waits_and_is_accepted(store: Store) -> None:
     recalibrate_at(store, record, NOW)
     standing = Standings(store.redis, store.keys, record).read()
     assert standing.proposal is not None
-    assert (standing.proposal.name, standing.proposal.version, standing.proposal.alias) == ("scores", 1, "live")
-    assert store.aliases.all("scores") == []
-    assert accept(store, record, "anna", NOW + 5) == standing.proposal
+    assert (standing.proposal.name, standing.proposal.version, standing.proposal.alias) == ("scores", None, "live")
+    assert store.maps.versions("scores") == []
+    accepted = accept(store, record, "anna", NOW + 5)
+    assert accepted == standing.proposal.model_copy(update={"version": 1})
+    assert store.maps.get("scores").id == accepted.map == accepted.found.challenger
     assert store.aliases.get("scores", "live").version == 1
     told = [(entry.action, entry.who) for entry in entries(store, record)]
     assert told == [
@@ -156,13 +226,16 @@ def test_a_proposal_waits_and_is_accepted(store: Store) -> None:
         accept(store, record, "anna", NOW + 6)
 
 
-def test_a_proposal_is_rejected_and_its_version_stays(store: Store) -> None:
+def test_a_proposal_is_rejected_and_its_map_stays_without_a_name(store: Store) -> None:
     record = alarmed(store, "propose")
     recalibrate_at(store, record, NOW)
     reject(store, record, "ben", NOW + 5)
     assert actions(store, record) == ["challenger-proposed", "proposal-rejected"]
     assert entries(store, record)[-1].who == "ben"
-    assert (store.maps.versions("m"), store.aliases.all("m")) == ([1], [])
+    found = entries(store, record)[-1].found
+    assert found is not None
+    assert store.maps.get(found.challenger or "").name is None
+    assert store.maps.versions("m") == []
     with pytest.raises(UnknownProposal):
         reject(store, record, "ben", NOW + 6)
 
@@ -170,16 +243,11 @@ def test_a_proposal_is_rejected_and_its_version_stays(store: Store) -> None:
 def test_a_proposal_is_outdated_once_its_alias_is_moved(store: Store) -> None:
     record = alarmed(store, "propose")
     recalibrate_at(store, record, NOW)
-    first = store.maps.get("m:1")
-    store.maps.put(first.model_copy(update={"id": "map_" + "1" * 30}))
-
-    def moved(_: AliasRecord | None) -> None:
-        return None
-
-    store.aliases.point("m", "champion", 2, who=None, check=moved)
+    other = champion(store, "m")
     with pytest.raises(ProposalOutdated):
         accept(store, record, "anna", NOW + 5)
-    assert store.aliases.get("m", "champion").version == 2
+    assert store.aliases.get("m", "champion").map == other
+    assert store.maps.versions("m") == [1]
     assert Standings(store.redis, store.keys, record).read().proposal is not None
 
 
@@ -198,7 +266,7 @@ def test_within_the_pause_none_is_fitted_and_the_next_takes_the_place_of_the_las
     )
     recalibrate_at(store, record, NOW + 3600)
     assert actions(store, record)[-2:] == ["proposal-replaced", "challenger-proposed"]
-    assert store.maps.versions("m") == [1, 2]
+    assert store.maps.versions("m") == []
 
 
 @pytest.mark.parametrize(
