@@ -45,7 +45,8 @@ def _metrics() -> Metrics:
         "alarms": {"evidence": False},
     }
     latest = {("default", "monitor_1"): monitor}
-    metrics = Metrics(lambda: Census({"fits": 1}, 1, 1, {("fit", "failed"): ended}, 1, {"fits": 0.5}, latest))
+    work = ({("look", "done"): 1}, {"succeeded": 1})
+    metrics = Metrics(lambda: Census({"fits": 1}, 1, 1, {("fit", "failed"): ended}, 1, {"fits": 0.5}, latest, *work))
     metrics.requests.count("/maps", "POST", 201, seconds=0.1, received=1, answered=1, rows=1)
     return metrics
 
