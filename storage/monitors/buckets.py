@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, cast
 
+import numpy as np
 from redis import Redis
 
 from calibrant.tallies.tally import Tally, merged
 from schemas.monitors import MonitorRecord
 from storage.keyspace import Keyspace
 from storage.monitors.lists import Lists, Tail, Version, read_field
-from storage.monitors.scripts import DROP
+from storage.monitors.scripts import COVER, DROP
 from storage.monitors.series import KINDS, SPAN, TallyKind, by_rows, by_span
 
 __all__ = ["MEASURED", "ROWS_OF", "Buckets", "Tail", "TallyKind", "Version"]
@@ -145,21 +146,10 @@ class Buckets:
 
     def cover(self, first: int, last: int) -> tuple[list[int], list[int]]:
         """The spans that lie between ``first`` and ``last`` with all their buckets, and the other buckets there."""
-        with self._redis.pipeline() as pipe:
-            pipe.zrangebyscore(self._keys.buckets(), first // SPAN * SPAN, (last // SPAN + 1) * SPAN - 1)
-            pipe.hget(self._keys.state(), "dropped")
-            found, dropped = pipe.execute()
-        by_number: defaultdict[int, list[int]] = defaultdict(list)
-        for bucket in map(int, found):
-            by_number[bucket // SPAN].append(bucket)
-        spans, single = [], []
-        for span, buckets in by_number.items():
-            inside = [bucket for bucket in buckets if first <= bucket <= last]
-            # The list of a span still has the rows of those of its buckets that were dropped.
-            if len(inside) == len(buckets) > 1 and span * SPAN >= int(dropped or 0):
-                spans.append(span)
-            else:
-                single += inside
+        keys = (self._keys.buckets(), self._keys.state())
+        told = self._redis.eval(COVER, len(keys), *keys, str(first), str(last), str(SPAN))
+        # Thousands of numbers are read as two strings, several times faster than one by one.
+        spans, single = (np.frombuffer(one, "<f8").astype(np.int64).tolist() for one in cast(list[bytes], told))
         return spans, single
 
     def _counts(self, key_of: Callable[[int], str], numbers: Sequence[int]) -> list[dict[str, int]]:
