@@ -26,7 +26,7 @@ def latest_values(
 ) -> dict[str, Any]:
     """The name, the counts, of each window its rows, coverage and measures, of each rule whether it is raised.
 
-    All as of ``now``, when it was looked at. ``errors`` are the keys of the measures that are calibration errors in the unit of probability.
+    All as of ``now``. ``errors`` are the keys of the measures that are calibration errors in the unit of probability.
     """
     windows = {}
     for window in record.windows:
