@@ -52,7 +52,7 @@ def challenge(store: Store, record: MonitorRecord, occasion: Occasion, now: floa
         return Challenge(unlike)
     if record.map is None and _is_alias(store, target_of(record), asked.alias):
         return Challenge(
-            f"{target_of(record)}@{asked.alias} is there, and the monitor has no map that it was compared as"
+            f"{target_of(record)}@{asked.alias} is there, whose map was not compared: the monitor has none"
         )
     window = window_named(record, asked.window)
     if window is None:

@@ -24,9 +24,9 @@ _ERRORS = (
 def latest_values(
     record: MonitorRecord, ledger: Ledger, meter: Meter, standing: Standing, now: float
 ) -> dict[str, Any]:
-    """When it was looked at, its name and counts, each window with its measures, whether each rule is raised.
+    """The name, the counts, of each window its rows, coverage and measures, of each rule whether it is raised.
 
-    ``errors`` are the keys of the measures that are calibration errors in the unit of probability.
+    All as of ``now``. ``errors`` are the keys of the measures that are calibration errors in the unit of probability.
     """
     windows = {}
     for window in record.windows:
