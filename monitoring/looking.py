@@ -18,10 +18,11 @@ from monitoring.expiring import expire
 from monitoring.gathering import Leaves
 from monitoring.happening import Turn, entry_of, happened
 from monitoring.latest import latest_values
+from monitoring.occasions import asked_again, occasion_of
 from monitoring.reference import keep_reference
 from monitoring.rules import Measured, begun, judged_by_evidence, judged_by_threshold
 from monitoring.thresholds import Meter
-from schemas.monitor_alarms import AuditEntry, Occasion, RuleState, Standing
+from schemas.monitor_alarms import AuditEntry, RuleState, Standing
 from schemas.monitor_events import MonitorEvent
 from schemas.monitors import EvidenceRule, MonitorRecord, ThresholdRule
 from storage.chores import Chore
@@ -45,11 +46,15 @@ _LEAVES = Leaves()
 
 @dataclass(frozen=True)
 class Sight:
-    """What a look saw: the evidence, and of each threshold its number. ``moment`` is in seconds since 1970."""
+    """What a look saw: the evidence, and of each threshold its number, and how many rows have had labels.
+
+    ``moment`` is in seconds since 1970.
+    """
 
     moment: float
     evidence: Seen | None
     measured: Mapping[str, Measured]
+    joined: int = 0
 
 
 def look(redis: Redis, chore: Chore) -> float | None:
@@ -87,7 +92,8 @@ def see(ledger: Ledger, record: MonitorRecord, meter: Meter, now: float) -> Sigh
     tests = any(isinstance(rule, EvidenceRule) for rule in record.rules)
     evidence = look_at_evidence(ledger.buckets, record, _REMEMBERED, now) if tests else None
     thresholds = [rule for rule in record.rules if isinstance(rule, ThresholdRule)]
-    return Sight(now, evidence, {rule.name: meter.compared(rule) for rule in thresholds})
+    measured = {rule.name: meter.compared(rule) for rule in thresholds}
+    return Sight(now, evidence, measured, ledger.totals().get("joined", 0))
 
 
 def concluded(record: MonitorRecord, standing: Standing, sight: Sight, tenant: str) -> Change:
@@ -112,11 +118,16 @@ def concluded(record: MonitorRecord, standing: Standing, sight: Sight, tenant: s
         events.append(happened(record, told, turn, sight.moment))
         entries.append(entry_of(told, turn, sight.moment))
         if turn == "raised" and record.recalibration.policy != "off":
-            asked.append(Occasion(rule=rule.name, number=after.alarms))
+            states[rule.name], occasion = occasion_of(after)
+            asked.append(occasion)
     for name, gone in standing.rules.items():
         if name not in states and gone.status == "alarm":
             events.append(happened(record, gone, "cleared", sight.moment))
             entries.append(entry_of(gone, "cleared", sight.moment))
+    again = asked_again(record, standing, states, sight.joined, sight.moment)
+    if again is not None and not asked:
+        states[again.rule], occasion = occasion_of(again)
+        asked.append(occasion)
     chores = [Chore("recalibrate", tenant, record.uid)] if len(asked) > len(standing.asked) else []
     return Change(standing.model_copy(update={"rules": states, "asked": asked}), events, entries, chores=chores)
 
