@@ -13,6 +13,7 @@ from calibrant.methods import FitContext, Fitting
 from calibrant.tallies.gains import Gain, gain
 from calibrant.tallies.tally import FOLDS, Tally
 from monitoring.champions import target_of, unlike_alias
+from monitoring.evidence import last_counted, settling
 from monitoring.thresholds import tally_of_window
 from monitoring.windows import time_span, window_named
 from schemas.maps import FitSpec, MapRecord
@@ -53,7 +54,9 @@ class Challenge:
         return self.code not in ("pause", "too-few-rows", "recalibration-off")
 
 
-def challenge(store: Store, record: MonitorRecord, occasion: Occasion, since: str | None, now: float) -> Challenge:
+def challenge(
+    store: Store, record: MonitorRecord, occasion: Occasion, now: float, since: str | None = None
+) -> Challenge:
     """Fit a challenger upon an alarm, and compare it; nothing is stored.
 
     Its rows are those ``since`` the evidence speaks, where they are enough, else those of the window.
@@ -95,12 +98,14 @@ def _rows(
 ) -> tuple[Tally, str | None]:
     """The rows since then, and since when; of the window, and None, where there are too few of them."""
     kind: TallyKind = "measured" if record.map is None else "raw"
+    after = settling(record)
     if since is not None:
         span = time_span(record, seconds(since), now + record.skew)
-        tally = buckets.tally(span.first, span.last, kind)
-        if len(tally) >= record.recalibration.least_rows:
+        last = min(span.last, last_counted(record, now, after))
+        tally = buckets.tally(span.first, max(span.first, last), kind)
+        if last >= span.first and len(tally) >= record.recalibration.least_rows:
             return tally, since
-    return tally_of_window(buckets, record, window, now, kind), None
+    return tally_of_window(buckets, record, window, now, kind, after), None
 
 
 def _compared(

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from calibrant.errors import CalibrationError, InvalidOption, ScaleMismatch, UnknownReduction, WrongShape
 from calibrant.maps.calibration_map import CalibrationMap
 from calibrant.methods import Fitting
 from calibrant.reductions import resolve
 from monitoring.champions import unlike_alias
+from monitoring.evidence import settling
 from monitoring.hook_secrets import check_secret
-from monitoring.readable import read_measures
+from monitoring.readable import has_interval, read_measures
+from monitoring.windows import window_named
 from schemas.monitors import (
     HOUR,
     MAX_BUCKETS,
@@ -48,7 +50,7 @@ def check(body: MonitorBody) -> None:
     _check_windows(body)
     _check_reference(body.reference)
     asked = read_measures(body.measures, body.reduction or "binary")
-    _check_rules(body, {request.key for request in asked})
+    _check_rules(body, {request.key: has_interval(request.measure) for request in asked})
     _check_distinct([hook.name for hook in body.hooks], "hooks")
     for i, hook in enumerate(body.hooks):
         check_secret(hook.secret, f"/hooks/{i}/secret")
@@ -115,21 +117,25 @@ def _check_reference(reference: ReferenceSpec | None) -> None:
         raise InvalidOption.at("/reference/end", "must be after the start")
 
 
-def _check_rules(body: MonitorBody, keys: set[str]) -> None:
+def _check_rules(body: MonitorBody, ranged: Mapping[str, bool]) -> None:
     _check_distinct([rule.name for rule in body.rules], "rules")
     for i, rule in enumerate(body.rules):
         if isinstance(rule, ThresholdRule):
-            _check_threshold(body, rule, keys, f"/rules/{i}")
+            _check_threshold(body, rule, ranged, f"/rules/{i}")
+        elif rule.after + (body.bucket or MINUTE) > body.retention:
+            raise InvalidOption.at(f"/rules/{i}/after", "is so long that buckets are dropped before they count")
 
 
-def _check_threshold(body: MonitorBody, rule: ThresholdRule, keys: set[str], where: str) -> None:
-    if rule.measure not in keys:
-        raise InvalidOption.at(f"{where}/measure", f"must be the key of one of the monitor's measures: {_listed(keys)}")
+def _check_threshold(body: MonitorBody, rule: ThresholdRule, ranged: Mapping[str, bool], where: str) -> None:
+    if rule.measure not in ranged:
+        raise InvalidOption.at(f"{where}/measure", f"must be the key of one of the measures: {_listed(set(ranged))}")
     _check_window(body, rule.window, f"{where}/window")
     if rule.clear_below is not None and rule.clear_below > rule.above:
         raise InvalidOption.at(f"{where}/clear_below", "may not be above the bound that raises")
     if rule.by == "lower" and body.interval is None:
         raise InvalidOption.at(f"{where}/by", "lower is the end of an interval, and the monitor has none")
+    if rule.by == "lower" and not ranged[rule.measure]:
+        raise InvalidOption.at(f"{where}/by", "lower is the end of an interval, and none is told of this measure")
 
 
 def _check_recalibration(body: MonitorBody) -> None:
@@ -141,11 +147,26 @@ def _check_recalibration(body: MonitorBody) -> None:
         raise InvalidOption.at("/recalibration", unlike)
     if asked.window is not None:
         _check_window(body, asked.window, "/recalibration/window")
+    _check_settling(body)
     try:
         fitting = Fitting.read(asked.method, asked.options, "binary", where="/options")
         fitting.resolve(None)
     except CalibrationError as error:
         raise error.under("/recalibration") from None
+
+
+def _check_settling(body: MonitorBody) -> None:
+    """The rows that a challenger is fitted to must be kept until their labels are complete, and known by their time."""
+    window, after = window_named(body, body.recalibration.window), settling(body)
+    if not after or window is None:
+        return
+    if window.seconds is None:
+        raise InvalidOption.at("/recalibration/after", f"must be 0 of a window by rows; it is {after}, as rules say")
+    if window.seconds + after > body.retention:
+        longest = body.retention - window.seconds
+        raise InvalidOption.at(
+            "/recalibration/after", f"is {after}, and may be at most {longest}: older rows are dropped"
+        )
 
 
 def _check_window(body: MonitorBody, name: str, where: str) -> None:

@@ -13,7 +13,7 @@ from calibrant.tallies.betting import Evidence, evidence, log_factors
 from calibrant.tallies.shifts import log_weights
 from calibrant.tallies.tally import merged
 from monitoring.windows import bucket_seconds
-from schemas.monitors import MonitorRecord
+from schemas.monitors import EvidenceRule, MonitorBody, MonitorRecord
 from storage.monitors.buckets import MEASURED, Buckets
 
 #: Bytes of bets that a process keeps in mind, of all monitors together: 3.4 kB a bucket, so those of 14,800.
@@ -96,6 +96,13 @@ def look_at_evidence(
         factors[number - first] = one.factors
     found = evidence(factors, first - start)
     return Seen(found, sum(one.rows for one in bets.values()), start + found.start, record.started_at)
+
+
+def settling(body: MonitorBody) -> int:
+    """The seconds after which a window's labels are complete, where a challenger is fitted to it."""
+    asked = body.recalibration.after
+    afters = [rule.after for rule in body.rules if isinstance(rule, EvidenceRule)]
+    return max(afters, default=0) if asked is None else asked
 
 
 def last_counted(record: MonitorRecord, now: float, after: int) -> int:

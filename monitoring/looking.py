@@ -6,6 +6,7 @@ as it is then, so that of two looks at once the second finds that an alarm is ra
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ from dataclasses import dataclass
 from redis import Redis
 
 from monitoring.delivering.asking import ask as ask_for_delivery
-from monitoring.evidence import Remembered, Seen, look_at_evidence, oldest_kept
+from monitoring.evidence import Remembered, Seen, look_at_evidence, next_start, oldest_kept
 from monitoring.expiring import expire
 from monitoring.gathering import Leaves
 from monitoring.happening import Turn, entry_of, happened
@@ -26,7 +27,8 @@ from schemas.monitor_alarms import AuditEntry, RuleState, Standing
 from schemas.monitor_events import MonitorEvent
 from schemas.monitors import EvidenceRule, MonitorRecord, ThresholdRule
 from storage.chores import Chore
-from storage.errors import UnknownMonitor
+from storage.clock import at
+from storage.errors import UnknownMap, UnknownMonitor
 from storage.keyspace import Keyspace
 from storage.monitors.definitions import Definitions
 from storage.monitors.deletion import delete_keys, delete_left
@@ -46,15 +48,19 @@ _LEAVES = Leaves()
 
 @dataclass(frozen=True)
 class Sight:
-    """What a look saw: the evidence, and of each threshold its number, and how many rows have had labels.
+    """What a look saw at a ``moment``, in seconds since 1970.
 
-    ``moment`` is in seconds since 1970.
+    ``evidence`` is by how long ago its buckets ended, ``measured`` the number of each threshold. ``applied`` is the id
+    of the monitor's map, None where it has none or that is not there; ``started_at`` was the monitor's. ``joined`` rows
+    have labels since it began.
     """
 
     moment: float
-    evidence: Seen | None
+    evidence: Mapping[int, Seen]
     measured: Mapping[str, Measured]
-    joined: int = 0
+    applied: str | None
+    started_at: float
+    joined: int
 
 
 def look(redis: Redis, chore: Chore) -> float | None:
@@ -80,20 +86,25 @@ def look_at(store: Store, record: MonitorRecord, now: float) -> float:
     ledger.buckets.compact_closed(now)
     standings = Standings(store.redis, store.keys, record)
     meter = Meter(store, record, now, _LEAVES)
-    sight = see(ledger, record, meter, now)
+    sight = see(store, ledger, record, meter, now)
     standings.change(lambda record, standing: concluded(record, standing, sight, store.keys.tenant))
     tell(store, record, standings)
     put_latest(store.redis, store.keys, record.uid, latest_values(record, ledger, meter, standings.read()))
     return LOOK_SECONDS if expired else 0.0
 
 
-def see(ledger: Ledger, record: MonitorRecord, meter: Meter, now: float) -> Sight:
+def see(store: Store, ledger: Ledger, record: MonitorRecord, meter: Meter, now: float) -> Sight:
     """Read what the rules ask for."""
-    tests = any(isinstance(rule, EvidenceRule) for rule in record.rules)
-    evidence = look_at_evidence(ledger.buckets, record, _REMEMBERED, now) if tests else None
+    applied = None
+    if record.map is not None:
+        with contextlib.suppress(UnknownMap):
+            applied = store.maps.resolve(record.map)
+    afters = {rule.after for rule in record.rules if isinstance(rule, EvidenceRule)}
+    evidence = {after: look_at_evidence(ledger.buckets, record, _REMEMBERED, now, after) for after in sorted(afters)}
     thresholds = [rule for rule in record.rules if isinstance(rule, ThresholdRule)]
     measured = {rule.name: meter.compared(rule) for rule in thresholds}
-    return Sight(now, evidence, measured, ledger.totals().get("joined", 0))
+    joined = ledger.totals().get("joined", 0)
+    return Sight(now, evidence, measured, applied, record.started_at, joined)
 
 
 def concluded(record: MonitorRecord, standing: Standing, sight: Sight, tenant: str) -> Change:
@@ -102,12 +113,17 @@ def concluded(record: MonitorRecord, standing: Standing, sight: Sight, tenant: s
     events: list[MonitorEvent] = []
     entries: list[AuditEntry] = []
     asked = list(standing.asked)
+    restarted = _restarted(record, standing, sight)
+    if restarted is not None:
+        detail = f"the monitor's map, {record.map}, is another one now"
+        entries.append(AuditEntry(at=at(sight.moment), action="evidence-restarted", detail=detail))
     for rule in record.rules:
         before = standing.rules.get(rule.name)
-        after = begun(rule, before, record.started_at)
+        after = begun(rule, before, record.started_at if restarted is None else restarted)
         if isinstance(rule, EvidenceRule):
-            if sight.evidence is not None and sight.evidence.started_at == record.started_at:
-                after = judged_by_evidence(rule, after, sight.evidence, record, sight.moment)
+            seen = sight.evidence.get(rule.after)
+            if seen is not None and seen.started_at == after.started_at:
+                after = judged_by_evidence(rule, after, seen, record, sight.moment)
         elif rule.name in sight.measured:
             after = judged_by_threshold(rule, after, sight.measured[rule.name], sight.moment)
         states[rule.name] = after
@@ -129,7 +145,20 @@ def concluded(record: MonitorRecord, standing: Standing, sight: Sight, tenant: s
         states[again.rule], occasion = occasion_of(again)
         asked.append(occasion)
     chores = [Chore("recalibrate", tenant, record.uid)] if len(asked) > len(standing.asked) else []
-    return Change(standing.model_copy(update={"rules": states, "asked": asked}), events, entries, chores=chores)
+    applied = sight.applied if restarted is not None or standing.applied is None else standing.applied
+    after_all = standing.model_copy(update={"rules": states, "asked": asked, "applied": applied})
+    return Change(after_all, events, entries, restarted, chores)
+
+
+def _restarted(record: MonitorRecord, standing: Standing, sight: Sight) -> float | None:
+    """When evidence starts anew, where rows are mapped by another map than at the look before.
+
+    Not where it did so since this look began to read, and not while an alias is being moved: that starts it anew.
+    """
+    changed = None not in (sight.applied, standing.applied) and sight.applied != standing.applied
+    if not changed or standing.moving is not None or sight.started_at != record.started_at:
+        return None
+    return next_start(record, sight.moment)
 
 
 def _turn(before: RuleState | None, after: RuleState) -> Turn | None:

@@ -109,6 +109,8 @@ def moved(
     if why is not None:
         event = recalibrated(record, occasion, "monitor.recalibration.declined", told, now)
         return Change(after, [event], [step_of("alias-not-moved", now, occasion, told, who=who, detail=why)])
+    if record.map is not None:
+        after = after.model_copy(update={"applied": proposal.map})  # evidence begins anew here, and not at a look again
     event = recalibrated(record, occasion, "monitor.recalibration.applied", told, now)
     entries = [
         step_of(

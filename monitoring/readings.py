@@ -120,7 +120,7 @@ def _rows(tally: Tally, record: MonitorRecord, *, intervals: bool) -> RowsReadin
     requests = read_measures(record.measures, record.reduction or "binary")
     if n:
         level = record.interval if intervals else None
-        found = _measured(requests, event_of(tally, record.reduction or "binary"), level)
+        found = measured(requests, event_of(tally, record.reduction or "binary"), level)
     else:
         found = {
             request.key: MeasureReading(value=None, problem="no value: no row has a label yet") for request in requests
@@ -128,8 +128,8 @@ def _rows(tally: Tally, record: MonitorRecord, *, intervals: bool) -> RowsReadin
     return RowsReading(rows=n, mean_prediction=mean_prediction, label_rate=label_rate, measures=found)
 
 
-def _measured(requests: Sequence[MeasureRequest], event: Event, level: float | None) -> Readings:
-    """Every measure of an event, in the order in which they were asked for."""
+def measured(requests: Sequence[MeasureRequest], event: Event, level: float | None) -> Readings:
+    """Every measure of an event, in the order asked for: as answers tell it, and rules compare it."""
     ranged = Resampling(level, RESAMPLES)
     own = [request for request in requests if request.measure.own_interval]
     others = [request for request in requests if not request.measure.own_interval]

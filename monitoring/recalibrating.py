@@ -82,7 +82,7 @@ def _challenge(store: Store, record: MonitorRecord, occasion: Occasion, since: s
         store.charges.check_maps()
     except QuotaExceeded as error:
         return Challenge(error.detail, error.code, failed=True)
-    return challenge(store, record, occasion, since, now)
+    return challenge(store, record, occasion, now, since)
 
 
 def decided(

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from calibrant.errors import CalibrationError
 from calibrant.measures.catalogue import read_requests
-from calibrant.measures.intervals import PLAIN, Resampling
-from calibrant.measures.measure import MeasureResult, answers
+from calibrant.measures.intervals import PLAIN
+from calibrant.measures.measure import answers
 from calibrant.reductions import Event
 from calibrant.tallies.tally import Tally
+from monitoring.evidence import last_counted
 from monitoring.gathering import Gathered, Gatherer, Leaves
-from monitoring.readings import event_of
+from monitoring.readings import event_of, measured
 from monitoring.rules import Measured
 from monitoring.windows import window_span
+from schemas.monitor_answers import MeasureReading
 from schemas.monitors import MonitorRecord, ThresholdRule, WindowSpec
 from storage.monitors.buckets import Buckets, TallyKind
 from storage.monitors.groups import Groups
@@ -39,7 +41,7 @@ class Meter:
         if tally is None or not len(tally) or len(tally) < rule.least_rows:
             return Measured(0 if tally is None else len(tally), None)
         level = self._record.interval if rule.by == "lower" else None
-        told = self._measured(tally, rule.measure, Resampling(level))
+        told = self._measured(tally, rule.measure, level)
         if told is None:
             return Measured(len(tally), None)
         lower = None if told.interval is None else told.interval[0]
@@ -58,12 +60,12 @@ class Meter:
         found = self._window(window)
         return None if found is None else found.coverage
 
-    def _measured(self, tally: Tally, key: str, resampling: Resampling) -> MeasureResult | None:
+    def _measured(self, tally: Tally, key: str, level: float | None) -> MeasureReading | None:
         request = self._requests.get(key)
         if request is None:
             return None
         try:
-            return answers([request], self._event(tally), resampling)[key]
+            return measured([request], self._event(tally), level)[key]
         except CalibrationError:
             return None
 
@@ -80,10 +82,15 @@ class Meter:
 
 
 def tally_of_window(
-    buckets: Buckets, record: MonitorRecord, window: WindowSpec, now: float, kind: TallyKind = "measured"
+    buckets: Buckets,
+    record: MonitorRecord,
+    window: WindowSpec,
+    now: float,
+    kind: TallyKind = "measured",
+    after: int = 0,
 ) -> Tally:
-    """The labelled rows of a window, by group and fold."""
+    """The labelled rows of a window, by group and fold; of one of time that ended ``after`` seconds ago."""
     if window.rows is not None:
         return buckets.latest_rows(window.rows, kind)
-    span = window_span(record, window.seconds or 0, now)
-    return buckets.tally(span.first, span.last, kind)
+    span = window_span(record, window.seconds or 0, now - after)
+    return buckets.tally(span.first, min(span.last, last_counted(record, now, after)), kind)

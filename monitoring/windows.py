@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from schemas.monitors import MINUTE, MonitorRecord, WindowSpec
+from schemas.monitors import MINUTE, MonitorBody, MonitorRecord, WindowSpec
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ def kept_span(record: MonitorRecord, now: float) -> Span:
     return window_span(record, record.retention, now)
 
 
-def window_named(record: MonitorRecord, name: str | None) -> WindowSpec | None:
+def window_named(record: MonitorBody, name: str | None) -> WindowSpec | None:
     """The window of a name; the first where there is no name; None where no window is called so."""
     if name is None:
         return record.windows[0]

@@ -118,6 +118,7 @@ class Standing(Document):
     proposal: Proposal | None = None
     moving: Proposal | None = Field(None, description="decided: its alias is being moved")
     moved_by: str | None = None
+    applied: str | None = Field(None, description="id of the map that rows were mapped by at the last look")
 
 
 class AuditEntry(Document):

@@ -16,6 +16,9 @@ MAX_WINDOWS, MAX_RULES, MAX_MONITOR_MEASURES, MAX_HOOKS = 8, 16, 8, 4
 #: A monitor tells at most so many groups apart; and keeps at most so many time buckets.
 MAX_MONITOR_GROUPS, MAX_BUCKETS = 1000, 10_000
 
+#: What is told in the place of a hook's path and query.
+HIDDEN_PATH = "/..."
+
 Label = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,31}$")]
 Recalibrating = Literal["off", "propose", "auto"]
 
@@ -42,6 +45,13 @@ class EvidenceRule(Document):
     kind: Literal["evidence"] = "evidence"
     name: Label = Field("evidence")
     alpha: float = Field(0.01, gt=0, lt=0.5, description="the chance of ever a false alarm, since the last start")
+    after: int = Field(
+        0,
+        ge=0,
+        le=400 * DAY,
+        description="only buckets that ended so many seconds ago count: give the time after which labels are complete, "
+        "where one outcome is told sooner than the other",
+    )
 
 
 class ThresholdRule(Document):
@@ -82,9 +92,10 @@ class HookSpec(Document):
 
     @property
     def told_url(self) -> str:
-        """The URL without its query, in which secrets may stand."""
-        path, mark, _ = self.url.partition("?")
-        return f"{path}?..." if mark else path
+        """The URL's scheme, host and port: in the path, as in the query, secrets may stand."""
+        scheme, mark, rest = self.url.partition("://")
+        end = next((i for i, letter in enumerate(rest) if letter in "/?#"), len(rest))
+        return f"{scheme}{mark}{rest[:end]}" + (HIDDEN_PATH if rest[end:].strip("/") else rest[end:])
 
     def told(self, *, secret: bool = False) -> HookSpec:
         """The hook as callers see it, with its ``secret`` where that was made for the caller."""
@@ -103,6 +114,12 @@ class RecalibrationSpec(Document):
     method: str = "platt"
     options: dict[str, Any] = Field({})
     window: Label | None = Field(None, description="the window of its rows; default: the first")
+    after: int | None = Field(
+        None,
+        ge=0,
+        le=400 * DAY,
+        description="the window ends so many seconds ago; default: the longest ``after`` of the rules of evidence",
+    )
     level: float = Field(0.95, gt=0.5, lt=1, description="of the paired interval of the gain in log loss")
     least_rows: int = Field(1000, ge=100)
     pause: int = Field(HOUR, ge=0, description="seconds between two challengers, while an alarm stays")

@@ -25,9 +25,10 @@ it. Starts to come still hold 1, their weight. Half of the weight is on the firs
 most alpha; what is never above it does so no more often. Buckets that are forgotten take the starts in them with
 them. Their weight is lost, and the rest stays below the martingale.
 
-**What it asks for.** That the order in which labels come says nothing of the labels yet to come. Where positives are
-told sooner than negatives, the rows labelled so far are no fair sample, and the test may refute that; then only
-buckets whose labels are complete are to be looked at.
+**What it asks for.** That given all predictions and the labels so far, which row is labelled next says nothing of its
+label. Where positives are told sooner than negatives, the rows labelled so far are no fair sample, and the test may
+refute that; then only buckets whose labels are complete by their age are to be looked at. That a bucket has so many of
+its labels is no such sign: those of more positives would have them sooner.
 """
 
 from __future__ import annotations

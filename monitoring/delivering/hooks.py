@@ -8,7 +8,7 @@ from calibrant.errors import CalibrationError
 from monitoring.delivering.signing import read_secret
 from monitoring.delivering.targets import TargetRefused, Targets
 from monitoring.hook_secrets import check_secret
-from schemas.monitors import DAY, HookSpec
+from schemas.monitors import DAY, HIDDEN_PATH, HookSpec
 
 #: Seconds that a secret which was replaced signs on.
 ROTATION_SECONDS = DAY
@@ -42,6 +42,8 @@ def _prepared(
     hook: HookSpec, before: HookSpec | None, targets: Targets, now: float, make: Callable[[str], str], place: str
 ) -> HookSpec:
     url = before.url if before is not None and hook.url == before.told_url else hook.url
+    if url.endswith(HIDDEN_PATH):
+        raise HookRefused.at(f"{place}/url", f"ends with {HIDDEN_PATH}, which stands for a path that is not told")
     try:
         targets.admit(url)
     except TargetRefused as error:

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import numpy as np
+import pytest
+
 from calibrant.tallies.betting import evidence, log_factors
+from calibrant.tallies.tally import FOLDS, Tally, tally_of
 from monitoring.acknowledging import acknowledge
-from monitoring.evidence import Remembered, look_at_evidence
+from monitoring.challenging import challenge
+from monitoring.evidence import Remembered, look_at_evidence, settling
 from monitoring.looking import look_at
+from monitoring.thresholds import tally_of_window
+from schemas.monitor_alarms import Occasion
 from storage.monitors.buckets import Buckets
 from storage.monitors.definitions import Definitions
+from storage.monitors.standings import Standings
 from storage.store import Store
 from tests.integration.monitors.streams import BEGAN, HOUR, pour, rows
 from tests.integration.monitors.test_looks import actions, begun, looked
+from tests.integration.monitors.test_recalibrating import champion
 
 
 def test_no_row_that_was_seen_is_evidence_after_an_acknowledgement(store: Store) -> None:
@@ -36,3 +45,60 @@ def test_starts_that_were_dropped_stay_so_under_a_longer_retention(store: Store)
     assert found[0].evidence.log_e == found[1].evidence.log_e
     whole = evidence(log_factors(tally)[None], 0)
     assert found[1].evidence.log_e < whole.log_e - 1.0
+
+
+def test_evidence_begins_anew_when_the_alias_of_its_map_is_moved_by_hand(store: Store) -> None:
+    first = champion(store, "m")
+    record = begun(store, map="m@champion")
+    assert looked(store, record, 0, rows(5000, 0, shift=1.0)).status == "alarm"
+    second = champion(store, "m")
+    assert first != second
+    look_at(store, record, BEGAN + HOUR + 10)
+    again = Definitions(store.redis, store.keys).get("m")
+    assert again.started_at == BEGAN + 2 * HOUR
+    assert actions(store, record) == ["alarm-raised", "evidence-restarted", "alarm-cleared"]
+    # Once, and not at every look that follows.
+    assert looked(store, record, 2, rows(5000, 1)).status == "ok"
+    assert looked(store, record, 3, rows(5000, 2)).rows == 10_000
+    assert actions(store, record)[3:] == []
+
+
+def positives_first(n: int) -> tuple[Tally, Tally]:
+    """Calibrated rows: those that came true, and those that did not."""
+    random = np.random.default_rng(1)
+    p = random.beta(1, 9, n)
+    y = (random.random(n) < p).astype(np.int8)
+    fold = random.integers(0, FOLDS, n)
+    return tuple(tally_of(p[y == k], y[y == k], None, fold[y == k]) for k in (1, 0))  # type: ignore[return-value]
+
+
+@pytest.mark.parametrize(("after", "told"), [(0, "alarm"), (48 * 3600, "ok")])
+def test_buckets_count_once_their_labels_are_in(store: Store, after: int, told: str) -> None:
+    record = begun(store, rules=[{"kind": "evidence", "after": after}])
+    yes, no = positives_first(5000)
+    early = looked(store, record, 0, yes)
+    assert early.status == ("alarm" if after == 0 else "unknown")
+    pour(store, record, 0, no)
+    look_at(store, record, BEGAN + 49 * HOUR - 1)
+    state = Standings(store.redis, store.keys, record).read().rules["evidence"]
+    assert (state.rows, state.status) == ((5000, "alarm") if after == 0 else (0, "unknown"))
+    look_at(store, record, BEGAN + 49 * HOUR)
+    state = Standings(store.redis, store.keys, record).read().rules["evidence"]
+    assert (state.rows, state.status) == (5000, told)
+
+
+def test_a_challenger_is_fitted_to_rows_whose_labels_are_in(store: Store) -> None:
+    asked = {"policy": "propose", "least_rows": 500}
+    windows = [{"name": "hours", "seconds": 7200}]
+    rules = [{"kind": "evidence", "after": 48 * 3600}]
+    record = begun(store, windows=windows, rules=rules, recalibration=asked)
+    yes, no = positives_first(5000)
+    for tally in (yes, no, rows(1000, 3)):
+        pour(store, record, 0, tally)
+    pour(store, record, 40, yes)  # of which only these are known
+    now = BEGAN + 49 * HOUR
+    buckets = Buckets(store.redis, store.keys, record)
+    found = tally_of_window(buckets, record, record.windows[0], now, after=settling(record))
+    assert len(found) == 6000
+    assert len(tally_of_window(buckets, record, record.windows[0], now - 1, after=settling(record))) == 0
+    assert challenge(store, record, Occasion(rule="evidence", number=1), now).gain is not None

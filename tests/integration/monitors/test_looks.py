@@ -15,7 +15,7 @@ from calibrant.tallies.tally import Tally, merged
 from monitoring.acknowledging import acknowledge
 from monitoring.answers import Kept, Reader
 from monitoring.looking import LOOK_SECONDS, look, look_at
-from monitoring.readings import event_of
+from monitoring.readings import Memory, event_of, read_rows
 from monitoring.taking.entries import LABEL, PREDICTION, WAITING_LABEL, WAITING_PREDICTION, Entries, padded
 from schemas.monitor_alarms import RuleState
 from schemas.monitors import DAY, MonitorRecord
@@ -151,6 +151,18 @@ def test_a_threshold_compares_the_number_that_it_names_of_one_group(store: Store
     store.redis.hset(store.keys.monitor(record.uid).groups(), mapping={"a": 2, "b": 3})
     assert looked(store, record, 0, rows(20_000, 0, shift=1.0, group=2)).status == "unknown"
     assert looked(store, record, 1, rows(20_000, 1, shift=1.0, group=3)).status == "alarm"
+
+
+@pytest.mark.parametrize("measure", ["ece", "ks", "smooth-ece", "log-loss"])
+def test_a_threshold_compares_the_lower_end_that_is_told(store: Store, measure: str) -> None:
+    rule = THRESHOLD | {"by": "lower", "measure": measure}
+    record = begun(store, measures=[measure], rules=[rule])
+    tally = rows(5000, 0, shift=0.3)
+    state = looked(store, record, 0, tally)
+    told = read_rows(tally, record, Memory(), intervals=True).measures[measure]
+    assert state.threshold is not None
+    assert told.interval is not None
+    assert state.threshold.value == told.interval[0]
 
 
 def test_rules_that_go_take_their_alarms_with_them(store: Store) -> None:

@@ -110,6 +110,11 @@ def test_one_event_of_a_row_is_watched(reduction: str) -> None:
         ({"rules": [_THRESHOLD | {"window": "week"}]}, "invalid-option", "/rules/0/window"),
         ({"rules": [_THRESHOLD | {"clear_below": 0.2}]}, "invalid-option", "/rules/0/clear_below"),
         ({"rules": [_THRESHOLD | {"by": "lower"}], "interval": None}, "invalid-option", "/rules/0/by"),
+        (
+            {"rules": [_THRESHOLD | {"by": "lower", "measure": "l2-bias"}], "measures": ["l2-bias"]},
+            "invalid-option",
+            "/rules/0/by",
+        ),
         ({"hooks": [{"url": "https://a.test"}, {"url": "https://b.test"}]}, "invalid-option", "/hooks/1/name"),
         ({"hooks": [{"url": "https://a.test", "secret": "whsec_c2hvcnQ="}]}, "invalid-option", "/hooks/0/secret"),
         ({"hooks": [{"url": "https://a.test", "secret": "no secret"}]}, "invalid-option", "/hooks/0/secret"),
@@ -117,6 +122,17 @@ def test_one_event_of_a_row_is_watched(reduction: str) -> None:
         ({"recalibration": {"policy": "auto"}, "map": "fraud:3"}, "invalid-option", "/recalibration"),
         ({"recalibration": {"policy": "propose"}, "map": "fraud@live"}, "invalid-option", "/recalibration"),
         ({"recalibration": {"policy": "auto", "name": "f"}, "map": "g@champion"}, "invalid-option", "/recalibration"),
+        ({"rules": [{"kind": "evidence", "after": 90 * DAY}]}, "invalid-option", "/rules/0/after"),
+        (
+            {"recalibration": {"policy": "auto"}, "rules": [{"kind": "evidence", "after": 90 * DAY - HOUR}]},
+            "invalid-option",
+            "/recalibration/after",
+        ),
+        (
+            {"recalibration": {"policy": "auto", "after": DAY}, "windows": [{"name": "w", "rows": 1000}]},
+            "invalid-option",
+            "/recalibration/after",
+        ),
         ({"recalibration": {"policy": "auto", "window": "week"}}, "invalid-option", "/recalibration/window"),
         ({"recalibration": {"policy": "auto", "method": "magic"}}, "unknown-method", "/recalibration/method"),
         (

@@ -41,6 +41,26 @@ def test_a_url_that_is_given_as_it_is_told_stays_as_it_was() -> None:
     assert _prepared(hook.told(), hook) == hook
 
 
+@pytest.mark.parametrize(
+    ("url", "told"),
+    [
+        ("https://hooks.example.com/services/T0/B0/hush", "https://hooks.example.com/..."),
+        ("https://example.com:8443/hush?sig=hush", "https://example.com:8443/..."),
+        ("https://example.com?sig=hush", "https://example.com/..."),
+        ("https://example.com/", "https://example.com/"),
+        ("https://example.com", "https://example.com"),
+    ],
+)
+def test_of_a_url_its_host_alone_is_told(url: str, told: str) -> None:
+    assert HookSpec(url=url).told().url == told
+
+
+def test_a_url_as_it_is_told_is_refused_of_a_hook_that_was_not_there() -> None:
+    hook = _prepared(HookSpec(url=URL, secret=A))
+    with pytest.raises(HookRefused):
+        _prepared(hook.told().model_copy(update={"name": "other"}), hook)
+
+
 def test_nothing_that_is_secret_is_shown_by_a_hook() -> None:
     hook = HookSpec(url=f"{URL}?token=hush", secret=A, old_secret=B)
     assert not [word for word in ("hush", A, B) if word in repr(hook) + str(hook)]
