@@ -8,6 +8,7 @@ from pydantic import Field
 
 from schemas.base import Document
 from schemas.monitor_events import MonitorEvent, RecalibrationTold
+from schemas.monitors import RecalibrationSpec
 
 RuleKind = Literal["evidence", "threshold"]
 RuleStatus = Literal["unknown", "ok", "alarm"]
@@ -17,6 +18,7 @@ AuditAction = Literal[
     "alarm-cleared",
     "alarm-acknowledged",
     "evidence-restarted",
+    "recalibration-requested",
     "recalibration-declined",
     "recalibration-failed",
     "challenger-proposed",
@@ -93,6 +95,16 @@ class Occasion(Document):
         return named if self.attempt == 1 else f"{named}:{self.attempt}"
 
 
+class RecalibrationRequested(Document):
+    """That a challenger was asked for, and how it will be made."""
+
+    monitor: str
+    number: int = Field(description="of the request, counted from 1; one that waits still is asked for again")
+    requested_at: str
+    requested_by: str | None = Field(description="the API key's name; null: without keys")
+    recalibration: RecalibrationSpec
+
+
 class Proposal(Document):
     """A challenger that was better than the champion, and waits to be accepted or rejected."""
 
@@ -114,6 +126,7 @@ class Standing(Document):
     rules: dict[str, RuleState] = Field({})
     asked: list[Occasion] = Field([], description="alarms upon which a challenger is to be fitted")
     last_asked: float | None = Field(None, description="when one was tried last, seconds since 1970")
+    requests: int = Field(0, description="how often one was asked for by someone")
     rows_wanted: int = Field(0, description="labelled rows since the monitor began, before another one is worth a try")
     proposal: Proposal | None = None
     moving: Proposal | None = Field(None, description="decided: its alias is being moved")
@@ -128,7 +141,7 @@ class AuditEntry(Document):
     action: AuditAction
     who: str | None = Field(None, description="the API key's name; null: the service itself, or without keys")
     rule: str | None = None
-    alarm: int | None = Field(None, description="the rule's alarm, counted from 1")
+    alarm: int | None = Field(None, description="the rule's alarm, or without a rule the request; counted from 1")
     detail: str | None = Field(None, description="why, in words")
     found: RecalibrationTold | None = None
 

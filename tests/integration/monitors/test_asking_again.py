@@ -6,6 +6,7 @@ from typing import Any
 
 from monitoring.looking import look_at
 from monitoring.recalibrating import recalibrate_at
+from monitoring.requesting import request_challenger
 from schemas.monitor_alarms import Standing
 from schemas.monitors import DAY, MonitorRecord
 from storage.monitors.definitions import Definitions
@@ -104,3 +105,20 @@ def test_why_none_is_proposed_is_told_in_a_word_with_what_is_known(store: Store)
     assert (found["code"], found["champion"], found["challenger"]) == ("not-better", None, None)
     assert found["low"] <= 0.0 <= found["high"]
     assert found["rows"] > 3000
+
+
+def test_a_request_waits_for_no_pause_and_is_seen_to_once(store: Store) -> None:
+    record = drifted(store, policy="propose", pause=DAY)
+    recalibrate_at(store, record, NOW)
+    pour(store, record, 1, rows(3000, 2, shift=1.0))
+    assert [request_challenger(store, record, who, NOW + 1).number for who in ("anna", "ben")] == [1, 1]
+    recalibrate_at(store, record, NOW + 2)
+    assert [(entry.action, entry.who, entry.rule) for entry in entries(store, record)[1:]] == [
+        ("recalibration-requested", "anna", None),
+        ("recalibration-requested", "ben", None),
+        ("challenger-proposed", None, None),
+    ]
+    found = entries(store, record)[-1].found
+    assert found is not None
+    assert found.since == "2023-11-14T23:00:00.000Z"  # an alarm is raised, though nobody asked upon it
+    assert request_challenger(store, record, None, NOW + 3).number == 2
