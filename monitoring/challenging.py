@@ -67,7 +67,7 @@ def challenge(
         return Challenge(unlike, "alias-not-compared")
     if record.map is None and _is_alias(store, target_of(record), asked.alias):
         return Challenge(
-            f"{target_of(record)}@{asked.alias} is there, and the monitor has no map that it was compared as",
+            f"{target_of(record)}@{asked.alias} is there, whose map was not compared: the monitor has none",
             "alias-not-compared",
         )
     window = window_named(record, asked.window)

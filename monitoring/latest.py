@@ -21,10 +21,12 @@ _ERRORS = (
 )
 
 
-def latest_values(record: MonitorRecord, ledger: Ledger, meter: Meter, standing: Standing) -> dict[str, Any]:
+def latest_values(
+    record: MonitorRecord, ledger: Ledger, meter: Meter, standing: Standing, now: float
+) -> dict[str, Any]:
     """The name, the counts, of each window its rows, coverage and measures, of each rule whether it is raised.
 
-    ``errors`` are the keys of the measures that are calibration errors in the unit of probability.
+    All as of ``now``. ``errors`` are the keys of the measures that are calibration errors in the unit of probability.
     """
     windows = {}
     for window in record.windows:
@@ -33,6 +35,7 @@ def latest_values(record: MonitorRecord, ledger: Ledger, meter: Meter, standing:
     asked = read_measures(record.measures, record.reduction or "binary")
     return {
         "name": record.name,
+        "looked_at": now,
         "counts": counts_of(ledger.totals()).model_dump(),
         "windows": windows,
         "errors": [request.key for request in asked if is_error(request)],

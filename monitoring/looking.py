@@ -89,7 +89,7 @@ def look_at(store: Store, record: MonitorRecord, now: float) -> float:
     sight = see(store, ledger, record, meter, now)
     standings.change(lambda record, standing: concluded(record, standing, sight, store.keys.tenant))
     tell(store, record, standings)
-    put_latest(store.redis, store.keys, record.uid, latest_values(record, ledger, meter, standings.read()))
+    put_latest(store.redis, store.keys, record.uid, latest_values(record, ledger, meter, standings.read(), now))
     return LOOK_SECONDS if expired else 0.0
 
 

@@ -15,6 +15,10 @@ _COUNTS: Mapping[str, str] = {
     "joined": "Predictions that have a label.",
     "expired": "Predictions whose label did not come before the horizon.",
     "pending": "Predictions that wait for their label.",
+    "waiting": "Labels that wait for their prediction.",
+    "unmatched": "Labels whose prediction did not come before the horizon.",
+    "contradicted": "Rows that said another label than the one that is known.",
+    "refused": "Rows that were not counted.",
 }
 _OF = ("tenant", "monitor")
 
@@ -31,6 +35,13 @@ def monitor_gauges(latest: Mapping[tuple[str, str], Mapping[str, Any]]) -> Itera
         for rule, raised in values["alarms"].items():
             alarms.add_metric([tenant, values["name"], rule], int(raised))
     yield alarms
+    looked = GaugeMetricFamily(
+        "calibrant_monitor_looked_timestamp_seconds", "When a monitor was looked at last, since 1970.", labels=_OF
+    )
+    for tenant, values in told:
+        if "looked_at" in values:
+            looked.add_metric([tenant, values["name"]], values["looked_at"])
+    yield looked
 
 
 def _counts(told: list[tuple[str, Mapping[str, Any]]]) -> Iterable[Metric]:

@@ -38,6 +38,7 @@ def _metrics() -> Metrics:
     ended.seconds.add(1.0)
     monitor = {
         "name": "inbox",
+        "looked_at": 1e9,
         "counts": {"predictions": 1},
         "windows": {"day": {"rows": 1, "coverage": 1.0, "measures": {"ece": 0.1, "log-loss": 0.5}}},
         "errors": ["ece"],

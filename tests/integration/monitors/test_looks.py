@@ -257,6 +257,7 @@ def test_a_look_leaves_the_latest_values(store: Store) -> None:
     assert told["windows"]["hours"]["rows"] == 1000
     assert set(told["windows"]["hours"]["measures"]) == {"ece", "ks", "log-loss"}
     assert told["alarms"] == {"evidence": False}
+    assert told["looked_at"] == BEGAN + HOUR
 
 
 def test_a_look_at_a_monitor_that_is_deleted_is_the_last(store: Store) -> None:
