@@ -24,9 +24,7 @@ def request_challenger(store: Store, record: MonitorRecord, who: str | None, now
         if any(occasion.rule is None for occasion in standing.asked):
             return Change(standing, [], [entry.model_copy(update={"alarm": standing.requests})])
         occasion = Occasion(number=standing.requests + 1)
-        after = standing.model_copy(
-            update={"asked": [*standing.asked, occasion], "requests": occasion.number},
-        )
+        after = standing.model_copy(update={"asked": [*standing.asked, occasion], "requests": occasion.number})
         chore = Chore("recalibrate", store.keys.tenant, record.uid)
         return Change(after, [], [entry.model_copy(update={"alarm": occasion.number})], chores=[chore])
 
