@@ -162,6 +162,7 @@ class Calibrant:
     alarm_events = _each(calls.monitor_alarms.alarm_events)
     acknowledge = _call(calls.monitor_alarms.acknowledge)
     audit = _each(calls.monitor_alarms.audit)
+    recalibrate = _call(calls.monitor_alarms.recalibrate)
     proposal = _call(calls.monitor_alarms.proposal)
     accept_proposal = _call(calls.monitor_alarms.accept_proposal)
     reject_proposal = _call(calls.monitor_alarms.reject_proposal)

@@ -7,12 +7,14 @@ from collections.abc import Mapping, Sequence
 
 from calibrant.errors import CalibrationError, InvalidOption, ScaleMismatch, UnknownReduction, WrongShape
 from calibrant.maps.calibration_map import CalibrationMap
+from calibrant.measures.measure import MeasureRequest
 from calibrant.methods import Fitting
 from calibrant.reductions import resolve
 from monitoring.champions import unlike_alias
 from monitoring.evidence import settling
 from monitoring.hook_secrets import check_secret
-from monitoring.readable import has_interval, read_measures
+from monitoring.judgeable import numbers_of
+from monitoring.readable import read_measures
 from monitoring.windows import window_named
 from schemas.monitors import (
     HOUR,
@@ -50,7 +52,7 @@ def check(body: MonitorBody) -> None:
     _check_windows(body)
     _check_reference(body.reference)
     asked = read_measures(body.measures, body.reduction or "binary")
-    _check_rules(body, {request.key: has_interval(request.measure) for request in asked})
+    _check_rules(body, {request.key: request for request in asked})
     _check_distinct([hook.name for hook in body.hooks], "hooks")
     for i, hook in enumerate(body.hooks):
         check_secret(hook.secret, f"/hooks/{i}/secret")
@@ -117,25 +119,28 @@ def _check_reference(reference: ReferenceSpec | None) -> None:
         raise InvalidOption.at("/reference/end", "must be after the start")
 
 
-def _check_rules(body: MonitorBody, ranged: Mapping[str, bool]) -> None:
+def _check_rules(body: MonitorBody, asked: Mapping[str, MeasureRequest]) -> None:
     _check_distinct([rule.name for rule in body.rules], "rules")
     for i, rule in enumerate(body.rules):
         if isinstance(rule, ThresholdRule):
-            _check_threshold(body, rule, ranged, f"/rules/{i}")
+            _check_threshold(body, rule, asked, f"/rules/{i}")
         elif rule.after + (body.bucket or MINUTE) > body.retention:
             raise InvalidOption.at(f"/rules/{i}/after", "is so long that buckets are dropped before they count")
 
 
-def _check_threshold(body: MonitorBody, rule: ThresholdRule, ranged: Mapping[str, bool], where: str) -> None:
-    if rule.measure not in ranged:
-        raise InvalidOption.at(f"{where}/measure", f"must be the key of one of the measures: {_listed(set(ranged))}")
+def _check_threshold(body: MonitorBody, rule: ThresholdRule, asked: Mapping[str, MeasureRequest], where: str) -> None:
+    if rule.measure not in asked:
+        raise InvalidOption.at(f"{where}/measure", f"must be the key of one of the measures: {_listed(set(asked))}")
     _check_window(body, rule.window, f"{where}/window")
     if rule.clear_below is not None and rule.clear_below > rule.above:
         raise InvalidOption.at(f"{where}/clear_below", "may not be above the bound that raises")
     if rule.by == "lower" and body.interval is None:
         raise InvalidOption.at(f"{where}/by", "lower is the end of an interval, and the monitor has none")
-    if rule.by == "lower" and not ranged[rule.measure]:
-        raise InvalidOption.at(f"{where}/by", "lower is the end of an interval, and none is told of this measure")
+    if rule.by != "value":
+        numbers = numbers_of(asked[rule.measure], body.reduction or "binary", body.interval)
+        if rule.by not in numbers:
+            told = f"{rule.by} is no number that a monitor has of {rule.measure}, which has {', '.join(numbers)}"
+            raise InvalidOption.at(f"{where}/by", told)
 
 
 def _check_recalibration(body: MonitorBody) -> None:

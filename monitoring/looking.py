@@ -19,10 +19,11 @@ from monitoring.expiring import expire
 from monitoring.gathering import Leaves
 from monitoring.happening import Turn, entry_of, happened
 from monitoring.latest import latest_values
+from monitoring.occasions import asked_again, occasion_of
 from monitoring.reference import keep_reference
 from monitoring.rules import Measured, begun, judged_by_evidence, judged_by_threshold
 from monitoring.thresholds import Meter
-from schemas.monitor_alarms import AuditEntry, Occasion, RuleState, Standing
+from schemas.monitor_alarms import AuditEntry, RuleState, Standing
 from schemas.monitor_events import MonitorEvent
 from schemas.monitors import EvidenceRule, MonitorRecord, ThresholdRule
 from storage.chores import Chore
@@ -50,7 +51,8 @@ class Sight:
     """What a look saw at a ``moment``, in seconds since 1970.
 
     ``evidence`` is by how long ago its buckets ended, ``measured`` the number of each threshold. ``applied`` is the id
-    of the monitor's map, None where it has none or that is not there; ``started_at`` was the monitor's.
+    of the monitor's map, None where it has none or that is not there; ``started_at`` was the monitor's. ``joined`` rows
+    have labels since it began.
     """
 
     moment: float
@@ -58,6 +60,7 @@ class Sight:
     measured: Mapping[str, Measured]
     applied: str | None
     started_at: float
+    joined: int
 
 
 def look(redis: Redis, chore: Chore) -> float | None:
@@ -99,7 +102,9 @@ def see(store: Store, ledger: Ledger, record: MonitorRecord, meter: Meter, now: 
     afters = {rule.after for rule in record.rules if isinstance(rule, EvidenceRule)}
     evidence = {after: look_at_evidence(ledger.buckets, record, _REMEMBERED, now, after) for after in sorted(afters)}
     thresholds = [rule for rule in record.rules if isinstance(rule, ThresholdRule)]
-    return Sight(now, evidence, {rule.name: meter.compared(rule) for rule in thresholds}, applied, record.started_at)
+    measured = {rule.name: meter.compared(rule) for rule in thresholds}
+    joined = ledger.totals().get("joined", 0)
+    return Sight(now, evidence, measured, applied, record.started_at, joined)
 
 
 def concluded(record: MonitorRecord, standing: Standing, sight: Sight, tenant: str) -> Change:
@@ -129,11 +134,16 @@ def concluded(record: MonitorRecord, standing: Standing, sight: Sight, tenant: s
         events.append(happened(record, told, turn, sight.moment))
         entries.append(entry_of(told, turn, sight.moment))
         if turn == "raised" and record.recalibration.policy != "off":
-            asked.append(Occasion(rule=rule.name, number=after.alarms))
+            states[rule.name], occasion = occasion_of(after)
+            asked.append(occasion)
     for name, gone in standing.rules.items():
         if name not in states and gone.status == "alarm":
             events.append(happened(record, gone, "cleared", sight.moment))
             entries.append(entry_of(gone, "cleared", sight.moment))
+    again = asked_again(record, standing, states, sight.joined, sight.moment)
+    if again is not None and not asked:
+        states[again.rule], occasion = occasion_of(again)
+        asked.append(occasion)
     chores = [Chore("recalibrate", tenant, record.uid)] if len(asked) > len(standing.asked) else []
     applied = sight.applied if restarted is not None or standing.applied is None else standing.applied
     after_all = standing.model_copy(update={"rules": states, "asked": asked, "applied": applied})

@@ -6,6 +6,7 @@ from monitoring.evidence import next_start
 from monitoring.happening import recalibrated, step_of
 from schemas.aliases import AliasRecord
 from schemas.monitor_alarms import AuditEntry, Proposal, Standing
+from schemas.monitor_events import RecalibrationTold
 from schemas.monitors import MonitorRecord
 from storage.chores import Chore
 from storage.clock import at
@@ -41,7 +42,7 @@ def reject(store: Store, record: MonitorRecord, who: str | None, now: float) -> 
     """Decide against the challenger that is proposed, whose map stays without a name; raises ``UnknownProposal``."""
     standings = Standings(store.redis, store.keys, record)
     proposal = waiting(standings.read())
-    occasion, told = proposal.occasion, proposal.found
+    occasion, told = proposal.occasion, proposal.found.model_copy(update={"code": "rejected"})
     look = Chore("look", store.keys.tenant, record.uid)
 
     def change(record: MonitorRecord, standing: Standing) -> Change:
@@ -78,17 +79,24 @@ def move(store: Store, record: MonitorRecord, now: float) -> bool:
             who=standing.moved_by,
             check=lambda before: check_unmoved(before, proposal),
         )
-        version, why = alias.version, None
+        version, why, code = alias.version, None, None
     except ProposalOutdated as error:
-        version, why = None, error.detail
-    except UnknownMap:
-        version, why = None, "the challenger was deleted"
-    standings.change(lambda record, standing: moved(record, standing, proposal, version, why, now))
+        version, why, code = None, error.detail, "moved-meanwhile"
+    except UnknownMap as error:
+        version, why, code = None, "the challenger was deleted", error.code
+    told = proposal.found.model_copy(update={"code": code})
+    standings.change(lambda record, standing: moved(record, standing, proposal, told, version, why, now))
     return why is None
 
 
 def moved(
-    record: MonitorRecord, standing: Standing, proposal: Proposal, version: int | None, why: str | None, now: float
+    record: MonitorRecord,
+    standing: Standing,
+    proposal: Proposal,
+    told: RecalibrationTold,
+    version: int | None,
+    why: str | None,
+    now: float,
 ) -> Change | None:
     """What follows when an alias was moved to a version, or why it could not be; None where another has seen to it.
 
@@ -96,7 +104,7 @@ def moved(
     """
     if standing.moving != proposal:
         return None
-    who, occasion, told = standing.moved_by, proposal.occasion, proposal.found
+    who, occasion = standing.moved_by, proposal.occasion
     after = standing.model_copy(update={"moving": None, "moved_by": None})
     if why is not None:
         event = recalibrated(record, occasion, "monitor.recalibration.declined", told, now)

@@ -1,7 +1,7 @@
 """The chore ``recalibrate``: what is done upon an alarm where the policy is to propose or to move the alias.
 
-A challenger is fitted once an alarm, though the chore may be done twice: its id comes from the alarm, and what follows
-is decided in one change of the monitor's standing, in which the alarm is no longer one to be seen to. An alias is moved
+A challenger is fitted once an occasion, though the chore may be done twice: its id comes from that, and what follows is
+decided in one change of the monitor's standing, in which the occasion is no longer one to be seen to. An alias is moved
 when that is decided, only if nobody moved it since the comparison; who comes upon a decision that was not carried out
 carries it out.
 """
@@ -18,21 +18,28 @@ from monitoring.challenging import Challenge, challenge
 from monitoring.champions import target_of
 from monitoring.happening import recalibrated, step_of
 from monitoring.looking import tell
+from monitoring.occasions import rested, rows_between, spoken_since
 from monitoring.promoting import move
-from schemas.monitor_alarms import Occasion, Proposal, Standing
-from schemas.monitor_events import RecalibrationTold
+from schemas.monitor_alarms import AuditAction, Occasion, Proposal, Standing
+from schemas.monitor_events import RecalibrationTold, RecalibrationType
 from schemas.monitors import MonitorRecord
 from storage.chores import Chore
 from storage.clock import at
 from storage.errors import QuotaExceeded, UnknownAlias, UnknownMonitor
 from storage.keyspace import Keyspace, derived_id
 from storage.monitors.definitions import Definitions
+from storage.monitors.ledger import Ledger
 from storage.monitors.standings import Change, Standings
 from storage.quotas import Quotas
 from storage.store import Store
 
 #: The setting of that name, which the API is told as well; a supervisor leaves it to its workers.
 QUOTA_VARIABLE = "CALIBRANT_QUOTA_MAPS"
+#: What is told where there is no challenger, by whether it failed.
+_TYPES: dict[bool, RecalibrationType] = {
+    False: "monitor.recalibration.declined",
+    True: "monitor.recalibration.failed",
+}
 
 
 def recalibrate(redis: Redis, chore: Chore) -> float | None:
@@ -54,26 +61,28 @@ def recalibrate_at(store: Store, record: MonitorRecord, now: float) -> None:
 
 
 def _see_to(store: Store, record: MonitorRecord, standings: Standings, occasion: Occasion, now: float) -> None:
-    asked, last = record.recalibration, standings.read().last_asked
+    asked, standing = record.recalibration, standings.read()
     revision = _revision(store, record)
-    if asked.policy == "off":
-        found = Challenge("recalibration was turned off")
-    elif last is not None and now < last + asked.pause:
-        found = Challenge(f"the last challenger was fitted less than {asked.pause} s ago")
+    joined = Ledger(store.redis, store.keys, record).totals().get("joined", 0)
+    if occasion.rule is not None and asked.policy == "off":
+        found = Challenge("recalibration was turned off", "recalibration-off")
+    elif occasion.rule is not None and not rested(record, standing, now):
+        found = Challenge(f"the last challenger was tried less than {asked.pause} s ago", "pause")
     else:
-        found = _challenge(store, record, occasion, now)
+        found = _challenge(store, record, occasion, spoken_since(standing, occasion), now)
     if found.draft is not None:
         store.maps.put(found.draft)
-    standings.change(lambda record, standing: decided(record, standing, occasion, found, revision, now))
+    wanted = joined + rows_between(record, found.labelled)
+    standings.change(lambda record, standing: decided(record, standing, occasion, found, revision, wanted, now))
 
 
-def _challenge(store: Store, record: MonitorRecord, occasion: Occasion, now: float) -> Challenge:
+def _challenge(store: Store, record: MonitorRecord, occasion: Occasion, since: str | None, now: float) -> Challenge:
     """A challenger, unless there is no room for it."""
     try:
         store.charges.check_maps()
     except QuotaExceeded as error:
-        return Challenge(error.detail, error.code)
-    return challenge(store, record, occasion, now)
+        return Challenge(error.detail, error.code, failed=True)
+    return challenge(store, record, occasion, now, since)
 
 
 def decided(
@@ -82,21 +91,28 @@ def decided(
     occasion: Occasion,
     found: Challenge,
     revision: int | None,
+    wanted: int,
     now: float,
 ) -> Change | None:
-    """What follows from a challenge; None where another has seen to the alarm already."""
+    """What follows from a challenge; None where another has seen to the occasion already.
+
+    ``wanted`` is of how many rows another one is worth a try. That there are too few is told once an alarm.
+    """
     if occasion not in standing.asked:
         return None
     told = _told(record, occasion, found)
-    last = standing.last_asked if found.gain is None else now
-    asked = [each for each in standing.asked if each != occasion]
-    after = standing.model_copy(update={"asked": asked, "last_asked": last})
+    changes: dict[str, object] = {"asked": [each for each in standing.asked if each != occasion]}
+    if found.tried:
+        changes["last_asked"] = now
+    if found.tried or found.code == "too-few-rows":
+        changes["rows_wanted"] = wanted
+    after = standing.model_copy(update=changes)
+    if found.draft is None and occasion.attempt > 1 and not found.tried:
+        return Change(after)
     if found.draft is None:
-        if found.code is None:
-            entry = step_of("recalibration-declined", now, occasion, told, detail=found.why)
-            return Change(after, [recalibrated(record, occasion, "monitor.recalibration.declined", told, now)], [entry])
-        entry = step_of("recalibration-failed", now, occasion, told, detail=found.why)
-        return Change(after, [recalibrated(record, occasion, "monitor.recalibration.failed", told, now)], [entry])
+        action: AuditAction = "recalibration-failed" if found.failed else "recalibration-declined"
+        entry = step_of(action, now, occasion, told, detail=found.why)
+        return Change(after, [recalibrated(record, occasion, _TYPES[found.failed], told, now)], [entry])
     proposal = Proposal(
         id=derived_id("proposal", f"{record.uid} {occasion.seed}"),
         created_at=at(now),
@@ -138,6 +154,7 @@ def _told(record: MonitorRecord, occasion: Occasion, found: Challenge) -> Recali
         gain=None if gain is None else gain.value,
         low=None if gain is None else gain.low,
         high=None if gain is None else gain.high,
-        rows=None if gain is None else gain.rows,
+        rows=found.labelled if gain is None else gain.rows,
+        since=found.since,
         code=found.code,
     )

@@ -97,5 +97,5 @@ def _moved(state: RuleState, status: str, moment: float) -> RuleState:
     if status == state.status:
         return state
     raised = status == "alarm"
-    changes = {"status": status, "since": at(moment), "alarms": state.alarms + raised}
+    changes = {"status": status, "since": at(moment), "alarms": state.alarms + raised, "challengers": 0}
     return state.model_copy(update=changes | {"acknowledged_at": None, "acknowledged_by": None})

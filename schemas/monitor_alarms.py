@@ -8,6 +8,7 @@ from pydantic import Field
 
 from schemas.base import Document
 from schemas.monitor_events import MonitorEvent, RecalibrationTold
+from schemas.monitors import RecalibrationSpec
 
 RuleKind = Literal["evidence", "threshold"]
 RuleStatus = Literal["unknown", "ok", "alarm"]
@@ -17,6 +18,7 @@ AuditAction = Literal[
     "alarm-cleared",
     "alarm-acknowledged",
     "evidence-restarted",
+    "recalibration-requested",
     "recalibration-declined",
     "recalibration-failed",
     "challenger-proposed",
@@ -70,6 +72,7 @@ class RuleState(Document):
     alarms: int = Field(0, description="how often it was raised")
     rows: int = Field(0, description="labelled rows that the last look saw")
     looked_at: str | None = None
+    challengers: int = Field(0, description="how often a challenger was asked for upon the alarm that is raised")
     acknowledged_at: str | None = Field(None, description="of a threshold that is still raised")
     acknowledged_by: str | None = None
     started_at: float = Field(0.0, description="of evidence: rows predicted earlier are none; seconds since 1970")
@@ -79,15 +82,27 @@ class RuleState(Document):
 
 
 class Occasion(Document):
-    """One alarm of one rule."""
+    """Upon what a challenger is asked for: one alarm of one rule, or someone's request."""
 
-    rule: str
-    number: int = Field(description="counted from 1")
+    rule: str | None = Field(None, description="null: someone asked")
+    number: int = Field(description="of the rule's alarms, or of the requests, counted from 1")
+    attempt: int = Field(1, description="an alarm that stays is seen to again; counted from 1")
 
     @property
     def seed(self) -> str:
-        """Its name among those of a monitor."""
-        return f"{self.rule}:{self.number}"
+        """Its name among those of a monitor; no rule has a space in its name."""
+        named = f"{self.rule or 'by request'}:{self.number}"
+        return named if self.attempt == 1 else f"{named}:{self.attempt}"
+
+
+class RecalibrationRequested(Document):
+    """That a challenger was asked for, and how it will be made."""
+
+    monitor: str
+    number: int = Field(description="of the request, counted from 1; one that waits still is asked for again")
+    requested_at: str
+    requested_by: str | None = Field(description="the API key's name; null: without keys")
+    recalibration: RecalibrationSpec
 
 
 class Proposal(Document):
@@ -110,7 +125,9 @@ class Standing(Document):
     format: int = 1
     rules: dict[str, RuleState] = Field({})
     asked: list[Occasion] = Field([], description="alarms upon which a challenger is to be fitted")
-    last_asked: float | None = Field(None, description="when one was fitted last, seconds since 1970")
+    last_asked: float | None = Field(None, description="when one was tried last, seconds since 1970")
+    requests: int = Field(0, description="how often one was asked for by someone")
+    rows_wanted: int = Field(0, description="labelled rows since the monitor began, before another one is worth a try")
     proposal: Proposal | None = None
     moving: Proposal | None = Field(None, description="decided: its alias is being moved")
     moved_by: str | None = None
@@ -124,7 +141,7 @@ class AuditEntry(Document):
     action: AuditAction
     who: str | None = Field(None, description="the API key's name; null: the service itself, or without keys")
     rule: str | None = None
-    alarm: int | None = Field(None, description="the rule's alarm, counted from 1")
+    alarm: int | None = Field(None, description="the rule's alarm, or without a rule the request; counted from 1")
     detail: str | None = Field(None, description="why, in words")
     found: RecalibrationTold | None = None
 

@@ -51,8 +51,11 @@ class RecalibrationTold(Document):
     gain: float | None = Field(None, description="log loss of the champion less that of the challenger, in nats")
     low: float | None = Field(None, description="lower end of the interval of the gain")
     high: float | None = Field(None, description="upper end of the interval of the gain")
-    rows: int | None = Field(None, description="rows that it was compared on, none of which it was fitted to")
-    code: str | None = Field(None, description="code of the problem, where there is no challenger")
+    rows: int | None = Field(
+        None, description="rows that it was compared on, none of which it was fitted to; too few: all that there are"
+    )
+    since: str | None = Field(None, description="when the rows begin that it was fitted to; null: with the window")
+    code: str | None = Field(None, description="why it was declined, or code of the problem where it failed")
 
 
 class HookTestTold(Document):

@@ -122,7 +122,7 @@ class RecalibrationSpec(Document):
     )
     level: float = Field(0.95, gt=0.5, lt=1, description="of the paired interval of the gain in log loss")
     least_rows: int = Field(1000, ge=100)
-    pause: int = Field(DAY, ge=0, description="seconds between two challengers")
+    pause: int = Field(HOUR, ge=0, description="seconds between two challengers, while an alarm stays")
 
 
 class MonitorFields(Document):

@@ -90,7 +90,7 @@ def page(held: Sequence[Held], rate: float) -> str:
         "|---|---|---|---|",
         *(f"| {one.after} | {one.api / 1e6:,.1f} | {one.store / 1e6:,.1f} | {one.used / 1e6:,.1f} |" for one in held),
         "",
-        f"From 10^6 to 10^8 rows the two grew by {100 * grown:.1f} % together (goal: at most 10 %), and from 10^7 on by",
+        f"From 10^6 to 10^8 rows the two grew by {100 * grown:.1f} % together (goal: at most 10 %), from 10^7 on by",
         f"{100 * later:.1f} %, at {rate:,.0f} rows/s: what grows is what the allocators keep of a busy moment.",
         f"An id takes {(held[4].used - many.used) / IDS:,.0f} bytes while it is known, of which 18 are its own.",
         "",

@@ -6,7 +6,14 @@ from calibrant_client.asking import get, path_of, read
 from calibrant_client.calls.pages import pages
 from calibrant_client.sending import Patience, ask
 from calibrant_client.steps import JSON, Answer, Items, Request, Steps
-from schemas.monitor_alarms import AlarmsAnswer, AuditAnswer, AuditEntry, Proposal, RuleState
+from schemas.monitor_alarms import (
+    AlarmsAnswer,
+    AuditAnswer,
+    AuditEntry,
+    Proposal,
+    RecalibrationRequested,
+    RuleState,
+)
 from schemas.monitor_deliveries import DeliveriesAnswer, DeliveryRecord, DeliverySummary
 from schemas.monitor_events import MonitorEvent
 
@@ -46,6 +53,16 @@ def audit(patience: Patience, monitor: str) -> Items[AuditEntry]:
     []
     """
     yield from pages(patience, path_of("monitors", monitor, "audit"), {}, AuditAnswer)
+
+
+def recalibrate(patience: Patience, monitor: str) -> Steps[RecalibrationRequested]:
+    """Ask for a map now, fitted to what the monitor has counted, whether or not an alarm is raised.
+
+    >>> client.recalibrate("inbox").number
+    1
+    """
+    answer = yield from _post(patience, path_of("monitors", monitor, "recalibrate"))
+    return read(RecalibrationRequested, answer)
 
 
 def proposal(patience: Patience, monitor: str) -> Steps[Proposal]:

@@ -26,6 +26,7 @@ ALARMS: tuple[Example, ...] = (
     Example("GET /monitors/{name}/proposal", "none", "No challenger waits", status=404, path=_WATCHED),
     Example("POST /monitors/{name}/proposal/accept", "none", "No challenger waits", status=404, path=_WATCHED),
     Example("POST /monitors/{name}/proposal/reject", "none", "No challenger waits", status=404, path=_WATCHED),
+    Example("POST /monitors/{name}/recalibrate", "now", "A challenger now", status=202, path=_WATCHED),
     Example("DELETE /monitors/{name}", "without-rules", "Forget a monitor", status=204, path=_WATCHED),
     Example("POST /monitors", "proposing", "A monitor that proposes a map upon an alarm", _DRIFTED | _PROPOSING, 201),
     Example("GET /monitors/{name}/alarms", "raised", "An alarm by evidence, and a challenger", path=_DRIFTED),

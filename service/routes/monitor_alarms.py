@@ -7,7 +7,15 @@ from starlette.concurrency import run_in_threadpool
 
 from monitoring.acknowledging import acknowledge
 from monitoring.promoting import accept, reject, waiting
-from schemas.monitor_alarms import AlarmsAnswer, AuditAnswer, JournalQuery, Proposal, RuleState
+from monitoring.requesting import request_challenger
+from schemas.monitor_alarms import (
+    AlarmsAnswer,
+    AuditAnswer,
+    JournalQuery,
+    Proposal,
+    RecalibrationRequested,
+    RuleState,
+)
 from service.context import Context, Here, answer
 from service.idempotency import Idempotent
 from service.openapi import raises
@@ -56,6 +64,19 @@ async def get_audit(name: str, request: Request, here: Here) -> Response:
         lambda: _standings(here, name).audit(Asked(query.limit, query.cursor)),
     )
     return page_answer(request, page.items, page.next)
+
+
+@router.post(
+    "/recalibrate",
+    response_model=RecalibrationRequested,
+    status_code=202,
+    responses=raises("unknown-monitor"),
+)
+async def post_recalibration(name: str, here: Here) -> Response:
+    """Ask for a challenger now, whether or not an alarm is raised: `GET .../audit` and `.../proposal` tell of it."""
+    record = await run_in_threadpool(here.store.monitors.get, name)
+    requested = await run_in_threadpool(request_challenger, here.store, record, here.who, now().timestamp())
+    return answer(requested.model_dump(), 202)
 
 
 @router.get("/proposal", response_model=Proposal, responses=raises("unknown-monitor", "unknown-proposal"))

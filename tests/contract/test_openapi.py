@@ -87,6 +87,7 @@ def test_the_document_and_its_page_list_every_call(openapi: dict[str, Any]) -> N
         ("/monitors/{name}/alarms", "get"),
         ("/monitors/{name}/alarms/{rule}/acknowledge", "post"),
         ("/monitors/{name}/audit", "get"),
+        ("/monitors/{name}/recalibrate", "post"),
         ("/monitors/{name}/proposal", "get"),
         ("/monitors/{name}/proposal/accept", "post"),
         ("/monitors/{name}/proposal/reject", "post"),

@@ -101,6 +101,8 @@ def test_alarms_the_audit_and_deliveries_of_a_monitor_at_rest(either: Calibrant,
     assert list(either.alarm_events(monitor)) == []
     assert list(either.audit(monitor)) == []
     assert list(either.deliveries(monitor, status="dead")) == []
+    assert either.recalibrate(monitor).number == 1
+    assert [entry.action for entry in either.audit(monitor)] == ["recalibration-requested"]
     refused: list[Any] = [
         lambda: either.proposal(monitor),
         lambda: either.accept_proposal(monitor),

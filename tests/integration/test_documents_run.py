@@ -25,8 +25,8 @@ PAGES = {
     "docs/choosing-a-map.md": (0, 1),
     "docs/monitoring.md": (3, 0),
     "docs/monitors.md": (0, 4),
-    "docs/monitor-alarms.md": (1, 0),
-    "docs/monitor-rows.md": (7, 0),
+    "docs/monitor-alarms.md": (2, 0),
+    "docs/monitor-rows.md": (8, 0),
 }
 _BLOCK = re.compile(r"^```(sh|python)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 #: Of these blocks the tests are what they make: the environment, and the running of everything.

@@ -35,6 +35,7 @@ BODIES: dict[tuple[str, str], Any] = {
     ("post", "/monitors/{name}/deliveries/{delivery_id}/resend"): {},
     ("post", "/monitors/{name}/hooks/{hook}/test"): {},
     ("post", "/monitors/{name}/alarms/{rule}/acknowledge"): {},
+    ("post", "/monitors/{name}/recalibrate"): {},
     ("post", "/monitors/{name}/proposal/accept"): {},
     ("post", "/monitors/{name}/proposal/reject"): {},
     ("post", "/monitors/{name}/rows"): {"rows": []},

@@ -94,9 +94,26 @@ def test_an_alarm_is_listed_and_acknowledged(api: httpx.Client, redis: Redis, wo
     assert rest["next"] is None
 
 
+def test_a_challenger_is_made_without_an_alarm_where_someone_asks(
+    api: httpx.Client, redis: Redis, worker: subprocess.Popen[bytes]
+) -> None:
+    send(api, "/monitors", BODY | {"rules": [], "recalibration": {"policy": "off", "least_rows": 500}})
+    send(api, "/monitors/m/rows", labelled(3000, 0, 1.0))
+    answer = api.post("/monitors/m/recalibrate")
+    assert (answer.status_code, answer.json()["number"], answer.json()["recalibration"]["method"]) == (202, 1, "platt")
+    until(redis, lambda: api.get("/monitors/m/proposal").is_success)
+    audit = send(api, "/monitors/m/audit", method="GET")["items"]
+    assert [(entry["action"], entry["rule"], entry["alarm"]) for entry in audit] == [
+        ("challenger-proposed", None, 1),
+        ("recalibration-requested", None, 1),
+    ]
+    assert send(api, "/monitors/m/proposal/accept")["version"] == 1
+
+
 @pytest.mark.parametrize(
     ("call", "method", "code"),
     [
+        ("/monitors/other/recalibrate", "POST", "unknown-monitor"),
         ("/monitors/other/alarms", "GET", "unknown-monitor"),
         ("/monitors/other/audit", "GET", "unknown-monitor"),
         ("/monitors/m/alarms/other/acknowledge", "POST", "unknown-rule"),

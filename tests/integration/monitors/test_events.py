@@ -235,3 +235,22 @@ def test_a_body_that_says_nothing_of_events_is_refused(ledger: Ledger, api: http
     assert post(api, {}, {"content-type": "text/plain"}).status_code == 415
     assert post(api, {}, {"content-type": "application/json"}).json()["errors"][0]["pointer"] == "/specversion"
     assert ledger.totals() == {}
+
+
+@pytest.mark.parametrize(
+    ("headers", "data"),
+    [
+        (KSERVE, {"outputs": [{"name": "p", "shape": [2, 2], "datatype": "FP32", "data": [0.88, 0.12, 0.19, 0.81]}]}),
+        (KSERVE, {"predictions": [[0.88, 0.12], [0.19, 0.81]]}),
+        (SELDON, {"data": {"ndarray": [[0.88, 0.12], [0.19, 0.81]]}}),
+    ],
+)
+def test_both_columns_of_a_binary_model_are_watched_as_its_second(
+    store: Store, api: httpx.Client, headers: dict[str, str], data: Any
+) -> None:
+    ledger = monitored(store, n_classes=2, reduction="class:1", retention=1000 * 86_400, bucket=86_400)
+    assert told(post(api, data, headers)) == {"accepted": 2}
+    name = headers.get("ce-requestid", headers["ce-id"])
+    assert labelled(api, f"{name}/0", f"{name}/1") == 2
+    tally = ledger.buckets.tally(0, 2**31)
+    assert sorted(tally.event().p) == pytest.approx([0.12, 0.81], abs=1e-6)

@@ -115,6 +115,15 @@ def test_one_event_of_a_row_is_watched(reduction: str) -> None:
             "invalid-option",
             "/rules/0/by",
         ),
+        *(
+            ({"rules": [_THRESHOLD | {"by": by, "measure": key}], "measures": [key]}, "invalid-option", "/rules/0/by")
+            for key, by in (
+                ("brier", "debiased"),
+                ("log-loss", "debiased"),
+                ("smooth-test", "lower"),
+                ("decomposition", "lower"),
+            )
+        ),
         ({"hooks": [{"url": "https://a.test"}, {"url": "https://b.test"}]}, "invalid-option", "/hooks/1/name"),
         ({"hooks": [{"url": "https://a.test", "secret": "whsec_c2hvcnQ="}]}, "invalid-option", "/hooks/0/secret"),
         ({"hooks": [{"url": "https://a.test", "secret": "no secret"}]}, "invalid-option", "/hooks/0/secret"),
@@ -144,6 +153,13 @@ def test_one_event_of_a_row_is_watched(reduction: str) -> None:
 )
 def test_what_is_wrong_is_named(fields: dict[str, Any], code: str, pointer: str) -> None:
     assert _pointer(**fields) == (code, pointer)
+
+
+@pytest.mark.parametrize("reduction", ["binary", "confidence"])
+@pytest.mark.parametrize(("key", "by"), [("ece", "debiased"), ("ece", "lower"), ("brier", "lower"), ("ks", "lower")])
+def test_a_rule_may_compare_what_its_measure_gives(key: str, by: str, reduction: str) -> None:
+    rules, n_classes = [_THRESHOLD | {"by": by, "measure": key}], None if reduction == "binary" else 3
+    assert settled(_body(rules=rules, measures=[key], n_classes=n_classes), None).reduction == reduction
 
 
 def test_the_map_must_take_what_is_watched() -> None:

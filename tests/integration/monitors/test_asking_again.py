@@ -1,0 +1,124 @@
+"""An alarm that stays is seen to again: once the pause has passed and rows have come, on those it speaks of."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from monitoring.looking import look_at
+from monitoring.recalibrating import recalibrate_at
+from monitoring.requesting import request_challenger
+from schemas.monitor_alarms import Standing
+from schemas.monitors import DAY, MonitorRecord
+from storage.monitors.definitions import Definitions
+from storage.monitors.standings import Standings
+from storage.pages import Asked
+from storage.store import Store
+from tests.integration.monitors.stored import monitor
+from tests.integration.monitors.streams import BEGAN, HOUR, pour, rows
+from tests.integration.monitors.test_recalibrating import actions, entries
+
+#: An hour of calibrated rows is over, and one of drifted rows has begun.
+NOW = BEGAN + 2 * HOUR
+
+
+def drifted(store: Store, **asked: Any) -> MonitorRecord:
+    """A monitor whose alarm is raised by 300 rows of the second hour, after 20,000 calibrated ones."""
+    recalibration = {"policy": "auto", "least_rows": 1000, "pause": 600} | asked
+    fields: dict[str, Any] = {"windows": [{"name": "day", "seconds": DAY}], "bucket": int(HOUR), "horizon": DAY}
+    monitor(store, **fields, retention=10 * DAY, recalibration=recalibration)
+    change = {"started_at": BEGAN}
+    record = Definitions(store.redis, store.keys).patch("m", lambda record: record.model_copy(update=change))
+    pour(store, record, 0, rows(20_000, 0))
+    pour(store, record, 1, rows(300, 1, shift=1.0))
+    look_at(store, record, NOW)
+    return record
+
+
+def standing_of(store: Store, record: MonitorRecord) -> Standing:
+    return Standings(store.redis, store.keys, record).read()
+
+
+def seen_to(store: Store, record: MonitorRecord, now: float) -> None:
+    """A look, and the chore that it may ask for."""
+    look_at(store, record, now)
+    recalibrate_at(store, record, now)
+
+
+def test_an_alarm_that_stays_is_seen_to_again_with_the_rows_it_speaks_of(store: Store) -> None:
+    record = drifted(store)
+    recalibrate_at(store, record, NOW)
+    assert actions(store, record) == ["recalibration-declined"]  # the window is that of the hour before
+    pour(store, record, 1, rows(3000, 2, shift=1.0))
+    seen_to(store, record, NOW + 599)
+    assert actions(store, record) == ["recalibration-declined"]
+    seen_to(store, record, NOW + 600)
+    assert actions(store, record)[1:] == ["challenger-proposed", "alias-moved", "evidence-restarted"]
+    found = entries(store, record)[1].found
+    assert found is not None
+    assert found.since == "2023-11-14T23:00:00.000Z"
+    assert 500 < (found.rows or 0) < 800  # a fifth of 3,300
+    state = standing_of(store, record).rules["evidence"]
+    assert (state.alarms, state.challengers) == (1, 2)
+
+
+def test_nothing_is_tried_again_until_rows_enough_have_come(store: Store) -> None:
+    record = drifted(store, pause=0)
+    recalibrate_at(store, record, NOW)
+    pour(store, record, 1, rows(99, 2, shift=1.0))
+    seen_to(store, record, NOW + 60)
+    assert actions(store, record) == ["recalibration-declined"]
+    pour(store, record, 1, rows(1, 3, shift=1.0))
+    seen_to(store, record, NOW + 61)
+    assert actions(store, record) == ["recalibration-declined"] * 2
+
+
+def test_too_few_rows_are_no_attempt_and_told_once(store: Store) -> None:
+    record = drifted(store, least_rows=21_000, pause=DAY)
+    recalibrate_at(store, record, NOW)
+    for i in range(2):
+        pour(store, record, 1, rows(300, 2 + i, shift=1.0))
+        seen_to(store, record, NOW + 60 * i)
+    assert [(entry.action, entry.found and entry.found.code) for entry in entries(store, record)] == [
+        ("recalibration-declined", "too-few-rows")
+    ]
+    assert standing_of(store, record).last_asked is None
+    pour(store, record, 1, rows(9000, 9, shift=1.0))
+    seen_to(store, record, NOW + 600)
+    assert actions(store, record)[1] == "challenger-proposed"
+
+
+def test_a_proposal_that_waits_is_not_replaced_without_being_asked(store: Store) -> None:
+    record = drifted(store, policy="propose", pause=0)
+    pour(store, record, 1, rows(3000, 2, shift=1.0))
+    recalibrate_at(store, record, NOW)
+    pour(store, record, 1, rows(3000, 3, shift=1.0))
+    seen_to(store, record, NOW + 600)
+    assert actions(store, record) == ["challenger-proposed"]
+
+
+def test_why_none_is_proposed_is_told_in_a_word_with_what_is_known(store: Store) -> None:
+    record = drifted(store)
+    recalibrate_at(store, record, NOW)
+    told = Standings(store.redis, store.keys, record).events(Asked(1)).items[0]
+    assert told.type == "monitor.recalibration.declined"
+    found = told.data.model_dump()
+    assert (found["code"], found["champion"], found["challenger"]) == ("not-better", None, None)
+    assert found["low"] <= 0.0 <= found["high"]
+    assert found["rows"] > 3000
+
+
+def test_a_request_waits_for_no_pause_and_is_seen_to_once(store: Store) -> None:
+    record = drifted(store, policy="propose", pause=DAY)
+    recalibrate_at(store, record, NOW)
+    pour(store, record, 1, rows(3000, 2, shift=1.0))
+    assert [request_challenger(store, record, who, NOW + 1).number for who in ("anna", "ben")] == [1, 1]
+    recalibrate_at(store, record, NOW + 2)
+    assert [(entry.action, entry.who, entry.rule) for entry in entries(store, record)[1:]] == [
+        ("recalibration-requested", "anna", None),
+        ("recalibration-requested", "ben", None),
+        ("challenger-proposed", None, None),
+    ]
+    found = entries(store, record)[-1].found
+    assert found is not None
+    assert found.since == "2023-11-14T23:00:00.000Z"  # an alarm is raised, though nobody asked upon it
+    assert request_challenger(store, record, None, NOW + 3).number == 2
