@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import time
 from typing import Any
@@ -164,3 +165,24 @@ def test_a_monitor_that_knows_as_many_ids_as_it_may_loses_nothing(store: Store, 
     rng = np.random.default_rng(1)
     rows = [{"prediction": p, "label": 1} for p in rng.uniform(size=50).tolist()]
     assert send(api, rows)["accepted"] == 50
+
+
+def test_lines_that_are_blank_are_refused_together_where_they_are_too_many(store: Store, api: httpx.Client) -> None:
+    ledger = monitored(store)
+    bomb = gzip.compress(b"\n" * 1_000_001)
+    response = api.post("/monitors/m/rows", content=bomb, headers=LINES | {"content-encoding": "gzip"})
+    assert (response.status_code, response.json()["type"]) == (413, "/problems/too-large")
+    assert ledger.totals() == {}
+
+
+def test_predictions_of_one_event_are_bounded_as_rows_are(store: Store, api: httpx.Client) -> None:
+    monitored(store)
+    event = {
+        "ce-specversion": "1.0",
+        "ce-id": "1",
+        "ce-source": "/",
+        "ce-type": "org.kubeflow.serving.inference.response",
+    }
+    body = b'{"predictions": [' + b"1," * 1_000_000 + b"1]}"
+    response = api.post("/monitors/m/events", content=body, headers=JSON | event)
+    assert (response.status_code, response.json()["type"]) == (413, "/problems/too-large")
