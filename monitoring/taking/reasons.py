@@ -38,11 +38,14 @@ class Why(IntEnum):
     INVALID_GROUP = 16
     CONTRADICTED = 17
     INVALID_ID = 18
+    MILLISECONDS = 19
 
 
 REASONS: dict[Why, Reason] = {
     Why.UNREADABLE: Reason("unreadable", "is not a JSON object, or holds no prediction in a form that is known"),
-    Why.UNKNOWN_FIELD: Reason("invalid-field", "holds a field that rows of this call do not have"),
+    Why.UNKNOWN_FIELD: Reason(
+        "invalid-field", "holds a field that is none of id, prediction, label, timestamp and group, or not of this call"
+    ),
     Why.NO_ID: Reason("missing-id", "has no id, without which nothing can be joined to it"),
     Why.LONG_ID: Reason("invalid-id", f"has an id of more than {MAX_ID_BYTES} bytes"),
     Why.NO_PREDICTION: Reason("missing-prediction", "has no prediction"),
@@ -59,4 +62,5 @@ REASONS: dict[Why, Reason] = {
     Why.INVALID_GROUP: Reason("invalid-group", f"has a group that is no string of at most {MAX_GROUP_BYTES} bytes"),
     Why.CONTRADICTED: Reason("contradicted", "has another label than the one that came first, which stays"),
     Why.INVALID_ID: Reason("invalid-id", "has an id that is neither a string nor an integer"),
+    Why.MILLISECONDS: Reason("from-the-future", "has a timestamp in the far future of seconds: is it in milliseconds?"),
 }
