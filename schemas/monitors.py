@@ -62,6 +62,10 @@ class ThresholdRule(Document):
 Rule = Annotated[EvidenceRule | ThresholdRule, Field(discriminator="kind")]
 
 
+#: What stands for the query of a URL where it is told.
+HIDDEN = "?..."
+
+
 class HookSpec(Document):
     """Where alarms are delivered to, signed as Standard Webhooks 1.0 says."""
 
@@ -84,7 +88,7 @@ class HookSpec(Document):
     def told_url(self) -> str:
         """The URL without its query, in which secrets may stand."""
         path, mark, _ = self.url.partition("?")
-        return f"{path}?..." if mark else path
+        return path + HIDDEN if mark else path
 
     def told(self, *, secret: bool = False) -> HookSpec:
         """The hook as callers see it, with its ``secret`` where that was made for the caller."""

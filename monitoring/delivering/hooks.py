@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from calibrant.errors import CalibrationError
+from calibrant.errors import CalibrationError, InvalidOption
 from monitoring.delivering.signing import read_secret
 from monitoring.delivering.targets import TargetRefused, Targets
 from monitoring.hook_secrets import check_secret
-from schemas.monitors import DAY, HookSpec
+from schemas.monitors import DAY, HIDDEN, HookSpec
 
 #: Seconds that a secret which was replaced signs on.
 ROTATION_SECONDS = DAY
@@ -42,6 +42,9 @@ def _prepared(
     hook: HookSpec, before: HookSpec | None, targets: Targets, now: float, make: Callable[[str], str], place: str
 ) -> HookSpec:
     url = before.url if before is not None and hook.url == before.told_url else hook.url
+    if url.endswith(HIDDEN):  # stored, it would be called without what it hides, and nobody would know
+        told = "hides its query, and is kept for a hook of this name and URL alone: give the whole URL"
+        raise InvalidOption.at(f"{place}/url", told)
     try:
         targets.admit(url)
     except TargetRefused as error:
