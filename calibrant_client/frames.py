@@ -63,11 +63,28 @@ def labels_of(value: Any) -> Array:
 def names_of(value: Any, field: str = "groups") -> Array:
     """The name of each row's group, as text."""
     array = _array_of(value, field)
+    if not array.size:  # of what is empty nobody can say the type
+        return array.astype(np.str_)
     if array.dtype.kind == "O" and all(isinstance(name, str) for name in array.flat):
         array = array.astype(np.str_)
     if array.dtype.kind not in "UT":
         raise UnusableRows(f"{field}: must hold names as text, not {_kind(array)}")
     return array.astype(np.str_)
+
+
+def groups_of(value: Any) -> Array:
+    """The name of each row's group, as text; "" where it is missing, of a row without group."""
+    frames = [each for name in ("pandas", "polars") if (each := sys.modules.get(name)) is not None]
+    if any(isinstance(value, _kinds_of(library)) for library in frames):
+        value = value.to_list()
+    elif hasattr(value, "to_pylist"):
+        value = value.to_pylist()
+    # numpy would make text of NaN, as pandas has a name that is missing.
+    array = np.asarray(value, dtype=object) if isinstance(value, list | tuple) else np.asarray(value)
+    if array.dtype.kind == "O":
+        missing = np.frompyfunc(lambda name: name is None or name != name, 1, 1)(array).astype(np.bool_)
+        array = np.where(missing, "", array)
+    return names_of(array)
 
 
 def ids_of(value: Any) -> Array:

@@ -10,7 +10,7 @@ import numpy as np
 import orjson
 
 from calibrant_client.errors import UnusableRows
-from calibrant_client.frames import ArrayLike, check_aligned, ids_of, labels_of, names_of, numbers_of, times_of
+from calibrant_client.frames import ArrayLike, check_aligned, groups_of, ids_of, labels_of, numbers_of, times_of
 from calibrant_client.packing import NPZ, Array, Arrays, pack
 from calibrant_client.steps import JSON
 
@@ -26,7 +26,7 @@ class Beside(TypedDict, total=False):
 
     ``ids`` are integers, or texts of 200 bytes at most, by which labels that come later find their prediction and by
     which a row that is sent twice counts once. ``timestamps`` are when each was predicted: seconds since 1970, or
-    dates, UTC where they tell no zone; now, where they are not given. ``groups`` are a name per row.
+    dates, UTC where they tell no zone; now, where they are not given. ``groups`` are a name per row, None for no group.
     """
 
     ids: ArrayLike | None
@@ -73,11 +73,13 @@ def _array(name: str, value: Any) -> Array:
         return labels_of(value)
     if name == "predictions":
         return numbers_of(value, name)
-    return {"ids": ids_of, "timestamps": times_of, "groups": names_of}[name](value)
+    return {"ids": ids_of, "timestamps": times_of, "groups": groups_of}[name](value)
 
 
 def _json(arrays: Arrays) -> bytes:
     columns = [array.tolist() for array in arrays.values()]
+    if "groups" in arrays:  # no name is null
+        columns[list(arrays).index("groups")] = [name or None for name in arrays["groups"].tolist()]
     names = [_OF_A_ROW[name] for name in arrays]
     return orjson.dumps({"rows": [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]})
 
@@ -87,13 +89,13 @@ def _arrow(arrays: Arrays) -> bytes:
     import pyarrow as arrow
     import pyarrow.ipc
 
-    def column(array: Array) -> Any:
+    def column(array: Array, name: str) -> Any:
         if array.ndim == 1:
-            return arrow.array(array)
+            return arrow.array(array, mask=array == "" if name == "groups" else None)
         flat = arrow.array(np.ascontiguousarray(array).ravel())
         return arrow.FixedSizeListArray.from_arrays(flat, array.shape[1])
 
-    batch = arrow.record_batch({name: column(array) for name, array in arrays.items()})
+    batch = arrow.record_batch({name: column(array, name) for name, array in arrays.items()})
     out = io.BytesIO()
     with pyarrow.ipc.new_stream(out, batch.schema) as stream:
         stream.write_batch(batch)

@@ -52,12 +52,15 @@ def create(
     scale: Annotated[
         str | None, typer.Option("--scale", help="What the predictions are: probability or logit.")
     ] = None,
+    bucket: Annotated[int | None, typer.Option("--bucket", min=1, help="Seconds that are counted together.")] = None,
+    retention: Annotated[int | None, typer.Option("--retention", min=1, help="Seconds that counts are kept.")] = None,
     as_json: Json = False,
     server: NeededServer = None,
 ) -> None:
     """Begin to watch a model, and print the monitor's name."""
     fields = {} if definition is None else _definition(definition)
-    said = {"map": map_of, "n_classes": classes, "reduction": reduction, "scale": scale}
+    said: dict[str, Any] = {"map": map_of, "n_classes": classes, "reduction": reduction, "scale": scale}
+    said |= {"bucket": bucket, "retention": retention}
     fields |= {field: value for field, value in said.items() if value is not None}
     if window:
         fields["windows"] = [_window(text) for text in window]
@@ -185,14 +188,17 @@ def alarms(name: Name, as_json: Json = False, server: NeededServer = None) -> No
 def watch(
     name: Name,
     every: Annotated[float, typer.Option("--every", min=0.1, help="Seconds between two looks.")] = 10.0,
-    first: Annotated[bool, typer.Option("--first", help="End with 4 at the first alarm that is raised.")] = False,
+    first: Annotated[bool, typer.Option("--first", help="End with 4 at the first alarm, or if one is up.")] = False,
     as_json: Json = False,
     server: NeededServer = None,
 ) -> None:
     """Write a monitor's alarms as they are raised, cleared and acknowledged, until Ctrl-C."""
     with client_of(server, _WHOSE) as client:
         known = {event.id for event in client.alarm_events(name)}
-        say(f"watching {name}")
+        up = [rule.rule for rule in client.alarms(name) if rule.status == "alarm"]
+        say(f"watching {name}" + (f", with alarms up of {', '.join(map(plain, up))}" if up else ""))
+        if first and up:
+            raise typer.Exit(ABOVE)
         while True:
             fresh = []
             for event in client.alarm_events(name):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import groupby
 from typing import NamedTuple
 
@@ -32,12 +33,22 @@ def together(span: Span, points: int) -> int:
     return width
 
 
-def read_series(reader: Reader, asked: Asked) -> list[SeriesPoint]:
-    """The points of spans in which something was predicted, oldest first."""
+def read_series(
+    reader: Reader,
+    asked: Asked,
+    begin: Callable[[int], None] = lambda _: None,
+    go_on: Callable[[], None] = lambda: None,
+) -> list[SeriesPoint]:
+    """The points of spans in which something was predicted, oldest first.
+
+    ``begin`` is told how many points there are, and ``go_on`` is called before each; what they raise ends it.
+    """
     width = together(asked.span, asked.points)
     numbers = reader.buckets.numbers(asked.span.first, asked.span.last)
+    begin(len({bucket // width for bucket in numbers}))
     found = []
     for place, own in groupby(numbers, lambda bucket: bucket // width):
+        go_on()
         first = max(place * width, asked.span.first)
         last = min((place + 1) * width - 1, asked.span.last)
         # Spans are fewer lists, and not worth asking after where none fits into a point.

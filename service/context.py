@@ -14,8 +14,10 @@ from starlette.types import Scope
 from monitoring.delivering.targets import Targets
 from schemas.jobs import JobRecord, Kind
 from service.callers import Caller
+from service.errors import DeadlineExceeded
 from service.formats.body import BINARY
 from service.formats.media import JSON
+from service.guard import Guard
 from service.held_maps import HeldMap
 from service.prefer import NO_PREFERENCES, Preferences, read_prefer
 from service.process import Process
@@ -60,6 +62,11 @@ class Context:
         """Take one of the few places for heavy work where the request is estimated to be that; raises ``Busy``."""
         if seconds > HEAVY_SECONDS:
             self.process.places.take(self.scope)
+
+    def go_on(self) -> None:
+        """Raise ``DeadlineExceeded`` where the request has been answered so, and nobody hears of more work."""
+        if Guard.is_over(self.scope):
+            raise DeadlineExceeded("the answer was not there in time")
 
     @property
     def settings(self) -> Settings:

@@ -13,6 +13,8 @@ from storage.problems import problem_of
 
 #: Seconds after which a caller may try again where all places are taken.
 _RETRY_AFTER = "1"
+#: The methods whose requests have no body.
+_WITHOUT_BODY = ("GET", "HEAD")
 
 
 class Places:
@@ -51,14 +53,19 @@ class Places:
 class Guard:
     """ASGI middleware that answers with a problem where a request takes longer than ``seconds``.
 
-    Work that a thread has begun cannot be stopped: it goes on unheard, and holds its place until it ends. An
-    answer that has begun, such as a stream of events, may take as long as it likes.
+    Work that a thread has begun goes on unheard, and holds its place until it ends, or sees that its request
+    ``is_over``. An answer that has begun, such as a stream of events, may take as long as it likes.
     """
 
     def __init__(self, app: ASGIApp, *, seconds: float, places: Places) -> None:
         self._app = app
         self._seconds = seconds
         self._places = places
+
+    @staticmethod
+    def is_over(scope: Scope) -> bool:
+        """Whether a request has been answered in the application's place."""
+        return bool(scope.get("state", {}).get("is_over", False))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Run a request under its deadline."""
@@ -82,7 +89,8 @@ class _Watched:
         self._scope = scope
         self._receive = receive
         self._send = send
-        self._body_ended = False
+        self._body_ended = scope["method"] in _WITHOUT_BODY  # of which nobody asks for the body
+        self._else = "less" if self._body_ended else "it as a job"
         self._answer_begun = False
         self._refusal: asyncio.Task[None] | None = None
 
@@ -101,8 +109,9 @@ class _Watched:
         """Answer in the application's place, unless it has begun to."""
         if self._answer_begun:
             return
+        self._scope["state"]["is_over"] = True
         error = (
-            DeadlineExceeded("the answer was not there in time; ask for it as a job")
+            DeadlineExceeded(f"the answer was not there in time; ask for {self._else}")
             if self._body_ended
             else TooSlow("the body was not there in time")
         )

@@ -7,7 +7,6 @@ from typing import Any
 from monitoring.answers import Reader
 from monitoring.readable import read_measures
 from monitoring.readings import diagram_of
-from monitoring.series import read_series
 from pictures.diagram import draw
 from pictures.drawn import About, Drawn, Format
 from pictures.over_time import draw_over_time
@@ -16,7 +15,7 @@ from schemas.monitor_answers import SeriesPictureQuery, WindowPictureQuery
 from schemas.monitor_events import AlarmTold
 from service.context import Context
 from service.errors import NothingToDraw
-from service.reading import asked_of, group_index, narrowed, reader_of, window_of
+from service.reading import asked_of, group_index, narrowed, reader_of, series_points, window_of
 from storage.clock import now, seconds
 
 
@@ -25,7 +24,7 @@ def draw_series(here: Context, name: str, query: SeriesPictureQuery) -> Drawn:
     whole = reader_of(here, name)
     key = query.measure or read_measures(whole.record.measures, whole.record.reduction or "binary")[0].key
     reader = narrowed(whole, key)
-    points = read_series(reader, asked_of(whole, query, now().timestamp()))
+    points = series_points(here, reader, asked_of(whole, query, now().timestamp()))
     told = [
         {"start": point.start, "end": point.end, "value": one.value, "interval": one.interval}
         for point in points

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from monitoring.answers import Reader
+from monitoring.answers import LARGEST, Reader
+from monitoring.estimates import LIGHT_SECONDS, MOST_SECONDS, seconds_of
 from monitoring.readable import read_measures
 from monitoring.readings import definitions
 from monitoring.series import Asked, read_series, together
 from monitoring.windows import Span, kept_span, time_span, window_named, window_span
-from schemas.monitor_answers import MonitorReading, ReadingQuery, SeriesAnswer, SeriesQuery, told
+from schemas.monitor_answers import MonitorReading, ReadingQuery, SeriesAnswer, SeriesPoint, SeriesQuery, told
 from schemas.monitors import MonitorRecord, WindowSpec
 from service.context import Context
 from service.errors import InvalidField
@@ -24,12 +25,17 @@ def read_monitor(here: Context, name: str, query: ReadingQuery) -> MonitorReadin
     """The counts and the windows of a monitor as they are now."""
     reader, moment = reader_of(here, name), now().timestamp()
     windows = _windows(reader.record, query.windows)
+    _begin_reading(here, reader.record, len(windows), query.groups)
     reference = reader.reference()
+    read = []
+    for window in windows:
+        here.go_on()
+        read.append(reader.window(window, moment, reference=reference, groups=query.groups))
     return MonitorReading(
         monitor=told(reader.record),
         counts=reader.counts(),
         definitions=definitions(reader.record),
-        windows=[reader.window(window, moment, reference=reference, groups=query.groups) for window in windows],
+        windows=read,
         rules=reader.rules(),
         read_at=moment,
     )
@@ -51,9 +57,36 @@ def read_series_of(here: Context, name: str, query: SeriesQuery) -> SeriesAnswer
     reader = reader_of(here, name)
     asked = asked_of(reader, query, now().timestamp())
     reader = narrowed(reader, query.measure)
-    points = read_series(reader, asked)
+    points = series_points(here, reader, asked)
     span = min(together(asked.span, asked.points), asked.span.last - asked.span.first + 1) * asked.span.bucket
     return SeriesAnswer(name=name, group=query.group, span=span, points=points)
+
+
+def series_points(here: Context, reader: Reader, asked: Asked) -> list[SeriesPoint]:
+    """The points of a series; raises ``InvalidField`` for too many of them, ``Busy``, ``DeadlineExceeded``."""
+    each = seconds_of(reader.record, intervals=asked.intervals)
+
+    def begin(points: int) -> None:
+        if points * each > MOST_SECONDS:
+            less = f"ask for at most {int(MOST_SECONDS / each)}, or for one measure"
+            raise InvalidField.at("/points", f"would take an estimated {points * each:.0f} s: {less}")
+        _take_place(here, points * each)
+
+    return read_series(reader, asked, begin, here.go_on)
+
+
+def _begin_reading(here: Context, record: MonitorRecord, windows: int, groups: int) -> None:
+    """Take a place for windows that take long; raises ``InvalidField`` for more groups than can be told in time."""
+    of_groups = windows * min(groups, record.max_groups) * seconds_of(record, intervals=False)
+    seconds = windows * seconds_of(record, intervals=True) + of_groups
+    if seconds > MOST_SECONDS and groups > LARGEST:
+        raise InvalidField.at("/groups", f"is estimated to take {seconds:.0f} s: ask for fewer, or for one window")
+    _take_place(here, seconds)
+
+
+def _take_place(here: Context, seconds: float) -> None:
+    if seconds > LIGHT_SECONDS:
+        here.take_place(seconds)
 
 
 def asked_of(reader: Reader, query: SeriesQuery, moment: float) -> Asked:

@@ -77,5 +77,6 @@ def check_times(times: Floats, now: float, *, skew: float, retention: float) -> 
     """What is wrong with each time, in seconds since 1970; NaN is none given."""
     why = np.zeros(len(times), np.uint8)
     why[times > now + skew] = Why.FUTURE
+    why[(times > now + skew) & (np.abs(times / 1000.0 - now) <= max(skew, retention))] = Why.MILLISECONDS
     why[times < now - retention] = Why.TOO_OLD
     return why

@@ -40,11 +40,14 @@ class Why(IntEnum):
     INVALID_ID = 18
     FORGOTTEN = 19
     RESERVED_GROUP = 20
+    MILLISECONDS = 21
 
 
 REASONS: dict[Why, Reason] = {
     Why.UNREADABLE: Reason("unreadable", "is no JSON object, or no event, or holds nothing in a form that is known"),
-    Why.UNKNOWN_FIELD: Reason("invalid-field", "holds a field that rows of this call do not have"),
+    Why.UNKNOWN_FIELD: Reason(
+        "invalid-field", "holds a field that is none of id, prediction, label, timestamp and group, or not of this call"
+    ),
     Why.NO_ID: Reason("missing-id", "has no id, without which nothing can be joined to it"),
     Why.LONG_ID: Reason("invalid-id", f"has an id of more than {MAX_ID_BYTES} bytes"),
     Why.NO_PREDICTION: Reason("missing-prediction", "has no prediction"),
@@ -65,4 +68,5 @@ REASONS: dict[Why, Reason] = {
     Why.RESERVED_GROUP: Reason("invalid-group", "has the group (other), the name of all groups beyond the bound"),
     Why.CONTRADICTED: Reason("contradicted", "has another label than the one that came first, which stays"),
     Why.INVALID_ID: Reason("invalid-id", "has an id that is neither a string nor an integer"),
+    Why.MILLISECONDS: Reason("from-the-future", "has a timestamp in the far future of seconds: is it in milliseconds?"),
 }

@@ -49,7 +49,7 @@ def read_array(
     if dtype.kind == "b" and dtype.names is None and kinds != STRINGS:
         raise NotANumber.at(pointer, "holds booleans, not numbers")
     if dtype.hasobject or dtype.kind not in kinds or dtype.names is not None:
-        raise refusal.at(pointer, "must hold strings" if kinds == STRINGS else "must hold plain numbers")
+        raise refusal.at(pointer, _must_hold(kinds))
     if any(length < 0 for length in shape) or math.prod(shape) * dtype.itemsize != len(data) - start:
         raise refusal.at(pointer, "has a shape that its bytes do not fill")
     limits.check_shape(shape, pointer)
@@ -82,3 +82,10 @@ def _are_characters(flat: Array, data: memoryview, start: int) -> bool:
     order = ">" if flat.dtype.byteorder == ">" else "<"
     units = np.frombuffer(data, dtype=f"{order}u4", offset=start)
     return not np.any((units > 0x10FFFF) | ((units >= 0xD800) & (units <= 0xDFFF)))
+
+
+def _must_hold(kinds: str) -> str:
+    """What arrays of some kinds hold, in words."""
+    if "U" not in kinds:
+        return "must hold plain numbers, or dates" if "M" in kinds else "must hold plain numbers"
+    return "must hold strings or integers" if "i" in kinds else "must hold strings"

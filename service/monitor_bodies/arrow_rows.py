@@ -25,6 +25,8 @@ from storage.monitors.strings import Ids
 Whys = npt.NDArray[np.uint8]
 
 _OF_CLASS = re.compile(r"predictions?\.(0|[1-9][0-9]{0,8})")
+#: What the columns of some fields hold; those of the others hold numbers.
+_TYPES = {"id": "strings, binary values or integers", "group": "strings", "timestamp": "numbers or timestamps"}
 #: Units of a timestamp, as so many of a second.
 _UNITS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 
@@ -96,7 +98,7 @@ def _check_type(kind: Any, field: str, width: int | None) -> None:
         "timestamp": is_number or types.is_timestamp(kind),
     }
     if not allowed.get(field, is_number):
-        raise InvalidField.at(f"/{field}", "is a column of a type that it cannot have")
+        raise InvalidField.at(f"/{field}", f"must be a column of {_TYPES.get(field, 'numbers')}")
 
 
 def _is_list(kind: Any) -> bool:
@@ -180,9 +182,12 @@ def _vectors(column: Any, width: int, why: Whys) -> Floats:
 
 
 def _times(column: Any, why: Whys) -> Floats:
-    """Seconds since 1970, NaN where null; a timestamp without a zone is taken for UTC."""
+    """Seconds since 1970, NaN where null; a timestamp without a zone is taken for UTC, and NaN is refused."""
     if not pyarrow().types.is_timestamp(column.type):
-        return _numbers(column, why, None).astype(np.float64)
+        seconds = _numbers(column, why, None).astype(np.float64)
+        there = column.is_valid().to_numpy(zero_copy_only=False)
+        why[np.isnan(seconds) & there & (why == 0)] = Why.INVALID_TIME
+        return seconds
     return _numbers(column.cast(pyarrow().int64()), why, None) / float(_UNITS[column.type.unit])
 
 

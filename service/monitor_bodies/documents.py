@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any
@@ -17,6 +18,9 @@ from service.monitor_bodies.fields import FIELDS
 from storage.monitors.strings import Ids
 
 Whys = npt.NDArray[np.uint8]
+_RFC_3339 = re.compile(
+    r"[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt ][0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]+)?([Zz]|[+-][0-9]{2}:[0-9]{2})"
+)
 _NUMBERS = {int, float}
 _NONE = type(None)
 
@@ -29,7 +33,7 @@ def rows_of(documents: Sequence[Any], what: What, n_classes: int | None) -> Rows
         documents = [one if isinstance(one, dict) else {} for one in documents]
     fields = FIELDS[what]
     if set().union(*documents) - set(fields):
-        _mark(why, documents, lambda one: not one.keys() <= set(fields), Why.UNKNOWN_FIELD)
+        _mark(why, documents, lambda one: _holds_other(one, fields), Why.UNKNOWN_FIELD)
     column = {field: [one.get(field) for one in documents] for field in fields}
     groups, names = _groups(column["group"], why) if "group" in fields else (None, ())
     return Rows(
@@ -42,6 +46,11 @@ def rows_of(documents: Sequence[Any], what: What, n_classes: int | None) -> Rows
         groups,
         names,
     )
+
+
+def _holds_other(row: dict[str, Any], fields: Sequence[str]) -> bool:
+    """Whether a row says something by a field that is none; null says nothing."""
+    return any(value is not None for name, value in row.items() if name not in fields)
 
 
 def _mark(why: Whys, values: Sequence[Any], wrong: Callable[[Any], bool], reason: Why) -> None:
@@ -137,11 +146,12 @@ def seconds_of(value: object) -> float | None:
         return float(value)  # type: ignore[arg-type]
     if not isinstance(value, str):
         return None
+    if _RFC_3339.fullmatch(value) is None:  # of ISO 8601 more is read than that: weeks, and times of no zone
+        return None
     try:
-        moment = datetime.fromisoformat(value)
+        return datetime.fromisoformat(value.upper()).timestamp()
     except ValueError:
         return None
-    return None if moment.tzinfo is None else moment.timestamp()
 
 
 def _groups(values: list[Any], why: Whys) -> tuple[npt.NDArray[np.int64] | None, Sequence[str]]:

@@ -13,6 +13,7 @@ from service.formats.json_body import parse_json
 from service.formats.json_structure import check_depth, check_keys, has_keys, skeleton
 from service.formats.limits import Limits
 from service.formats.payload import Body
+from service.monitor_bodies.bounds import lines_of
 from service.monitor_bodies.documents import rows_of
 
 
@@ -42,13 +43,12 @@ def rows_in(document: Any, limits: Limits, where: str = "") -> list[Any]:
 
 
 def read_lines(body: Body, limits: Limits, what: What, n_classes: int | None) -> Rows:
-    """Read a JSON object a line; a line that is none refuses that row alone. Empty lines are no rows.
+    """Read a JSON object a line; a line that is none refuses that row alone. Blank lines are no rows.
 
     Raises ``TooLarge``, and ``InvalidField`` where a key stands twice in an object.
     """
+    lines = lines_of(body, limits)
     bones = skeleton(body, limits)
-    lines = [line for line in bytes(body).split(b"\n") if line and not line.isspace()]
-    limits.check_rows(len(lines))
     rows = [_line(line) for line in lines]
     whole = [row for row in rows if isinstance(row, dict)]
     if len(whole) == len(rows) and not has_keys(bones, sum(map(len, whole))):

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from calibrant.errors import LengthMismatch, WrongShape
+from monitoring.taking.reasons import Why
 from monitoring.taking.rows import Rows
 from monitoring.taking.screening import What
 from service.errors import InvalidField
@@ -47,7 +48,7 @@ def read_npz_rows(body: Body, limits: Limits, what: What, n_classes: int | None)
         ids_of(arrays["ids"]) if "ids" in arrays else None,
         arrays.get("predictions"),
         arrays["labels"].astype(np.float64) if "labels" in arrays else None,
-        _times(arrays["timestamps"]) if "timestamps" in arrays else None,
+        _times(arrays["timestamps"], why) if "timestamps" in arrays else None,
         groups,
         names,
     )
@@ -64,6 +65,8 @@ def check_shape(name: str, array: Array, n: int, n_classes: int | None) -> None:
 
 def ids_of(values: Array) -> Ids:
     """Ids of text or of integers, which are told by their digits. O(bytes)."""
+    if not len(values):  # the width of no text is nothing that a shape could be found from
+        return Ids(b"", np.zeros(0, np.uint32))
     if values.dtype.kind in "iu":
         values = values.astype(np.str_)
     if values.dtype.kind == "U":
@@ -83,12 +86,15 @@ def _encoded(values: Array) -> Array:
     return units.astype(np.uint8).view(f"S{max(1, width)}").reshape(len(values))
 
 
-def _times(values: Array) -> npt.NDArray[np.float64]:
-    """Seconds since 1970; NaN, or not a time, is none given."""
-    if values.dtype.kind != "M":
-        return values.astype(np.float64)
-    micro = values.astype("M8[us]")
-    return np.where(np.isnat(micro), np.nan, micro.astype(np.int64) / 1e6)
+def _times(values: Array, why: npt.NDArray[np.uint8]) -> npt.NDArray[np.float64]:
+    """Seconds since 1970; a row with NaN, or what is not a time, is refused: now is where no array is given."""
+    if values.dtype.kind == "M":
+        micro = values.astype("M8[us]")
+        seconds = np.where(np.isnat(micro), np.nan, micro.astype(np.int64) / 1e6)
+    else:
+        seconds = values.astype(np.float64)
+    why[np.isnan(seconds) & (why == 0)] = Why.INVALID_TIME
+    return seconds
 
 
 def _coded(values: Array, why: npt.NDArray[np.uint8]) -> tuple[npt.NDArray[np.int64], list[str]]:

@@ -47,6 +47,7 @@ def documents_of(
     if event.type not in RESPONSES:
         return None
     predictions = _predictions(event.data, output)
+    limits.check_rows(len(predictions), "/data")
     return "predictions", _named([None if one is None else {"prediction": one} for one in predictions], event, by)
 
 

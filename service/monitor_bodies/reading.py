@@ -20,6 +20,7 @@ from service.formats.media import ARROW, EVENT, EVENTS, JSON, JSONL, NDJSON, NPZ
 from service.formats.payload import Body
 from service.guard import Places
 from service.monitor_bodies.arrow_rows import read_arrow_rows
+from service.monitor_bodies.bounds import check_text, of_text
 from service.monitor_bodies.events import Event, is_binary, read_binary, read_structured
 from service.monitor_bodies.json_rows import read_json_rows, read_lines
 from service.monitor_bodies.npz_rows import read_npz_rows
@@ -30,6 +31,8 @@ READERS: Mapping[str, Callable[[Body, Limits, What, int | None], Rows]] = Mappin
     {JSON: read_json_rows, NDJSON: read_lines, JSONL: read_lines, NPZ: read_npz_rows, ARROW: read_arrow_rows}
 )
 
+#: The formats whose rows are no objects.
+_OF_ARRAYS = (NPZ, ARROW)
 #: What stands for the content type of an event whose attributes are headers.
 BINARY = "binary"
 
@@ -45,7 +48,10 @@ class Sent:
 
     def plain(self) -> Body:
         """The body unpacked; raises ``MalformedEncoding`` and ``TooLarge``."""
-        return self.body if self.encoding is None else unpack(self.body, self.encoding, self.limits)
+        body = self.body if self.encoding is None else unpack(self.body, self.encoding, self.limits)
+        if self.kind not in _OF_ARRAYS:
+            check_text(body, self.limits)
+        return body
 
     def events(self, headers: Headers) -> list[Event | None]:
         """The events of the body, None for what is none in a batch; raises what is wrong with one alone."""
@@ -85,4 +91,5 @@ async def _receive(request: Request, settings: Settings, kind: str, options: tup
     body = await bounded(request, settings.max_body_bytes)
     if encoding is not None:  # what it unpacks to is anything up to its limit
         Places.take_for(request.scope)
-    return Sent(kind, body, encoding, Limits.of(settings, partial(Places.take_for, request.scope)))
+    limits = Limits.of(settings, partial(Places.take_for, request.scope))
+    return Sent(kind, body, encoding, limits if kind in _OF_ARRAYS else of_text(limits))

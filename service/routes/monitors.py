@@ -95,7 +95,7 @@ async def get_monitors(request: Request, here: Here) -> Response:
 @router.get(
     "/{name}",
     response_model=MonitorReading,
-    responses=raises("unknown-monitor", "invalid-field"),
+    responses=raises("unknown-monitor", "invalid-field", "busy"),
     openapi_extra=query_of(ReadingQuery),
 )
 async def get_monitor(name: str, request: Request, here: Here) -> Response:
@@ -122,11 +122,14 @@ async def get_definition(name: str, request: Request, here: Here) -> Response:
 @router.get(
     "/{name}/series",
     response_model=SeriesAnswer,
-    responses=raises("unknown-monitor", "invalid-field"),
+    responses=raises("unknown-monitor", "invalid-field", "busy"),
     openapi_extra=query_of(SeriesQuery),
 )
 async def get_series(name: str, request: Request, here: Here) -> Response:
-    """The measures over time, of the rows predicted in each of at most so many spans."""
+    """The measures over time, of the rows predicted in each of at most so many spans.
+
+    What is estimated to take over 45 s is refused: ask for fewer points, or one measure.
+    """
     query = read_query(request, SeriesQuery)
     return answer((await run_in_threadpool(read_series_of, here, name, query)).model_dump())
 

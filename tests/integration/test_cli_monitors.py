@@ -141,3 +141,13 @@ def test_an_alarm_is_watched_as_it_comes_and_shown(service: Stack, run: Run, mon
     shown = run("alarms", monitor)
     assert shown.exit_code == 4
     assert "alarm" in next(line for line in shown.stdout.splitlines() if line.startswith("evidence"))
+    already = run("watch", monitor, "--first")
+    assert (already.exit_code, already.stderr) == (4, f"calibrant: watching {monitor}, with alarms up of evidence\n")
+
+
+def test_a_monitor_is_made_with_its_bucket_and_retention(run: Run) -> None:
+    made = run("create", "kept", "--bucket", "600", "--retention", "86400", "--window", "hour=1h", "--json")
+    assert made.exit_code == 0, made.stderr
+    told = json.loads(made.stdout)
+    assert (told["bucket"], told["retention"]) == (600, 86400)
+    assert run("delete", "kept").exit_code == 0

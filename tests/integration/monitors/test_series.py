@@ -154,3 +154,31 @@ def test_a_window_is_drawn(api: httpx.Client, writer: Writer) -> None:
 def test_what_has_no_rows_is_not_drawn(api: httpx.Client, writer: Writer, picture: str) -> None:
     answer = api.get(f"/monitors/{writer.record.name}/{picture}")
     assert answer.json()["type"] == "/problems/nothing-to-draw"
+
+
+#: What takes long even of cells.
+FITS = ["ece-platt", "ece-beta", "ece-isotonic", "ece-es-cv", "ece-ew-cv", "ece-bbq", "ece-kde", "brier"]
+
+
+def test_a_series_that_would_take_too_long_is_refused_with_what_to_ask_for(api: httpx.Client, writer: Writer) -> None:
+    start, _ = _hours(writer, 200)
+    assert api.patch("/monitors/inbox", json={"measures": FITS}).status_code == 200
+    asked = {"points": 1000, "start": start}
+    answer = api.get("/monitors/inbox/series", params=asked)
+    assert answer.status_code == 422
+    [error] = answer.json()["errors"]
+    assert error["pointer"] == "/points"
+    found = re.search(r"ask for at most (\d+), or for one measure", error["detail"])
+    assert found is not None
+    assert 50 < int(found[1]) < 200
+    told = api.get("/monitors/inbox/series", params=asked | {"measure": "brier"})
+    assert (told.status_code, len(told.json()["points"])) == (200, 200)
+
+
+def test_more_groups_than_can_be_told_in_time_are_refused(api: httpx.Client, writer: Writer) -> None:
+    writer.labelled(*_drawn(50, 1), time.time())
+    assert api.patch("/monitors/inbox", json={"measures": FITS}).status_code == 200
+    answer = api.get("/monitors/inbox", params={"groups": 1000})
+    assert answer.status_code == 422
+    assert answer.json()["errors"][0]["pointer"] == "/groups"
+    assert api.get("/monitors/inbox").status_code == 200

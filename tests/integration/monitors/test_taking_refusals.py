@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import time
 from typing import Any
@@ -41,6 +42,8 @@ def send(api: httpx.Client, rows: list[Any], what: str = "rows") -> dict[str, An
         ({"id": 1.5}, "invalid-id"),
         ({"timestamp": "yesterday"}, "invalid-timestamp"),
         ({"timestamp": "2026-01-01T00:00:00"}, "invalid-timestamp"),
+        ({"timestamp": "2026-W47-7T04:00:00Z"}, "invalid-timestamp"),
+        ({"timestamp": "20260101T000000Z"}, "invalid-timestamp"),
         ({"timestamp": 0}, "too-old"),
         ({"timestamp": 1e300}, "from-the-future"),
         ({"timestamp": "2999-01-01T00:00:00Z"}, "from-the-future"),
@@ -164,3 +167,42 @@ def test_a_monitor_that_knows_as_many_ids_as_it_may_loses_nothing(store: Store, 
     rng = np.random.default_rng(1)
     rows = [{"prediction": p, "label": 1} for p in rng.uniform(size=50).tolist()]
     assert send(api, rows)["accepted"] == 50
+
+
+def test_lines_that_are_blank_are_refused_together_where_they_are_too_many(store: Store, api: httpx.Client) -> None:
+    ledger = monitored(store)
+    bomb = gzip.compress(b"\n" * 1_000_001)
+    response = api.post("/monitors/m/rows", content=bomb, headers=LINES | {"content-encoding": "gzip"})
+    assert (response.status_code, response.json()["type"]) == (413, "/problems/too-large")
+    assert ledger.totals() == {}
+
+
+def test_predictions_of_one_event_are_bounded_as_rows_are(store: Store, api: httpx.Client) -> None:
+    monitored(store)
+    event = {
+        "ce-specversion": "1.0",
+        "ce-id": "1",
+        "ce-source": "/",
+        "ce-type": "org.kubeflow.serving.inference.response",
+    }
+    body = b'{"predictions": [' + b"1," * 1_000_000 + b"1]}"
+    response = api.post("/monitors/m/events", content=body, headers=JSON | event)
+    assert (response.status_code, response.json()["type"]) == (413, "/problems/too-large")
+
+
+def test_a_time_in_milliseconds_is_asked_after(store: Store, api: httpx.Client) -> None:
+    monitored(store)
+    [refused] = send(api, [GOOD | {"timestamp": time.time() * 1000}])["refusals"]
+    assert refused["code"] == "from-the-future"
+    assert "milliseconds?" in refused["detail"]
+
+
+def test_rfc_3339_may_be_in_lower_case(store: Store, api: httpx.Client) -> None:
+    monitored(store)
+    when = time.strftime("%Y-%m-%dt%H:%M:%S.123456789z", time.gmtime(time.time() - 60))
+    assert send(api, [GOOD | {"timestamp": when}]) == {"accepted": 1, "joined": 1}
+
+
+def test_another_field_that_is_null_says_nothing(store: Store, api: httpx.Client) -> None:
+    monitored(store)
+    assert send(api, [GOOD | {"weight": None}]) == {"accepted": 1, "joined": 1}

@@ -8,6 +8,7 @@ import numpy as np
 import orjson
 import pandas as pd
 import polars as pl
+import pyarrow as pa
 import pyarrow.ipc
 import pytest
 
@@ -108,3 +109,28 @@ def test_an_argument_that_is_none_is_named() -> None:
         take(send_rows(Patience(), "m", P, [0] * 5, weights=P), [])  # type: ignore[call-arg]
     with pytest.raises(ValueError, match="at least 1 row"):
         list(pieces({"ids": np.array(IDS)}, 0))
+
+
+@pytest.mark.parametrize(
+    "groups",
+    [
+        ["x", None, ""],
+        np.array(["x", None, ""], dtype=object),
+        pd.Series(["x", None, float("nan")]),
+        pl.Series(["x", None, None]),
+        pa.array(["x", None, None]),
+    ],
+)
+def test_a_row_without_group_is_sent_without_one_in_every_form(groups: Any) -> None:
+    arrays = arrays_of({"predictions": [0.1, 0.2, 0.3], "labels": [0, 1, 1], "groups": groups})
+    assert unpack(packed(arrays, "npz")[1])["groups"].tolist() == ["x", "", ""]
+    assert [row["group"] for row in orjson.loads(packed(arrays, "json")[1])["rows"]] == ["x", None, None]
+    table = pyarrow.ipc.open_stream(packed(arrays, "arrow")[1]).read_all()
+    assert table.column("groups").to_pylist() == ["x", None, None]
+
+
+def test_no_rows_are_sent_as_none() -> None:
+    found = take(send_predictions(Patience(), "m", [], np.array([])), [answer(content=_taken())])
+    sent = unpack(found.requests[0].content or b"")
+    assert [len(sent["ids"]), len(sent["predictions"])] == [0, 0]
+    assert sent["ids"].dtype.kind == "U"

@@ -88,3 +88,12 @@ def test_delays_grow_and_end_and_a_receiver_may_lengthen_them() -> None:
     assert plan.after(8) is None
     assert plan.after(1, wait=600) == 600
     assert plan.after(1, wait=10**9) == 86_400
+
+
+def test_a_url_without_its_query_is_refused_under_another_name_than_its_hooks() -> None:
+    hook = _prepared(HookSpec(name="one", url=f"{URL}?token=hush", secret=A))
+    with pytest.raises(InvalidOption) as refused:
+        _prepared(hook.told().model_copy(update={"name": "two"}), hook)
+    assert [offence.pointer for offence in refused.value.offences] == ["/hooks/0/url"]
+    with pytest.raises(InvalidOption):
+        _prepared(HookSpec(url="https://alerts.example.com/other?..."), hook)

@@ -79,3 +79,25 @@ def test_a_request_holds_one_place_until_it_ends() -> None:
     places.take(other)
     with pytest.raises(Busy):
         places.take(one)
+
+
+def test_a_request_without_body_is_told_that_its_answer_was_late_and_its_work_that_it_is_over() -> None:
+    async def run() -> tuple[list[Any], list[bool]]:
+        told: list[Any] = []
+        seen: list[bool] = []
+        refused = asyncio.Event()
+
+        async def send(message: Message) -> None:
+            told.append(message.get("status"))
+            if message["type"] == "http.response.body":
+                refused.set()
+
+        async def app(scope: Scope, receive: Receive, send: Send) -> None:
+            seen.append(Guard.is_over(scope))
+            await refused.wait()
+            seen.append(Guard.is_over(scope))
+
+        await Guard(app, seconds=0.01, places=Places(1))(_scope() | {"method": "GET"}, _whole_body, send)
+        return told, seen
+
+    assert asyncio.run(run()) == ([503, None], [False, True])

@@ -1,0 +1,57 @@
+"""Bodies of rows as text are bounded before anything of them is made."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from service.errors import TooLarge
+from service.formats.limits import Limits
+from service.monitor_bodies.bounds import MOST_BYTES, MOST_ROWS, MOST_VALUES, check_text, lines_of, of_text
+from service.monitor_bodies.json_rows import read_json_rows, read_lines
+
+LIMITS = Limits(max_unpacked_bytes=10_000, max_rows=4, max_classes=10, max_json_depth=8)
+
+
+def test_text_has_bounds_of_its_own_where_those_of_the_service_are_wider() -> None:
+    wide = of_text(Limits(2**40, 2**40, 10, 8))
+    assert (wide.max_rows, wide.max_unpacked_bytes) == (MOST_ROWS, MOST_BYTES)
+    assert of_text(LIMITS) == LIMITS
+
+
+def test_blank_lines_are_no_rows() -> None:
+    assert lines_of(b"{}\n\n \r\n{}", LIMITS) == [b"{}", b"{}"]
+    assert lines_of(b"", LIMITS) == []
+
+
+@pytest.mark.parametrize("body", [b"\n" * 5, b"{}\n" * 5, b"{}\n\n\n\n{}"])
+def test_blank_lines_count_against_the_most_rows(body: bytes) -> None:
+    with pytest.raises(TooLarge):
+        lines_of(body, LIMITS)
+
+
+def test_as_many_lines_as_rows_are_allowed_are_read_with_or_without_the_last_end() -> None:
+    assert len(lines_of(b"{}\n" * 4, LIMITS)) == len(lines_of(b"{}\n{}\n{}\n{}", LIMITS)) == 4
+
+
+def test_brackets_beyond_the_most_rows_are_refused_before_they_are_parsed() -> None:
+    body = b"[" * 2**21  # no JSON, which nobody finds out
+    with pytest.raises(TooLarge):
+        read_json_rows(body, LIMITS, "rows", None)
+    with pytest.raises(TooLarge):
+        read_lines(body, LIMITS, "rows", None)
+
+
+def test_rows_over_several_pieces_of_a_body_are_read_alike() -> None:
+    body = b'{"prediction": 0.5, "label": 1, "group": "' + b"g" * 2**20 + b'"}\n{"prediction": 0.25, "label": 0}'
+    found = read_lines(body, LIMITS, "rows", None)
+    assert isinstance(found.predictions, np.ndarray)
+    assert found.predictions.tolist() == [0.5, 0.25]
+
+
+def test_values_without_number_are_refused_before_they_are_parsed() -> None:
+    with pytest.raises(TooLarge):
+        check_text(b"1," * (MOST_VALUES + 1), of_text(Limits(2**40, 2**40, 10, 8)))
+    check_text(b"1," * 1000, LIMITS)
+    with pytest.raises(TooLarge):
+        check_text(b" " * 10_001, LIMITS)
