@@ -72,9 +72,6 @@ class ThresholdRule(Document):
 Rule = Annotated[EvidenceRule | ThresholdRule, Field(discriminator="kind")]
 
 
-#: What stands for the query of a URL where it is told.
-
-
 class HookSpec(Document):
     """Where alarms are delivered to, signed as Standard Webhooks 1.0 says."""
 

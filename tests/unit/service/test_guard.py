@@ -97,7 +97,7 @@ def test_a_request_without_body_is_told_that_its_answer_was_late_and_its_work_th
             await refused.wait()
             seen.append(Guard.is_over(scope))
 
-        await Guard(app, seconds=0.01, places=Places(1))(_scope() | {"method": "GET"}, _whole_body, send)
+        await Guard(app, seconds=0.01, places=Places(1))({**_scope(), "method": "GET"}, _whole_body, send)
         return told, seen
 
     assert asyncio.run(run()) == ([503, None], [False, True])
