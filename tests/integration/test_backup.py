@@ -111,7 +111,13 @@ def _snapshot(redis: Redis) -> dict[str, Any]:
     }
     found = {cast(bytes, key).decode() for key in redis.scan_iter("calibrant:*")}
     keys = sorted(found - {Shared.job_counts(), Shared.busy_since(), Shared.ends("fits"), Shared.chores_due()})
-    return {key: read[cast(bytes, redis.type(key)).decode()](key) for key in keys}
+    held = {key: read[cast(bytes, redis.type(key)).decode()](key) for key in keys}
+    # Generations as they follow on each other: those of a restored monitor are others.
+    for key in [key for key in held if key.endswith(":generations")]:
+        state = held[key.removesuffix("generations") + "state"]
+        held[key] = {field: int(number) - int(state[b"generations"]) for field, number in held[key].items()}
+        state[b"generations"] = b"0"
+    return held
 
 
 def _backup(redis: Redis, **how: Any) -> io.BytesIO:

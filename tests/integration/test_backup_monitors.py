@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import threading
-from typing import Any, cast
+from typing import cast
 
 import pytest
 from redis import Redis
@@ -23,17 +23,7 @@ from storage.monitors.ledger import Change, Ledger
 from storage.monitors.strings import Ids, padded
 from storage.store import Store
 from tests.integration.monitors.stored import NOW, change, fill_monitor, monitor, unnamed
-from tests.integration.test_backup import _snapshot as _every_key
-
-
-def _snapshot(redis: Redis) -> dict[str, Any]:
-    """Every key; generations as they follow on each other, for those of a restored monitor are others."""
-    found = _every_key(redis)
-    for key in [key for key in found if key.endswith(":generations")]:
-        state = found[key.removesuffix("generations") + "state"]
-        found[key] = {field: int(number) - int(state[b"generations"]) for field, number in found[key].items()}
-        state[b"generations"] = b"0"
-    return found
+from tests.integration.test_backup import _snapshot
 
 
 def _backup(redis: Redis) -> io.BytesIO:

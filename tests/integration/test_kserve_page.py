@@ -33,7 +33,7 @@ def test_answers_of_a_predictor_are_logged_and_met_by_their_labels(service: Stac
     again = _run(commands[1], service)[0]
     assert (again["accepted"], again["duplicates"]) == (0, 2)
     with Calibrant(service.url) as client:
-        client.delete_monitor("churn")
+        client.delete_monitor("churn-live")
 
 
 def _run(command: str, service: Stack) -> list[dict[str, Any]]:
