@@ -92,10 +92,10 @@ def test_without_scripts_a_fit_is_watched_by_looking_again(visits: Visits, batch
     page = visits.open(java_script_enabled=False)
     _fit(page, batch, "pl")
     page.wait_for_url(JOB)
-    refresh = page.get_by_role("link", name="Refresh")
-    while refresh.count():  # until it has ended
-        refresh.click()
-    expect(page.locator("#job .chip")).to_have_text("succeeded")
+    status = page.locator("#job .chip")
+    while status.inner_text() != "succeeded":  # which waits for a page that is loading
+        page.get_by_role("link", name="Refresh").click()
+    expect(page.get_by_role("link", name="Refresh")).to_have_count(0)
     expect(page.get_by_role("link", name="Show the map")).to_be_visible()
 
 
