@@ -92,7 +92,8 @@ OF_THE_SERVICE = {
     "monitor-full": Row(
         429,
         "The monitor knows as many ids as it may",
-        "With these rows more ids would be known at once than the monitor's `max_ids`. None of them was counted.",
+        "With these rows more ids would be known at once than the monitor's `max_ids`. Of a long request the pieces "
+        "before them, of 5,000 rows, stay counted; their ids are known, and count once when all is sent again.",
         "Send the rows again after the seconds in `Retry-After`: ids are forgotten when their horizon has passed.",
     ),
     "unknown-delivery": Row(

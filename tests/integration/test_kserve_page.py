@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import re
-import shutil
 import subprocess
 import textwrap
 from pathlib import Path
 from typing import Any
 
 import orjson
-import pytest
 import yaml
 
 from calibrant_client import Calibrant
@@ -21,7 +19,6 @@ _BLOCK = re.compile(r"^( *)```(\w+)\n(.*?)^\1```$", re.MULTILINE | re.DOTALL)
 BLOCKS = [(kind, textwrap.dedent(text)) for _, kind, text in _BLOCK.findall(PAGE)]
 
 
-@pytest.mark.skipif(shutil.which("curl") is None, reason="there is no curl")
 def test_answers_of_a_predictor_are_logged_and_met_by_their_labels(service: Stack) -> None:
     commands = [text for kind, text in BLOCKS if kind == "sh"]
     assert len(commands) == PAGE.count("```sh\n") == 3
