@@ -94,6 +94,13 @@ def test_the_default_base_has_a_full_version() -> None:
     assert re.search(r"^ARG BASE=\S+(:\d+\.\d+\.\d+-\S+|@sha256:[0-9a-f]{64})$", DOCKERFILE, re.MULTILINE)
 
 
+def _store_image() -> str:
+    """The Redis image that compose runs by default."""
+    found = re.fullmatch(r"\$\{CALIBRANT_REDIS_IMAGE:-(.+)\}", SERVICES["redis"]["image"])
+    assert found
+    return found[1]
+
+
 # Names that stand in several places
 
 
@@ -125,8 +132,16 @@ def test_every_image_that_is_deployed_is_a_target() -> None:
     assert {service["build"]["target"] for service in SERVICES.values() if "build" in service} == targets
     named = {image["name"] for document in EVERY for image in document.get("images", [])}
     assert named == {f"calibrant/{target}" for target in targets}
-    assert {container["image"] for container in CONTAINERS.values()} - named == {"redis:7.4.2-bookworm"}
-    assert "redis:7.4.2-bookworm" in SERVICES["redis"]["image"]
+    assert {container["image"] for container in CONTAINERS.values()} - named == {_store_image()}
+
+
+def test_every_file_names_the_same_redis_and_none_older_than_its_security_fixes() -> None:
+    example = (REPOSITORY / ".env.example").read_text("utf-8")
+    named = {*re.findall(r"\bredis:\d+\.[\w.-]+", COMPOSE_TEXT + example), CONTAINERS["calibrant-redis"]["image"]}
+    assert named == {_store_image()}
+    version = re.fullmatch(r"redis:7\.4\.(\d+)-bookworm", _store_image())
+    assert version
+    assert int(version[1]) >= 11
 
 
 # The store
