@@ -9,7 +9,7 @@ from pathlib import Path
 
 import typer
 
-from cli.children import GaveUp
+from cli.children import SETTINGS_REFUSED, SettingsRefused
 from cli.stack import stack
 from storage.errors import EmbeddedStoreFailed
 
@@ -22,7 +22,10 @@ _LOOK_SECONDS = 0.1
 def serve_all(
     *, host: str, port: int, data: Path, redis_url: str | None, device: str, level: str, log_format: str
 ) -> None:
-    """Run the stack until SIGINT or SIGTERM, and mend what ends of it; exits with 1 where that fails for good."""
+    """Run the stack until SIGINT or SIGTERM, and start again whatever ends of it.
+
+    Exits with 1 if the port or the data folder is not available, and with 2 if a child refuses its settings.
+    """
     told = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: told.set())
@@ -40,9 +43,9 @@ def serve_all(
             typer.echo(f"Calibrant listens on {running.url} (documentation: {running.url}/docs). Ctrl-C stops it.")
             while not told.wait(_LOOK_SECONDS):
                 running.mend()
-    except GaveUp as error:
+    except SettingsRefused as error:
         _failed(str(error))
-        raise typer.Exit(error.status) from error
+        raise typer.Exit(SETTINGS_REFUSED) from error
     except (EmbeddedStoreFailed, OSError) as error:
         raise typer.Exit(_failed(str(error))) from error
     typer.echo("Calibrant has stopped.")

@@ -48,7 +48,7 @@ class Stack:
         return self._worker.process
 
     def mend(self) -> None:
-        """Start again whatever has ended, on the same data and the same address; raises ``GaveUp``."""
+        """Start again whatever has ended, on the same data and the same address; raises ``SettingsRefused``."""
         for child in (self._store, self._api, self._worker):
             if child is not None:
                 child.mend()

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import IO
 
 from redis import Redis
+from redis.exceptions import BusyLoadingError
 
 from storage.errors import EmbeddedStoreFailed, FolderInUse
 from storage.processes import spawn, stop
@@ -126,9 +127,12 @@ def _await_ready(socket: Path, process: subprocess.Popen[bytes]) -> None:
         while time.monotonic() < deadline:
             if process.poll() is not None:
                 raise EmbeddedStoreFailed(f"the embedded server ended at once, with status {process.returncode}")
-            with contextlib.suppress(*UNAVAILABLE):
-                # BusyLoadingError, while an append-only file is read, is a ConnectionError too.
+            try:
                 if redis.ping():
                     return
+            except BusyLoadingError:  # it reads its append-only file, which may take minutes
+                deadline = time.monotonic() + _START_SECONDS
+            except UNAVAILABLE:
+                pass
             time.sleep(0.02)
     raise EmbeddedStoreFailed(f"the embedded server was not ready after {_START_SECONDS:g} s")

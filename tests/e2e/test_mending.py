@@ -1,4 +1,4 @@
-"""``calibrant serve`` mends what ends of it, and gives up on what ends again and again."""
+"""``calibrant serve`` starts again whatever ends of it, however often, unless its settings are refused."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ class Served:
     """A ``calibrant serve``: its URL and its children by what they are."""
 
     def __init__(self, folder: Path, *arguments: str) -> None:
-        self.log = folder / "log"
+        self.log, self.data = folder / "log", folder / "data"
         with self.log.open("wb") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "cli", "serve", "--port", "0", "--data", str(folder / "data"), *arguments],
+                [sys.executable, "-m", "cli", "serve", "--port", "0", "--data", str(self.data), *arguments],
                 stdout=subprocess.PIPE,
                 stderr=log,
             )
@@ -97,11 +97,40 @@ def test_what_is_killed_is_started_again_and_nothing_acknowledged_is_lost(served
     assert served.process.wait(timeout=60) == 0
 
 
-def test_what_ends_five_times_within_a_minute_ends_the_service_with_the_reason(served: Served) -> None:
-    for _ in range(4):
-        served.kill("worker")
-    last = served.child("worker")
-    assert last is not None
-    os.kill(last, signal.SIGKILL)
-    assert served.process.wait(timeout=60) == 1
-    assert "calibrant: the worker ended 5 times within a minute, at last with status -9" in served.log.read_text()
+def test_a_worker_that_dies_ten_times_leaves_the_api_answering(served: Served) -> None:
+    api = served.child("api")
+    with httpx.Client(base_url=served.url, timeout=60) as client:
+        for _ in range(10):
+            served.kill("worker")
+            assert client.get("/health/ready").status_code == 200
+            assert client.post("/evaluate", json={"predictions": P, "labels": Y}).status_code == 200
+    assert served.child("api") == api
+    pauses = [float(pause) for pause in re.findall(r"the worker ended .* again in ([\d.]+) s", served.log.read_text())]
+    assert len(pauses) == 10
+    assert pauses[0] <= 0.1
+    assert all(2.5 <= pause <= 5 for pause in pauses[-4:])
+    with Calibrant(served.url) as client:
+        assert client.fit("pl3", client.upload(P, Y).id, timeout=120).method == "pl3"
+    assert served.process.poll() is None
+
+
+def test_a_child_that_refuses_its_settings_ends_the_service_with_the_reason(tmp_path: Path) -> None:
+    log, wrong = tmp_path / "log", {"CALIBRANT_QUEUES": "no-such-queue"}
+    command = [sys.executable, "-m", "cli", "serve", "--port", "0", "--data", str(tmp_path / "data")]
+    with log.open("wb") as told:
+        ended = subprocess.run(
+            command, stdout=subprocess.DEVNULL, stderr=told, env=os.environ | wrong, timeout=120, check=False
+        )
+    assert ended.returncode == 2
+    assert "calibrant: the worker refused its settings and ended with status 2" in log.read_text()
+
+
+@pytest.mark.parametrize("taken", ["port", "data"])
+def test_a_port_or_a_data_folder_in_use_ends_a_second_service_at_once(served: Served, taken: str) -> None:
+    port = served.url.rpartition(":")[2] if taken == "port" else "0"
+    data = served.data if taken == "data" else served.data.with_name("other")
+    command = [sys.executable, "-m", "cli", "serve", "--port", port, "--data", str(data)]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert ended.returncode == 1
+    assert "in use" in ended.stderr
+    assert served.ready()
