@@ -15,7 +15,7 @@ from calibrant.errors import CalibrationError
 from schemas.problem_table import TABLE, problem
 from schemas.problems import Problem
 from service.formats.options import invalid_field
-from service.inference.errors import error_of, spoken_at
+from service.inference.errors import UNKNOWN_CALL, error_of, spoken_at
 from service.open_paths import is_page
 from service.web.refusal import refusal
 from storage.errors import StorageError
@@ -107,7 +107,8 @@ def install(app: FastAPI) -> None:
         if status == 405:
             headers = {"Allow": _allowed(request)}
         code = codes.get(status, "bad-request" if status < 500 else "internal-error")
-        return respond(problem(code, TABLE[code].title), headers)
+        is_unknown_call = code == "not-found" and spoken_at(request.scope["path"])
+        return respond(problem(code, UNKNOWN_CALL if is_unknown_call else TABLE[code].title), headers)
 
     async def unexpected(_: Request, __: Exception) -> Response:
         # Starlette raises the error again behind this answer, and the server logs it.

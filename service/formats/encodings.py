@@ -1,4 +1,4 @@
-"""Content-Encoding: gzip and zstd, unpacked piece by piece so that no bomb fits into memory."""
+"""Content-Encoding: gzip, deflate and zstd, unpacked piece by piece so that no bomb fits into memory."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from service.errors import MalformedEncoding, UnsupportedMediaType
 from service.formats.limits import Limits
 from service.formats.payload import Body
 
-ACCEPTED = ("gzip", "zstd")
-#: A piece of gzip, and what is unpacked of it at once.
-_GZIP_PIECE, _GZIP_OUT = 64 * 1024, 1024 * 1024
+ACCEPTED = ("gzip", "zstd", "deflate")
+#: A piece of gzip or deflate, and the most that is unpacked of it at once.
+_ZLIB_PIECE, _ZLIB_OUT = 64 * 1024, 1024 * 1024
 #: Each byte of zstd can become 32 KiB, and a piece is unpacked whole: 512 bytes are at most 16 MiB.
 _ZSTD_PIECE = 512
 #: The window that decoders of HTTP bodies must have, and need not exceed (RFC 9659).
@@ -25,7 +25,7 @@ _FREE_MEMBERS, _BYTES_A_MEMBER = 64, 1024
 
 
 class _Member(Protocol):
-    """One gzip member or zstd frame while it is unpacked."""
+    """One gzip member, zlib stream or zstd frame while it is unpacked."""
 
     @property
     def eof(self) -> bool: ...
@@ -45,7 +45,7 @@ def read_encoding(header: str) -> str | None:
     if encoding == "x-gzip":  # the same, as RFC 9110 has it
         return "gzip"
     if encoding not in ACCEPTED:
-        error = UnsupportedMediaType(f"the content encoding must be {' or '.join(ACCEPTED)}, once")
+        error = UnsupportedMediaType(f"the content encoding must be one of: {', '.join(ACCEPTED)}, once")
         raise error.with_headers({"Accept-Encoding": ", ".join(ACCEPTED)})
     return encoding
 
@@ -83,10 +83,10 @@ def _pieces(body: Body, encoding: str) -> Iterator[bytes]:
         raise MalformedEncoding("the body ends before its encoding does")
 
 
-def _feed_gzip(member: _Member, piece: bytes | memoryview) -> Iterator[bytes]:
+def _feed_zlib(member: _Member, piece: bytes | memoryview) -> Iterator[bytes]:
     left = piece
     while len(left) and not member.eof:
-        yield member.decompress(left, _GZIP_OUT)  # type: ignore[attr-defined]
+        yield member.decompress(left, _ZLIB_OUT)  # type: ignore[attr-defined]
         left = member.unconsumed_tail  # type: ignore[attr-defined]
 
 
@@ -98,12 +98,17 @@ def _begin_gzip() -> _Member:
     return zlib.decompressobj(wbits=31)
 
 
+def _begin_deflate() -> _Member:
+    return zlib.decompressobj(wbits=15)  # RFC 9110 means the zlib format; a few clients send raw deflate data
+
+
 def _begin_zstd() -> _Member:
     return zstandard.ZstdDecompressor(max_window_size=_ZSTD_WINDOW).decompressobj()
 
 
 _Feed = Callable[[_Member, bytes | memoryview], Iterator[bytes]]
 _READERS: dict[str, tuple[Callable[[], _Member], _Feed, int]] = {
-    "gzip": (_begin_gzip, _feed_gzip, _GZIP_PIECE),
+    "gzip": (_begin_gzip, _feed_zlib, _ZLIB_PIECE),
+    "deflate": (_begin_deflate, _feed_zlib, _ZLIB_PIECE),
     "zstd": (_begin_zstd, _feed_zstd, _ZSTD_PIECE),
 }

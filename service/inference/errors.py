@@ -11,6 +11,8 @@ from schemas.problems import Problem
 
 #: Everything at or under this path speaks the protocol, errors of unknown routes too.
 PREFIX = "/v2"
+#: The answer to a path that is unknown, such as one of an extension that is not offered.
+UNKNOWN_CALL = "there is no such call; the only extension of the protocol that this server offers is binary_tensor_data"
 
 
 def spoken_at(path: str) -> bool:

@@ -19,17 +19,14 @@ JSON = "application/json"
 BINARY = "application/octet-stream"
 
 
-def check_media_type(content_type: str, lengths: Sequence[str]) -> None:
-    """Refuse a content type that is none of the protocol's.
+def check_media_type(content_type: str) -> None:
+    """Refuse a content type that the protocol does not use.
 
-    A body with the length of its JSON object needs none, as some clients send none: that header, like the type
-    of JSON, is one that a page of another origin cannot send without asking first.
+    The length header alone says whether binary tensors follow the JSON object. Triton's clients send JSON tensors
+    without a content type, or as ``application/octet-stream``.
     """
-    kind = content_type.partition(";")[0].strip().lower()
-    allowed = (JSON, BINARY, "") if lengths else (JSON,)
-    if kind not in allowed:
-        binary = f"{BINARY} with the header {LENGTH_HEADER}"
-        raise UnsupportedMediaType(f"the content type must be {JSON}, or {binary}")
+    if content_type.partition(";")[0].strip().lower() not in (JSON, BINARY, ""):
+        raise UnsupportedMediaType(f"the content type must be {JSON} or {BINARY}, or absent")
 
 
 def split(body: Body, lengths: Sequence[str]) -> tuple[memoryview, memoryview]:

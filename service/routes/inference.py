@@ -93,7 +93,7 @@ async def infer_version(name: str, version: str, request: Request, here: Here) -
 
 async def _inferred(request: Request, here: Context, name: str, version: str | None) -> Response:
     lengths = request.headers.getlist(LENGTH_HEADER)
-    check_media_type(request.headers.get("content-type", ""), lengths)
+    check_media_type(request.headers.get("content-type", ""))
     encoding = read_encoding(request.headers.get("content-encoding", ""))
     body = await bounded(request, here.settings.max_body_bytes)
     if encoding is not None:  # what it unpacks to is anything up to its limit

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Sequence
 from typing import Any
@@ -335,22 +336,46 @@ def test_two_lengths_are_refused(http: httpx.Client, maps: dict[str, str]) -> No
     assert _error(told) == (400, f"the header {LENGTH} must be one number of bytes")
 
 
-def test_a_binary_body_needs_no_content_type_and_json_does(http: httpx.Client, maps: dict[str, str]) -> None:
-    length, body = request([0.2, 0.7], "FP64", [2])
+@pytest.mark.parametrize("kind", [None, "application/octet-stream", "application/json"])
+def test_the_length_header_and_not_the_content_type_says_how_a_body_is_read(
+    http: httpx.Client, maps: dict[str, str], kind: str | None
+) -> None:
     path = "/v2/models/oip-isotonic/infer"
-    assert http.post(path, content=body, headers={LENGTH: str(length)}).status_code == 200
+    headers = {} if kind is None else {"Content-Type": kind}
+    length, body = request([0.2, 0.7], "FP64", [2])
+    _, binary = _read(http.post(path, content=body, headers=headers | {LENGTH: str(length)}))
+    _, text = _read(http.post(path, content=json.dumps(_whole(GOOD)).encode(), headers=headers))
+    assert binary == text == _calibrated(http, "oip-isotonic", [0.2, 0.7])
+
+
+@pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x"])
+def test_a_content_type_of_a_form_is_415(http: httpx.Client, maps: dict[str, str], kind: str) -> None:
     text = json.dumps(_whole(GOOD)).encode()
-    assert _error(http.post(path, content=text))[0] == 415
-    assert _error(http.post(path, content=text, headers={"Content-Type": "text/plain"}))[0] == 415
-    assert _error(http.post(path, content=text, headers={"Content-Type": "application/octet-stream"}))[0] == 415
+    refused = http.post("/v2/models/oip-isotonic/infer", content=text, headers={"Content-Type": kind})
+    assert _error(refused)[0] == 415
+
+
+def test_a_page_of_another_origin_cannot_infer_without_a_content_type(http: httpx.Client, maps: dict[str, str]) -> None:
+    text = json.dumps(_whole(GOOD)).encode()
+    refused = http.post("/v2/models/oip-isotonic/infer", content=text, headers={"Origin": "http://evil.example"})
+    assert _error(refused)[0] == 403
 
 
 def test_routes_and_methods_that_do_not_exist_are_told_in_the_protocol(http: httpx.Client) -> None:
-    for path in ("/v2/nothing", "/v2/models", "/v2/models/x/y", "/v2/repository/index", "/v2/models/a/b/c/infer"):
-        assert _error(http.get(path))[0] == 404
-    refused = http.delete("/v2/models/x")
-    assert _error(refused)[0] == 405
-    assert refused.headers["allow"] == "HEAD, GET"
+    paths = ("nothing", "models", "models/x/y", "repository/index", "models/a/b/c/infer", "models/x/config", "logging")
+    for method, path in itertools.product(("GET", "POST", "PUT", "DELETE", "PATCH"), paths):
+        status, told = _error(http.request(method, f"/v2/{path}"))
+        assert (status, "binary_tensor_data" in told) == (404, True), (method, path)
+    for method, path, allowed in (
+        ("DELETE", "models/x", "HEAD, GET"),
+        ("GET", "models/x/infer", "POST"),
+        ("PUT", "models/x/versions/1/infer", "POST"),
+        ("POST", "health/live", "HEAD, GET"),
+        ("POST", "models/x/ready", "HEAD, GET"),
+    ):
+        refused = http.request(method, f"/v2/{path}")
+        assert _error(refused)[0] == 405
+        assert refused.headers["allow"] == allowed
     assert http.get("/v20").headers["content-type"] == "application/problem+json"
 
 

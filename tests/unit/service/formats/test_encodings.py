@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import gzip
 import tracemalloc
+import zlib
 from collections.abc import Callable
 
 import pytest
@@ -13,7 +14,11 @@ from service.formats.limits import Limits
 from tests.unit.service.formats.told import told
 
 TEXT = bytes(range(256)) * 3000
-PACK: dict[str, Callable[[bytes], bytes]] = {"gzip": gzip.compress, "zstd": zstandard.ZstdCompressor().compress}
+PACK: dict[str, Callable[[bytes], bytes]] = {
+    "gzip": gzip.compress,
+    "zstd": zstandard.ZstdCompressor().compress,
+    "deflate": zlib.compress,
+}
 LIMITS = Limits(max_unpacked_bytes=2 * len(TEXT), max_rows=1, max_classes=2, max_json_depth=3)
 
 
@@ -25,13 +30,21 @@ def _streamed(data: bytes) -> bytes:
 
 @pytest.mark.parametrize(
     ("header", "expected"),
-    [("", None), ("identity", None), ("gzip", "gzip"), ("GZIP ", "gzip"), ("x-gzip", "gzip"), ("zstd", "zstd")],
+    [
+        ("", None),
+        ("identity", None),
+        ("gzip", "gzip"),
+        ("GZIP ", "gzip"),
+        ("x-gzip", "gzip"),
+        ("zstd", "zstd"),
+        ("deflate", "deflate"),
+    ],
 )
 def test_an_encoding_is_read(header: str, expected: str | None) -> None:
     assert read_encoding(header) == expected
 
 
-@pytest.mark.parametrize("header", ["br", "deflate", "gzip, gzip", "gzip, zstd", "compress", "utf-8"])
+@pytest.mark.parametrize("header", ["br", "gzip, gzip", "gzip, zstd", "compress", "utf-8"])
 def test_other_encodings_are_refused(header: str) -> None:
     with pytest.raises(UnsupportedMediaType):
         read_encoding(header)
