@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -10,9 +12,12 @@ import numpy.typing as npt
 from tabular.bounds import MAX_LINE, Bounds
 from tabular.csv_layout import Layout
 from tabular.extra import pyarrow
-from tabular.source import Kept
 from tabular.table import Places, Values
 from tabular.texts import Coding
+
+#: Larger files are mapped, smaller ones copied.
+_IN_MEMORY = 32 << 20
+_BLOCK = 1 << 20
 
 
 def read_fast(file: BinaryIO, layout: Layout, places: Places, bounds: Bounds) -> Values | None:
@@ -23,10 +28,12 @@ def read_fast(file: BinaryIO, layout: Layout, places: Places, bounds: Bounds) ->
     arrow = pyarrow("csv")
     if arrow is None or layout.data_at is None:
         return None
-    file.seek(layout.data_at)
     found = _Found(layout, places)
     try:
-        with arrow.csv.open_csv(arrow.PythonFile(Kept(file), mode="r"), **_options(arrow, layout, places)) as batches:
+        with (
+            _native(arrow, file, layout.data_at) as rows,
+            arrow.csv.open_csv(rows, **_options(arrow, layout, places)) as batches,
+        ):
             for batch in batches:
                 if not found.add(batch):
                     return None
@@ -34,6 +41,25 @@ def read_fast(file: BinaryIO, layout: Layout, places: Places, bounds: Bounds) ->
     except (arrow.ArrowException, OSError, UnicodeDecodeError):
         return None
     return found.values()
+
+
+def _native(arrow: Any, file: BinaryIO, start: int) -> Any:
+    """The file from ``start`` on as one that pyarrow reads without Python.
+
+    pyarrow reads ahead in threads of its own, which may still run when the caller has stopped reading. If they read a
+    Python file, they would move its position under the next reader, and end the process when it exits: a thread that
+    waits for the interpreter's lock is then killed inside C++ ("terminate called without an active exception").
+    """
+    if file.seek(0, io.SEEK_END) - start > _IN_MEMORY:
+        with contextlib.suppress(io.UnsupportedOperation):  # of what lies in memory
+            mapped = arrow.memory_map(f"/dev/fd/{file.fileno()}")
+            mapped.seek(start)
+            return mapped
+    file.seek(start)
+    kept = arrow.BufferOutputStream(arrow.system_memory_pool())
+    while block := file.read(_BLOCK):
+        kept.write(block)
+    return arrow.BufferReader(kept.getvalue())
 
 
 def _options(arrow: Any, layout: Layout, places: Places) -> dict[str, Any]:

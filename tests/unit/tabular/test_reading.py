@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import io
 import subprocess
 import sys
+import threading
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -16,7 +18,7 @@ import pytest
 import zstandard
 
 from calibrant.errors import CalibrationError
-from tabular.errors import BadMapping, FileTooLarge, TabularError, UnreadableFile
+from tabular.errors import BadMapping, FileTooLarge, NotANumber, TabularError, UnreadableFile
 from tabular.reading import Asked, Sheet, read_sheet
 from tests.traced import PeakOf
 from tests.unit.tabular import files
@@ -138,6 +140,41 @@ def test_a_million_rows_take_the_library_and_the_standard_reader_to_the_same_num
     assert np.array_equal(sheet.predictions, np.arange(200_000) / 200_000)
     assert sheet.labels is not None
     assert np.array_equal(sheet.labels, np.arange(200_000) % 2)
+
+
+class _Watched(io.BytesIO):
+    """Bytes that record which threads read them."""
+
+    def __init__(self, data: bytes) -> None:
+        super().__init__(data)
+        self.readers: set[int] = set()
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        self.readers.add(threading.get_ident())
+        return super().read(size)
+
+
+@pytest.mark.parametrize("data", [*files.ALL.values(), b"y,p\n0,x\n" + b"1,0.5\n" * 500_000])
+def test_the_calling_thread_alone_reads_a_file(data: bytes) -> None:
+    """A thread that still reads ahead would move the file for the next reader, and abort the process as it exits."""
+    stream = _Watched(data)
+    with contextlib.suppress(TabularError):
+        read_sheet(stream, name="a", max_rows=None)
+    assert stream.readers == {threading.get_ident()}
+
+
+def test_a_large_text_file_is_read_from_a_path_and_packed(tmp_path: Path) -> None:
+    data = b"y,p\n" + b"1,0.123456\n0,0.654321\n" * 1_600_000
+    (tmp_path / "large.csv").write_bytes(data)
+    (tmp_path / "large.csv.gz").write_bytes(gzip.compress(data, 1))
+    for name in ("large.csv", "large.csv.gz"):
+        sheet = read_sheet(tmp_path / name, name=name, max_rows=None)
+        assert np.array_equal(sheet.predictions, np.tile([0.123456, 0.654321], 1_600_000))
+        assert sheet.labels is not None
+        assert np.array_equal(sheet.labels, np.tile([1, 0], 1_600_000))
+    (tmp_path / "large.csv").write_bytes(data + b"1,x\n")
+    with pytest.raises(NotANumber, match="row 3200001"):
+        read_sheet(tmp_path / "large.csv", name="large.csv", max_rows=None)
 
 
 def _archive_of(size: int) -> bytes:
