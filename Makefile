@@ -3,6 +3,9 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/installed
+PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
+# Torch without CUDA. Empty: the index that pip is configured for, which then must have the CPU build.
+TORCH_CPU_INDEX ?= https://download.pytorch.org/whl/cpu
 PEERS := .venv-peers
 INTEGRATIONS := .venv-integrations
 # Kustomize's own files, and KEDA's, are of kinds that Kubernetes itself does not know; tests/contract looks at them.
@@ -14,9 +17,12 @@ MANIFESTS := $(filter-out %/kustomization.yaml deploy/kubernetes/components/keda
 help: ## list the tasks
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-$(STAMP): pyproject.toml constraints-cpu.txt
+# Everything but torch by hash, torch alone from its own index, then the project itself.
+$(STAMP): pyproject.toml locks/dev.txt constraints-cpu.txt
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]' -c constraints-cpu.txt
+	$(PIP) install --require-hashes --only-binary :all: -r locks/dev.txt
+	$(PIP) install --no-deps --retries 2 $(if $(TORCH_CPU_INDEX),--index-url $(TORCH_CPU_INDEX)) -c constraints-cpu.txt torch
+	$(PIP) install --no-deps --no-build-isolation -e .
 	@touch $(STAMP)
 
 install: $(STAMP) ## make .venv and install everything into it
@@ -49,8 +55,20 @@ check: $(STAMP) ## lint, types, architecture, dependencies, containers
 image-test: $(STAMP) ## build the images without a container engine, run them and post to them; as root, with buildah and debootstrap
 	$(BIN)/python -m tests.images
 
-image-versions: $(STAMP) ## the versions of this environment are those that images are made of; writes docker/versions.txt
-	$(BIN)/python docker/versions.py
+# All locks have the versions of locks/dev.txt. Torch is in none: its hashes differ by index.
+LOCK := $(BIN)/uv pip compile pyproject.toml --quiet --universal --python-version 3.11 --fork-strategy fewest \
+	--generate-hashes --only-binary :all: --no-emit-package torch --custom-compile-command 'make lock'
+LOCK_CPU := $(LOCK) -c constraints-cpu.txt --excludes locks/without-cuda.txt
+
+lock: $(STAMP) ## lock the dependencies of pyproject.toml with hashes, keeping versions where possible; writes locks/
+	$(LOCK_CPU) $(UPGRADE) --extra dev --group build -o locks/dev.txt
+	$(LOCK_CPU) $(UPGRADE) -c locks/dev.txt --extra arrow --extra telemetry -o locks/api.txt
+	$(LOCK_CPU) $(UPGRADE) -c locks/dev.txt --extra arrow --extra telemetry --extra worker -o locks/worker-cpu.txt
+	$(LOCK) -c constraints-gpu.txt $(UPGRADE) -c locks/dev.txt --extra arrow --extra telemetry --extra worker -o locks/worker-gpu.txt
+	$(subst pyproject.toml,,$(LOCK)) $(UPGRADE) -c locks/dev.txt --group build -o locks/build.txt
+
+upgrade: ## the same with the newest versions
+	$(MAKE) lock UPGRADE=--upgrade
 
 bench: $(STAMP) ## the committed timings; writes docs/benchmarks.md
 	$(BIN)/python -m benchmarks.speed

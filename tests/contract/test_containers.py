@@ -9,8 +9,6 @@ from typing import Any
 
 import pytest
 import yaml
-from packaging.requirements import Requirement
-from packaging.utils import canonicalize_name
 
 from service.open_paths import is_open
 from storage.jobs.queues import QUEUES
@@ -62,15 +60,6 @@ def test_the_image_holds_every_package_of_the_wheel_and_no_other_folder() -> Non
     shown = re.findall(r"^!(.+)$", (REPOSITORY / ".dockerignore").read_text("utf-8"), re.MULTILINE)
     assert packages <= set(shown)
     assert all((REPOSITORY / path).exists() for path in shown)
-
-
-def test_every_requirement_of_the_images_has_one_version_that_meets_it() -> None:
-    asked = [*PROJECT["project"]["dependencies"]]
-    asked += [line for extra in ("arrow", "telemetry") for line in PROJECT["project"]["optional-dependencies"][extra]]
-    pins = (REPOSITORY / "docker/versions.txt").read_text("utf-8").splitlines()
-    versions = dict(line.split("==") for line in pins)
-    for requirement in map(Requirement, asked):
-        assert requirement.specifier.contains(versions[canonicalize_name(requirement.name)]), requirement
 
 
 def test_torch_is_pinned_to_one_version_for_both_kinds_of_worker() -> None:

@@ -1,0 +1,190 @@
+"""The locks in locks/ hold what pyproject.toml requires, by hash, and name no index and no torch."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from importlib.metadata import requires, version
+from itertools import product
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+REPOSITORY = Path(__file__).parents[2]
+PYPROJECT = tomllib.loads((REPOSITORY / "pyproject.toml").read_text("utf-8"))
+PROJECT = PYPROJECT["project"]
+CUDA = re.compile(r"nvidia-|cuda-|triton$")
+
+#: Lock -> extras and dependency groups that it covers beside the dependencies; the build needs its group alone.
+COVERED = {
+    "api": ["arrow", "telemetry"],
+    "worker-cpu": ["arrow", "telemetry", "worker"],
+    "worker-gpu": ["arrow", "telemetry", "worker"],
+    "dev": ["dev", "build"],
+    "build": ["build"],
+}
+#: What pip evaluates markers with on the platforms that the locks are for.
+ENVIRONMENTS = [
+    {
+        "python_version": python,
+        "python_full_version": f"{python}.9",
+        "sys_platform": sys_platform,
+        "platform_system": system,
+        "platform_machine": machine,
+        "extra": "",
+    }
+    for python, (sys_platform, system, machine) in product(
+        ("3.11", "3.12", "3.13"),
+        (("linux", "Linux", "x86_64"), ("linux", "Linux", "aarch64"), ("darwin", "Darwin", "arm64")),
+    )
+]
+
+
+class Pinned(NamedTuple):
+    """One entry of a lock."""
+
+    requirement: Requirement
+    hashes: frozenset[str]
+
+    @property
+    def version(self) -> str:
+        """The version that it is pinned to."""
+        (specifier,) = self.requirement.specifier
+        assert specifier.operator == "=="
+        return specifier.version
+
+
+def _text(lock: str) -> str:
+    return (REPOSITORY / "locks" / f"{lock}.txt").read_text("utf-8")
+
+
+def _entries(lock: str) -> list[Pinned]:
+    lines = [line for line in _text(lock).splitlines() if not line.lstrip().startswith("#")]
+    entries = "\n".join(lines).replace("\\\n", " ").splitlines()
+    parts = [re.split(r"\s+--hash=sha256:", entry) for entry in entries]
+    return [Pinned(Requirement(first), frozenset(hashes)) for first, *hashes in parts]
+
+
+LOCKS = {lock: _entries(lock) for lock in COVERED}
+
+
+def _versions(lock: str, environment: dict[str, str] | None = None) -> dict[str, str]:
+    """Name -> version of what a lock installs in an environment, this one if none is given."""
+    there = [entry for entry in LOCKS[lock] if _applies(entry.requirement, environment)]
+    names = [entry.requirement.name for entry in there]
+    assert len(names) == len(set(names))
+    return dict(zip(names, (entry.version for entry in there), strict=True))
+
+
+def _applies(requirement: Requirement, environment: dict[str, str] | None) -> bool:
+    return requirement.marker is None or requirement.marker.evaluate(environment or {"extra": ""})
+
+
+def _direct(lock: str) -> list[Requirement]:
+    """What pyproject.toml asks for, except torch and the project itself, whose extras are followed."""
+    groups = {**PROJECT["optional-dependencies"], **PYPROJECT["dependency-groups"]}
+    left = [Requirement(line) for name in COVERED[lock] for line in groups[name]]
+    left += [Requirement(line) for line in PROJECT["dependencies"] if lock != "build"]
+    found = []
+    while left:
+        requirement = left.pop()
+        if requirement.name == PROJECT["name"]:
+            left += [Requirement(line) for extra in requirement.extras for line in groups[extra]]
+        elif requirement.name != "torch":
+            found.append(requirement)
+    return found
+
+
+@pytest.mark.parametrize("lock", COVERED)
+def test_a_lock_has_hashes_and_exact_versions_and_names_no_index_and_no_torch(lock: str) -> None:
+    assert LOCKS[lock]
+    for entry in LOCKS[lock]:
+        assert entry.version
+        assert entry.requirement.name != "torch"
+        assert entry.hashes, entry.requirement
+        assert all(re.fullmatch(r"[0-9a-f]{64}", digest) for digest in entry.hashes)
+    options = set(re.findall(r"(?:^|\s)(-[\w-]+)", re.sub("#.*", "", _text(lock))))
+    assert options == {"--hash"}
+    assert "://" not in _text(lock)
+
+
+@pytest.mark.parametrize("lock", COVERED)
+def test_a_lock_meets_every_requirement_of_the_project_on_every_platform(lock: str) -> None:
+    for environment in ENVIRONMENTS:
+        versions = _versions(lock, environment)
+        for requirement in _direct(lock):
+            if _applies(requirement, environment):
+                name = canonicalize_name(requirement.name)
+                assert name in versions, f"{name} is not in locks/{lock}.txt: run make lock"
+                assert requirement.specifier.contains(versions[name]), f"{requirement}: run make lock"
+
+
+def test_all_locks_have_the_versions_and_hashes_of_the_lock_that_the_tests_run_with() -> None:
+    for entries in LOCKS.values():
+        other = [entry for entry in entries if entry not in LOCKS["dev"]]
+        assert [entry.requirement for entry in other if not CUDA.match(entry.requirement.name)] == []
+
+
+def test_a_workers_lock_holds_that_of_the_api_and_only_the_gpus_holds_cuda() -> None:
+    names = {lock: {entry.requirement.name for entry in entries} for lock, entries in LOCKS.items()}
+    assert names["api"] < names["worker-cpu"] < names["worker-gpu"]
+    assert {lock for lock, found in names.items() if any(CUDA.match(name) for name in found)} == {"worker-gpu"}
+
+
+@pytest.mark.parametrize("lock", ["worker-cpu", "dev"])
+def test_what_torch_needs_is_locked_since_torch_is_installed_without_dependencies(lock: str) -> None:
+    versions = _versions(lock)
+    needed = [Requirement(line) for line in requires("torch") or []]
+    needed = [requirement for requirement in needed if _applies(requirement, None)]
+    assert needed
+    for requirement in needed:
+        assert requirement.specifier.contains(versions[canonicalize_name(requirement.name)]), requirement
+
+
+def test_what_builds_the_project_is_locked() -> None:
+    needed = {canonicalize_name(Requirement(line).name) for line in PYPROJECT["build-system"]["requires"]}
+    # hatchling needs editables for an editable install.
+    assert {*needed, "editables"} <= _versions("build").keys()
+
+
+def test_the_tests_run_with_the_versions_of_the_lock() -> None:
+    locked = _versions("dev")
+    # The pip that installs the lock may be another.
+    del locked["pip"]
+    assert {name: version(name) for name in locked} == locked, "run make install"
+
+
+# How they are installed
+
+
+def _pip_commands(path: str) -> list[str]:
+    """Every `pip install` of a file, each on one line."""
+    lines = (REPOSITORY / path).read_text("utf-8").replace("\\\n", " ").splitlines()
+    commands = [part for line in lines if not line.startswith("#") for part in line.split("&&")]
+    return [" ".join(part.split()) for part in commands if re.search(r"(pip|\$\(PIP\)) (install|wheel) ", part)]
+
+
+def test_images_install_the_lock_by_hash_then_torch_alone_then_the_project() -> None:
+    api, cpu, torch_cpu, gpu, torch_gpu, build, wheel, project = _pip_commands("docker/Dockerfile")
+    for command, lock in ((api, "api"), (cpu, "worker-cpu"), (gpu, "worker-gpu"), (build, "build")):
+        assert f"--require-hashes --only-binary :all: -r /locks/{lock}.txt" in command
+        assert "index" not in command
+    assert re.search(r"--no-deps .*--index-url \S+ -c /locks/constraints-cpu.txt torch$", torch_cpu)
+    assert re.search(r"--no-deps .* -c /locks/constraints-gpu.txt torch$", torch_gpu)
+    assert "--no-deps --no-index --no-build-isolation" in wheel
+    assert "--no-deps --no-index" in project
+
+
+def test_make_install_does_the_same() -> None:
+    everything, torch, project, *_ = _pip_commands("Makefile")
+    assert "--require-hashes --only-binary :all: -r locks/dev.txt" in everything
+    assert re.search(r"--no-deps .* -c constraints-cpu.txt torch$", torch)
+    assert "--no-deps --no-build-isolation -e ." in project
+
+
+@pytest.mark.parametrize("path", ["docker/Dockerfile", "Makefile"])
+def test_no_install_mixes_indexes(path: str) -> None:
+    assert "extra-index" not in (REPOSITORY / path).read_text("utf-8")
