@@ -12,6 +12,7 @@ import uvicorn
 from monitoring.delivering.targets import InvalidTargets
 from service.access import is_loopback
 from service.app import create_app
+from service.connections import Connection
 from service.process import Process
 from service.settings import Settings
 from storage.api_keys import ApiKeyStore
@@ -67,7 +68,8 @@ def run_api(settings: Settings, *, host: str, port: int, socket_fd: int | None =
         app,
         host=host,
         port=port,
-        http="httptools",
+        http=Connection,
+        ws="none",
         log_config=None,
         access_log=False,
         server_header=False,

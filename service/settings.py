@@ -85,6 +85,15 @@ class Settings:
     trusted_proxies: str = _setting(
         "", "addresses of proxies whose X-Forwarded-For is believed, separated by commas; none by default"
     )
+    header_timeout: float = _setting(
+        10.0, "seconds from the start of a connection, or of a later request on it, to the end of the headers", low=0.1
+    )
+    max_connections_per_address: int = _setting(
+        256,
+        "connections that one address, or one IPv6 network of 64 bits, may hold with one process; more get 503; "
+        "trusted proxies are exempt; 0: no bound",
+        low=0,
+    )
     webhook_hosts: str = _setting(
         "",
         "hosts that webhooks of monitors may be sent to, separated by commas, such as alerts.example.com, "

@@ -108,9 +108,21 @@ OF_REQUESTS = {
     ),
     "request-timeout": Row(
         408,
-        "The body did not come in time",
-        "The body was not there in full before the deadline of a request.",
+        "The request did not come in time",
+        "The head of the request was not complete after ten seconds, or its body was not complete at its deadline.",
         "Send it faster, or in parts that are appended to a batch.",
+    ),
+    "url-too-long": Row(
+        414,
+        "The URL is too long",
+        "The URL has more bytes than the service reads.",
+        "Send the options in a JSON body, or the rows in the body instead of the query.",
+    ),
+    "headers-too-large": Row(
+        431,
+        "The headers are too large",
+        "The headers or trailers of the request are too many or have too many bytes, or its chunk extensions have.",
+        "Send fewer or shorter headers; a browser may hold old cookies of this host.",
     ),
     "idempotency-conflict": Row(
         409,

@@ -217,6 +217,12 @@ OF_THE_SERVICE = {
         "As many streams of events are open as a process holds.",
         "Try again after the seconds of `Retry-After`, or look at `GET /jobs/{job_id}`.",
     ),
+    "too-many-connections": Row(
+        503,
+        "Too many connections from one address",
+        "The client's address holds as many connections to this process as one address may.",
+        "Close idle connections and use a connection pool. A proxy in front belongs in `CALIBRANT_TRUSTED_PROXIES`.",
+    ),
     "busy": Row(
         503,
         "The service is busy",

@@ -19,6 +19,7 @@ from calibrant_client import Calibrant
 from cli.api import Server
 from cli.stack import Stack, stack
 from service.app import create_app
+from service.connections import Connection
 from service.settings import Settings
 from storage.jobs.queues import Message
 from storage.jobs.runs import Run
@@ -88,7 +89,8 @@ def claimed(store: Store, job_id: str) -> Run:
 def serving(settings: Settings, *, needs_key: bool = False) -> Iterator[str]:
     """The API alone, in this process, on a port of its own."""
     with contextlib.closing(socket.create_server(("127.0.0.1", 0))) as listener:
-        server = Server(uvicorn.Config(create_app(settings, needs_key=needs_key), log_config=None))
+        app = create_app(settings, needs_key=needs_key)
+        server = Server(uvicorn.Config(app, http=Connection, ws="none", log_config=None))
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
         thread.start()
         try:

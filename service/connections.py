@@ -1,0 +1,371 @@
+"""HTTP connections: what a client may send before its request is read, and how long it may take.
+
+uvicorn's protocol over httptools bounds neither the bytes nor the number of headers, trailers and chunk extensions, and
+waits for the end of a head for as long as the client likes. ADR 30 compares the servers that do.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import logging
+from http import HTTPStatus
+from typing import Any, cast
+
+import httptools
+from uvicorn.config import Config
+from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.server import ServerState
+
+from schemas.problem_table import problem
+from service.inference.errors import error_of, spoken_at
+from service.metrics import UNMATCHED, RequestMetrics
+from service.problems import respond
+from service.settings import Settings
+
+log = logging.getLogger(__name__)
+
+#: The longest URL, the longest head and the most headers of a request; trailers have the same bounds as a head.
+URL_BYTES, HEAD_BYTES, HEADERS = 16 * 1024, 64 * 1024, 100
+#: The parser gets at most so many bytes at a time, so that an unfinished line is noticed before it has grown.
+_PIECE = 16 * 1024
+#: Bytes around the data of one chunk that are free: its size, two line ends and a short extension.
+_CHUNK_BYTES = 32
+#: Requests that may wait on a connection for the answer to the one before.
+_PIPELINED = 32
+#: Seconds that a client has to read a refusal before its connection is reset.
+_LINGER_SECONDS = 1.0
+#: Seconds that a client may go on sending a body that has been answered already.
+_ANSWERED_SECONDS = 30.0
+#: Seconds between two looks at an answer that is being sent, and the bytes that a client must take in between.
+_READING_SECONDS, _READING_BYTES = 30.0, 256 * 1024
+#: Of an IPv6 address a provider gives each customer at least the last 64 bits.
+_IPV6_PREFIX = 64
+
+
+class Connections:
+    """What the connections of one process share: how many each address holds, and where refusals are counted."""
+
+    def __init__(self, settings: Settings, requests: RequestMetrics) -> None:
+        self.head_seconds = settings.header_timeout
+        self._most = settings.max_connections_per_address
+        self._proxies = ProxyHeadersMiddleware(cast(Any, None), settings.trusted_proxies).trusted_hosts
+        self._requests = requests
+        self._open: dict[str, int] = {}
+
+    def open(self, address: str | None) -> str | None:
+        """Count a connection from an address.
+
+        Returns the name under which it is counted, to be given to ``close``; None if the address is exempt. Raises
+        ``ConnectionRefusedError`` if the address has as many connections as one may have.
+        """
+        if not self._most or address is None or address in self._proxies:
+            return None
+        name = _network(address)
+        held = self._open.get(name, 0)
+        if held >= self._most:
+            raise ConnectionRefusedError
+        self._open[name] = held + 1
+        return name
+
+    def close(self, name: str | None) -> None:
+        """Stop counting a connection."""
+        if name is None:
+            return
+        self._open[name] -= 1
+        if not self._open[name]:
+            del self._open[name]
+
+    def count_refusal(self, status: int) -> None:
+        """Count a request that was refused before it could be read."""
+        self._requests.count(UNMATCHED, "other", status, seconds=0.0, received=0, answered=0, rows=0)
+
+
+class Connection(HttpToolsProtocol):
+    """One connection, bounded; the application is a FastAPI whose ``state.process`` has ``connections``."""
+
+    def __init__(
+        self,
+        config: Config,
+        server_state: ServerState,
+        app_state: dict[str, Any],
+        _loop: asyncio.AbstractEventLoop | None = None,
+    ) -> None:
+        super().__init__(config, server_state, app_state, _loop)
+        self._shared: Connections = cast(Any, config.app).state.process.connections
+        self._counted_as: str | None = None
+        self._deaf = False  # nothing more is read
+        self._refusal: tuple[str, str] | None = None
+        # Of the request that is being received:
+        self._in_body = False
+        self._url_bytes = self._field_bytes = self._fields = 0
+        self._unfinished = 0  # bytes since the parser last reported anything
+        self._framing = 0  # bytes of a chunked body around its data
+        self._reported = False
+        self._replaying = False
+        self._deadline: asyncio.TimerHandle | None = None
+        self._reading: asyncio.TimerHandle | None = None
+
+    # --- the connection
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Count the connection, and refuse it if its address has too many."""
+        super().connection_made(transport)
+        try:
+            self._counted_as = self._shared.open(self.client[0] if self.client else None)
+        except ConnectionRefusedError:
+            self._answer("too-many-connections", "this address has as many connections as one address may have")
+            self.transport.close()
+        else:
+            self._set_deadline(self._shared.head_seconds)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Stop counting the connection."""
+        self._shared.close(self._counted_as)
+        self._counted_as = None
+        self._clear_deadline()
+        self._stop_watching_reader()
+        super().connection_lost(exc)
+
+    # --- what is received
+
+    def data_received(self, data: bytes) -> None:
+        """Parse what has come, and expect the rest of it in time."""
+        self._unset_keepalive_if_required()
+        if len(data) <= _PIECE:
+            self._feed(data)
+        else:
+            view = memoryview(data)
+            for start in range(0, len(data), _PIECE):
+                self._feed(view[start : start + _PIECE])
+        if self._deadline is None and not self._deaf and (self.cycle is None or self.cycle.response_complete):
+            # A head has begun, or the rest of a body that has been answered goes on.
+            self._set_deadline(_ANSWERED_SECONDS if self._in_body else self._shared.head_seconds)
+
+    def _feed(self, piece: bytes | memoryview) -> None:
+        """Give a piece to the parser, and refuse what is out of bounds."""
+        if self._deaf or self.parser is None:
+            return
+        self._reported = False
+        try:
+            self.parser.feed_data(piece)
+        except httptools.HttpParserUpgrade as paused:
+            if self._has_body():
+                self._receive_body_after_upgrade()
+            if rest := piece[paused.args[0] :]:
+                self._feed(rest)
+            return
+        except httptools.HttpParserError:
+            self._refuse(*(self._refusal or ("bad-request", "this is not HTTP/1.1")))
+            return
+        self._unfinished = 0 if self._reported else self._unfinished + len(piece)
+        self._framing += len(piece)
+        if self._in_body:
+            if self._framing > HEAD_BYTES and self._is_chunked():
+                self._refuse(*_TOO_MUCH_FRAMING)
+        elif self._field_bytes + self._unfinished > HEAD_BYTES:
+            self._refuse(*_HEAD_TOO_LARGE)
+
+    def on_message_begin(self) -> None:
+        """Begin a request."""
+        self._reported = True
+        if self._replaying:
+            return
+        self._url_bytes = self._field_bytes = self._fields = 0
+        super().on_message_begin()
+
+    def on_url(self, url: bytes) -> None:
+        """Add a part of the URL."""
+        self._reported = True
+        if self._replaying:
+            return
+        self._url_bytes += len(url)
+        if self._url_bytes > URL_BYTES:
+            self._stop_parsing("url-too-long", f"the URL may have at most {URL_BYTES} bytes")
+        super().on_url(url)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Add a header, or drop a trailer."""
+        self._reported = True
+        if self._replaying:
+            return
+        self._field_bytes += len(name) + len(value) + 4
+        self._fields += 1
+        if self._field_bytes > HEAD_BYTES or self._fields > HEADERS:
+            self._stop_parsing(*_HEAD_TOO_LARGE)
+        if not self._in_body:  # a trailer would change the headers of a request that is being worked on
+            super().on_header(name, value)
+
+    def on_headers_complete(self) -> None:
+        """Start the application."""
+        self._reported = True
+        if self._replaying:
+            return
+        if len(self.pipeline) >= _PIPELINED:
+            self._stop_parsing("bad-request", f"at most {_PIPELINED} requests may wait on a connection")
+        self._clear_deadline()
+        super().on_headers_complete()
+        self._in_body = True
+        self._field_bytes = self._fields = 0
+        self._framing = -_PIECE  # the head may have begun in this piece
+        if self.scope["method"] == "CONNECT":
+            self.cycle.keep_alive = False
+
+    def on_body(self, body: bytes) -> None:
+        """Add a part of the body."""
+        self._reported = True
+        self._framing -= len(body)
+        super().on_body(body)
+
+    def on_chunk_header(self) -> None:
+        """Be told by the parser that the size of a chunk is complete."""
+        self._reported = True
+        self._framing -= _CHUNK_BYTES
+
+    def on_message_complete(self) -> None:
+        """End the request."""
+        self._reported = True
+        if self.parser.should_upgrade() and self._has_body():
+            return  # the body is still to come
+        self._in_body = False
+        self._url_bytes = 0
+        self._clear_deadline()
+        super().on_message_complete()
+
+    # --- upgrades, such as those to h2c that Java's client offers with its first request: they are not taken up
+
+    def _has_body(self) -> bool:
+        return any(
+            name == b"transfer-encoding" or (name == b"content-length" and value.strip(b"0 \t"))
+            for name, value in self.headers
+        )
+
+    def _is_chunked(self) -> bool:
+        return any(name == b"transfer-encoding" for name, _ in self.headers)
+
+    def _receive_body_after_upgrade(self) -> None:
+        """Go on with a parser that knows nothing of the upgrade: httptools believes that there is no body."""
+        framing = (b"transfer-encoding", b"content-length")
+        head = b"".join(name + b": " + value + b"\r\n" for name, value in self.headers if name in framing)
+        self.parser = httptools.HttpRequestParser(self)
+        self._replaying = True
+        self.parser.feed_data(b"POST / HTTP/1.1\r\n" + head + b"\r\n")
+        self._replaying = False
+
+    def _unsupported_upgrade_warning(self) -> None:
+        """Say nothing: the request is answered as if it offered no upgrade."""
+
+    # --- refusals
+
+    def _stop_parsing(self, code: str, detail: str) -> None:
+        """Make the parser stop, from within one of its callbacks."""
+        self._refusal = (code, detail)
+        raise ValueError(code)
+
+    def _refuse(self, code: str, detail: str) -> None:
+        """Answer with a problem and close; earlier requests of the connection are answered first."""
+        cycle, self._deaf = self.cycle, True
+        self._clear_deadline()
+        if self._in_body and cycle.response_complete:
+            self.transport.abort()
+            return
+        if cycle is not None and not cycle.response_complete:
+            if not self._in_body:
+                cycle.keep_alive = False
+                return
+            cycle.disconnected = True
+            cycle.message_event.set()
+            if cycle.response_started or any(waiting is cycle for waiting, _ in self.pipeline):
+                self.transport.abort()
+                return
+        self._answer(code, detail)
+        if self.transport.can_write_eof():
+            self.transport.write_eof()
+        self.flow.pause_reading()
+        # What is still on its way is not read. Closing at once would reset the connection before the answer is read.
+        self.loop.call_later(_LINGER_SECONDS, self.transport.abort)
+
+    def _answer(self, code: str, detail: str) -> None:
+        self._deaf = True
+        document = problem(code, detail)
+        url = getattr(self, "url", b"").decode("latin-1")
+        response = error_of(document) if spoken_at(url) else respond(document)
+        log.info("refused before it was read: %s", code)
+        self._shared.count_refusal(response.status_code)
+        status = HTTPStatus(response.status_code)
+        lines = [f"HTTP/1.1 {status.value} {status.phrase}".encode(), b"connection: close"]
+        lines += [name + b": " + value for name, value in (*self.server_state.default_headers, *response.raw_headers)]
+        self.transport.write(b"\r\n".join((*lines, b"", bytes(response.body))))
+
+    # --- time
+
+    def _set_deadline(self, seconds: float) -> None:
+        self._deadline = self.loop.call_later(seconds, self._expire)
+
+    def _clear_deadline(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+
+    def _expire(self) -> None:
+        self._deadline = None
+        if self._in_body or not (self._url_bytes or self._unfinished):
+            self.transport.abort()
+        else:
+            self._refuse(
+                "request-timeout", f"the head of the request was not there after {self._shared.head_seconds:g} s"
+            )
+
+    def pause_writing(self) -> None:
+        """Wait for the client to read, but not for ever."""
+        super().pause_writing()
+        self._watch_reader()
+
+    def resume_writing(self) -> None:
+        """Go on writing."""
+        self._stop_watching_reader()
+        super().resume_writing()
+
+    def timeout_keep_alive_handler(self) -> None:
+        """Close an idle connection, even if the client never reads the end of its last answer."""
+        super().timeout_keep_alive_handler()
+        self._watch_reader()
+
+    def _watch_reader(self) -> None:
+        self._stop_watching_reader()
+        unsent = self.transport.get_write_buffer_size()
+        self._reading = self.loop.call_later(_READING_SECONDS, self._look_at_reader, unsent)
+
+    def _stop_watching_reader(self) -> None:
+        if self._reading is not None:
+            self._reading.cancel()
+            self._reading = None
+
+    def _look_at_reader(self, unsent: int) -> None:
+        """Abort a connection whose client takes its answer so slowly that it only holds memory."""
+        left = self.transport.get_write_buffer_size()
+        if left and unsent - left < min(unsent, _READING_BYTES):
+            self.transport.abort()
+        else:
+            self._watch_reader()
+
+
+_HEAD_TOO_LARGE = (
+    "headers-too-large",
+    f"the headers, or trailers, of a request may have at most {HEAD_BYTES} bytes and be at most {HEADERS}",
+)
+_TOO_MUCH_FRAMING = ("headers-too-large", f"the chunk extensions of a body may have at most {HEAD_BYTES} bytes")
+
+
+def _network(address: str) -> str:
+    """An IPv4 address itself; of an IPv6 address the network that one customer has."""
+    if ":" not in address:
+        return address
+    try:
+        parsed = ipaddress.IPv6Address(address.partition("%")[0])
+    except ValueError:
+        return address
+    if parsed.ipv4_mapped is not None:
+        return str(parsed.ipv4_mapped)
+    return str(ipaddress.IPv6Network((parsed, _IPV6_PREFIX), strict=False))

@@ -1,0 +1,248 @@
+"""What a connection may send before its request is read: bounded in bytes, in number and in time."""
+
+from __future__ import annotations
+
+import contextlib
+import select
+import socket
+from collections.abc import Iterator
+from urllib.parse import urlsplit
+
+import httpx
+import numpy as np
+import pytest
+
+from benchmarks.http.load import peak_bytes, reset_peak
+from cli.stack import Stack
+from service import connections
+from service.settings import Settings
+from tests.integration.conftest import serving
+
+MIB = 1024 * 1024
+GET = b"GET /health/live HTTP/1.1\r\nHost: localhost\r\n"
+POST = b"POST /evaluate HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+CHUNKED = POST + b"Transfer-Encoding: chunked\r\n"
+LAST = b"Connection: close\r\n"
+ROWS = b'{"predictions": [0.1, 0.9], "labels": [0, 1]}'
+CHUNK = b"%x\r\n%s\r\n" % (len(ROWS), ROWS)
+#: What Java's HttpClient sends with its first request to an http:// address.
+H2C = b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAEAAEAAAAIAAAABAAMAAABkAAQBAAAA\r\n"
+
+
+def _connection(url: str) -> socket.socket:
+    parts = urlsplit(url)
+    return socket.create_connection((str(parts.hostname), parts.port or 80), timeout=60)
+
+
+def _answers(connection: socket.socket) -> bytes:
+    """All that comes until the server closes; a reset counts as the end, since what was answered has been read."""
+    received = b""
+    with contextlib.suppress(ConnectionResetError, BrokenPipeError):
+        while part := connection.recv(65536):
+            received += part
+    return received
+
+
+def _sent(url: str, data: bytes) -> bytes:
+    """The answer to these bytes, of which the server may take no more than it likes."""
+    with contextlib.closing(_connection(url)) as connection:
+        with contextlib.suppress(ConnectionResetError, BrokenPipeError):
+            connection.sendall(data)
+        return _answers(connection)
+
+
+def _status(answer: bytes) -> int:
+    return int(answer.split(b" ", 2)[1])
+
+
+@pytest.mark.parametrize(
+    ("data", "status"),
+    [
+        (GET + b"a:b\r\n" * (8 * MIB // 5), 431),
+        (GET + b"X: " + b"a" * 8 * MIB, 431),
+        (GET + b"X:" + b" " * 8 * MIB, 431),
+        (GET + b"a" * 8 * MIB, 431),
+        (b"\r\n" * 4 * MIB, 431),
+        (b"GET /" + b"a" * 8 * MIB, 414),
+        (b"GET /?" + b"a=b&" * 2 * MIB, 414),
+        (CHUNKED + b"\r\n5;name=" + b"a" * 8 * MIB, 431),
+        (CHUNKED + b"\r\n" + (b"1;" + b"a" * 1000 + b"\r\n \r\n") * 8000, 431),
+        (CHUNKED + b"\r\n" + CHUNK + b"0\r\n" + b"a:b\r\n" * (8 * MIB // 5), 431),
+        (CHUNKED + b"\r\n" + CHUNK + b"0\r\nX: " + b"a" * 8 * MIB, 431),
+    ],
+)
+def test_a_head_without_end_is_refused_and_the_connection_closed(service: Stack, data: bytes, status: int) -> None:
+    answer = _sent(service.url, data)
+    assert _status(answer) == status
+    assert b"connection: close" in answer
+    assert b"/problems/" + {414: b"url-too-long", 431: b"headers-too-large"}[status] in answer
+    assert httpx.get(f"{service.url}/health/live", timeout=60).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("data", "status"),
+    [
+        (GET + LAST + b"X: " + b"a" * (64 * 1024 - 60) + b"\r\n\r\n", 200),
+        (GET + LAST + b"X: " + b"a" * 64 * 1024 + b"\r\n\r\n", 431),
+        (GET + LAST + b"a: b\r\n" * 98 + b"\r\n", 200),
+        (GET + LAST + b"a: b\r\n" * 99 + b"\r\n", 431),
+        (b"GET /" + b"a" * (16 * 1024 - 1) + b" HTTP/1.1\r\nHost: localhost\r\n" + LAST + b"\r\n", 404),
+        (b"GET /" + b"a" * 16 * 1024 + b" HTTP/1.1\r\nHost: localhost\r\n" + LAST + b"\r\n", 414),
+        (CHUNKED + LAST + b"\r\n" + CHUNK[:2] + b";name=value" + CHUNK[2:] + b"0\r\nX: y\r\n\r\n", 200),
+        (CHUNKED + LAST + b"\r\n" + b"".join(b"1\r\n%c\r\n" % c for c in ROWS + b" " * 20_000) + b"0\r\n\r\n", 200),
+    ],
+)
+def test_the_bounds_of_a_head_are_64_kib_100_headers_and_16_kib_of_url(
+    service: Stack, data: bytes, status: int
+) -> None:
+    assert _status(_sent(service.url, data)) == status
+
+
+def test_a_refused_head_under_v2_is_answered_as_an_error_of_that_protocol(service: Stack) -> None:
+    assert _sent(service.url, b"GET /v2/" + b"a" * MIB).endswith(b'{"error":"the URL may have at most 16384 bytes"}')
+
+
+def test_memory_stays_flat_while_headers_without_end_are_sent(service: Stack) -> None:
+    _sent(service.url, GET + b"a:b\r\n" * 1000)  # what a first refusal loads is not counted
+    reset_peak(service.api.pid)
+    before = peak_bytes(service.api.pid)
+    for _ in range(4):
+        assert _status(_sent(service.url, GET + b"a:b\r\n" * 8 * MIB)) == 431
+    assert peak_bytes(service.api.pid) - before < 16 * MIB
+
+
+def test_a_trailer_changes_no_header_of_the_request(service: Stack) -> None:
+    trailer = b"Content-Type: text/csv\r\nAuthorization: Bearer of-a-stranger\r\n"
+    answer = _sent(service.url, CHUNKED + LAST + b"\r\n" + CHUNK + b"0\r\n" + trailer + b"\r\n")
+    assert _status(answer) == 200
+    assert b'"measures"' in answer
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b"Content-Length: %d\r\n\r\n" % len(ROWS) + ROWS, b"Transfer-Encoding: chunked\r\n\r\n" + CHUNK + b"0\r\n\r\n"],
+)
+@pytest.mark.parametrize("split", [0, 3, 40])
+def test_an_upgrade_that_is_offered_beside_a_body_is_not_taken_up(service: Stack, body: bytes, split: int) -> None:
+    data = POST + H2C + body
+    with contextlib.closing(_connection(service.url)) as connection:
+        cut = len(data) - split
+        connection.sendall(data[:cut])
+        connection.sendall(data[cut:] + GET + LAST + b"\r\n")
+        answer = _answers(connection)
+    assert answer.count(b"HTTP/1.1 200 OK") == 2, answer
+    assert b'"measures"' in answer
+
+
+def test_a_request_without_a_body_that_offers_an_upgrade_is_answered_too(service: Stack) -> None:
+    answer = _sent(service.url, GET + H2C + b"\r\n" + GET + LAST + b"\r\n")
+    assert answer.count(b"HTTP/1.1 200 OK") == 2, answer
+
+
+def test_a_tunnel_is_refused_and_nothing_behind_it_is_read(service: Stack) -> None:
+    answer = _sent(service.url, b"CONNECT localhost:80 HTTP/1.1\r\nHost: localhost\r\n\r\n" + GET + b"\r\n")
+    assert _status(answer) == 400
+    assert answer.count(b"HTTP/1.1 ") == 1
+
+
+def test_some_requests_may_wait_for_the_answer_to_the_one_before(service: Stack) -> None:
+    answer = _sent(service.url, (GET + b"\r\n") * 20 + GET + LAST + b"\r\n")
+    assert answer.count(b"HTTP/1.1 200 OK") == 21
+
+
+def test_a_flood_of_requests_on_one_connection_is_cut_off_behind_those_that_wait(service: Stack) -> None:
+    answer = _sent(service.url, (GET + b"\r\n") * 10_000)
+    assert 1 <= answer.count(b"HTTP/1.1 200 OK") <= 40
+    assert answer.count(b"HTTP/1.1 ") == answer.count(b"HTTP/1.1 200 OK")
+
+
+def test_what_is_refused_in_a_second_request_leaves_the_answer_to_the_first(service: Stack) -> None:
+    first = POST + b"Content-Length: %d\r\n\r\n" % len(ROWS) + ROWS
+    answer = _sent(service.url, first + GET + b"a:b\r\n" * 1000)
+    assert _status(answer) == 200
+    assert b'"measures"' in answer
+
+
+@pytest.fixture
+def hasty(redis_url: str) -> Iterator[str]:
+    """A service that waits half a second for the end of the headers."""
+    with serving(Settings(redis_url, header_timeout=0.5)) as url:
+        yield url
+
+
+def test_a_head_that_stops_gets_408_and_a_silent_connection_is_closed(hasty: str) -> None:
+    with contextlib.closing(_connection(hasty)) as silent, contextlib.closing(_connection(hasty)) as half:
+        half.sendall(GET)
+        assert _status(_answers(half)) == 408
+        assert _answers(silent) == b""
+
+
+def test_a_head_that_comes_byte_by_byte_is_not_waited_for(hasty: str) -> None:
+    with contextlib.closing(_connection(hasty)) as connection:
+        connection.sendall(GET + b"X: ")
+        while not select.select([connection], [], [], 0.05)[0]:
+            connection.sendall(b"a")
+        assert _status(_answers(connection)) == 408
+
+
+def test_a_second_head_has_as_long_as_the_first(hasty: str) -> None:
+    with contextlib.closing(_connection(hasty)) as connection:
+        connection.sendall(GET + b"\r\n")
+        assert connection.recv(65536).startswith(b"HTTP/1.1 200")
+        connection.sendall(GET)
+        assert _status(_answers(connection)) == 408
+
+
+def test_a_body_may_take_longer_than_a_head(hasty: str) -> None:
+    with contextlib.closing(_connection(hasty)) as connection:
+        connection.sendall(POST + LAST + b"Content-Length: %d\r\n\r\n" % len(ROWS) + ROWS[:5])
+        assert not select.select([connection], [], [], 1.0)[0]
+        connection.sendall(ROWS[5:])
+        assert _status(_answers(connection)) == 200
+
+
+def test_an_address_holds_a_bounded_number_of_connections(redis_url: str) -> None:
+    with serving(Settings(redis_url, max_connections_per_address=3)) as url, contextlib.ExitStack() as stack:
+        held = [stack.enter_context(contextlib.closing(_connection(url))) for _ in range(3)]
+        with contextlib.closing(_connection(url)) as refused:
+            answer = _answers(refused)
+        assert _status(answer) == 503
+        assert b"/problems/too-many-connections" in answer
+        held[0].sendall(GET + LAST + b"\r\n")
+        assert _status(_answers(held[0])) == 200
+        with contextlib.closing(_connection(url)) as admitted:
+            admitted.sendall(GET + LAST + b"\r\n")
+            assert _status(_answers(admitted)) == 200
+
+
+@pytest.mark.parametrize(("most", "proxies"), [(0, ""), (1, "127.0.0.0/8")])
+def test_a_trusted_proxy_holds_as_many_as_it_likes_and_so_does_everybody_without_a_bound(
+    redis_url: str, most: int, proxies: str
+) -> None:
+    settings = Settings(redis_url, max_connections_per_address=most, trusted_proxies=proxies)
+    with serving(settings) as url, contextlib.ExitStack() as stack:
+        for connection in [stack.enter_context(contextlib.closing(_connection(url))) for _ in range(5)]:
+            connection.sendall(GET + LAST + b"\r\n")
+            assert _status(_answers(connection)) == 200
+
+
+def _until_served(url: str) -> None:
+    """Return when the service admits a connection of this address again."""
+    while httpx.get(f"{url}/health/live", timeout=60).status_code == 503:
+        pass
+
+
+def test_a_client_that_does_not_read_its_answer_is_cut_off(redis_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "_READING_SECONDS", 0.2)
+    p = np.random.default_rng(1).random(1_000_000)
+    with serving(Settings(redis_url, max_connections_per_address=1)) as url:
+        rows = {"predictions": p[:1000].tolist(), "labels": (p[:1000] > 0.5).astype(int).tolist()}
+        made = httpx.post(f"{url}/maps", json=rows | {"method": "isotonic"}, timeout=60).raise_for_status().json()
+        _until_served(url)
+        body = httpx.Request("POST", url, json={"map": made["id"], "predictions": p.tolist()}).content
+        head = b"POST /calibrate HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+        with contextlib.closing(_connection(url)) as connection:
+            connection.sendall(head + b"Content-Length: %d\r\n\r\n" % len(body) + body)
+            assert connection.recv(1000).startswith(b"HTTP/1.1 200")
+            _until_served(url)  # the place of this connection is free, although its answer has not been read
+            assert not _answers(connection).endswith(b"\r\n0\r\n\r\n")
