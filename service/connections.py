@@ -7,22 +7,20 @@ waits for the end of a head for as long as the client likes. ADR 30 compares the
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import logging
 from http import HTTPStatus
 from typing import Any, cast
 
 import httptools
 from uvicorn.config import Config
-from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
 from schemas.problem_table import problem
 from service.inference.errors import error_of, spoken_at
-from service.metrics import UNMATCHED, RequestMetrics
+from service.metrics import UNMATCHED
 from service.problems import respond
-from service.settings import Settings
+from service.process import Process
 
 log = logging.getLogger(__name__)
 
@@ -40,50 +38,10 @@ _LINGER_SECONDS = 1.0
 _ANSWERED_SECONDS = 30.0
 #: Seconds between two looks at an answer that is being sent, and the bytes that a client must take in between.
 _READING_SECONDS, _READING_BYTES = 30.0, 256 * 1024
-#: Of an IPv6 address a provider gives each customer at least the last 64 bits.
-_IPV6_PREFIX = 64
-
-
-class Connections:
-    """What the connections of one process share: how many each address holds, and where refusals are counted."""
-
-    def __init__(self, settings: Settings, requests: RequestMetrics) -> None:
-        self.head_seconds = settings.header_timeout
-        self._most = settings.max_connections_per_address
-        self._proxies = ProxyHeadersMiddleware(cast(Any, None), settings.trusted_proxies).trusted_hosts
-        self._requests = requests
-        self._open: dict[str, int] = {}
-
-    def open(self, address: str | None) -> str | None:
-        """Count a connection from an address.
-
-        Returns the name under which it is counted, to be given to ``close``; None if the address is exempt. Raises
-        ``ConnectionRefusedError`` if the address has as many connections as one may have.
-        """
-        if not self._most or address is None or address in self._proxies:
-            return None
-        name = _network(address)
-        held = self._open.get(name, 0)
-        if held >= self._most:
-            raise ConnectionRefusedError
-        self._open[name] = held + 1
-        return name
-
-    def close(self, name: str | None) -> None:
-        """Stop counting a connection."""
-        if name is None:
-            return
-        self._open[name] -= 1
-        if not self._open[name]:
-            del self._open[name]
-
-    def count_refusal(self, status: int) -> None:
-        """Count a request that was refused before it could be read."""
-        self._requests.count(UNMATCHED, "other", status, seconds=0.0, received=0, answered=0, rows=0)
 
 
 class Connection(HttpToolsProtocol):
-    """One connection, bounded; the application is a FastAPI whose ``state.process`` has ``connections``."""
+    """One connection, bounded; the application is a FastAPI whose ``state.process`` is a ``Process``."""
 
     def __init__(
         self,
@@ -93,7 +51,7 @@ class Connection(HttpToolsProtocol):
         _loop: asyncio.AbstractEventLoop | None = None,
     ) -> None:
         super().__init__(config, server_state, app_state, _loop)
-        self._shared: Connections = cast(Any, config.app).state.process.connections
+        self._process: Process = cast(Any, config.app).state.process
         self._counted_as: str | None = None
         self._deaf = False  # nothing more is read
         self._refusal: tuple[str, str] | None = None
@@ -113,16 +71,16 @@ class Connection(HttpToolsProtocol):
         """Count the connection, and refuse it if its address has too many."""
         super().connection_made(transport)
         try:
-            self._counted_as = self._shared.open(self.client[0] if self.client else None)
+            self._counted_as = self._process.addresses.open(self.client[0] if self.client else None)
         except ConnectionRefusedError:
             self._answer("too-many-connections", "this address has as many connections as one address may have")
             self.transport.close()
         else:
-            self._set_deadline(self._shared.head_seconds)
+            self._set_deadline(self._process.settings.header_timeout)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Stop counting the connection."""
-        self._shared.close(self._counted_as)
+        self._process.addresses.close(self._counted_as)
         self._counted_as = None
         self._clear_deadline()
         self._stop_watching_reader()
@@ -141,7 +99,7 @@ class Connection(HttpToolsProtocol):
                 self._feed(view[start : start + _PIECE])
         if self._deadline is None and not self._deaf and (self.cycle is None or self.cycle.response_complete):
             # A head has begun, or the rest of a body that has been answered goes on.
-            self._set_deadline(_ANSWERED_SECONDS if self._in_body else self._shared.head_seconds)
+            self._set_deadline(_ANSWERED_SECONDS if self._in_body else self._process.settings.header_timeout)
 
     def _feed(self, piece: bytes | memoryview) -> None:
         """Give a piece to the parser, and refuse what is out of bounds."""
@@ -292,8 +250,10 @@ class Connection(HttpToolsProtocol):
         url = getattr(self, "url", b"").decode("latin-1")
         response = error_of(document) if spoken_at(url) else respond(document)
         log.info("refused before it was read: %s", code)
-        self._shared.count_refusal(response.status_code)
         status = HTTPStatus(response.status_code)
+        self._process.metrics.requests.count(
+            UNMATCHED, "other", status.value, seconds=0.0, received=0, answered=0, rows=0
+        )
         lines = [f"HTTP/1.1 {status.value} {status.phrase}".encode(), b"connection: close"]
         lines += [name + b": " + value for name, value in (*self.server_state.default_headers, *response.raw_headers)]
         self.transport.write(b"\r\n".join((*lines, b"", bytes(response.body))))
@@ -314,7 +274,8 @@ class Connection(HttpToolsProtocol):
             self.transport.abort()
         else:
             self._refuse(
-                "request-timeout", f"the head of the request was not there after {self._shared.head_seconds:g} s"
+                "request-timeout",
+                f"the head of the request was not there after {self._process.settings.header_timeout:g} s",
             )
 
     def pause_writing(self) -> None:
@@ -356,16 +317,3 @@ _HEAD_TOO_LARGE = (
     f"the headers, or trailers, of a request may have at most {HEAD_BYTES} bytes and be at most {HEADERS}",
 )
 _TOO_MUCH_FRAMING = ("headers-too-large", f"the chunk extensions of a body may have at most {HEAD_BYTES} bytes")
-
-
-def _network(address: str) -> str:
-    """An IPv4 address itself; of an IPv6 address the network that one customer has."""
-    if ":" not in address:
-        return address
-    try:
-        parsed = ipaddress.IPv6Address(address.partition("%")[0])
-    except ValueError:
-        return address
-    if parsed.ipv4_mapped is not None:
-        return str(parsed.ipv4_mapped)
-    return str(ipaddress.IPv6Network((parsed, _IPV6_PREFIX), strict=False))

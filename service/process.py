@@ -11,8 +11,8 @@ from starlette.concurrency import run_in_threadpool
 
 from monitoring.answers import Kept
 from service.access import PATIENCE
+from service.addresses import Addresses
 from service.callers import Keyring
-from service.connections import Connections
 from service.easel import Easel
 from service.guard import Places
 from service.held_maps import HeldMaps
@@ -67,7 +67,7 @@ class Process:
         # Of the link itself: it opens the others' gate.
         self._probing = connect(settings.redis_url, timeout=STALE_SECONDS)
         self.metrics = Metrics(lambda: take_census(self._counting), settings.max_queued_jobs)
-        self.connections = Connections(settings, self.metrics.requests)
+        self.addresses = Addresses(settings.max_connections_per_address, settings.trusted_proxies)
         self.keyring = Keyring()
         self.maps = HeldMaps(settings.held_maps)
         self.monitors = Kept()

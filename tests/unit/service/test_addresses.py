@@ -4,18 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from service.connections import Connections
-from service.metrics import RequestMetrics
-from service.settings import Settings
-
-
-def _bounded(most: int, proxies: str = "") -> Connections:
-    settings = Settings("redis://localhost", max_connections_per_address=most, trusted_proxies=proxies)
-    return Connections(settings, RequestMetrics())
+from service.addresses import Addresses
 
 
 def test_each_address_has_a_count_of_its_own_that_falls_when_connections_close() -> None:
-    held = _bounded(2)
+    held = Addresses(2, "")
     first = held.open("192.0.2.1")
     held.open("192.0.2.1")
     with pytest.raises(ConnectionRefusedError):
@@ -36,7 +29,7 @@ def test_each_address_has_a_count_of_its_own_that_falls_when_connections_close()
     ],
 )
 def test_the_last_64_bits_of_an_ipv6_address_count_as_one_client(one: str, other: str, together: bool) -> None:
-    held = _bounded(1)
+    held = Addresses(1, "")
     held.open(one)
     if together:
         with pytest.raises(ConnectionRefusedError):
@@ -52,6 +45,6 @@ def test_the_last_64_bits_of_an_ipv6_address_count_as_one_client(one: str, other
 def test_no_bound_holds_for_proxies_that_are_trusted_and_for_unix_sockets(
     most: int, proxies: str, address: str | None
 ) -> None:
-    held = _bounded(most, proxies)
+    held = Addresses(most, proxies)
     for _ in range(3):
         held.close(None if held.open(address) is None else "counted")
