@@ -70,6 +70,12 @@ lock: $(STAMP) ## lock the dependencies of pyproject.toml with hashes, keeping v
 upgrade: ## the same with the newest versions
 	$(MAKE) lock UPGRADE=--upgrade
 
+licences: $(STAMP) ## the licence of every locked package, asked of pip's index; writes docs/licences.md
+	$(BIN)/python -m benchmarks.licences
+
+image-digests: ## pin the base images by the digests that their registry has now; with skopeo, crane or docker
+	$(PYTHON) docker/digests.py
+
 bench: $(STAMP) ## the committed timings; writes docs/benchmarks.md
 	$(BIN)/python -m benchmarks.speed
 

@@ -126,9 +126,9 @@ def test_every_image_that_is_deployed_is_a_target() -> None:
 
 def test_every_file_names_the_same_redis_and_none_older_than_its_security_fixes() -> None:
     example = (REPOSITORY / ".env.example").read_text("utf-8")
-    named = {*re.findall(r"\bredis:\d+\.[\w.-]+", COMPOSE_TEXT + example), CONTAINERS["calibrant-redis"]["image"]}
+    named = {*re.findall(r"\bredis:\d+\.[\w.:@-]+", COMPOSE_TEXT + example), CONTAINERS["calibrant-redis"]["image"]}
     assert named == {_store_image()}
-    version = re.fullmatch(r"redis:7\.4\.(\d+)-bookworm", _store_image())
+    version = re.fullmatch(r"redis:7\.4\.(\d+)-bookworm(?:@sha256:[0-9a-f]{64})?", _store_image())
     assert version
     assert int(version[1]) >= 11
 

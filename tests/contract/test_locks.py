@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from importlib.metadata import requires, version
+from importlib.metadata import PackageNotFoundError, metadata, requires, version
 from itertools import product
 from pathlib import Path
 from typing import NamedTuple
@@ -12,6 +12,8 @@ from typing import NamedTuple
 import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
+
+from benchmarks.licences import PAGE, locked, page, stated
 
 REPOSITORY = Path(__file__).parents[2]
 PYPROJECT = tomllib.loads((REPOSITORY / "pyproject.toml").read_text("utf-8"))
@@ -188,3 +190,25 @@ def test_make_install_does_the_same() -> None:
 @pytest.mark.parametrize("path", ["docker/Dockerfile", "Makefile"])
 def test_no_install_mixes_indexes(path: str) -> None:
     assert "extra-index" not in (REPOSITORY / path).read_text("utf-8")
+
+
+# The page of licences
+
+
+def test_the_page_of_licences_has_every_locked_package_and_its_own_licence() -> None:
+    rows = re.findall(r"^\| ([a-z0-9-]+) \| (\d\S*) \| ([^|]+) \|", PAGE.read_text("utf-8"), re.MULTILINE)
+    listed = {(name, pinned): licence for name, pinned, licence in rows}
+    assert listed.keys() == locked().keys(), "run make licences"
+    assert PAGE.read_text("utf-8") == page(listed)
+    for (name, _), licence in listed.items():
+        assert licence == _installed_licence(name, otherwise=licence), name
+
+
+def _installed_licence(name: str, otherwise: str) -> str:
+    try:
+        found = metadata(name)
+    except PackageNotFoundError:
+        return otherwise
+    # A field that is repeated, such as the classifiers, is a list only by get_all.
+    expression, text = (" ".join(found.get_all(field, [])) for field in ("License-Expression", "License"))
+    return stated(expression, text, found.get_all("Classifier", []))
