@@ -37,14 +37,18 @@ def choose_type(request: Request) -> str:
     return choose(",".join(accepted), offered)
 
 
-async def respond(kind: str, fields: Mapping[str, str], arrays: Mapping[str, Floats]) -> Response:
-    """Answer with arrays in the type chosen. The pieces of a large answer are made in a thread as they are sent."""
+async def respond(request: Request, kind: str, fields: Mapping[str, str], arrays: Mapping[str, Floats]) -> Response:
+    """Answer with arrays in the type chosen. The pieces of a large answer are made in a thread as they are sent.
+
+    HTTP/1.0 has no chunked encoding, so a client of that version gets the answer whole, with its length.
+    """
     pieces = WRITERS[kind](fields, arrays)
     headers = {"Vary": "Accept"}
     if sum(array.nbytes for array in arrays.values()) <= _SMALL_BYTES:
         if kind == JSON:
             rows = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
             return Response(orjson.dumps({**fields, **rows}, option=orjson.OPT_SERIALIZE_NUMPY), 200, headers, kind)
-        content = await run_in_threadpool(b"".join, pieces)
-        return Response(content, headers=headers, media_type=kind)
-    return StreamingResponse(pieces, headers=headers, media_type=kind)
+    elif request.scope.get("http_version") != "1.0":
+        return StreamingResponse(pieces, headers=headers, media_type=kind)
+    content = await run_in_threadpool(b"".join, pieces)
+    return Response(content, headers=headers, media_type=kind)

@@ -37,7 +37,10 @@ DTYPES: Mapping[Datatype, np.dtype[Any]] = MappingProxyType(
 
 
 def read_tensor(given: InferenceInput, raw: memoryview, pointer: str) -> Numbers:
-    """The array of an input. ``raw`` is all that follows the JSON object, which must be this input's alone.
+    """The array of an input, (n,) or (n, K).
+
+    ``raw`` is all that follows the JSON object, which must be this input's alone. A tensor of shape [n, 1] is
+    read as (n,): MLServer's codecs send arrays of one dimension in that shape.
 
     ``pointer`` is where the input stands. Raises what names the first place at fault; nothing is allocated for a
     shape before its elements are there.
@@ -53,10 +56,12 @@ def read_tensor(given: InferenceInput, raw: memoryview, pointer: str) -> Numbers
         where = f"{pointer}/parameters/binary_data_size"
         raise InvalidField.at(where, "must be the number of bytes that follow the JSON object")
     if size is not None:
-        return _from_bytes(raw, given, pointer)
-    if given.data is None:
+        found = _from_bytes(raw, given, pointer)
+    elif given.data is not None:
+        found = _from_json(given.data, given, pointer)
+    else:
         raise InvalidField.at(f"{pointer}/data", "is missing")
-    return _from_json(given.data, given, pointer)
+    return found[:, 0] if given.shape[1:] == [1] else found
 
 
 def to_bytes(values: Numbers) -> memoryview:

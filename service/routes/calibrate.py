@@ -55,7 +55,7 @@ async def calibrate(request: Request) -> Response:
         calibrated = run(here, payload, options)
     else:
         calibrated = await run_in_threadpool(run, here, payload, options)
-    return await respond(kind, {"map": calibrated.map_id}, calibrated.arrays)
+    return await respond(request, kind, {"map": calibrated.map_id}, calibrated.arrays)
 
 
 def _is_quick(here: Context, payload: Payload, options: CalibrateOptions) -> bool:

@@ -265,7 +265,7 @@ GOOD = _input([0.2, 0.7])
         (_whole(GOOD | {"shape": [-2]}), "/inputs/0/shape/0"),
         (_whole(GOOD | {"shape": [2**63, 2]}), "inputs/0/shape"),
         (_whole(GOOD | {"shape": [2**70]}), "/inputs/0/shape/0"),
-        (_whole(GOOD | {"shape": [2, 1]}), "predictions must be (n,)"),
+        (_whole(GOOD | {"shape": [2, 1, 1]}), "inputs/0/shape must be [n] or [n, K]"),
         (_whole(GOOD | {"shape": [1, 2]}), "predictions"),
         (_whole(GOOD | {"shape": [0], "data": []}), "inputs/0/shape has no rows"),
         (_whole(GOOD | {"data": [0.2, None]}), "/inputs/0/data/1"),
@@ -334,6 +334,18 @@ def test_two_lengths_are_refused(http: httpx.Client, maps: dict[str, str]) -> No
     headers = [("Content-Type", "application/json"), (LENGTH, str(len(body) - 16)), (LENGTH, "1")]
     told = http.post("/v2/models/oip-isotonic/infer", content=body, headers=headers)
     assert _error(told) == (400, f"the header {LENGTH} must be one number of bytes")
+
+
+def test_a_tensor_of_one_column_is_read_as_its_rows(http: httpx.Client, maps: dict[str, str]) -> None:
+    expected = _calibrated(http, "oip-isotonic", [0.2, 0.7])
+    for given in (_input([[0.2], [0.7]]), _input([0.2, 0.7], shape=[2, 1])):
+        head, found = _read(_infer(http, "oip-isotonic", _whole(given)))
+        assert (found, head["outputs"][0]["shape"]) == (expected, [2])
+    assert _read(_binary(http, "oip-isotonic", np.array([[0.2], [0.7]]), "FP64"))[1] == expected
+    status, told = _error(_infer(http, "oip-vector", _whole(_input([[0.2], [0.7]]))))
+    assert (status, "80" in told) == (400, True)
+    status, told = _error(_infer(http, "oip-isotonic", _whole(_input([[0.2], [7.0]]))))
+    assert (status, told.endswith("first at /predictions/1")) == (400, True)
 
 
 @pytest.mark.parametrize("kind", [None, "application/octet-stream", "application/json"])
