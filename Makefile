@@ -112,7 +112,7 @@ $(INTEGRATIONS)/installed: tests/integration/platforms.txt pyproject.toml constr
 	$(INTEGRATIONS)/bin/python -m pip install --quiet --disable-pip-version-check -e . -r $< -c constraints-cpu.txt
 	@touch $@
 
-integrations: $(INTEGRATIONS)/installed ## the pages of MLflow and Evidently, run with those libraries (1.3 GB)
+integrations: $(INTEGRATIONS)/installed ## the pages of MLflow and Evidently, and KServe's client, run with those libraries (1.5 GB)
 	$(INTEGRATIONS)/bin/python -m pytest tests/integration/test_platform_pages.py
 
 coverage: $(STAMP) ## how often the intervals cover the truth; writes docs/interval-coverage.md

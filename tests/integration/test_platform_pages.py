@@ -1,7 +1,9 @@
-"""The pages of MLflow and Evidently, run with those libraries where they are installed (``make integrations``)."""
+"""The pages of MLflow and Evidently, and KServe's client, where they are installed (``make integrations``)."""
 
 from __future__ import annotations
 
+import asyncio
+import importlib
 import importlib.util
 import json
 import os
@@ -12,8 +14,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
+import calibrant
 from calibrant_client import Calibrant
 from cli.stack import Stack
 
@@ -85,3 +89,43 @@ def test_an_evidently_report_holds_calibration_beside_drift(service: Stack, tmp_
     assert drift < 0.1 < 0.8 < auc
     assert [test["status"] for test in found["tests"]] == ["FAIL"]
     assert "Calibration: ece of p" in (tmp_path / "calibration-and-drift.html").read_text("utf-8")
+
+
+@_without("kserve")
+@pytest.mark.parametrize("binary", [False, True])
+@pytest.mark.parametrize(("datatype", "dtype"), [("FP64", np.float64), ("FP32", np.float32)])
+@pytest.mark.parametrize("many", [False, True])
+def test_kserves_client_infers(
+    service: Stack, binary: bool, datatype: str, dtype: type[np.floating[Any]], many: bool
+) -> None:
+    kserve: Any = importlib.import_module("kserve")
+    random = np.random.default_rng(20)
+    probabilities = random.dirichlet(np.ones(4), 200)
+    labels = random.integers(0, 4, 200)
+    name, method = ("kserve-vector", "temperature") if many else ("kserve-event", "venn-abers")
+    predictions, labels = (probabilities, labels) if many else (probabilities[:, 0], (labels == 0).astype(int))
+    with Calibrant(service.url) as client:
+        fitted = calibrant.load(client.fit(method, predictions=predictions, labels=labels, name=name).document)
+    given = predictions[:5].astype(dtype)
+    tensor = kserve.InferInput("predictions", list(given.shape), datatype)
+    tensor.set_data_from_numpy(given, binary_data=binary)
+
+    async def asked() -> tuple[list[bool], Any]:
+        client = kserve.InferenceRESTClient(kserve.RESTConfig(protocol="v2"))
+        try:
+            ready = [
+                await client.is_server_live(service.url),
+                await client.is_server_ready(service.url),
+                await client.is_model_ready(service.url, name),
+                await client.is_model_ready(service.url, "kserve-nothing"),
+            ]
+            request = kserve.InferRequest(name, infer_inputs=[tensor])
+            return ready, await client.infer(service.url, request, model_name=name)
+        finally:
+            await client.close()
+
+    ready, answer = asyncio.run(asked())
+    assert ready == [True, True, True, False]
+    found = {output.name: output.as_numpy() for output in answer.outputs}
+    np.testing.assert_array_equal(found["predictions"], fitted.apply(given))
+    assert found.keys() == ({"predictions"} if many else {"predictions", "p0", "p1"})

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import base64
+import json
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, get_args
 
 import pytest
+from standardwebhooks import WebhookVerificationError
 
 from monitoring.delivering.attempting import attempt
 from monitoring.delivering.schedule import DELAYS
@@ -63,6 +65,38 @@ def test_what_is_changed_old_or_of_another_is_not(is_genuine: Check, got: Got) -
     assert not is_genuine(NEW, changed(webhook_timestamp=str(int(now().timestamp()) - 301)), got.body)
     assert not is_genuine(NEW, changed(webhook_signature="v1," + base64.b64encode(bytes(32)).decode()), got.body)
     assert not is_genuine(NEW, got.headers, got.body, tolerance=-1.0)
+
+
+@pytest.fixture(scope="module")
+def verified() -> Callable[[str, Mapping[str, str], bytes], Any]:
+    """The program of the page with the package ``standardwebhooks``."""
+    (block,) = [text for text in re.findall(r"^```python\n(.*?)^```$", PAGE, re.M | re.S) if "import Webhook" in text]
+    program = compile(block, "docs/webhooks.md", "exec")
+
+    def run(secret: str, headers: Mapping[str, str], body: bytes) -> Any:
+        there: dict[str, Any] = {"secret": secret, "headers": headers, "body": body}
+        exec(program, there)
+        return there["event"]
+
+    return run
+
+
+def test_the_package_verifies_what_is_sent_by_either_secret(verified: Callable[..., Any], got: Got) -> None:
+    for secret in (NEW, OLD):
+        assert verified(secret, got.headers, got.body) == json.loads(got.body)
+
+
+def test_the_package_refuses_what_is_changed_old_or_of_another(verified: Callable[..., Any], got: Got) -> None:
+    old = str(int(now().timestamp()) - 301)
+    for secret, headers, body in (
+        (new_secret(), got.headers, got.body),
+        (NEW, got.headers, got.body + b" "),
+        (NEW, {**got.headers, "webhook-id": "event_1"}, got.body),
+        (NEW, {**got.headers, "webhook-timestamp": old}, got.body),
+        (NEW, {name: value for name, value in got.headers.items() if name != "webhook-signature"}, got.body),
+    ):
+        with pytest.raises(WebhookVerificationError):
+            verified(secret, headers, body)
 
 
 def test_every_event_and_every_error_is_on_the_page() -> None:
