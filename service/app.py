@@ -79,7 +79,13 @@ def create_app(settings: Settings, *, needs_key: bool = False) -> FastAPI:
     # The last added is the first to see a request.
     app.add_middleware(Shortcut, routes=calibrate.router.routes)
     app.add_middleware(HeadAsGet)
-    app.add_middleware(Guard, seconds=settings.request_timeout, places=process.places)
+    app.add_middleware(
+        Guard,
+        seconds=settings.request_timeout,
+        places=process.places,
+        bodies=process.bodies,
+        rate=settings.min_upload_rate,
+    )
     app.add_middleware(
         Access,
         keyring=process.keyring,

@@ -22,7 +22,7 @@ from service.held_maps import HeldMap
 from service.prefer import NO_PREFERENCES, Preferences, read_prefer
 from service.process import Process
 from service.settings import Settings
-from service.slots import Slots
+from service.streams import Streams
 from storage.clock import stamp
 from storage.jobs.holds import batches_of
 from storage.jobs.queues import GPU_FITS, QUEUE_OF
@@ -84,8 +84,8 @@ class Context:
         return self.process.watcher
 
     @property
-    def streams(self) -> Slots:
-        """The places for streams of events."""
+    def streams(self) -> Streams:
+        """The event streams of this process."""
         return self.process.streams
 
     @property

@@ -11,7 +11,6 @@ from starlette.types import Receive, Scope, Send
 from schemas.jobs import FINAL
 from service.context import Context
 from service.errors import InvalidField
-from service.slots import Slots
 from service.waiting import LOOK_SECONDS
 from storage.errors import UnknownJob
 from storage.jobs.events import JobEvent, is_event_id
@@ -24,21 +23,21 @@ _HEARTBEAT = b": still here\n\n"
 
 
 class EventStream(StreamingResponse):
-    """A stream that holds one of ``slots`` from here to its end."""
+    """A stream that counts among those of its caller from here to its end."""
 
     media_type = "text/event-stream"
 
-    def __init__(self, content: AsyncIterator[bytes], slots: Slots) -> None:
+    def __init__(self, content: AsyncIterator[bytes], here: Context) -> None:
         super().__init__(content, headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
-        slots.take()
-        self._slots = slots
+        here.streams.take(here.caller)
+        self._here = here
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send it."""
         try:
             await super().__call__(scope, receive, send)
         finally:
-            self._slots.give_back()
+            self._here.streams.give_back(self._here.caller)
 
 
 def read_last_id(text: str | None) -> str | None:

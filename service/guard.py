@@ -1,40 +1,43 @@
-"""What one request may take: so many seconds, and one of few places for heavy work."""
+"""What one request may take: time, memory for its body, and one of few places for heavy work."""
 
 from __future__ import annotations
 
 import asyncio
-from threading import Lock
+from typing import Final
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from service.errors import Busy, DeadlineExceeded, TooSlow
+from service.errors import Busy, DeadlineExceeded, RequestError, TooSlow
 from service.problems import respond
+from service.settings import Settings
+from service.shares import Exhausted, Shares
 from storage.problems import problem_of
 
 #: Seconds after which a caller may try again where all places are taken.
 _RETRY_AFTER = "1"
 #: The methods whose requests have no body.
 _WITHOUT_BODY = ("GET", "HEAD")
+#: Seconds of waiting for a body over which its rate is measured.
+RATE_SECONDS: Final = 10.0
+#: Seconds after which a body that was too slow is looked at again: the event loop may have been held up.
+_DOUBT_SECONDS = 1.0
 
 
 class Places:
-    """The places for heavy work, of which a request holds at most one until it ends."""
+    """The places for heavy work, of which a request holds at most one until it ends, and a tenant at most half."""
 
     def __init__(self, count: int) -> None:
-        self._free = count
-        self._counting = Lock()
+        self._shares = Shares(count)
 
     def take(self, scope: Scope) -> None:
-        """Take a place for a request that has none yet; raises ``Busy`` where none is free."""
+        """Take a place for a request that has none yet; raises ``Busy`` if none is free for its tenant."""
         state = scope["state"]
         if state.get("holds_place"):
             return
-        with self._counting:
-            if not self._free:
-                raise Busy("as many heavy requests are under way as this service takes").with_headers(
-                    {"Retry-After": _RETRY_AFTER}
-                )
-            self._free -= 1
+        try:
+            self._shares.take(state["caller"])
+        except Exhausted as full:
+            raise _busy(f"{full.holder} may work on {full.most} heavy requests at once, and is at it") from full
         state["holds_place"] = True
 
     @staticmethod
@@ -45,22 +48,67 @@ class Places:
 
     def give_back(self, scope: Scope) -> None:
         """Give back the place that a request holds, if it does."""
-        if scope["state"].pop("holds_place", False):
-            with self._counting:
-                self._free += 1
+        state = scope["state"]
+        if state.pop("holds_place", False):
+            self._shares.give_back(state["caller"])
+
+
+class Bodies:
+    """The memory for bodies, received in part or in full: as much as all places' largest bodies take.
+
+    A request holds what has arrived of its body until it ends. A tenant holds at most half of the memory, and may
+    always hold one body of the largest size.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        largest = settings.max_body_bytes
+        self._shares = Shares(settings.max_heavy_requests * largest, least=largest)
+
+    @staticmethod
+    def hold_for(scope: Scope, size: int) -> None:
+        """Have a request hold ``size`` bytes in all, as its body grows; raises ``Busy``."""
+        bodies: Bodies = scope["state"]["bodies"]
+        bodies.hold(scope, size)
+
+    def hold(self, scope: Scope, size: int) -> None:
+        """Have a request hold ``size`` bytes in all; raises ``Busy``."""
+        state = scope["state"]
+        more = size - state.get("holds_bytes", 0)
+        if more <= 0:  # a body that was read before
+            return
+        try:
+            self._shares.take(state["caller"], more)
+        except Exhausted as full:
+            raise _busy(f"{full.holder} may hold {full.most} bytes of request bodies, and holds them") from full
+        state["holds_bytes"] = size
+
+    def give_back(self, scope: Scope) -> None:
+        """Give back what a request holds."""
+        state = scope["state"]
+        if size := state.pop("holds_bytes", 0):
+            self._shares.give_back(state["caller"], size)
+
+
+def _busy(detail: str) -> Busy:
+    return Busy(detail).with_headers({"Retry-After": _RETRY_AFTER})
 
 
 class Guard:
-    """ASGI middleware that answers with a problem where a request takes longer than ``seconds``.
+    """ASGI middleware that answers with a problem if a request takes longer than ``seconds``, or its body too long.
+
+    A body is too slow if fewer than ``rate`` bytes a second arrive while the application waits for it, over the first
+    10 s of waiting or any 10 s after them; 0 for no such bound.
 
     Work that a thread has begun goes on unheard, and holds its place until it ends, or sees that its request
     ``is_over``. An answer that has begun, such as a stream of events, may take as long as it likes.
     """
 
-    def __init__(self, app: ASGIApp, *, seconds: float, places: Places) -> None:
+    def __init__(self, app: ASGIApp, *, seconds: float, places: Places, bodies: Bodies, rate: int = 0) -> None:
         self._app = app
         self._seconds = seconds
         self._places = places
+        self._bodies = bodies
+        self._rate = rate
 
     @staticmethod
     def is_over(scope: Scope) -> bool:
@@ -72,32 +120,47 @@ class Guard:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        scope.setdefault("state", {})["places"] = self._places
-        watched = _Watched(scope, receive, send)
-        alarm = asyncio.get_running_loop().call_later(self._seconds, watched.expire)
+        scope.setdefault("state", {}).update(places=self._places, bodies=self._bodies)
+        watched = _Watched(scope, receive, send, seconds=self._seconds, rate=self._rate)
+        watched.look()
         try:
             await self._app(scope, watched.receive, watched.send)
         finally:
-            alarm.cancel()
+            watched.close()
             self._places.give_back(scope)
+            self._bodies.give_back(scope)
 
 
 class _Watched:
-    """One request's channel, closed to the application once its deadline has passed."""
+    """One request's channel, closed to the application once its deadline has passed or its body is too slow."""
 
-    def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    def __init__(self, scope: Scope, receive: Receive, send: Send, *, seconds: float, rate: int) -> None:
         self._scope = scope
         self._receive = receive
         self._send = send
-        self._body_ended = scope["method"] in _WITHOUT_BODY  # of which nobody asks for the body
+        self._loop = asyncio.get_running_loop()
+        self._seconds = seconds
+        self._deadline = self._loop.time() + seconds
+        self._rate = rate
+        # The present span over which the rate is measured: bytes, seconds of waiting, and when the last wait began.
+        self._bytes = 0
+        self._waited = 0.0
+        self._waits_since: float | None = None
+        self._is_doubted = False
+        self._body_ended = scope["method"] in _WITHOUT_BODY  # whose body nobody reads
         self._else = "less" if self._body_ended else "it as a job"
         self._answer_begun = False
+        self._alarm: asyncio.TimerHandle | None = None
         self._refusal: asyncio.Task[None] | None = None
 
     async def receive(self) -> Message:
+        self._waits_since = self._loop.time()
         message = await self._receive()
-        if message["type"] == "http.request" and not message.get("more_body", False):
-            self._body_ended = True
+        self._waited += self._loop.time() - self._waits_since
+        self._waits_since = None
+        if message["type"] == "http.request":
+            self._bytes += len(message.get("body", b""))
+            self._body_ended = self._body_ended or not message.get("more_body", False)
         return message
 
     async def send(self, message: Message) -> None:
@@ -105,15 +168,49 @@ class _Watched:
             self._answer_begun = True
             await self._send(message)
 
-    def expire(self) -> None:
-        """Answer in the application's place, unless it has begun to."""
+    def look(self) -> None:
+        """Answer in the application's place if the request is too slow; else look again later."""
         if self._answer_begun:
             return
+        now = self._loop.time()
+        left = self._deadline - now
+        pause = self._until_rate_is_known(now)
+        if left <= 0:
+            self._expire()
+        elif pause is None:
+            self._refuse(TooSlow(f"the body arrived at less than {self._rate} bytes a second"))
+        else:
+            self._alarm = self._loop.call_later(min(left, pause), self.look)
+
+    def close(self) -> None:
+        """Look no more."""
+        if self._alarm is not None:
+            self._alarm.cancel()
+
+    def _until_rate_is_known(self, now: float) -> float | None:
+        """Seconds until it is known whether the body is too slow; None once it is."""
+        if self._body_ended or not self._rate:
+            return self._seconds
+        waited = self._waited + (0.0 if self._waits_since is None else now - self._waits_since)
+        if waited < RATE_SECONDS:
+            return max(RATE_SECONDS - waited, _DOUBT_SECONDS)
+        if self._bytes < self._rate * waited:
+            if self._is_doubted:
+                return None
+            self._is_doubted = True
+            return _DOUBT_SECONDS
+        self._bytes, self._waited, self._is_doubted = 0, 0.0, False
+        if self._waits_since is not None:
+            self._waits_since = now
+        return RATE_SECONDS
+
+    def _expire(self) -> None:
+        if self._body_ended:
+            self._refuse(DeadlineExceeded(f"the answer was not there in time; ask for {self._else}"))
+        else:
+            self._refuse(TooSlow(f"the body was not there within {self._seconds:g} s"))
+
+    def _refuse(self, error: RequestError) -> None:
         self._scope["state"]["is_over"] = True
-        error = (
-            DeadlineExceeded(f"the answer was not there in time; ask for {self._else}")
-            if self._body_ended
-            else TooSlow("the body was not there in time")
-        )
         response = respond(problem_of(error), {"Connection": "close", "Retry-After": _RETRY_AFTER})
         self._refusal = asyncio.ensure_future(response(self._scope, self._receive, self._send))

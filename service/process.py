@@ -14,13 +14,13 @@ from service.access import PATIENCE
 from service.addresses import Addresses
 from service.callers import Keyring
 from service.easel import Easel
-from service.guard import Places
+from service.guard import Bodies, Places
 from service.held_maps import HeldMaps
 from service.metrics import Metrics
 from service.rates import Rates
 from service.sessions import Sessions
 from service.settings import Settings
-from service.slots import Slots
+from service.streams import Streams
 from service.web.environment import load
 from storage.api_keys import ApiKeyStore
 from storage.census import take_census
@@ -72,7 +72,8 @@ class Process:
         self.maps = HeldMaps(settings.held_maps)
         self.monitors = Kept()
         self.places = Places(settings.max_heavy_requests)
-        self.streams = Slots(settings.max_event_streams)
+        self.bodies = Bodies(settings)
+        self.streams = Streams(settings.max_event_streams)
         self.easel = Easel()
         self._told = connect_async(settings.redis_url, timeout=STALE_SECONDS)
         self.watcher = Watcher(self._told)

@@ -44,7 +44,9 @@ class Settings:
     )
     job_ttl: int = _setting(7 * 24 * HOUR, "seconds that a finished job is known", low=1, limit=True)
     max_wait: int = _setting(30, "longest that a caller may wait for a job by Prefer: wait", low=0, limit=True)
-    max_event_streams: int = _setting(200, "streams of events of one process", low=0)
+    max_event_streams: int = _setting(
+        200, "event streams of one process; a tenant has at most half of them, an API key a quarter", low=0
+    )
     idempotency_ttl: int = _setting(24 * HOUR, "seconds that an idempotency key is known", low=1, limit=True)
     idempotency_lease: int = _setting(
         60, "seconds after which a request that died may be sent again with its idempotency key", low=1
@@ -57,10 +59,19 @@ class Settings:
     request_timeout: float = _setting(
         60.0, "seconds in which an answer must begin; what takes longer is asked for as a job", low=0.1, limit=True
     )
+    min_upload_rate: int = _setting(
+        64 * 1024,
+        "bytes a second at which a body must arrive, over the first 10 s of waiting for it and any 10 s after them; a "
+        "slower one gets 408; 0: no bound",
+        low=0,
+        limit=True,
+    )
     store_timeout: float = _setting(3.0, "seconds that Redis may be silent before what waits for it gets 503", low=0.1)
     max_heavy_requests: int = _setting(
         8,
-        "requests with a body over 1 MiB unpacked or an estimate over 0.1 s that are worked on at once; more get 503",
+        "requests with a body over 1 MiB unpacked or an estimate over 0.1 s that are worked on at once, and bodies of "
+        "max-body-bytes that fit into the memory for bodies; more get 503; with API keys a tenant has at most half of "
+        "both, but always one",
         low=1,
     )
     rate_limit: int = _setting(

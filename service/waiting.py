@@ -39,6 +39,7 @@ async def settle(here: Context, record: JobRecord, told: Told | None = None) -> 
 
 async def until_final(here: Context, record: JobRecord) -> JobRecord:
     """The job when it has ended, or as it is after the seconds that the caller prefers to wait, within the limit."""
+    here.process.places.give_back(here.scope)  # a request that waits does no heavy work
     loop = asyncio.get_running_loop()
     deadline = loop.time() + min(here.prefer.wait or 0, here.settings.max_wait)
     jobs, watcher = here.store.jobs, here.watcher

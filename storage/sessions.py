@@ -99,8 +99,12 @@ class SessionStore:
 
 def page_token(redis: Redis) -> str:
     """What goes with the forms of the page where no keys are in use: one for all, that no other origin can read."""
-    redis.set(Shared.page_token(), secrets.token_urlsafe(32), nx=True)
-    return cast(bytes, redis.get(Shared.page_token())).decode()
+    key = Shared.page_token()
+    token = cast(bytes | None, redis.get(key))  # a page is read without a write, which the store may refuse
+    if token is None:
+        redis.set(key, secrets.token_urlsafe(32), nx=True)
+        token = cast(bytes, redis.get(key))
+    return token.decode()
 
 
 def _name(text: str) -> str:

@@ -109,7 +109,8 @@ OF_REQUESTS = {
     "request-timeout": Row(
         408,
         "The request did not come in time",
-        "The head of the request was not complete after ten seconds, or its body was not complete at its deadline.",
+        "The head of the request was not complete after ten seconds, its body was not complete at its deadline, or the "
+        "body arrived more slowly than `--min-upload-rate` allows.",
         "Send it faster, or in parts that are appended to a batch.",
     ),
     "url-too-long": Row(

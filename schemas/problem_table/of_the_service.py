@@ -214,7 +214,8 @@ OF_THE_SERVICE = {
     "too-many-streams": Row(
         503,
         "Too many streams are open",
-        "As many streams of events are open as a process holds.",
+        "As many streams of events are open as a process holds, or half as many of one tenant, or a quarter of one API "
+        "key; the detail says which.",
         "Try again after the seconds of `Retry-After`, or look at `GET /jobs/{job_id}`.",
     ),
     "too-many-connections": Row(
@@ -226,7 +227,8 @@ OF_THE_SERVICE = {
     "busy": Row(
         503,
         "The service is busy",
-        "As many heavy requests are under way as the service works on at once.",
+        "As many heavy requests are under way as the service works on at once, or half as many of one tenant, or their "
+        "bodies fill the memory that there is for bodies; the detail says which.",
         "Try again after the seconds of `Retry-After`.",
     ),
     "queue-full": Row(

@@ -22,7 +22,7 @@ from service.formats.npy import read_npy
 from service.formats.npz_body import read_npz
 from service.formats.parquet_body import read_parquet
 from service.formats.payload import Arrays, Body, Payload
-from service.guard import Places
+from service.guard import Bodies, Places
 from service.settings import Settings
 from tabular.bounds import LIGHT_BYTES
 
@@ -34,6 +34,8 @@ CONTENT_TYPES = (JSON, *BINARY)
 _CHARSETS = ("utf-8", "utf8", "us-ascii")
 #: Bodies up to this size are parsed on the event loop: the way to a thread costs more.
 _INLINE_BYTES = 16 * 1024
+#: Bodies up to this size are not counted: the server buffers as much of each connection in any case.
+_UNCOUNTED_BYTES = 64 * 1024
 
 
 async def read_payload(request: Request, settings: Settings) -> Payload:
@@ -91,7 +93,10 @@ def _pointer(name: str) -> str:
 
 
 async def bounded(request: Request, limit: int) -> bytearray:
-    """The body as it was sent; raises ``TooLarge`` before more than ``limit`` bytes of it are held."""
+    """The body as it was sent; it takes its place if it is large, once all of it is there.
+
+    Raises ``TooLarge`` before more than ``limit`` bytes of it are held, and ``Busy``.
+    """
     stated = request.headers.get("content-length", "")
     if stated.isdigit() and int(stated) > limit:
         raise TooLarge(f"the body may have at most {limit} bytes")
@@ -104,7 +109,12 @@ async def bounded(request: Request, limit: int) -> bytearray:
         chunk, more = message.get("body", b""), message.get("more_body", False)
         if len(body) + len(chunk) > limit:
             raise TooLarge(f"the body may have at most {limit} bytes")
-        body += chunk
-        if len(body) > LIGHT_BYTES:  # a request with a larger body is heavy, and takes one of few places
-            Places.take_for(request.scope)
+        if isinstance(chunk, bytearray) and not body and not more:
+            body = chunk  # read before, under an idempotency key
+        else:
+            body += chunk
+        if len(body) > _UNCOUNTED_BYTES:
+            Bodies.hold_for(request.scope, len(body))
+    if len(body) > LIGHT_BYTES:  # a request with a larger body is heavy, and takes one of few places
+        Places.take_for(request.scope)
     return body

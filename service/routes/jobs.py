@@ -83,7 +83,7 @@ async def get_events(job_id: str, request: Request, here: Here) -> Response:
         return Response(status_code=204)
     if HEAD_ONLY in request.scope:
         return Response(media_type=EventStream.media_type)
-    return EventStream(changes(here, job_id, last), here.streams)
+    return EventStream(changes(here, job_id, last), here)
 
 
 def find(here: Context, query: JobsQuery) -> Page[JobRecord]:

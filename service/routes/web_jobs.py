@@ -41,7 +41,7 @@ async def job_events(job_id: str, request: Request, visit: Visiting) -> Response
     last = read_last_id(request.headers.get("last-event-id"))
     if await run_in_threadpool(is_told, visit.here, job_id, last):
         return Response(status_code=204)
-    return EventStream(changes(visit.here, job_id, last, as_html(visit, job_id)), visit.here.streams)
+    return EventStream(changes(visit.here, job_id, last, as_html(visit, job_id)), visit.here)
 
 
 @router.post("/jobs/{job_id}/cancel")

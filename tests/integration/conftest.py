@@ -7,6 +7,7 @@ import socket
 import tempfile
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import httpx
@@ -98,6 +99,37 @@ def serving(settings: Settings, *, needs_key: bool = False) -> Iterator[str]:
         finally:
             server.should_exit = True
             thread.join()
+
+
+#: A body that is heavy by its size, and refused for what it is where there is a place.
+HEAVY = b" " * (2 << 20)
+_JSON = {"Content-Type": "application/json"}
+
+
+@contextlib.contextmanager
+def one_place_taken(redis: Redis, url: str) -> Iterator[None]:
+    """A heavy request that is under way: the store takes no writes meanwhile, and so it waits.
+
+    For services with ``max_heavy_requests=1`` and a long ``store_timeout``.
+    """
+    rows = {"predictions": [0.125] * 300_000}
+
+    def store() -> int:
+        while (status := httpx.post(f"{url}/batches", json=rows, timeout=600).status_code) == 503:
+            pass
+        return status
+
+    redis.client_pause(600_000, all=False)
+    with ThreadPoolExecutor(1) as thread:
+        try:
+            storing = thread.submit(store)
+            # Its place is known to be taken once the service refuses a second.
+            while httpx.post(f"{url}/evaluate", content=HEAVY, headers=_JSON, timeout=60).status_code != 503:
+                assert not storing.done()
+            yield
+        finally:
+            redis.client_unpause()
+        assert storing.result() == 201
 
 
 @pytest.fixture

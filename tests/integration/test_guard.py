@@ -13,14 +13,17 @@ from urllib.parse import urlsplit
 import httpx
 import numpy as np
 import pytest
+from redis import Redis
 
 from cli.stack import stack
+from service.settings import Settings
+from tests.integration.conftest import one_place_taken, serving
 
 
 @pytest.fixture(scope="module")
 def strict(folder: Path) -> Iterator[str]:
-    """A service with a short deadline and one place for heavy requests."""
-    limits = {"CALIBRANT_REQUEST_TIMEOUT": "1.5", "CALIBRANT_MAX_HEAVY_REQUESTS": "1"}
+    """A service with a short deadline."""
+    limits = {"CALIBRANT_REQUEST_TIMEOUT": "1.5"}
     with (
         (folder / "strict.log").open("ab") as log,
         stack(
@@ -61,22 +64,19 @@ def test_a_body_that_stops_gets_408_and_its_connection_is_closed(strict: str) ->
     assert httpx.get(f"{strict}/health/live", timeout=60).status_code == 200
 
 
-def test_heavy_requests_beyond_the_places_get_503_and_light_ones_are_served(strict: str) -> None:
+def test_heavy_requests_beyond_the_places_get_503_and_light_ones_are_served(redis: Redis, redis_url: str) -> None:
     p = np.random.default_rng(3).random(200_000)
     rows = {"predictions": p.tolist(), "labels": (p > 0.5).astype(int).tolist()}
     light = {"predictions": [0.1, 0.9], "labels": [0, 1]}
-    with contextlib.closing(_begun(strict, 8_000_000, b" " * 4_000_000)) as connection:
-        # The first place is known to be taken once the service refuses a second.
-        refused = httpx.post(f"{strict}/evaluate", json=rows, timeout=60)
-        while refused.status_code == 200:
-            refused = httpx.post(f"{strict}/evaluate", json=rows, timeout=60)
-        assert refused.status_code == 503
-        assert refused.json()["type"] == "/problems/busy"
-        assert refused.headers["retry-after"]
-        assert httpx.post(f"{strict}/evaluate", json=light, timeout=60).status_code == 200
-        assert b"408" in _answer(connection)[:20]
-    # The first request's place is free again.
-    assert httpx.post(f"{strict}/evaluate", json=rows, timeout=60).status_code == 200
+    with serving(Settings(redis_url, max_heavy_requests=1, store_timeout=600)) as url:
+        with one_place_taken(redis, url):
+            refused = httpx.post(f"{url}/evaluate", json=rows, timeout=60)
+            assert refused.status_code == 503
+            assert refused.json()["type"] == "/problems/busy"
+            assert refused.headers["retry-after"]
+            assert httpx.post(f"{url}/evaluate", json=light, timeout=60).status_code == 200
+        # The first request's place is free again.
+        assert httpx.post(f"{url}/evaluate", json=rows, timeout=60).status_code == 200
 
 
 def test_pages_of_an_allowed_origin_may_call_and_no_other(folder: Path) -> None:

@@ -1,17 +1,98 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any, TypeVar
 
 import pytest
-from starlette.types import Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from service.callers import LOCAL, Caller
 from service.errors import Busy
-from service.guard import Guard, Places
+from service.guard import Bodies, Guard, Places
+from service.settings import Settings
+
+T = TypeVar("T")
+KIB = 1024
+RATE = 64 * KIB
+ONE, OTHER = Caller(tenant="one", key_id="1"), Caller(tenant="other", key_id="2")
 
 
-def _scope() -> Scope:
-    return {"type": "http", "method": "POST", "path": "/evaluate", "headers": [], "state": {}}
+def _scope(caller: Caller = LOCAL) -> Scope:
+    return {"type": "http", "method": "POST", "path": "/evaluate", "headers": [], "state": {"caller": caller}}
+
+
+def _guard(app: ASGIApp, *, seconds: float = 0.01, rate: int = 0) -> Guard:
+    return Guard(app, seconds=seconds, places=Places(1), bodies=_bodies(), rate=rate)
+
+
+def _bodies(places: int = 8, largest: int = 1000) -> Bodies:
+    return Bodies(Settings("redis://", max_heavy_requests=places, max_body_bytes=largest))
+
+
+class _Clock(asyncio.SelectorEventLoop):
+    """An event loop on which seconds pass at once when nothing else is to be done."""
+
+    _seconds = 0.0
+
+    def time(self) -> float:
+        return self._seconds
+
+    def _run_once(self) -> None:
+        if not self._ready and self._scheduled:  # type: ignore[attr-defined]
+            self._seconds = max(self._seconds, self._scheduled[0].when())  # type: ignore[attr-defined]
+        super()._run_once()  # type: ignore[misc]
+
+    def hold_up(self, seconds: float) -> None:
+        """Have seconds pass in which the loop does nothing."""
+        self._seconds += seconds
+
+
+def _timed(main: Callable[[], Awaitable[T]]) -> T:
+    async def run() -> T:
+        return await main()
+
+    with asyncio.Runner(loop_factory=_Clock) as runner:
+        return runner.run(run())
+
+
+def _uploaded(parts: Iterable[tuple[float, int]], *, rate: int = RATE, seconds: float = 60.0) -> tuple[int, float]:
+    """The status of a request whose body comes in parts, each so many seconds after the last, and when it is sent."""
+    told: list[tuple[int, float]] = []
+    coming = iter(parts)
+    gone = asyncio.Event()
+
+    async def receive() -> Message:
+        pause, size = next(coming, (None, 0))
+        if pause is None:
+            return {"type": "http.request", "body": b"", "more_body": False}
+        try:
+            await asyncio.wait_for(gone.wait(), pause)
+        except TimeoutError:
+            return {"type": "http.request", "body": bytes(size), "more_body": True}
+        return {"type": "http.disconnect"}
+
+    async def send(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            told.append((message["status"], asyncio.get_running_loop().time()))
+            gone.set()  # as a server tells that it has closed the connection
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        while True:
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                return
+            if not message["more_body"]:
+                break
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b""})
+
+    async def main() -> None:
+        await _guard(app, seconds=seconds, rate=rate)(_scope(), receive, send)
+
+    _timed(main)
+    assert len(told) == 1
+    return told[0]
 
 
 async def _whole_body() -> Message:
@@ -36,7 +117,7 @@ def test_an_answer_that_comes_too_late_is_replaced_and_the_work_goes_on_unheard(
             await send({"type": "http.response.body", "body": b"late"})
             ended.append(True)
 
-        await Guard(app, seconds=0.01, places=Places(1))(_scope(), _whole_body, send)
+        await _guard(app)(_scope(), _whole_body, send)
         return told
 
     told = asyncio.run(run())
@@ -60,7 +141,7 @@ def test_an_answer_that_has_begun_may_take_as_long_as_it_likes() -> None:
             await passed.wait()
             await send({"type": "http.response.body", "body": b"end"})
 
-        await Guard(app, seconds=0.01, places=Places(1))(_scope(), _whole_body, send)
+        await _guard(app)(_scope(), _whole_body, send)
         return told
 
     assert asyncio.run(run()) == [200, b"end"]
@@ -81,6 +162,102 @@ def test_a_request_holds_one_place_until_it_ends() -> None:
         places.take(one)
 
 
+def test_a_tenant_leaves_half_of_the_places_to_others_and_is_told_so() -> None:
+    places = Places(8)
+    for _ in range(4):
+        places.take(_scope(ONE))
+    with pytest.raises(Busy) as refused:
+        places.take(_scope(ONE))
+    assert "the tenant may work on 4 heavy requests" in refused.value.detail
+    for _ in range(4):
+        places.take(_scope(OTHER))
+    with pytest.raises(Busy, match="this process"):
+        places.take(_scope(Caller(tenant="third")))
+
+
+def test_a_tenant_holds_at_most_half_of_the_memory_for_bodies() -> None:
+    bodies = _bodies(4, 100)
+    one, second, other = _scope(ONE), _scope(ONE), _scope(OTHER)
+    bodies.hold(one, 60)
+    bodies.hold(one, 100)
+    bodies.hold(second, 100)
+    with pytest.raises(Busy, match="the tenant may hold 200 bytes"):
+        bodies.hold(_scope(ONE), 1)
+    bodies.hold(other, 100)
+    bodies.give_back(one)
+    bodies.give_back(one)
+    bodies.hold(_scope(ONE), 100)
+
+
+def test_a_body_that_is_read_again_is_counted_once() -> None:
+    bodies = _bodies(1, 100)
+    one = _scope(ONE)
+    bodies.hold(one, 100)
+    bodies.hold(one, 50)
+    bodies.hold(one, 100)
+    with pytest.raises(Busy):
+        bodies.hold(_scope(OTHER), 1)
+    bodies.give_back(one)
+    bodies.hold(_scope(OTHER), 100)
+
+
+@pytest.mark.parametrize("size", [100, 600 * KIB])
+def test_a_body_that_stalls_gets_408_after_the_first_ten_seconds(size: int) -> None:
+    status, at = _uploaded([(0.0, size), (1000.0, 0)])
+    assert (status, at) == (408, 11.0)
+
+
+def test_a_body_above_the_least_rate_is_read_to_its_end() -> None:
+    assert _uploaded([(1.0, RATE + RATE // 5)] * 50) == (200, 50.0)
+
+
+def test_a_body_below_the_least_rate_gets_408() -> None:
+    assert _uploaded([(1.0, RATE - 1)] * 50)[0] == 408
+
+
+def test_what_came_fast_at_first_does_not_make_up_for_a_later_stall() -> None:
+    status, at = _uploaded([(0.0, 1000 * RATE), (1000.0, 0)])
+    assert (status, at) == (408, 21.0)
+
+
+def test_without_a_least_rate_a_slow_body_gets_408_at_the_deadline() -> None:
+    assert _uploaded([(0.0, 100), (1000.0, 0)], rate=0) == (408, 60.0)
+
+
+def test_a_body_is_not_slow_because_the_event_loop_was_held_up() -> None:
+    def parts() -> Iterable[tuple[float, int]]:
+        yield 1.0, RATE
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, _Clock)
+        loop.call_later(1.0, loop.hold_up, 15.0)
+        yield 16.5, 20 * RATE  # had lain in the socket's buffer
+        yield 1.0, RATE
+
+    assert _uploaded(parts())[0] == 200
+
+
+def test_a_body_is_not_slow_because_the_application_is() -> None:
+    async def main() -> list[int]:
+        told: list[int] = []
+
+        async def receive() -> Message:
+            return {"type": "http.request", "body": b"1", "more_body": True}
+
+        async def send(message: Message) -> None:
+            told.append(message.get("status", 0))
+
+        async def app(scope: Scope, receive: Receive, send: Send) -> None:
+            for _ in range(10):
+                await receive()
+                await asyncio.sleep(5)
+            await send({"type": "http.response.start", "status": 200, "headers": []})
+
+        await _guard(app, seconds=60, rate=RATE)(_scope(), receive, send)
+        return told
+
+    assert _timed(main) == [200]
+
+
 def test_a_request_without_body_is_told_that_its_answer_was_late_and_its_work_that_it_is_over() -> None:
     async def run() -> tuple[list[Any], list[bool]]:
         told: list[Any] = []
@@ -97,7 +274,7 @@ def test_a_request_without_body_is_told_that_its_answer_was_late_and_its_work_th
             await refused.wait()
             seen.append(Guard.is_over(scope))
 
-        await Guard(app, seconds=0.01, places=Places(1))({**_scope(), "method": "GET"}, _whole_body, send)
+        await _guard(app)({**_scope(), "method": "GET"}, _whole_body, send)
         return told, seen
 
     assert asyncio.run(run()) == ([503, None], [False, True])

@@ -1,0 +1,227 @@
+"""What one tenant may take of a process: however much it asks for, another is served."""
+
+from __future__ import annotations
+
+import contextlib
+import selectors
+import socket
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from threading import Event
+from typing import Any
+from urllib.parse import urlsplit
+
+import httpx
+import numpy as np
+import pytest
+from redis import Redis
+
+from service.settings import Settings
+from storage.api_keys import ApiKeyStore
+from tests.integration.conftest import serving
+
+MIB = 1 << 20
+ASYNC = {"Prefer": "respond-async"}
+ROWS = {"predictions": [0.1, 0.4, 0.6, 0.9] * 5, "labels": [0, 1, 0, 1] * 5}
+Keys = dict[str, dict[str, str]]
+
+
+@pytest.fixture
+def keys(redis: Redis) -> Keys:
+    """The headers of two API keys of a tenant that takes what it can get, and of one of another tenant."""
+    made = ApiKeyStore(redis)
+    owners = {"greedy": "greedy", "second": "greedy", "other": "other"}
+    texts = {name: made.create(name, tenant=tenant, scope="write").text for name, tenant in owners.items()}
+    return {name: {"Authorization": f"Bearer {text}"} for name, text in texts.items()}
+
+
+@contextlib.contextmanager
+def _api(redis_url: str, **settings: Any) -> Iterator[httpx.Client]:
+    limits = httpx.Limits(max_connections=None)
+    with (
+        serving(Settings(redis_url, **settings)) as url,
+        httpx.Client(base_url=url, timeout=120, limits=limits) as http,
+    ):
+        yield http
+
+
+def _begun(api: httpx.Client, path: str, headers: dict[str, str], *, stated: int, sent: bytes) -> socket.socket:
+    """A request whose body has begun and does not go on."""
+    parts = urlsplit(str(api.base_url))
+    connection = socket.create_connection((str(parts.hostname), parts.port or 80), timeout=120)
+    lines = [f"POST {path} HTTP/1.1", f"Host: {parts.netloc}", f"Content-Length: {stated}"]
+    lines += [f"{name}: {value}" for name, value in headers.items()]
+    connection.sendall("\r\n".join([*lines, "", ""]).encode() + sent)
+    return connection
+
+
+def _answer(connection: socket.socket) -> bytes:
+    """All that comes until the other side closes."""
+    received = b""
+    with contextlib.suppress(ConnectionResetError):
+        while part := connection.recv(65536):
+            received += part
+    return received
+
+
+def _large(rows: int = 60_000) -> dict[str, Any]:
+    p = np.random.default_rng(3).random(rows)
+    return {"predictions": p.tolist(), "labels": (p > 0.5).astype(int).tolist()}
+
+
+@pytest.mark.parametrize(
+    ("path", "headers"),
+    [
+        ("/evaluate", {"Content-Type": "application/json"}),
+        ("/evaluate", {"Content-Type": "application/json", "Idempotency-Key": "a"}),
+        ("/evaluate?labels=y", {"Content-Type": "text/csv", "Content-Encoding": "gzip"}),
+        ("/monitors/a/rows", {"Content-Type": "application/x-ndjson"}),
+        ("/maps/import", {"Content-Type": "application/json"}),
+        ("/v2/models/a/infer", {"Content-Type": "application/json"}),
+    ],
+)
+def test_bodies_that_stall_take_no_place_from_anyone(
+    redis_url: str, keys: Keys, path: str, headers: dict[str, str]
+) -> None:
+    with _api(redis_url, max_heavy_requests=2) as api, contextlib.ExitStack() as open_ones:
+        for i in range(3):
+            own = keys["greedy"] | headers | ({"Idempotency-Key": str(i)} if "Idempotency-Key" in headers else {})
+            stalled = _begun(api, path, own, stated=3 * MIB, sent=b" " * (MIB + MIB // 2))
+            open_ones.enter_context(contextlib.closing(stalled))
+        # Neither the other tenant is refused nor the same one: no body is complete.
+        for who in ("other", "greedy", "other"):
+            assert api.post("/evaluate", json=_large(), headers=keys[who]).status_code == 200
+
+
+def test_a_body_that_stalls_gets_408_and_its_connection_is_closed(redis_url: str, keys: Keys) -> None:
+    json = {"Content-Type": "application/json"}
+    with _api(redis_url, min_upload_rate=MIB) as api, contextlib.ExitStack() as open_ones:
+        stalled = []
+        for size in (0, 100, 2 * MIB):
+            begun = _begun(api, "/evaluate", keys["greedy"] | json, stated=3 * MIB, sent=b" " * size)
+            stalled.append(open_ones.enter_context(contextlib.closing(begun)))
+        for connection in stalled:
+            answer = _answer(connection)
+            assert answer.startswith(b"HTTP/1.1 408 ")
+            assert b"/problems/request-timeout" in answer
+            assert b"less than 1048576 bytes a second" in answer
+
+
+def test_a_tenant_fills_at_most_half_of_the_memory_for_bodies(redis_url: str, keys: Keys) -> None:
+    json = {"Content-Type": "application/json"}
+    limits = {"max_heavy_requests": 2, "max_body_bytes": 4 * MIB}  # memory for two bodies
+    with _api(redis_url, **limits) as api, contextlib.ExitStack() as open_ones:
+        stalled = [
+            open_ones.enter_context(
+                contextlib.closing(
+                    _begun(api, "/evaluate", keys["greedy"] | json, stated=4 * MIB, sent=b" " * (3 * MIB))
+                )
+            )
+            for _ in range(2)
+        ]
+        with selectors.DefaultSelector() as selector:
+            for connection in stalled:
+                selector.register(connection, selectors.EVENT_READ)
+            (answered, _), *others = selector.select(120)
+        assert not others
+        assert isinstance(answered.fileobj, socket.socket)
+        text = answered.fileobj.recv(65536)
+        assert text.startswith(b"HTTP/1.1 503 ")
+        assert b"the tenant may hold 4194304 bytes of request bodies" in text
+        assert api.post("/evaluate", json=_large(), headers=keys["other"]).status_code == 200
+    # What has gone holds nothing.
+    with _api(redis_url, **limits) as api:
+        assert api.post("/evaluate", json=_large(), headers=keys["greedy"]).status_code == 200
+
+
+def test_while_a_tenant_works_all_the_time_another_finds_a_place(redis_url: str, keys: Keys) -> None:
+    answers: Counter[str] = Counter()
+    ended = Event()
+    rows = _large()
+
+    def post(api: httpx.Client, who: str) -> str:
+        answer = api.post("/evaluate", json=rows, headers=keys[who])
+        return "done" if answer.status_code == 200 else str(answer.json()["type"])
+
+    def work(api: httpx.Client) -> None:
+        while not ended.is_set():
+            answers[post(api, "greedy")] += 1
+
+    with _api(redis_url, max_heavy_requests=2) as api, ThreadPoolExecutor(3) as threads:
+        working = [threads.submit(work, api) for _ in range(3)]
+        told: Counter[str] = Counter()
+        try:
+            while told["done"] < 5 or not (answers["done"] and answers["/problems/busy"]):
+                assert not any(one.done() for one in working)
+                told[post(api, "other")] += 1
+                # On a machine that is busy the store may seem to be away for a moment.
+                assert told.keys() <= {"done", "/problems/store-unavailable"}
+        finally:
+            ended.set()
+        for one in working:
+            one.result()
+
+
+def test_a_request_that_waits_for_its_job_holds_no_place(redis_url: str, keys: Keys) -> None:
+    with _api(redis_url, max_heavy_requests=1) as api, ThreadPoolExecutor(1) as thread:
+        # No worker runs: the job waits, and its caller with it.
+        headers = keys["greedy"] | {"Prefer": "respond-async, wait=20"}
+        waiting = thread.submit(api.post, "/evaluate", json=_large(), headers=headers)
+        while not (jobs := api.get("/jobs", headers=keys["greedy"]).json()["items"]):
+            assert not waiting.done()
+        statuses = {503}
+        while 200 not in statuses:
+            assert not waiting.done()
+            statuses.add(api.post("/evaluate", json=_large(), headers=keys["other"]).status_code)
+        assert api.delete(f"/jobs/{jobs[0]['id']}", headers=keys["greedy"]).status_code == 200
+        assert waiting.result().json()["type"] == "/problems/job-cancelled"
+
+
+def test_a_tenant_holds_half_of_the_event_streams_and_a_key_a_quarter(redis_url: str, keys: Keys) -> None:
+    def queued(who: str) -> str:
+        made = api.post("/evaluate", json=ROWS, headers=keys[who] | ASYNC)
+        return f"/jobs/{made.json()['id']}/events"
+
+    with _api(redis_url, max_event_streams=8) as api, contextlib.ExitStack() as streams:
+
+        def listen(who: str, path: str) -> httpx.Response:
+            answer = streams.enter_context(api.stream("GET", path, headers=keys[who]))
+            if answer.status_code != 200:
+                answer.read()
+            return answer
+
+        own, others = queued("greedy"), queued("other")
+        assert [listen("greedy", own).status_code for _ in range(2)] == [200, 200]
+        refused = listen("greedy", own)
+        assert (refused.status_code, refused.json()["type"]) == (503, "/problems/too-many-streams")
+        assert refused.json()["detail"] == "the API key may have 2 event streams open, and has them"
+        assert refused.headers["retry-after"]
+        assert [listen("second", own).status_code for _ in range(2)] == [200, 200]
+        third = ApiKeyStore(Redis.from_url(redis_url)).create("third", tenant="greedy", scope="write").text
+        keys["third"] = {"Authorization": f"Bearer {third}"}
+        while (full := listen("third", own)).status_code == 401:  # until the process has heard of the key
+            pass
+        assert full.json()["detail"] == "the tenant may have 4 event streams open, and has them"
+        assert listen("other", others).status_code == 200
+    # Streams that were left are free again.
+    with _api(redis_url, max_event_streams=4) as api:
+        path = queued("greedy")
+        for _ in range(3):
+            with api.stream("GET", path, headers=keys["greedy"]) as answer:
+                first = answer.status_code
+            while first != 200:
+                with api.stream("GET", path, headers=keys["greedy"]) as answer:
+                    first = answer.status_code
+
+
+def test_without_keys_one_caller_may_hold_all_event_streams(redis_url: str, redis: Redis) -> None:
+    with _api(redis_url, max_event_streams=2) as api, contextlib.ExitStack() as streams:
+        path = f"/jobs/{api.post('/evaluate', json=ROWS, headers=ASYNC).json()['id']}/events"
+        for _ in range(2):
+            assert streams.enter_context(api.stream("GET", path)).status_code == 200
+        refused = api.get(path)
+        assert (refused.status_code, refused.json()["detail"]) == (
+            503,
+            "this process may have 2 event streams open, and has them",
+        )
