@@ -153,6 +153,12 @@ class TooSlow(RequestError):
     code = "request-timeout"
 
 
+class SpoolFull(RequestError):
+    """No room for a temporary file that the request needs."""
+
+    code = "spool-full"
+
+
 class DeadlineExceeded(RequestError):
     """An answer that was not there in time."""
 

@@ -20,6 +20,7 @@ from service.metrics import Metrics
 from service.rates import Rates
 from service.sessions import Sessions
 from service.settings import Settings
+from service.spools import Spools
 from service.streams import Streams
 from service.web.environment import load
 from storage.api_keys import ApiKeyStore
@@ -73,6 +74,7 @@ class Process:
         self.monitors = Kept()
         self.places = Places(settings.max_heavy_requests)
         self.bodies = Bodies(settings)
+        self.spools = Spools()
         self.streams = Streams(settings.max_event_streams)
         self.easel = Easel()
         self._told = connect_async(settings.redis_url, timeout=STALE_SECONDS)

@@ -41,7 +41,8 @@ class Bounds:
     """``rows`` None is no limit but that of the numbers.
 
     ``heavy`` is called, at least once, before more than ``LIGHT_BYTES`` are unpacked or read; it may raise a
-    ``CalibrationError``, which reaches the caller as it is.
+    ``CalibrationError``, which reaches the caller as it is. ``spool`` is called with the size that a temporary file is
+    about to have, and may raise the same.
     """
 
     rows: int | None = None
@@ -49,6 +50,7 @@ class Bounds:
     numbers: int = _MAX_NUMBERS
     columns: int = _MAX_COLUMNS
     heavy: Callable[[], None] | None = None
+    spool: Callable[[int], None] | None = None
 
     def check_rows(self, rows: int, width: int = 1) -> None:
         """Raise ``FileTooLarge`` for more rows, or more numbers in rows of ``width``, than the limits."""

@@ -32,6 +32,12 @@ class UnreadableFile(TabularError):
     code = "unreadable-file"
 
 
+class NoRoom(TabularError):
+    """No room for a temporary file: of what is unpacked, or comes through a pipe."""
+
+    code = "spool-full"
+
+
 class WrongKind(TabularError):
     """A file of another kind than those that are read."""
 

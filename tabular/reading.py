@@ -30,6 +30,7 @@ def read_sheet(
     labelled: bool = True,
     max_bytes: int = MAX_BYTES,
     heavy: Callable[[], None] | None = None,
+    spool: Callable[[int], None] | None = None,
 ) -> Sheet:
     """Read a CSV, NPZ, NPY, Parquet or Arrow file, also one packed by gzip or Zstandard.
 
@@ -47,13 +48,15 @@ def read_sheet(
         Whether labels are needed. Where not, none are looked for: a column of them is read only if asked for.
     heavy
         Called before more than 1 MiB is unpacked or read; a ``CalibrationError`` that it raises ends the reading.
+    spool
+        Called with the size that a temporary file is about to have; a ``CalibrationError`` ends the reading as well.
 
     Raises
     ------
     TabularError
         What is wrong, in words for the person, next to which field; nothing else is raised for any content.
     """
-    bounds = Bounds(rows=max_rows, bytes=max_bytes, heavy=heavy)
+    bounds = Bounds(rows=max_rows, bytes=max_bytes, heavy=heavy, spool=spool)
     with opened(source, bounds) as file, open_table(file, name, bounds) as table:
         chosen = choose(table.columns, asked, labelled=labelled)
         return _sheet(table, chosen, asked, table.read(chosen.places))

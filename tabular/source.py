@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import tempfile
@@ -11,7 +12,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 from tabular.bounds import Bounds
-from tabular.errors import FileTooLarge, UnreadableFile
+from tabular.errors import FileTooLarge, NoRoom, UnreadableFile
 
 _BLOCK = 1 << 20
 #: What a stream that cannot seek may keep in memory; beyond it is kept in a file without a name.
@@ -56,19 +57,35 @@ def opened(source: Path | BinaryIO, bounds: Bounds) -> Iterator[BinaryIO]:
         raise UnreadableFile(f"the file cannot be read: {reason}") from error
 
 
+def is_full(error: OSError) -> bool:
+    """Whether nothing more can be written: the volume, a quota or the largest size of a file is reached."""
+    return error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+
 def spooled() -> BinaryIO:
     """An empty file for what is read but once: in memory while it is small."""
     return cast(BinaryIO, tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY))
 
 
 def copy(source: BinaryIO, target: BinaryIO, bounds: Bounds) -> None:
-    """Copy what is left of a stream, and no more than the limit."""
+    """Copy what is left of a stream, and no more than the limit, into a ``spooled`` file; raises ``NoRoom``."""
     size = 0
     while block := source.read(_BLOCK):
         size += len(block)
         bounds.check_bytes(size)
-        target.write(block)
+        if size > _IN_MEMORY and bounds.spool is not None:
+            bounds.spool(size)
+        _write(block, target)
     target.seek(0)
+
+
+def _write(block: bytes, target: BinaryIO) -> None:
+    try:
+        target.write(block)
+    except OSError as error:
+        if not is_full(error):
+            raise
+        raise NoRoom(f"the folder of temporary files is full: {tempfile.gettempdir()}") from error
 
 
 def _checked(file: BinaryIO, bounds: Bounds) -> BinaryIO:

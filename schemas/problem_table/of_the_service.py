@@ -231,6 +231,13 @@ OF_THE_SERVICE = {
         "bodies fill the memory that there is for bodies; the detail says which.",
         "Try again after the seconds of `Retry-After`.",
     ),
+    "spool-full": Row(
+        507,
+        "There is no room for the file",
+        "The volume of temporary files has no room for the file, or the tenant's files take half of it.",
+        "Send a smaller file, try again later, or send the rows to `POST /batches`, which needs no temporary file; the "
+        "operator can give the volume (`TMPDIR`, else `/tmp`) twice `--max-body-bytes` or more.",
+    ),
     "queue-full": Row(
         503,
         "The queue is full",

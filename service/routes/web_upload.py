@@ -25,7 +25,7 @@ from tabular.errors import EmptyFile, FileTooLarge, TabularError
 router = APIRouter(prefix="/ui", include_in_schema=False)
 
 #: What a person can mend in the form; anything else is told as on every page.
-_MENDED = (400, 413, 415, 422, 429)
+_MENDED = (400, 413, 415, 422, 429, 507)
 
 
 @router.get("/upload")
@@ -54,13 +54,14 @@ async def post_upload(request: Request, visit: Visiting) -> Response:
 
 async def _stored(request: Request, visit: Visit, choices: list[Choices]) -> BatchRecord:
     """The batch of a form's file; ``choices`` hold those of the form as soon as it has been read."""
-    async with multipart(request, visit.here.settings.max_body_bytes, visit.visitor.token) as form:
+    here = visit.here
+    async with multipart(request, here.settings.max_body_bytes, visit.visitor.token, here.process.spools) as form:
         choices[:] = [Choices.of(form)]
         file = file_of(form, "file")
         if file is None:
             raise EmptyFile("choose a file first")
         heavy = partial(Places.take_for, request.scope)
-        return await run_in_threadpool(store_file, visit.here, file, choices[0].asked(), heavy=heavy)
+        return await run_in_threadpool(store_file, here, file, choices[0].asked(), heavy=heavy)
 
 
 def _again(visit: Visit, choices: Choices, told: Told, status: int) -> Response:

@@ -21,7 +21,7 @@ CODES = {
     kind.code for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, errors.TabularError)
 }
 #: Codes that no content has, and where they are tried.
-ELSEWHERE = {"tabular-error", "unreadable-file", "extra-not-installed"}
+ELSEWHERE = {"tabular-error", "unreadable-file", "spool-full", "extra-not-installed"}
 
 
 def test_every_code_stands_on_the_page_once() -> None:
