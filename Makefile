@@ -42,6 +42,9 @@ test: $(STAMP) ## the whole test suite; installs a Chromium for it where there i
 fuzz: $(STAMP) ## Schemathesis over the whole API: every phase, 2,000 examples a call
 	$(BIN)/python -m tests.fuzz
 
+openapi-clients: $(STAMP) ## generate clients in Python and TypeScript from the OpenAPI document, and lint it; needs npm
+	$(BIN)/python -m tests.openapi
+
 check: $(STAMP) ## lint, types, architecture, dependencies, containers
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -198,4 +201,4 @@ format: $(STAMP) ## format the code
 	$(BIN)/ruff format .
 
 clean: ## forget the virtual environments and every cache
-	rm -rf $(VENV) $(PEERS) $(INTEGRATIONS) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(PEERS) $(INTEGRATIONS) .openapi-clients .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -73,6 +73,14 @@ class PictureAnswer(DiagramAnswer):
     alt: str | None
 
 
+class PictureReport(Document):
+    """The report of a job that draws ``by-size`` or ``cost-plane``."""
+
+    n: int
+    reduction: str
+    diagrams: dict[str, DiagramAnswer]
+
+
 class BatchPicture(DiagramAnswer):
     """The numbers of one of several batches."""
 

@@ -237,7 +237,7 @@ class PowerLawAnswer(Document):
     problem: str | None = None
 
 
-class BatchesAnswer(Document):
+class ReportsAnswer(Document):
     """The answer of ``POST /evaluate`` with ``batches``; power laws by contestant and measure, null below five."""
 
     batches: list[BatchReport]

@@ -124,6 +124,19 @@ class MapRecord(MapSummary):
         return MapSummary(**{name: getattr(self, name) for name in MapSummary.model_fields})
 
 
+class MapDocument(Document):
+    """A map as one JSON object: it can be applied from its numbers alone, and imported again."""
+
+    format: int = Field(examples=[1])
+    method: str = Field(examples=["platt"])
+    family: str = Field(description="what the parameters are", examples=["platt"])
+    reduction: str = Field(examples=["binary"])
+    scale: Scale
+    n_classes: int | None
+    parameters: dict[str, Any] = Field(examples=[{"slope": 0.8, "intercept": 0.1}])
+    diagnostics: dict[str, Any]
+
+
 class MapChanges(Document):
     """The body of ``PATCH /maps/{ref}``, a JSON merge patch (RFC 7396): null removes, what is left out stays."""
 

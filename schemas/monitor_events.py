@@ -71,7 +71,8 @@ class MonitorEvent(Document):
     id: EventId
     type: EventType
     timestamp: str = Field(description="when it happened, not when it was delivered")
-    data: AlarmTold | RecalibrationTold | HookTestTold
+    # In this order, in which generated clients try them: the last requires least.
+    data: AlarmTold | HookTestTold | RecalibrationTold
 
     def body(self) -> str:
         """What is sent and signed, the same bytes at every attempt."""

@@ -42,7 +42,7 @@ class ReferenceSpec(Document):
 class EvidenceRule(Document):
     """An alarm by a test that stays valid however often it is looked at."""
 
-    kind: Literal["evidence"] = "evidence"
+    kind: Literal["evidence"]
     name: Label = Field("evidence")
     alpha: float = Field(0.01, gt=0, lt=0.5, description="the chance of ever a false alarm, since the last start")
     after: int = Field(
@@ -57,7 +57,7 @@ class EvidenceRule(Document):
 class ThresholdRule(Document):
     """An alarm by a measure above a bound, with hysteresis."""
 
-    kind: Literal["threshold"] = "threshold"
+    kind: Literal["threshold"]
     name: Label = Field("threshold")
     measure: str = Field("ece", description="the key of one of the monitor's measures")
     window: Label
@@ -125,6 +125,11 @@ class RecalibrationSpec(Document):
     pause: int = Field(HOUR, ge=0, description="seconds between two challengers, while an alarm stays")
 
 
+def _no_default(schema: dict[str, Any]) -> None:
+    """Leave the default of a field to its description: generated clients would send it, as if the caller chose it."""
+    del schema["default"]
+
+
 class MonitorFields(Document):
     """What of a monitor may be changed later."""
 
@@ -134,7 +139,7 @@ class MonitorFields(Document):
         ["ece", "ks", "log-loss"], min_length=1, max_length=MAX_MONITOR_MEASURES
     )
     interval: float | None = Field(0.95, gt=0, lt=1)
-    rules: list[Rule] = Field([EvidenceRule()], max_length=MAX_RULES)
+    rules: list[Rule] = Field([EvidenceRule(kind="evidence")], max_length=MAX_RULES)
     reference: ReferenceSpec | None = None
     hooks: list[HookSpec] = Field([], max_length=MAX_HOOKS)
     recalibration: RecalibrationSpec = RecalibrationSpec()
@@ -143,6 +148,7 @@ class MonitorFields(Document):
         ge=HOUR,
         le=1000 * DAY,
         description="seconds that buckets are kept; default: 90 days, or 10,000 buckets",
+        json_schema_extra=_no_default,
     )
 
 
@@ -164,6 +170,7 @@ class MonitorBody(MonitorFields):
         ge=MINUTE,
         le=400 * DAY,
         description="seconds that predictions wait for labels, and ids are known; default: 30 days, or the retention",
+        json_schema_extra=_no_default,
     )
     skew: int = Field(300, ge=0, le=DAY, description="seconds that a row's time may lie in the future")
     max_groups: int = Field(100, ge=0, le=MAX_MONITOR_GROUPS, description="those beyond are counted as ``(other)``")

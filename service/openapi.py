@@ -17,7 +17,7 @@ from schemas.inference import InferenceError
 from schemas.jobs import JobAnswer
 from schemas.problem_table import TABLE
 from schemas.problems import Problem
-from service.exact import exact_body, exact_result
+from service.exact import REF, add_choices, add_model, exact_body, exact_query, exact_result
 from service.examples import answer_of, problem_example
 from service.examples.calls import CALLS, PARAMETERS
 from service.inference.errors import spoken_at, status_of
@@ -25,7 +25,6 @@ from service.open_paths import is_open
 from service.problems import MEDIA_TYPE
 
 JSON = "application/json"
-_REF = "#/components/schemas/"
 
 #: What any call may answer.
 ANYWHERE = ("foreign-origin", "internal-error")
@@ -48,6 +47,8 @@ OF_BODIES = (
 )
 #: What a call with an idempotency key may answer.
 REPEATED = ("idempotency-conflict", "idempotency-in-progress", "invalid-field")
+#: What a call with conditions on entity tags may answer.
+CONDITIONAL = ("precondition-failed", "bad-request")
 #: What is wrong with rows, wherever a body may hold them; ``raises(*OF_ROWS, ...)``.
 OF_ROWS = (
     "not-a-number",
@@ -89,6 +90,18 @@ _HEADERS: dict[int, dict[str, Any]] = {
 Responses = dict[int | str, dict[str, Any]]
 
 
+def header(name: str, description: str) -> dict[str, Any]:
+    """An optional header of a request, as a parameter."""
+    return {"name": name, "in": "header", "required": False, "description": description, "schema": {"type": "string"}}
+
+
+_PREFER = header("Prefer", "`respond-async` makes a job in any case; `wait=10` waits up to so many seconds for its end")
+_CONDITIONS = [
+    header("If-Match", "entity tags, one of which must be the present state's; `*` is any state"),
+    header("If-None-Match", "entity tags, none of which may be the present state's; `*` is any state"),
+]
+
+
 def raises(*codes: str) -> Responses:
     """The responses of a route that may answer these problems."""
     found: Responses = {}
@@ -98,7 +111,7 @@ def raises(*codes: str) -> Responses:
             status,
             {
                 "description": "A problem: " + "; ".join(c for c in codes if TABLE[c].status == status),
-                "content": {MEDIA_TYPE: {"schema": {"$ref": f"{_REF}Problem"}, "examples": {}}},
+                "content": {MEDIA_TYPE: {"schema": {"$ref": f"{REF}Problem"}, "examples": {}}},
             },
         )
         if status in _HEADERS:
@@ -151,21 +164,28 @@ def problem_codes(operation: dict[str, Any]) -> dict[str, list[str]]:
 
 def _document(app: FastAPI) -> dict[str, Any]:
     document = get_openapi(
-        title=app.title, version=app.version, description=app.description, routes=app.routes, tags=app.openapi_tags
+        title=app.title,
+        version=app.version,
+        description=app.description,
+        routes=app.routes,
+        tags=app.openapi_tags,
+        servers=app.servers,
+        license_info=app.license_info,
     )
     schemas = document["components"]["schemas"]
-    problem = Problem.model_json_schema(ref_template=_REF + "{model}")
-    schemas |= problem.pop("$defs") | {"Problem": problem, "InferenceError": InferenceError.model_json_schema()}
-    exact_result(schemas["JobAnswer"])
+    for model in (Problem, InferenceError):
+        add_model(model, schemas)
+    add_choices(schemas)
+    exact_result(schemas)
     document["components"]["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer"}}
     for path, method, operation in operations(document):
-        _complete(path, method, operation)
+        _complete(path, method, operation, schemas)
     for unused in ("HTTPValidationError", "ValidationError"):
         schemas.pop(unused, None)
     return document
 
 
-def _complete(path: str, method: str, operation: dict[str, Any]) -> None:
+def _complete(path: str, method: str, operation: dict[str, Any], schemas: dict[str, Any]) -> None:
     """Add what every call has."""
     responses = operation["responses"]
     if JSON in responses.get("422", {}).get("content", {}):
@@ -176,7 +196,10 @@ def _complete(path: str, method: str, operation: dict[str, Any]) -> None:
     for parameter in operation.get("parameters", ()):
         if parameter["in"] == "path" and parameter["name"] in PARAMETERS:
             parameter["description"], parameter["example"] = PARAMETERS[parameter["name"]]
-    exact_body(operation)
+    if headers := _headers(path, method, responses):
+        operation.setdefault("parameters", []).extend(headers)
+    exact_body(operation, schemas)
+    exact_query(operation)
     codes = everywhere(path, operation)
     if spoken_at(path):
         operation["responses"] = responses = {**responses, **inference_errors(codes)}
@@ -186,6 +209,13 @@ def _complete(path: str, method: str, operation: dict[str, Any]) -> None:
     operation["responses"] = {status: responses[status] for status in sorted(responses)}
 
 
+def _headers(path: str, method: str, responses: dict[str, Any]) -> list[dict[str, Any]]:
+    """The headers that a call heeds: preferences if it may make or wait for a job, conditions if it knows states."""
+    makes = "202" in responses and not {"200", "201"}.isdisjoint(responses)
+    waits = method == "get" and path.startswith("/jobs/{job_id}") and not path.endswith("/events")
+    return [*([_PREFER] if makes or waits else []), *(_CONDITIONS if {"304", "412"} & set(responses) else [])]
+
+
 def everywhere(path: str, operation: dict[str, Any]) -> list[str]:
     """The problems that a call may answer for what it is: open or not, with a body, with an id in its path."""
     codes = [*ANYWHERE]
@@ -193,8 +223,11 @@ def everywhere(path: str, operation: dict[str, Any]) -> list[str]:
         codes += BEHIND_A_KEY
     if "requestBody" in operation:
         codes += OF_BODIES
-    if any(parameter["name"] == "Idempotency-Key" for parameter in operation.get("parameters", ())):
+    headers = {parameter["name"] for parameter in operation.get("parameters", ()) if parameter["in"] == "header"}
+    if "Idempotency-Key" in headers:
         codes += REPEATED
+    if "If-Match" in headers:
+        codes += CONDITIONAL
     if "{" in path:
         codes.append("not-found")
     if "{" in path and spoken_at(path):
@@ -214,7 +247,7 @@ def inference_errors(codes: Iterable[str]) -> dict[str, Any]:
             str(status),
             {
                 "description": "An error of the protocol",
-                "content": {JSON: {"schema": {"$ref": f"{_REF}InferenceError"}, "examples": {}}},
+                "content": {JSON: {"schema": {"$ref": f"{REF}InferenceError"}, "examples": {}}},
             },
         )
         if status in _HEADERS:

@@ -62,7 +62,8 @@ def read_pictured(options: DiagramOptions) -> BySizePicture | CostPlanePicture |
         found = error.errors(include_url=False, include_context=False, include_input=False)
         raise invalid_field([{**each, "loc": ("diagram", *each["loc"])} for each in found]) from error
     for field in sorted(options.model_fields_set - _TAKES[pictured.name]):
-        if getattr(options, field) is not None:
+        # Generated clients send defaults, as if the caller chose them.
+        if getattr(options, field) not in (None, DiagramOptions.model_fields[field].default):
             raise InvalidField.at(f"/{field}", f"is no option beside {pictured.name}")
     if isinstance(pictured, CostPlanePicture) and len(options.batches or ()) != 2:
         raise InvalidField.at("/batches", "must name the stored batches of two models, of the same rows")

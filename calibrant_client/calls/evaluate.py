@@ -11,7 +11,7 @@ from calibrant_client.errors import unreadable
 from calibrant_client.rows import Rows, taken_apart
 from calibrant_client.sending import Patience, ask
 from calibrant_client.steps import Answer, Request, Steps
-from schemas.evaluate import BatchesAnswer, Correction, ReportAnswer
+from schemas.evaluate import Correction, ReportAnswer, ReportsAnswer
 from schemas.jobs import JobAnswer
 
 #: Names from a catalogue, or objects with ``name``, options and ``as``.
@@ -98,7 +98,7 @@ def power_law(
     interval: float = 0.95,
     timeout: float | None = None,
     progress: Progress | None = None,
-) -> Steps[BatchesAnswer]:
+) -> Steps[ReportsAnswer]:
     """Measure several stored batches, and the power law between calibration and classification error over them.
 
     Raises as ``evaluate``.
@@ -109,7 +109,7 @@ def power_law(
     """
     fields = {"batches": list(batches), "measures": measures, "reduction": reduction, "interval": interval}
     answer = yield from ask(patience, _asked("/evaluate", fields | {"maps": maps and list(maps)}, {}))
-    return (yield from _report(patience, answer, BatchesAnswer, timeout, progress))
+    return (yield from _report(patience, answer, ReportsAnswer, timeout, progress))
 
 
 def report_html(

@@ -17,11 +17,10 @@ _LENGTH = {
 
 def inference_body(model: type[BaseModel]) -> dict[str, Any]:
     """Arguments of a route that takes ``model`` as JSON or with binary tensors, and answers in either way."""
-    schema = model.model_json_schema()
-    definitions = schema.pop("$defs", {})
+    schema = model.model_json_schema(ref_template="#/components/schemas/{model}")
     body = {
         "required": True,
-        "content": {JSON: {"schema": _inlined(schema, definitions)}, BINARY: _BINARY},
+        "content": {JSON: {"schema": schema}, BINARY: _BINARY},
     }
     length = {"name": LENGTH_HEADER, "in": "header", "required": False, **_LENGTH}
     answered = {
@@ -30,15 +29,3 @@ def inference_body(model: type[BaseModel]) -> dict[str, Any]:
         "headers": {LENGTH_HEADER: _LENGTH},
     }
     return {"openapi_extra": {"requestBody": body, "parameters": [length]}, "responses": {200: answered}}
-
-
-def _inlined(schema: Any, definitions: dict[str, Any]) -> Any:
-    """The schema with each reference replaced by what it names: a document's references start at its own root."""
-    if isinstance(schema, list):
-        return [_inlined(part, definitions) for part in schema]
-    if not isinstance(schema, dict):
-        return schema
-    own = {key: _inlined(part, definitions) for key, part in schema.items() if key != "$ref"}
-    if "$ref" in schema:
-        own = _inlined(definitions[schema["$ref"].rpartition("/")[2]], definitions) | own
-    return own

@@ -15,7 +15,7 @@ from calibrant.costs import Rows
 from calibrant.evaluation import Evaluation
 from calibrant.maps.calibration_map import CalibrationMap
 from schemas.batches import BatchOptions
-from schemas.evaluate import BatchesAnswer, EvaluateBody, EvaluateOptions, EvaluateSpec, ReportAnswer
+from schemas.evaluate import EvaluateBody, EvaluateOptions, EvaluateSpec, ReportAnswer, ReportsAnswer
 from schemas.jobs import JobRecord
 from service.context import INLINE_SECONDS, Context, Here, answer, body_of, place_for_job, queue
 from service.errors import InvalidField
@@ -39,7 +39,7 @@ router = APIRouter(tags=["evaluate"], route_class=Idempotent)
 
 @router.post(
     "/evaluate",
-    response_model=ReportAnswer | BatchesAnswer,
+    response_model=ReportAnswer | ReportsAnswer,
     responses={
         200: {"content": {HTML: {"schema": {"type": "string"}}}},
         **queues("A job, where a measure or diagram is a long fit or all are estimated to take more than 2 s"),

@@ -12,15 +12,16 @@ from service.formats.media import HTML, JSON
 from service.formats.negotiation import choose
 from service.head import HEAD_ONLY
 from service.job_page import job_page
-from service.openapi import raises
+from service.openapi import header, raises
 from service.paging import asked, page_answer, query_of, read_query
 from service.reporting import has_report, report_page, whole_of
 from service.waiting import applied, until_final
 from storage.pages import Page
 
 _TEXT = {"type": "string"}
-#: One event of the stream.
 _EVENT = {"type": "object", "properties": {"id": _TEXT, "event": {"enum": ["status", "progress"]}, "data": _TEXT}}
+#: Some clients read the stream as text, others read its events.
+_EVENTS = {"anyOf": [_EVENT, _TEXT], "description": "an event, or the whole stream as text; data is a job as JSON"}
 
 router = APIRouter(prefix="/jobs", tags=["jobs"])
 
@@ -71,10 +72,11 @@ async def delete_job(job_id: str, here: Here) -> Response:
     "/{job_id}/events",
     response_class=Response,
     responses={
-        200: {"content": {"text/event-stream": {"schema": _EVENT}}, "description": "Changes until its end"},
+        200: {"content": {"text/event-stream": {"schema": _EVENTS}}, "description": "Changes until its end"},
         204: {"description": "It has ended, and Last-Event-ID names its last change"},
         **raises("unknown-job", "invalid-field", "too-many-streams"),
     },
+    openapi_extra={"parameters": [header("Last-Event-ID", "id of the last event received; those after it are sent")]},
 )
 async def get_events(job_id: str, request: Request, here: Here) -> Response:
     """The changes of a job as Server-Sent Events, from its first or from behind ``Last-Event-ID``, to its end."""

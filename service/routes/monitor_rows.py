@@ -31,13 +31,13 @@ def _body_of(model: type[Any]) -> dict[str, Any]:
     return {"requestBody": {"required": True, "content": {**dict.fromkeys(READERS, binary), JSON: {"schema": schema}}}}
 
 
-_EVENT = EventBody.model_json_schema(ref_template="#/components/schemas/{model}")
 _OF_EVENTS: dict[str, Any] = {
     "requestBody": {
         "required": True,
         "content": {
-            EVENT: {"schema": _EVENT},
-            EVENTS: {"schema": {"type": "array", "items": _EVENT}},
+            EVENT: {"schema": EventBody.model_json_schema(ref_template="#/components/schemas/{model}")},
+            # Its items have no schema: what is no event is refused by itself, and the others count.
+            EVENTS: {"schema": {"type": "array", "description": "CloudEvents in structured mode"}},
             JSON: {"schema": {"type": "object", "description": "the data of an event whose attributes are headers"}},
         },
     },

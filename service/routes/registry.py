@@ -13,7 +13,7 @@ from calibrant.errors import InvalidDocument
 from calibrant.maps.calibration_map import CalibrationMap, load
 from calibrant.maps.trial import try_map
 from schemas.listing import MapPage, MapQuery
-from schemas.maps import MAX_TAGS, ImportOptions, MapChanges, MapRecord
+from schemas.maps import MAX_TAGS, ImportOptions, MapChanges, MapDocument, MapRecord
 from service.conditions import Conditions, created, entity_tag, to_bytes
 from service.context import Context, Here, answer
 from service.errors import InvalidField
@@ -75,7 +75,7 @@ async def get_map(ref: str, request: Request, here: Here) -> Response:
     return Conditions.of(request.headers).answer(to_bytes(record))
 
 
-@router.get("/{ref}/document", responses=_NOT_MODIFIED | raises("unknown-map"))
+@router.get("/{ref}/document", response_model=MapDocument, responses=_NOT_MODIFIED | raises("unknown-map"))
 async def get_document(ref: str, request: Request, here: Here) -> Response:
     """The bare document of a map, complete: it can be applied from its numbers alone, and imported again."""
     record = await run_in_threadpool(here.store.maps.get, ref)

@@ -22,7 +22,7 @@ def statuses(rule: ThresholdRule, *seen: tuple[int, float | None]) -> str:
     return "".join(state.status[0] for state in watched(rule, *seen))
 
 
-RULE = ThresholdRule(measure="ece", window="day", above=0.05, clear_below=0.03, looks=2)
+RULE = ThresholdRule(kind="threshold", measure="ece", window="day", above=0.05, clear_below=0.03, looks=2)
 
 
 @pytest.mark.parametrize(
@@ -43,7 +43,7 @@ def test_a_value_that_swings_about_the_bound_raises_one_alarm() -> None:
     seen = [(1000 + i, 0.05 + 0.01 * (-1) ** i) for i in range(100)]
     last = watched(RULE.model_copy(update={"looks": 1}), *seen)[-1]
     assert (last.status, last.alarms) == ("alarm", 1)
-    without = watched(ThresholdRule(measure="ece", window="day", above=0.05), *seen)[-1]
+    without = watched(ThresholdRule(kind="threshold", measure="ece", window="day", above=0.05), *seen)[-1]
     assert without.alarms == 50
 
 

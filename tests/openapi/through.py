@@ -1,0 +1,164 @@
+"""Requests sent by the functions of a generated client, their answers parsed by its models and compared."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import io
+import json
+import keyword
+import re
+import sys
+import types
+import typing
+from collections.abc import Callable, Iterator
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+import attrs
+import httpx
+
+from service.openapi import operations
+
+JSON = "application/json"
+#: Headers that httpx adds by itself.
+_OWN = {"host", "accept-encoding", "connection", "user-agent", "content-length", "content-type"}
+
+
+class GeneratedClient(httpx.BaseTransport):
+    """A transport that has every request sent by the generated function of its call.
+
+    ``called`` gathers the calls made. Each answer must have been parsed into models, and the models must say what the
+    answer said. Answers that are wanted in another form than JSON are not: a generated client knows one form.
+    """
+
+    def __init__(self, package: Path, document: dict[str, Any], url: str) -> None:
+        sys.path.insert(0, str(package.parent))
+        try:
+            self._package = importlib.import_module(package.name)
+            modules = {path.stem: path for path in (package / "api").glob("*/*.py") if path.stem != "__init__"}
+            self._functions: dict[str, Callable[..., Any]] = {
+                name: importlib.import_module(f"{package.name}.api.{path.parent.name}.{name}").sync_detailed
+                for name, path in modules.items()
+            }
+            self.types = importlib.import_module(f"{package.name}.types")
+            self.models = importlib.import_module(f"{package.name}.models")
+        finally:
+            sys.path.remove(str(package.parent))
+        self._url = url
+        self._calls = sorted(
+            ((method, path, operation["operationId"]) for path, method, operation in operations(document)),
+            key=lambda call: "{" in call[1],
+        )
+        self.called: set[str] = set()
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        """Send a request by the function of its call."""
+        name, arguments = self._found(request)
+        headers = {k: v for k, v in request.headers.items() if k not in _OWN}
+        wanted = headers.get("accept", "*/*")
+        headers["accept"] = JSON if wanted == "*/*" else wanted
+        if wanted not in ("*/*", JSON):
+            with httpx.Client(timeout=60) as http:
+                return http.send(request)
+        function = self._functions[name]
+        hints = typing.get_type_hints(function)
+        given = dict(request.url.params) | {k: headers.pop(k) for k in [*headers] if _python(k) in hints}
+        arguments |= {_python(k): _converted(hints[_python(k)], v) for k, v in given.items()}
+        content = request.read()
+        if content:
+            arguments["body"] = self._body(hints["body"], content, request.headers["content-type"])
+        answer = self.call(name, headers=headers, **arguments)
+        kept = {k: v for k, v in answer.headers.items() if k in ("location", "content-type", "etag")}
+        return httpx.Response(answer.status_code, headers=kept, content=answer.content)
+
+    def call(self, operation: str, /, *, headers: dict[str, str] | None = None, **arguments: Any) -> Any:
+        """Call a generated function, and see to it that its answer was parsed in full."""
+        client = self._package.Client(
+            base_url=self._url,
+            headers={"accept": JSON} | (headers or {}),
+            timeout=httpx.Timeout(60),
+            raise_on_unexpected_status=True,
+        )
+        with client:
+            answer = self._functions[operation](client=client, **arguments)
+        self.called.add(operation)
+        _check(answer.parsed, answer)
+        return answer
+
+    def _found(self, request: httpx.Request) -> tuple[str, dict[str, Any]]:
+        for method, path, name in self._calls:
+            values = re.fullmatch(re.sub(r"{(\w+)}", r"(?P<\1>[^/]+)", path), request.url.path)
+            if method == request.method.lower() and values:
+                return name, values.groupdict()
+        raise LookupError(f"{request.method} {request.url.path} is not a call of the document")
+
+    def _body(self, hint: Any, content: bytes, kind: str) -> Any:
+        """The body as the first model that can hold all of it."""
+        if kind != JSON:
+            return self.types.File(io.BytesIO(content))
+        sent = json.loads(content)
+        for model in _members(hint):
+            try:
+                body = model.from_dict(sent)
+            except (AttributeError, KeyError, TypeError, ValueError):
+                continue
+            if body.to_dict() == sent:
+                return body
+        raise TypeError(f"no model of {hint} holds the fields {sorted(sent)}")
+
+
+def _check(parsed: Any, answer: Any) -> None:
+    kind = answer.headers.get("content-type", "").partition(";")[0]
+    if kind.endswith("json"):
+        assert _told(parsed) == json.loads(answer.content)
+        assert not [*_unparsed(parsed)]
+    elif isinstance(parsed, str):
+        assert parsed == answer.content.decode()
+    elif parsed is None:
+        assert not answer.content
+    else:
+        assert parsed.payload.read() == answer.content
+
+
+def _told(value: Any) -> Any:
+    return [_told(part) for part in value] if isinstance(value, list) else value.to_dict()
+
+
+def _unparsed(value: Any) -> Iterator[Any]:
+    """The parts of an answer that no model of the client fits: it leaves those as they came."""
+    if isinstance(value, dict):
+        yield value
+    elif isinstance(value, list):
+        for part in value:
+            yield from _unparsed(part)
+    elif attrs.has(type(value)):
+        for field in attrs.fields(type(value)):
+            if field.name == "additional_properties":
+                parts = [part for part in value.additional_properties.values() if attrs.has(type(part))]
+                yield from _unparsed(parts)
+            else:
+                yield from _unparsed(getattr(value, field.name))
+
+
+def _python(name: str) -> str:
+    """A parameter's name as the generator writes it."""
+    name = name.replace("-", "_").lower()
+    return f"{name}_" if keyword.iskeyword(name) or name in ("map", "id", "format") else name
+
+
+def _members(hint: Any) -> list[Any]:
+    """The classes of a union that are models, or may be made of a string."""
+    parts = typing.get_args(hint) if isinstance(hint, types.UnionType) else (hint,)
+    return [
+        part for part in parts if inspect.isclass(part) and (attrs.has(part) or issubclass(part, Enum | int | float))
+    ]
+
+
+def _converted(hint: Any, text: str) -> Any:
+    """A value of the query as its parameter takes it."""
+    for kind in _members(hint):
+        if not attrs.has(kind):
+            return kind(text)
+    return text
