@@ -92,13 +92,13 @@ def test_serve_stops_cleanly_and_keeps_its_maps(folder: Path, number: signal.Sig
             children = _children(process.pid)
             assert len(children) >= 3
             process.send_signal(number)
-            assert process.wait(timeout=40) == 0
+            assert process.wait(timeout=120) == 0
             _until_gone(children)
         with _serving(folder, log) as (process, url), Calibrant(url) as client:
             client.ready()
             assert client.map("kept") == stored
             process.send_signal(number)
-            assert process.wait(timeout=40) == 0
+            assert process.wait(timeout=120) == 0
 
 
 def test_a_killed_serve_leaves_no_process_behind(folder: Path) -> None:
@@ -209,7 +209,7 @@ def test_the_service_answers_503_while_its_store_is_away_and_recovers(folder: Pa
                 assert again == redis_url
                 assert httpx.get(f"{url}/health/ready", timeout=60).status_code == 200
                 process.send_signal(signal.SIGTERM)
-                assert process.wait(timeout=40) == 0
+                assert process.wait(timeout=120) == 0
         finally:
             serving.__exit__(None, None, None)
 
@@ -228,7 +228,7 @@ def test_files_of_the_folder_do_not_stand_in_for_the_packages(folder: Path) -> N
             assert found
             assert httpx.get(f"{found[0]}/health/ready", timeout=60).status_code == 200
             process.terminate()
-            assert process.wait(timeout=40) == 0
+            assert process.wait(timeout=120) == 0
 
 
 def test_the_demo_does_the_main_job_and_leaves_nothing_behind(folder: Path) -> None:

@@ -99,7 +99,7 @@ def free_port() -> int:
         return int(listener.getsockname()[1])
 
 
-def until(holds: Callable[[], bool], seconds: float = 20.0) -> float:
+def until(holds: Callable[[], bool], seconds: float = 60.0) -> float:
     """Seconds until a condition holds."""
     began = time.monotonic()
     while not holds():

@@ -36,7 +36,7 @@ def strict(folder: Path) -> Iterator[str]:
 def _begun(url: str, length: int, sent: bytes) -> socket.socket:
     """A request whose body has begun and does not go on."""
     parts = urlsplit(url)
-    connection = socket.create_connection((str(parts.hostname), parts.port or 80), timeout=30)
+    connection = socket.create_connection((str(parts.hostname), parts.port or 80), timeout=120)
     head = (
         "POST /evaluate HTTP/1.1",
         f"Host: {parts.netloc}",
@@ -107,7 +107,7 @@ def test_a_forwarded_address_is_believed_of_a_trusted_proxy_alone(folder: Path) 
             stack(host="127.0.0.1", port=0, data=folder / name, log=log, inherited=environment) as running,
         ):
             # Without keys this machine alone is served, and a proxy says that another asks.
-            assert httpx.get(f"{running.url}/measures", headers=forwarded, timeout=30).status_code == status
+            assert httpx.get(f"{running.url}/measures", headers=forwarded, timeout=120).status_code == status
 
 
 def test_a_request_under_way_is_answered_after_sigterm(folder: Path) -> None:
@@ -118,7 +118,7 @@ def test_a_request_under_way_is_answered_after_sigterm(folder: Path) -> None:
         contextlib.closing(_begun(running.url, len(body), body[:10])) as connection,
     ):
         # The first part has been read once a later request is answered.
-        assert httpx.get(f"{running.url}/health/ready", timeout=30).status_code == 200
+        assert httpx.get(f"{running.url}/health/ready", timeout=120).status_code == 200
         running.api.terminate()
         connection.sendall(body[10:])
         assert _answer(connection).startswith(b"HTTP/1.1 200 ")

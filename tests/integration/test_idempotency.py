@@ -106,10 +106,10 @@ def test_while_the_first_request_is_at_work_others_are_told_to_come_again(
 ) -> None:
     with ThreadPoolExecutor(1) as threads, redis.pubsub() as told:  # type: ignore[no-untyped-call]
         told.subscribe(Shared.job_changes())
-        told.get_message(timeout=5)
+        told.get_message(timeout=60)
         headers = {"Prefer": "respond-async, wait=30"}
         first = threads.submit(_post, api, "/evaluate", ROWS, "a", **headers)
-        message = told.get_message(timeout=10)
+        message = told.get_message(timeout=60)
         assert message is not None
         early = _post(api, "/evaluate", ROWS, "a", **headers)
         assert _code(early) == (409, "idempotency-in-progress")
@@ -136,9 +136,9 @@ def test_a_process_killed_between_what_it_did_and_its_answer_does_nothing_twice(
         command = [sys.executable, "-m", "cli", "api", "--socket-fd", str(fd)]
         process = spawn(command, environment=os.environ | settings, pass_fds=(fd,))
         told.subscribe(Shared.job_changes())
-        told.get_message(timeout=5)
+        told.get_message(timeout=60)
         first = threads.submit(_post, api, "/maps", FIT, "a", **headers)
-        message = told.get_message(timeout=30)
+        message = told.get_message(timeout=60)
         assert message is not None
         process.kill()
         process.wait()

@@ -162,7 +162,7 @@ def test_a_job_that_fails_or_is_cancelled_while_its_caller_waits_answers_its_pro
     problem = Problem(type="/problems/one-class", title="x", status=422, detail="x")
     with ThreadPoolExecutor(2) as threads, redis.pubsub() as told:  # type: ignore[no-untyped-call]
         told.subscribe(Shared.job_changes())
-        told.get_message(timeout=5)
+        told.get_message(timeout=60)
         ends = [(lambda job: claimed(store, job).fail(problem), 422), (store.jobs.cancel, 409)]
         for end, status in ends:
             waiting = threads.submit(api.post, "/maps", json=ROWS, headers={"Prefer": "wait=30"})
@@ -174,7 +174,7 @@ def test_a_job_that_fails_or_is_cancelled_while_its_caller_waits_answers_its_pro
 def _newcomer(told: PubSub, store: Store) -> str:
     """The next job that is queued."""
     while True:
-        message = told.get_message(timeout=10)
+        message = told.get_message(timeout=60)
         assert message is not None
         job_id: str = message["data"].decode().rpartition(":")[2]
         if store.jobs.get(job_id).status == "queued":

@@ -54,7 +54,7 @@ class Collector(ThreadingHTTPServer):
         """The spans of the one trace, once all that are named have come."""
         found: list[dict[str, Any]] = []
         while not set(names) <= {span["name"] for span in found}:
-            span = self.spans.get(timeout=30)
+            span = self.spans.get(timeout=120)
             if span["trace"] == TRACE:
                 found.append(span)
         return found

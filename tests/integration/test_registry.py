@@ -71,7 +71,7 @@ def _at_once(work: list[Callable[[], httpx.Response]]) -> list[httpx.Response]:
     start = Barrier(len(work))
 
     def run(one: Callable[[], httpx.Response]) -> httpx.Response:
-        start.wait(timeout=30)
+        start.wait(timeout=120)
         return one()
 
     with ThreadPoolExecutor(len(work)) as threads:

@@ -55,7 +55,7 @@ def test_the_service_goes_on_at_the_new_master(servers: tuple[RedisServer, Redis
     with (
         contextlib.closing(connect(url)) as client,
         serving(Settings(url)) as served,
-        httpx.Client(base_url=served, timeout=30) as api,
+        httpx.Client(base_url=served, timeout=120) as api,
     ):
         assert ready(api)
         kept = api.post("/batches", json=BATCH).json()["id"]

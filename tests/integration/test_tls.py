@@ -103,14 +103,14 @@ def test_the_service_works_over_tls_with_certificates_of_both_sides(port: int, c
     options = "&".join(f"ssl_{name}={certificates}/{file}" for name, file in FILES.items())
     for host in ("127.0.0.1", "localhost"):
         away = serving(Settings(f"rediss://{host}:{port}/0?{options}"))
-        with away as url, httpx.Client(base_url=url, timeout=30) as api:
+        with away as url, httpx.Client(base_url=url, timeout=120) as api:
             if host == "127.0.0.1":
                 assert ready(api)
                 assert api.post("/batches", json=BATCH).status_code == 201
             else:  # the certificate is another host's
                 assert_away(api.get("/health/ready"))
     unchecked = f"rediss://localhost:{port}/0?{options}&ssl_check_hostname=false"
-    with serving(Settings(unchecked)) as url, httpx.Client(base_url=url, timeout=30) as api:
+    with serving(Settings(unchecked)) as url, httpx.Client(base_url=url, timeout=120) as api:
         assert ready(api)
 
 
@@ -130,6 +130,6 @@ def test_workers_work_over_tls(port: int, certificates: Path, tmp_path: Path) ->
 def test_a_certificate_of_an_unknown_authority_is_an_outage_that_says_why(
     port: int, certificates: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with serving(Settings(f"rediss://127.0.0.1:{port}/0")) as url, httpx.Client(base_url=url, timeout=30) as api:
+    with serving(Settings(f"rediss://127.0.0.1:{port}/0")) as url, httpx.Client(base_url=url, timeout=120) as api:
         assert_away(api.get("/health/ready"))
     assert "certificate verify failed" in caplog.text

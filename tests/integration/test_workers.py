@@ -53,7 +53,7 @@ def log(tmp_path: Path) -> Path:
     return tmp_path / "worker.log"
 
 
-def until(redis: Redis, what: Callable[[], Any], seconds: float = 30.0) -> Any:
+def until(redis: Redis, what: Callable[[], Any], seconds: float = 120.0) -> Any:
     """The first value of ``what`` that is true; looks whenever a command of nothing is over."""
     deadline = time.monotonic() + seconds
     while not (value := what()):
@@ -262,7 +262,7 @@ def own(tmp_path: Path) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
 
 def test_a_store_that_pauses_costs_no_job_a_run(own: tuple[str, subprocess.Popen[bytes]], log: Path) -> None:
     url, server = own
-    with contextlib.closing(connect(url, timeout=30)) as redis, supervisor(url, log) as process:
+    with contextlib.closing(connect(url, timeout=120)) as redis, supervisor(url, log) as process:
         store = Store.of(redis)
         job = endless(store)
         until(redis, lambda: runs(store, job, 1))
