@@ -13,6 +13,7 @@ from schemas.monitors import HookSpec, MonitorBody, MonitorPatch, MonitorRecord
 from service.conditions import Conditions
 from service.context import Context
 from service.errors import InvalidField
+from service.rows import check_weight
 from storage.chores import Chore, ask
 from storage.clock import now, stamp
 from storage.errors import StorageError, UnknownMap
@@ -103,6 +104,7 @@ def _reference(here: Context, body: MonitorBody, fitted: CalibrationMap | None) 
     if body.reference is None or body.reference.batch is None:
         return None
     try:
+        check_weight(here, body.reference.batch)
         batch, _ = read_stored_batch(here.store.batches, body.reference.batch)
     except StorageError as error:
         raise type(error)(error.detail, "/reference/batch") from error

@@ -17,11 +17,12 @@ from service.errors import InvalidField
 from service.formats.payload import Payload
 from storage.clock import stamp
 from storage.errors import BatchFull
-from storage.store import Store
+from tabular.bounds import LIGHT_BYTES
 from telemetry.observed import note_rows
 
 Arrays = Mapping[str, npt.NDArray[Any]]
 
+_NUMBER_BYTES = 8
 #: Labels of at most so many classes are counted.
 MOST_COUNTED = 1000
 
@@ -35,20 +36,28 @@ class RowOptions(Protocol):
     def scale(self) -> Scale | None: ...  # noqa: D102
 
 
-def find_arrays(store: Store, payload: Payload, options: RowOptions) -> tuple[Arrays, Scale, WeightsKind]:
-    """The arrays of the request, or of its batch, with their scale and the kind of their weights."""
+def find_arrays(here: Context, payload: Payload, options: RowOptions) -> tuple[Arrays, Scale, WeightsKind]:
+    """The arrays of the request, or of its batch, with their scale and the kind of their weights; raises ``Busy``."""
     if options.batch is None:
         _note(payload.arrays)
         return payload.arrays, options.scale or "probability", getattr(options, "weights_kind", None) or "frequency"
     if payload.arrays:
         raise InvalidField.at("/batch", "stands in the place of the arrays; send one of the two")
-    record, arrays = store.batches.arrays(options.batch)
+    check_weight(here, options.batch)
+    record, arrays = here.store.batches.arrays(options.batch)
     for name in ("scale", "weights_kind"):
         asked = getattr(options, name, None)
         if asked is not None and asked != getattr(record, name):
             raise InvalidField.at(f"/{name}", "differs from the batch's own")
     _note(arrays)
     return arrays, record.scale, record.weights_kind
+
+
+def check_weight(here: Context, batch_id: str) -> None:
+    """Take a place for a stored batch that is heavy as a body of its size would be; raises ``Busy``."""
+    record = here.store.batches.record(batch_id)
+    if record.n * ((record.n_classes or 1) + len(record.arrays) - 1) * _NUMBER_BYTES > LIGHT_BYTES:
+        here.process.places.take(here.scope)
 
 
 def _note(arrays: Arrays) -> None:

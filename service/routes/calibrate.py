@@ -69,7 +69,7 @@ def run(here: Context, payload: Payload, options: CalibrateOptions) -> Calibrate
     """Apply the map that a request names to its predictions, or to its batch's."""
     held = here.find_map(options.map)
     fitted = held.map
-    arrays, scale, _ = find_arrays(here.store, payload, options)
+    arrays, scale, _ = find_arrays(here, payload, options)
     for name in payload.arrays:
         if name != "predictions":
             raise InvalidField.at(f"/{name}", "is not a field of this request")

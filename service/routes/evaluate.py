@@ -124,7 +124,7 @@ class _Rows(NamedTuple):
 
 
 def _rows(here: Context, payload: Payload, options: EvaluateOptions, asked: Asked) -> _Rows:
-    arrays, scale, kind = find_arrays(here.store, payload, options)
+    arrays, scale, kind = find_arrays(here, payload, options)
     fitted = _map_of(asked)
     if options.batch is None and options.scale is None and fitted is not None:
         scale = fitted.scale
@@ -160,7 +160,7 @@ def _several(
     first: Rows | None = None
     parts = [here.store.batches.record(batch_id).parts for batch_id in ids]
     for i, batch_id in enumerate(ids):
-        batch, groups = labelled(*find_arrays(here.store, payload, options.model_copy(update={"batch": batch_id})))
+        batch, groups = labelled(*find_arrays(here, payload, options.model_copy(update={"batch": batch_id})))
         asked.check(batch, groups)
         first = asked.matched(batch, first, f"/batches/{i}")
         seconds += 2.0 * asked.seconds(batch, groups)  # once for the report, once for the law

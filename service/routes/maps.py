@@ -67,7 +67,7 @@ async def post_map(request: Request, here: Here) -> Response:
 def fit_or_queue(here: Context, payload: Payload, options: FitOptions) -> MapRecord | JobRecord:
     """Check the whole request, then fit it here or queue it."""
     asked = Fitting.read(options.method, options.options, options.reduction, where="/options")
-    arrays, scale, kind = find_arrays(here.store, payload, options)
+    arrays, scale, kind = find_arrays(here, payload, options)
     batch, _ = labelled(arrays, scale, kind)
     asked.check(batch)
     here.store.charges.check_maps()

@@ -75,7 +75,7 @@ def before_and_after(here: Context, batch_id: str, ref: str) -> dict[str, Any]:
         seed=0,
     )
     asked = read_asked(spec, here.store.maps)
-    batch, _ = labelled(*find_arrays(here.store, Payload({}, {}, from_query=True), EvaluateOptions(batch=batch_id)))
+    batch, _ = labelled(*find_arrays(here, Payload({}, {}, from_query=True), EvaluateOptions(batch=batch_id)))
     seconds = asked.seconds(batch, None)
     if not asked.task.inline or seconds > INLINE_SECONDS:
         raise NothingToDraw("it would take longer than a picture may")

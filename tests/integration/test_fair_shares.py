@@ -19,7 +19,7 @@ from redis import Redis
 
 from service.settings import Settings
 from storage.api_keys import ApiKeyStore
-from tests.integration.conftest import serving
+from tests.integration.conftest import one_place_taken, serving
 
 MIB = 1 << 20
 ASYNC = {"Prefer": "respond-async"}
@@ -225,3 +225,24 @@ def test_without_keys_one_caller_may_hold_all_event_streams(redis_url: str, redi
             503,
             "this process may have 2 event streams open, and has them",
         )
+
+
+def test_a_small_request_on_a_large_stored_batch_takes_a_place(redis_url: str, redis: Redis) -> None:
+    with _api(redis_url, max_heavy_requests=1, store_timeout=600) as api:
+        batch = api.post("/batches", json=_large(70_000)).json()["id"]
+        fitted = api.post("/maps", json={**_large(1000), "method": "platt"})
+        assert fitted.status_code == 201
+        calls = {
+            "/evaluate": {"batch": batch},
+            "/maps": {"batch": batch, "method": "platt"},
+            "/calibrate": {"batch": batch, "map": fitted.json()["id"]},
+            "/diagrams": {"batch": batch, "diagram": "reliability"},
+            "/monitors": {"name": "a", "reference": {"batch": batch}},
+        }
+        with one_place_taken(redis, str(api.base_url)):
+            for path, body in calls.items():
+                refused = api.post(path, json=body)
+                assert (path, refused.status_code) == (path, 503)
+                assert refused.json()["type"] == "/problems/busy"
+        for path, body in calls.items():
+            assert (path, api.post(path, json=body).status_code) in {(path, 200), (path, 201), (path, 202)}
