@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import orjson
 from fastapi import Depends, Request, Response
@@ -35,6 +35,8 @@ from storage.server.connection import UNAVAILABLE
 from storage.store import Store
 from telemetry.observed import carried
 
+T = TypeVar("T")
+
 #: What is estimated to take longer is a job.
 INLINE_SECONDS = 2.0
 #: What is estimated to take longer holds one of few places.
@@ -62,6 +64,16 @@ class Context:
         """Take one of the few places for heavy work where the request is estimated to be that; raises ``Busy``."""
         if seconds > HEAVY_SECONDS:
             self.process.places.take(self.scope)
+
+    async def draw(self, work: Callable[[], T]) -> T:
+        """Do drawing work when it is this tenant's turn; raises ``Busy``, and ``DeadlineExceeded`` if that is late."""
+        self.process.places.give_back(self.scope)  # what is left to do is bounded by the line of what is drawn
+
+        def drawn() -> T:
+            self.go_on()
+            return work()
+
+        return await self.process.easel.draw(self.caller, drawn)
 
     def go_on(self) -> None:
         """Raise ``DeadlineExceeded`` where the request has been answered so, and nobody hears of more work."""

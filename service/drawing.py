@@ -24,7 +24,7 @@ FORMS: Mapping[str, Format] = {SVG: "svg", PNG: "png"}
 async def picture(here: Context, work: Callable[[], Drawn], headers: Mapping[str, str] | None = None) -> Response:
     """The answer of a picture that is drawn when it is its turn; raises ``NothingToDraw``."""
     try:
-        drawn = await here.process.easel.draw(work)
+        drawn = await here.draw(work)
     except PictureError as error:
         raise NothingToDraw(error.detail) from error
     return Response(drawn.content, headers={**SEALED, **(headers or {})}, media_type=drawn.media_type)
@@ -36,7 +36,7 @@ async def report_picture(here: Context, report: Mapping[str, Any], key: str, kin
     if kind != JSON:
         return await picture(here, work, {"Vary": "Accept"})
     try:
-        alt = (await here.process.easel.draw(work)).alt
+        alt = (await here.draw(work)).alt
     except PictureError:
         alt = None  # the problem stands beside the data that is missing
     return answer({**_numbers(report, key), "alt": alt}, headers={"Vary": "Accept"})

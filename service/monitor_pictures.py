@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from monitoring.answers import Reader
@@ -15,12 +17,12 @@ from schemas.monitor_answers import SeriesPictureQuery, WindowPictureQuery
 from schemas.monitor_events import AlarmTold
 from service.context import Context
 from service.errors import NothingToDraw
-from service.reading import asked_of, group_index, narrowed, reader_of, series_points, window_of
+from service.reading import asked_of, begin_diagram, group_index, narrowed, reader_of, series_points, window_of
 from storage.clock import now, seconds
 
 
-def draw_series(here: Context, name: str, query: SeriesPictureQuery) -> Drawn:
-    """Draw one measure over time; raises ``NothingToDraw`` where it has no value."""
+def series_drawing(here: Context, name: str, query: SeriesPictureQuery) -> Callable[[], Drawn]:
+    """Read one measure over time, which may take long; what draws it raises ``NothingToDraw`` if it has no value."""
     whole = reader_of(here, name)
     key = query.measure or read_measures(whole.record.measures, whole.record.reduction or "binary")[0].key
     reader = narrowed(whole, key)
@@ -31,20 +33,22 @@ def draw_series(here: Context, name: str, query: SeriesPictureQuery) -> Drawn:
         for one in (point.measures[key],)
     ]
     about = About(sum(point.rows for point in points), reader.record.reduction or "binary", _called(name, query.group))
-    return draw_over_time({"measure": key, "points": told, "alarms": _alarms(whole, key)}, about, **_look(query))
+    shown = {"measure": key, "points": told, "alarms": _alarms(whole, key)}
+    return partial(draw_over_time, shown, about, **_look(query))
 
 
-def draw_window(here: Context, name: str, query: WindowPictureQuery, form: Format) -> Drawn:
-    """Draw the reliability diagram of a window; raises ``NothingToDraw`` where it has no labelled rows."""
+def window_drawing(here: Context, name: str, query: WindowPictureQuery, form: Format) -> Callable[[], Drawn]:
+    """Read the rows of a window, and give what draws their reliability diagram; raises ``NothingToDraw`` for none."""
     reader = reader_of(here, name)
     window = window_of(reader.record, query.window)
     group = group_index(reader, query.group)
+    begin_diagram(here, reader.record)
     tally = reader.rows_of(reader.gathered(window, now().timestamp()), group)
     shown = diagram_of(tally, reader.record, reader.kept.memory)
     if shown is None:
         raise NothingToDraw("the window has no labelled rows")
     about = About(len(tally), reader.record.reduction or "binary", _called(f"{name}, {window.name}", query.group))
-    return draw("reliability", shown, about, **{**_look(query), "form": form})
+    return partial(draw, "reliability", shown, about, **{**_look(query), "form": form})
 
 
 def _alarms(reader: Reader, key: str) -> list[dict[str, Any]]:

@@ -84,6 +84,11 @@ def _begin_reading(here: Context, record: MonitorRecord, windows: int, groups: i
     _take_place(here, seconds)
 
 
+def begin_diagram(here: Context, record: MonitorRecord) -> None:
+    """Take a place for the rows of a window and their diagram, if they take long; raises ``Busy``."""
+    _take_place(here, seconds_of(record, intervals=False))
+
+
 def _take_place(here: Context, seconds: float) -> None:
     if seconds > LIGHT_SECONDS:
         here.take_place(seconds)

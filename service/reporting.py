@@ -102,7 +102,7 @@ def whole_of(here: Context, record: JobRecord) -> Whole:
 
 async def report_page(here: Context, made: Whole) -> Response:
     """The report as one HTML file, its diagrams drawn when it is their turn."""
-    text = await here.process.easel.draw(partial(standalone, *made))
+    text = await here.draw(partial(standalone, *made))
     return Response(text, headers={**SEALED, "Vary": "Accept"}, media_type=HTML)
 
 

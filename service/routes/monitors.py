@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 from fastapi import APIRouter, Request, Response
@@ -29,7 +28,7 @@ from service.drawing import picture
 from service.formats.fields import fields_of, read_fields
 from service.formats.media import PNG, SVG
 from service.idempotency import Idempotent
-from service.monitor_pictures import draw_series, draw_window
+from service.monitor_pictures import series_drawing, window_drawing
 from service.openapi import located, raises
 from service.paging import asked, page_answer, query_of, read_query
 from service.reading import read_monitor, read_series_of
@@ -143,7 +142,8 @@ async def get_series(name: str, request: Request, here: Here) -> Response:
 async def get_series_svg(name: str, request: Request, here: Here) -> Response:
     """A measure over time, drawn with its intervals and the alarms that were raised."""
     query = read_query(request, SeriesPictureQuery)
-    return await picture(here, partial(draw_series, here, name, query), {"Cache-Control": "no-cache"})
+    drawing = await run_in_threadpool(series_drawing, here, name, query)
+    return await picture(here, drawing, {"Cache-Control": "no-cache"})
 
 
 @router.get(
@@ -195,4 +195,5 @@ async def delete_monitor(name: str, request: Request, here: Here) -> Response:
 
 async def _window(here: Context, name: str, request: Request, form: Format) -> Response:
     query = read_query(request, WindowPictureQuery)
-    return await picture(here, partial(draw_window, here, name, query, form), {"Cache-Control": "no-cache"})
+    drawing = await run_in_threadpool(window_drawing, here, name, query, form)
+    return await picture(here, drawing, {"Cache-Control": "no-cache"})

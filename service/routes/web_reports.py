@@ -38,7 +38,7 @@ async def report_file(batch_id: str, visit: Visiting, map: str | None = None, jo
     view = await _view(visit, batch_id, map, job)
     if isinstance(view, JobRecord):
         return lead(visit, f"/ui/jobs/{view.id}")
-    text = await visit.here.process.easel.draw(partial(standalone, *view.made))
+    text = await visit.here.draw(partial(standalone, *view.made))
     return _download(text.encode(), "text/html; charset=utf-8", f"{batch_id}.html")
 
 
@@ -70,7 +70,7 @@ async def _view(visit: Visit, batch_id: str, map: str | None, job: str | None) -
 
 
 async def _page(visit: Visit, view: ReportView) -> Response:
-    body = await visit.here.process.easel.draw(partial(fragment, *view.made))
+    body = await visit.here.draw(partial(fragment, *view.made))
     return visit.page("report.html", view=view, body=body)
 
 

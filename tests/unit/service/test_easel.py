@@ -5,6 +5,7 @@ import threading
 
 import pytest
 
+from service.callers import LOCAL, Caller
 from service.easel import Easel
 from service.errors import Busy
 
@@ -21,8 +22,8 @@ def test_one_picture_is_drawn_at_a_time_and_the_loop_goes_on() -> None:
     async def both() -> None:
         easel = Easel()
         tasks = [
-            asyncio.create_task(easel.draw(first)),
-            asyncio.create_task(easel.draw(lambda: drawn.append("second"))),
+            asyncio.create_task(easel.draw(LOCAL, first)),
+            asyncio.create_task(easel.draw(LOCAL, lambda: drawn.append("second"))),
         ]
         await asyncio.to_thread(begun.wait, 10)
         assert drawn == []  # the loop answers while one draws, and the other waits for its turn
@@ -38,14 +39,14 @@ def test_who_comes_when_too_many_wait_is_told_to_come_again() -> None:
 
     async def crowd() -> None:
         easel = Easel(most=2)
-        waiting = [asyncio.create_task(easel.draw(lambda: go_on.wait(10))) for _ in range(2)]
+        waiting = [asyncio.create_task(easel.draw(LOCAL, lambda: go_on.wait(10))) for _ in range(2)]
         await asyncio.sleep(0)
         with pytest.raises(Busy) as refused:
-            await easel.draw(lambda: True)
+            await easel.draw(LOCAL, lambda: True)
         assert refused.value.headers["Retry-After"]
         go_on.set()
         await asyncio.gather(*waiting)
-        assert await easel.draw(lambda: "again") == "again"
+        assert await easel.draw(LOCAL, lambda: "again") == "again"
 
     asyncio.run(crowd())
 
@@ -57,7 +58,71 @@ def test_a_drawing_that_fails_leaves_the_place_to_the_next() -> None:
     async def two() -> None:
         easel = Easel(most=1)
         with pytest.raises(ValueError, match="no"):
-            await easel.draw(fails)
-        assert await easel.draw(lambda: 1) == 1
+            await easel.draw(LOCAL, fails)
+        assert await easel.draw(LOCAL, lambda: 1) == 1
 
     asyncio.run(two())
+
+
+ONE, OTHER = Caller(tenant="one", key_id="1"), Caller(tenant="other", key_id="2")
+
+
+def test_tenants_take_turns_however_many_pictures_one_of_them_wants() -> None:
+    drawn: list[str] = []
+
+    async def crowd() -> None:
+        easel = Easel()
+        greedy = [asyncio.create_task(easel.draw(ONE, lambda: drawn.append("one"))) for _ in range(20)]
+        await asyncio.sleep(0)  # all of them have come before the other does
+        other = [asyncio.create_task(easel.draw(OTHER, lambda: drawn.append("other"))) for _ in range(2)]
+        await asyncio.gather(*greedy, *other)
+
+    asyncio.run(crowd())
+    # One is drawn already when the other comes, and one waits before it.
+    assert drawn[:6] == ["one", "one", "other", "one", "other", "one"]
+    assert drawn.count("one") == 20
+
+
+def test_a_tenant_fills_at_most_half_of_the_line() -> None:
+    go_on = threading.Event()
+
+    async def crowd() -> None:
+        easel = Easel(most=4)
+        waiting = [asyncio.create_task(easel.draw(ONE, lambda: go_on.wait(10))) for _ in range(2)]
+        await asyncio.sleep(0)
+        with pytest.raises(Busy, match="the tenant may have 2 pictures"):
+            await easel.draw(ONE, lambda: True)
+        waiting.append(asyncio.create_task(easel.draw(OTHER, lambda: True)))
+        go_on.set()
+        assert await asyncio.gather(*waiting) == [True] * 3
+
+    asyncio.run(crowd())
+
+
+@pytest.mark.parametrize("is_its_turn", [False, True])
+def test_a_picture_that_is_given_up_while_it_waits_leaves_the_place_to_the_next(is_its_turn: bool) -> None:
+    begun, go_on = threading.Event(), threading.Event()
+
+    def first() -> None:
+        begun.set()
+        assert go_on.wait(10)
+
+    async def three() -> None:
+        easel = Easel()
+        drawing = asyncio.create_task(easel.draw(ONE, first))
+        await asyncio.to_thread(begun.wait, 10)
+        given_up = asyncio.create_task(easel.draw(ONE, lambda: None))
+        await asyncio.sleep(0)
+        last = asyncio.create_task(easel.draw(ONE, lambda: "last"))
+        await asyncio.sleep(0)
+        if is_its_turn:
+            # Ends the first, gives its turn on, and cancels before whoever waited has been woken.
+            drawing.add_done_callback(lambda _: given_up.cancel())
+        else:
+            given_up.cancel()
+        go_on.set()
+        with pytest.raises(asyncio.CancelledError):
+            await given_up
+        assert await last == "last"
+
+    asyncio.run(three())
