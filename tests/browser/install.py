@@ -31,7 +31,10 @@ def _ways() -> list[list[str]]:
     ways = [[sys.executable, "-m", "playwright", "install", "chromium"]]
     apt_get = shutil.which("apt-get")
     if apt_get is not None and os.geteuid() == 0:
-        ways.insert(0, [apt_get, "install", "-y", "--no-install-recommends", "chromium"])
+        # Another program may be installing something; on a machine that is new there may be no list of packages yet.
+        wait = ("-o", "DPkg::Lock::Timeout=300")
+        install = [apt_get, *wait, "install", "-y", "--no-install-recommends", "chromium"]
+        ways = [install, [apt_get, *wait, "update"], install, *ways]
     return ways
 
 
