@@ -1,0 +1,21 @@
+"""The page of the calls, in a real browser."""
+
+from __future__ import annotations
+
+import httpx
+from playwright.sync_api import Page, expect
+
+from cli.stack import Stack
+from service.openapi import operations
+
+
+def test_the_page_shows_every_call_and_resolves_every_reference(page: Page, service: Stack) -> None:
+    page.set_default_timeout(60_000)
+    document = httpx.get(f"{service.url}/openapi.json", timeout=60).json()
+    page.goto("/docs")
+    expect(page.locator(".opblock")).to_have_count(len([*operations(document)]), timeout=60_000)
+    for call in ("#operations-evaluate-evaluate", "#operations-monitors-post_monitor_rows"):
+        page.locator(f"{call} .opblock-summary-control").click()
+        expect(page.locator(f"{call} .request-body, {call} .opblock-section-request-body").first).to_be_visible()
+        expect(page.locator(f"{call} .model-example").first).to_be_visible()
+    expect(page.locator(".errors-wrapper")).to_have_count(0)
