@@ -98,8 +98,8 @@ def test_every_variable_that_is_set_is_a_setting() -> None:
     composed = {name for service in SERVICES.values() for name in service.get("environment", {})} - {"REDISCLI_AUTH"}
     manifested = {variable["name"] for container in CONTAINERS.values() for variable in container["env"]}
     assert inside == {"CALIBRANT_HOST", "CALIBRANT_PORT", "CALIBRANT_DEVICE"}
-    assert composed == {"CALIBRANT_REDIS_URL"}
-    assert inside | composed | manifested - {"REDISCLI_AUTH", "OMP_NUM_THREADS"} <= SETTINGS
+    assert composed - {"OMP_NUM_THREADS"} == {"CALIBRANT_REDIS_URL"}
+    assert (inside | composed | manifested) - {"REDISCLI_AUTH", "OMP_NUM_THREADS"} <= SETTINGS
 
 
 def test_every_variable_that_compose_reads_is_told_in_the_example() -> None:
@@ -146,7 +146,37 @@ def test_the_store_keeps_every_write_evicts_nothing_and_tells_no_password(comman
     assert told_on_input.split() == ["requirepass", "$REDISCLI_AUTH", "END"]
 
 
+def test_the_store_refuses_writes_well_before_its_container_ends_for_want_of_memory() -> None:
+    limits = {
+        "compose": (compose_command(), _default(SERVICES["redis"]["mem_limit"])),
+        "kubernetes": (kubernetes_command(), CONTAINERS["calibrant-redis"]["resources"]["limits"]["memory"]),
+    }
+    for command, limit in limits.values():
+        found = re.search(r"--maxmemory (\w+)", command[-1])
+        assert found
+        assert 0.5 * _bytes(limit) <= _bytes(found[1]) <= 0.75 * _bytes(limit)
+
+
+def _default(text: Any) -> str:
+    """What compose takes where a variable is not set."""
+    return re.sub(r"\$\{\w+:-([^}]*)\}", r"\1", str(text))
+
+
+def _bytes(size: str) -> int:
+    found = re.fullmatch(r"(\d+)(?:g|gb|Gi)", size)
+    assert found
+    return int(found[1]) << 30
+
+
 # Compose
+
+
+@pytest.mark.parametrize("name", SERVICES)
+def test_a_service_has_bounds_of_memory_processors_and_processes(name: str) -> None:
+    service = SERVICES[name]
+    assert _bytes(_default(service["mem_limit"])) > 0
+    assert float(_default(service["cpus"])) > 0
+    assert 0 < service["pids_limit"] <= 512
 
 
 @pytest.mark.parametrize("name", SERVICES)
@@ -201,7 +231,7 @@ def test_a_pod_meets_the_restricted_standard(name: str) -> None:
         "capabilities": {"drop": ["ALL"]},
     }
     assert container["resources"]["requests"].keys() == {"cpu", "memory"}
-    assert "memory" in container["resources"]["limits"]
+    assert container["resources"]["limits"].keys() >= {"cpu", "memory"}
     assert "readinessProbe" in container
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import socket
 import time
 from collections.abc import Iterator
@@ -43,7 +44,8 @@ def compose_command() -> list[str]:
     """What docker-compose.yml starts its store by."""
     service = yaml.safe_load((REPOSITORY / "docker-compose.yml").read_text("utf-8"))["services"]["redis"]
     # Compose reads $ as the beginning of a variable of its own, and $$ as $.
-    return [part.replace("$$", "$") for part in [*service["entrypoint"], *service["command"]]]
+    parts = [re.sub(r"\$\{\w+:-([^}]*)\}", r"\1", part) for part in [*service["entrypoint"], *service["command"]]]
+    return [part.replace("$$", "$") for part in parts]
 
 
 def kubernetes_command() -> list[str]:
