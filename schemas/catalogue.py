@@ -15,7 +15,12 @@ Of = list[Literal["event", "vector"]]
 class Health(Document):
     """The service is up."""
 
-    status: Literal["ok"]
+    status: Literal["ok", "degraded"] = Field(description="degraded: requests that store something may be refused")
+    reason: Literal["store-full", "store-cannot-save"] | None = Field(
+        default=None,
+        description="why it is degraded; store-full: the store has reached its budget or its memory's end; "
+        "store-cannot-save: its last attempt to save to its disk failed",
+    )
 
 
 class OptionEntry(Document):

@@ -17,18 +17,23 @@ from service.callers import LOCAL, STRANGER, Caller, Keyring
 from service.errors import Forbidden, ForeignOrigin, RateLimited, RequestError, Unauthorized
 from service.metrics import METRICS_PATH
 from service.open_paths import PAGES, PERSONAL_PATHS, is_open
-from service.problems import RETRY_AFTER, respond
+from service.problems import RETRY_AFTER, away, refused, respond
 from service.rates import Allowance, Rates
 from service.sessions import Sessions, SignedIn, cookie_of
 from service.web.forgery import HEADER, check_origin, check_token
+from storage.budget import Budget
+from storage.errors import StoreFull
 from storage.link import Link
 from storage.problems import problem_of
 from storage.server.connection import UNAVAILABLE
+from storage.server.unavailable import StoreRefuses
 
 LOCAL_HOSTS = frozenset({"127.0.0.1", "localhost", "::1"})
 #: Calls of other methods than GET that store nothing to last.
 _READING_POSTS = ("/calibrate", "/diagrams", "/evaluate", "/v2/", "/ui/compare")
 _READING = ("GET", "HEAD", "OPTIONS")
+#: Ends of the page's paths that delete something or end a job.
+_FREEING = ("/delete", "/cancel")
 _ADMIN_PATHS = frozenset({METRICS_PATH})
 #: What tells nothing of the store, or that it is away: served without it where no key is needed.
 _STORELESS = frozenset({METRICS_PATH, "/measures", "/methods", "/diagrams"})
@@ -57,6 +62,11 @@ def needed_scope(method: str, path: str) -> KeyScope:
     return "write"
 
 
+def _frees_room(method: str, path: str) -> bool:
+    """Whether a call deletes something or ends a job, or signs someone in or out who may want to."""
+    return method == "DELETE" or path in PERSONAL_PATHS or (path.startswith(PAGES) and path.endswith(_FREEING))
+
+
 class Access:
     """ASGI middleware that refuses whoever may not come in, before anything is read, and tells who came in.
 
@@ -70,6 +80,7 @@ class Access:
         link: Link,
         rates: Rates,
         sessions: Sessions,
+        budget: Budget,
         *,
         rate_limit: int,
         origins: Collection[str] = (),
@@ -79,6 +90,7 @@ class Access:
         self._link = link
         self._rates = rates
         self._sessions = sessions
+        self._budget = budget
         self._rate_limit = rate_limit
         self._origins = frozenset(origins)
 
@@ -109,8 +121,8 @@ class Access:
                 allowance = self._counted(caller)
             else:
                 caller = self._local(scope)
-        except UNAVAILABLE:
-            await self._away()(scope, receive, send)
+        except UNAVAILABLE as error:
+            await (away(error) if isinstance(error, StoreRefuses) else self._away())(scope, receive, send)
             return
         except RequestError as refusal:
             if not self._link.reached:  # whether keys let others in is not known yet
@@ -118,6 +130,12 @@ class Access:
                 return
             await respond(problem_of(refusal), refusal.headers)(scope, receive, send)
             return
+        if needed_scope(scope["method"], path) == "write" and not _frees_room(scope["method"], path):
+            try:
+                self._budget.check(caller.tenant)
+            except StoreFull as full:
+                await refused(full)(scope, receive, send)
+                return
         scope.setdefault("state", {}).update(caller=caller, session=session)
         await self._app(scope, receive, send if allowance is None else _telling(allowance, send))
 

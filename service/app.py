@@ -94,6 +94,7 @@ def create_app(settings: Settings, *, needs_key: bool = False) -> FastAPI:
         link=process.link,
         rates=process.rates,
         sessions=process.sessions,
+        budget=process.budget,
         rate_limit=settings.rate_limit,
         origins=settings.origins,
     )

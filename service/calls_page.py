@@ -20,7 +20,8 @@ Besides the problems in the tables:
 
 - any call may answer {anywhere};
 - any call but those under *pages* and *health*: {behind};
-- any call with a body: {bodies}. *Rows* stands for what may be wrong with rows: {rows}.
+- any call with a body: {bodies}. *Rows* stands for what may be wrong with rows: {rows};
+- any call that stores something, or is sent with an `Idempotency-Key`: 507 `store-full`.
 """
 
 
@@ -43,7 +44,7 @@ def _section(name: str, rows: list[str]) -> str:
 def _row(method: str, path: str, operation: dict[str, Any]) -> str:
     does = operation["description"].replace("``", "`").replace("\n\n", " ").replace("\n", " ").replace("|", "\\|")
     answers = ", ".join(_answer(s, r) for s, r in operation["responses"].items() if int(s) < 400)
-    told = {*everywhere(path, operation)} - {"not-found"}
+    told = {*everywhere(path, method, operation)} - {"not-found"}
     own = [code for codes in problem_codes(operation).values() for code in codes if code not in told]
     return f"| `{method} {path}` | {does} | {answers} | {_own(own)} |\n"
 

@@ -75,6 +75,10 @@ class Context:
 
         return await self.process.easel.draw(self.caller, drawn)
 
+    def check_room(self) -> None:
+        """Raise ``StoreFull`` if the caller's tenant may store nothing more."""
+        self.process.budget.check(self.caller.tenant)
+
     def go_on(self) -> None:
         """Raise ``DeadlineExceeded`` where the request has been answered so, and nobody hears of more work."""
         if Guard.is_over(self.scope):
@@ -141,8 +145,9 @@ def answer(content: Any, status: int = 200, headers: dict[str, str] | None = Non
 def place_for_job(here: Context) -> Iterator[str]:
     """The id of a job for which there is a place, to be queued within; raises ``TooManyJobs`` and ``QueueFull``.
 
-    It is taken before anything of the request is stored.
+    It is taken before anything of the request is stored. Raises ``StoreFull`` where nothing more may be.
     """
+    here.check_room()
     job_id = here.new_id("job")
     here.store.places.take(job_id)
     try:

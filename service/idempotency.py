@@ -105,6 +105,7 @@ async def _once(handle: Handler, request: Request, key: str) -> Response:
 
 
 def _reserve(here: Context, key: str, request: Request, body: Body) -> Reservation | StoredAnswer:
+    here.check_room()
     settings = here.settings
     # A request may wait for its job as well as work.
     lease = settings.idempotency_lease + settings.max_wait

@@ -10,6 +10,7 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from service.store_metrics import StoreMetrics
+from storage.budget import Budget
 from storage.census import Census
 from telemetry.spread import Spread
 
@@ -26,11 +27,11 @@ _BYTES = tuple(float(4**power) for power in range(3, 16, 2))
 class Metrics:
     """A registry of its own for each application: nothing is shared between two in one process."""
 
-    def __init__(self, census: Callable[[], Census], most_jobs: int = 0) -> None:
+    def __init__(self, census: Callable[[], Census], most_jobs: int = 0, budget: Budget | None = None) -> None:
         self.requests = RequestMetrics()
         self.registry = CollectorRegistry()
         self.registry.register(self.requests)
-        self.registry.register(StoreMetrics(census, most_jobs))
+        self.registry.register(StoreMetrics(census, most_jobs, budget))
         ProcessCollector(registry=self.registry)
 
     def text(self) -> bytes:

@@ -17,6 +17,7 @@ from schemas.inference import InferenceError
 from schemas.jobs import JobAnswer
 from schemas.problem_table import TABLE
 from schemas.problems import Problem
+from service.access import needed_scope
 from service.exact import REF, add_choices, add_model, exact_body, exact_query, exact_result
 from service.examples import answer_of, problem_example
 from service.examples.calls import CALLS, PARAMETERS
@@ -85,6 +86,7 @@ _HEADERS: dict[int, dict[str, Any]] = {
     401: {"WWW-Authenticate": {"description": "how to identify oneself", "schema": {"type": "string"}}},
     429: {"Retry-After": _SECONDS},
     503: {"Retry-After": _SECONDS},
+    507: {"Retry-After": _SECONDS},
 }
 
 Responses = dict[int | str, dict[str, Any]]
@@ -200,7 +202,7 @@ def _complete(path: str, method: str, operation: dict[str, Any], schemas: dict[s
         operation.setdefault("parameters", []).extend(headers)
     exact_body(operation, schemas)
     exact_query(operation)
-    codes = everywhere(path, operation)
+    codes = everywhere(path, method, operation)
     if spoken_at(path):
         operation["responses"] = responses = {**responses, **inference_errors(codes)}
     else:
@@ -216,7 +218,7 @@ def _headers(path: str, method: str, responses: dict[str, Any]) -> list[dict[str
     return [*([_PREFER] if makes or waits else []), *(_CONDITIONS if {"304", "412"} & set(responses) else [])]
 
 
-def everywhere(path: str, operation: dict[str, Any]) -> list[str]:
+def everywhere(path: str, method: str, operation: dict[str, Any]) -> list[str]:
     """The problems that a call may answer for what it is: open or not, with a body, with an id in its path."""
     codes = [*ANYWHERE]
     if not is_open(path):
@@ -228,6 +230,8 @@ def everywhere(path: str, operation: dict[str, Any]) -> list[str]:
         codes += REPEATED
     if "If-Match" in headers:
         codes += CONDITIONAL
+    if "Idempotency-Key" in headers or (method.upper() != "DELETE" and needed_scope(method.upper(), path) == "write"):
+        codes.append("store-full")
     if "{" in path:
         codes.append("not-found")
     if "{" in path and spoken_at(path):

@@ -18,9 +18,9 @@ from service.formats.options import invalid_field
 from service.inference.errors import UNKNOWN_CALL, error_of, spoken_at
 from service.open_paths import is_page
 from service.web.refusal import refusal
-from storage.errors import StorageError
+from storage.errors import StorageError, StoreFull
 from storage.problems import problem_of
-from storage.server.unavailable import UNAVAILABLE, kind_of
+from storage.server.unavailable import UNAVAILABLE, StoreRefuses, kind_of
 
 log = logging.getLogger(__name__)
 
@@ -32,9 +32,19 @@ _HEADERS: Mapping[str, Mapping[str, str]] = {
     "idempotency-in-progress": {"Retry-After": "1"},
     "too-many-streams": {"Retry-After": "5"},
     "quota-exceeded": {"Retry-After": "60"},
+    "store-full": {"Retry-After": "60"},
     "monitor-full": {"Retry-After": "60"},
     "unsuitable-store": {"Retry-After": RETRY_AFTER},
     "later-format": {"Retry-After": "30"},
+}
+
+
+#: What is told of a store that answers, and refuses.
+_REFUSALS = {
+    "MISCONF": "Redis cannot save to its disk, and so refuses changes; reads go on",
+    "READONLY": "Redis is a replica, and so refuses changes; reads go on",
+    "NOREPLICAS": "Redis has fewer replicas than it needs to accept changes; reads go on",
+    "LOADING": "Redis reads its file",
 }
 
 
@@ -77,9 +87,15 @@ def refused(error: CalibrationError | StorageError) -> Response:
 
 
 def away(error: Exception) -> Response:
-    """Build the response to a request that met no store."""
+    """Build the response to a request that met no store, or one that cannot do now what it asked."""
     log.warning("store away: %s", kind_of(error))
-    detail = "Redis cannot be reached; nothing was changed that was not acknowledged"
+    if isinstance(error, StoreRefuses) and error.kind == "OOM":
+        return refused(StoreFull("the store has no memory left; nothing was changed"))
+    if isinstance(error, StoreRefuses):
+        why = _REFUSALS.get(error.kind, "Redis refuses the command")
+        detail = f"{why} ({error.kind}); nothing was changed that was not acknowledged"
+    else:
+        detail = "Redis cannot be reached; nothing was changed that was not acknowledged"
     return respond(problem("store-unavailable", detail), {"Retry-After": RETRY_AFTER})
 
 

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import os
 from collections.abc import AsyncIterator
+from dataclasses import replace
 
 from starlette.concurrency import run_in_threadpool
 
@@ -24,6 +25,7 @@ from service.spools import Spools
 from service.streams import Streams
 from service.web.environment import load
 from storage.api_keys import ApiKeyStore
+from storage.budget import Budget
 from storage.census import take_census
 from storage.changes import Change
 from storage.errors import UnsuitableStore
@@ -55,7 +57,6 @@ class Process:
         self.settings = settings
         self._needs_key = needs_key
         self.link = Link(settings.redis_url, opened=self._read_anew, changed=self._hear)
-        self.quotas = settings.quotas
         self.targets = settings.targets
         self.tracer = open_tracer("calibrant-api", settings.otlp_endpoint, os.environ)
         self.redis = connect(
@@ -67,9 +68,12 @@ class Process:
         self._counting = connect(settings.redis_url, timeout=_CENSUS_SECONDS, gate=self.link.check_open)
         # Of the link itself: it opens the others' gate.
         self._probing = connect(settings.redis_url, timeout=STALE_SECONDS)
-        self.metrics = Metrics(lambda: take_census(self._counting), settings.max_queued_jobs)
         self.addresses = Addresses(settings.max_connections_per_address, settings.trusted_proxies)
         self.keyring = Keyring()
+        # Without keys all that is stored is one tenant's, which has the whole budget.
+        self.budget = Budget(settings.redis_url, settings.store_budget, lambda: bool(self.keyring))
+        self.quotas = replace(settings.quotas, budget=self.budget)
+        self.metrics = Metrics(lambda: take_census(self._counting), settings.max_queued_jobs, self.budget)
         self.maps = HeldMaps(settings.held_maps)
         self.monitors = Kept()
         self.places = Places(settings.max_heavy_requests)
@@ -86,7 +90,7 @@ class Process:
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """Keep the link and settle the rates while the service runs."""
-        parts = (self.link, self.rates, self.watcher)
+        parts = (self.link, self.rates, self.watcher, self.budget)
         tasks = [asyncio.create_task(part.run()) for part in parts]
         try:
             await self.link.settled(_START_SECONDS)

@@ -89,6 +89,12 @@ class Settings:
     quota_jobs: int = _setting(10_000, "jobs of a tenant that may wait or run; 0: no quota", low=0, limit=True)
     max_monitors: int = _setting(100, "monitors that a tenant may have; 0: no quota", low=0, limit=True)
     max_queued_jobs: int = _setting(100_000, "jobs of all tenants that may wait or run; 0: no bound", low=0, limit=True)
+    store_budget: float = _setting(
+        0.75,
+        "part of the store's maxmemory, or of its machine's memory if that is not set, that requests may fill, and a "
+        "tenant half of that; 0: no budget",
+        low=0,
+    )
     held_maps: int = _setting(256, "maps that a process keeps in memory", low=1)
     cors_origins: str = _setting(
         "", "origins whose pages may call the service from a browser, separated by commas, or *; none by default"

@@ -12,6 +12,7 @@ from prometheus_client.registry import Collector
 
 import calibrant
 from service.monitor_metrics import monitor_gauges, monitor_work
+from storage.budget import Budget
 from storage.census import Census
 from storage.server.connection import UNAVAILABLE, kind_of
 
@@ -23,18 +24,19 @@ _NOTHING = Census(queued={}, maps=0, workers=0, ended={})
 class StoreMetrics(Collector):
     """What runs, and what the store holds over all tenants."""
 
-    def __init__(self, census: Callable[[], Census], most_jobs: int) -> None:
+    def __init__(self, census: Callable[[], Census], most_jobs: int, budget: Budget | None = None) -> None:
         self._census = census
         self._most_jobs = most_jobs
+        self._budget = budget
 
     def describe(self) -> list[Metric]:
         """Every metric; the store is not asked for their numbers."""
-        return [_build(), self._limit(), *_of(_NOTHING)]
+        return [_build(), *self._limits(), *_of(_NOTHING)]
 
     def collect(self) -> Iterator[Metric]:
         """Every metric; while the store is away only that it is."""
         yield _build()
-        yield self._limit()
+        yield from self._limits()
         try:
             census = self._census()
         except UNAVAILABLE as error:
@@ -43,10 +45,13 @@ class StoreMetrics(Collector):
         else:
             yield from _of(census)
 
-    def _limit(self) -> Metric:
-        return GaugeMetricFamily(
-            "calibrant_jobs_limit", "Most jobs that may wait or run; 0: no bound.", self._most_jobs
+    def _limits(self) -> Iterator[Metric]:
+        yield GaugeMetricFamily("calibrant_jobs_limit", "Most jobs that may wait or run; 0: no bound.", self._most_jobs)
+        allowed, used = (0, 0) if self._budget is None else (self._budget.bytes, self._budget.used)
+        yield GaugeMetricFamily(
+            "calibrant_store_budget_bytes", "Bytes of the store that requests may fill; 0: no budget.", allowed
         )
+        yield GaugeMetricFamily("calibrant_store_used_bytes", "Bytes that the store holds.", used)
 
 
 def _build() -> Metric:

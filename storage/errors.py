@@ -176,6 +176,12 @@ class QuotaExceeded(StorageError):
     code = "quota-exceeded"
 
 
+class StoreFull(StorageError):
+    """The store, or one tenant's share of it, has no room for more."""
+
+    code = "store-full"
+
+
 class TooManyJobs(StorageError):
     """More jobs that have not ended than a tenant may have."""
 

@@ -287,6 +287,16 @@ class Shared:
         return "calibrant::page-token"
 
     @staticmethod
+    def shares() -> str:
+        """String: the bytes of each tenant when they were measured last, JSON."""
+        return "calibrant::shares"
+
+    @staticmethod
+    def measuring() -> str:
+        """String: there while the bytes of the tenants are measured, and for the pause behind that."""
+        return "calibrant::measuring"
+
+    @staticmethod
     def requests(key_id: str, window: int) -> str:
         """Counter: the requests of an API key in a minute, counted since 1970."""
         return f"calibrant::requests:{key_id}:{window}"

@@ -14,19 +14,24 @@ from typing import cast
 from redis import Redis
 from redis.client import Pipeline
 
+from storage.budget import Budget
 from storage.errors import QuotaExceeded
 from storage.keyspace import Keyspace
 
 
 @dataclass(frozen=True)
 class Quotas:
-    """The quotas of every tenant, and ``all_jobs``, the jobs of all tenants together; 0 is none."""
+    """The quotas of every tenant, and ``all_jobs``, the jobs of all tenants together; 0 is none.
+
+    ``budget`` is the store's; None for those who are not held to it.
+    """
 
     stored_bytes: int = 0
     maps: int = 0
     queued_jobs: int = 0
     all_jobs: int = 0
     monitors: int = 0
+    budget: Budget | None = None
 
 
 #: Of a store that keeps what it is given.
@@ -66,7 +71,12 @@ class Charges:
         return self._redis.scard(self._keys.unended_jobs())
 
     def check_bytes(self, more: int) -> None:
-        """Raise ``QuotaExceeded`` where so many bytes more would be too many."""
+        """Raise ``QuotaExceeded`` or ``StoreFull`` where so many bytes more would be too many."""
+        self._check_quota(more)
+        if self._quotas.budget is not None:
+            self._quotas.budget.claim(self._keys.tenant, more)
+
+    def _check_quota(self, more: int) -> None:
         quota = self._quotas.stored_bytes
         if not quota:
             return

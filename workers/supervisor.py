@@ -30,7 +30,7 @@ from storage.chores import KINDS, Kind, owner_ended, queue_due, queue_of
 from storage.jobs.queues import EVALUATIONS, FITS, GPU_FITS
 from storage.jobs.recovery import LOOK_SECONDS, Recovery
 from storage.jobs.supervisors import announce, retire
-from storage.server.connection import UNAVAILABLE, check_durability, connect, safe_url
+from storage.server.connection import UNAVAILABLE, check_durability, connect, kind_of, safe_url
 from telemetry.tracing import check_telemetry
 from workers.observe import OTLP_VARIABLE
 from workers.patience import jittered
@@ -116,7 +116,7 @@ class Supervisor:
             self._waiting = queue_due(self._redis)
         except UNAVAILABLE as error:
             if self._reached:
-                log.warning("supervisor: the store is away (%s)", type(error).__name__)
+                log.warning("supervisor: the store is away (%s)", kind_of(error))
             self._reached = False
         else:
             if not self._reached:

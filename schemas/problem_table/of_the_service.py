@@ -138,6 +138,14 @@ OF_THE_SERVICE = {
         "The tenant keeps as many bytes of batches, or as many maps or monitors, as it may.",
         "Delete what is no longer needed, wait until batches expire, or have the quota raised.",
     ),
+    "store-full": Row(
+        507,
+        "The store is full",
+        "What is stored has reached the budget of the store, or the share of it that one tenant may have; the detail "
+        "says which. Nothing of the request was stored. Reads and deletions go on, and accepted jobs end.",
+        "Delete what is no longer needed and send the request again after a few seconds, or wait until batches expire. "
+        "The operator gives the store more memory (`maxmemory`), or a greater part of it to requests (`store-budget`).",
+    ),
     "too-many-jobs": Row(
         429,
         "The tenant has too many jobs",

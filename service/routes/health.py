@@ -19,6 +19,7 @@ async def live() -> Response:
 
 @router.get("/health/ready", response_model=Health, responses=raises("store-unavailable"))
 async def ready(here: Here) -> Response:
-    """The store answers too."""
+    """The store answers too. `degraded`: requests are answered, but those that store something may be refused."""
     await here.process.reach()
-    return answer({"status": "ok"})
+    reason = here.process.budget.reason
+    return answer({"status": "ok"} if reason is None else {"status": "degraded", "reason": reason})

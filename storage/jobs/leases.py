@@ -19,7 +19,8 @@ RENEWAL_SECONDS = 0.5
 #: Seconds without one after which a lease is lost.
 LOST_SECONDS = 2.0
 
-_RENEW = """
+# Allowed without memory too: a lease keeps its size, and one that is not renewed is taken away.
+_RENEW = """#!lua flags=allow-oom
 local held = redis.call('HGET', KEYS[1], ARGV[1])
 if not held or string.sub(held, 1, #ARGV[2]) ~= ARGV[2] then return 0 end
 redis.call('HSET', KEYS[1], ARGV[1], ARGV[2] .. ARGV[3])

@@ -18,6 +18,11 @@ from storage.pages import Asked, Page, read_page
 from storage.quotas import NO_QUOTAS, Quotas
 from storage.transactions import transact
 
+# Allowed without memory too: what is deleted next frees more than this takes.
+_NOTE = """#!lua flags=allow-oom
+return redis.call('SADD', KEYS[1], ARGV[1])
+"""
+
 
 class Definitions:
     """The definitions of one tenant's monitors."""
@@ -97,7 +102,7 @@ class Definitions:
             pipe.hdel(keys.monitor_definitions(), name)
             pipe.hdel(keys.monitor_names(), record.uid)
             pipe.zrem(keys.monitors(), record.uid)
-            pipe.sadd(Shared.monitors_to_delete(), job_field(keys.tenant, record.uid))
+            pipe.eval(_NOTE, 1, Shared.monitors_to_delete(), job_field(keys.tenant, record.uid))
             return record
 
         record = transact(self._redis, write, keys.monitor_definitions(), keys.monitor_names())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import os
 import shutil
 import subprocess
 import tempfile
@@ -107,6 +108,16 @@ def store_of(folder: Path) -> Iterator[str]:
             yield url
 
 
+def machine_memory(cgroups: Path = Path("/sys/fs/cgroup")) -> int:
+    """Bytes of memory of this machine, or of the container that this process is in if that has fewer."""
+    found = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
+    # Of version 2, then of version 1; a container sees its own group as the root.
+    for limit in ("memory.max", "memory/memory.limit_in_bytes"):
+        with contextlib.suppress(OSError, ValueError):  # there is none, or it is "max"
+            found.append(int((cgroups / limit).read_text("ascii")))
+    return min(found)
+
+
 def _settings(folder: Path, socket: Path) -> list[str]:
     settings = {
         "port": "0",
@@ -116,6 +127,7 @@ def _settings(folder: Path, socket: Path) -> list[str]:
         "appendonly": "yes",
         "appendfsync": "always",
         "save": "",
+        "maxmemory": str(machine_memory() // 2),
         "maxmemory-policy": "noeviction",
     }
     return [part for name, value in settings.items() for part in (f"--{name}", value)]

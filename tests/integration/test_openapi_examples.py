@@ -20,8 +20,8 @@ from service.examples.example import Example
 #: Brought about by no single request, or only by a service that is set up otherwise.
 NOT_BY_A_REQUEST = {
     "bad-request", "unauthorized", "too-large", "calibration-error", "no-labels", "quota-exceeded", "map-in-use",
-    "forged-request", "batch-in-use", "too-many-jobs", "queue-full", "precondition-failed", "storage-error",
-    "embedded-store-failed", "worker-lost", "internal-error", "unsuitable-store", "store-unavailable",
+    "forged-request", "batch-in-use", "store-full", "too-many-jobs", "queue-full", "precondition-failed",
+    "storage-error", "embedded-store-failed", "worker-lost", "internal-error", "unsuitable-store", "store-unavailable",
     "forbidden", "rate-limited", "request-timeout", "deadline-exceeded", "busy", "unknown-key", "key-conflict",
     "folder-in-use", "malformed-npy", "malformed-arrow", "malformed-parquet", "malformed-csv", "malformed-encoding",
     "job-final", "job-cancelled", "batch-full", "too-many-streams", "idempotency-conflict",

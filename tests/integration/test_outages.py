@@ -17,6 +17,7 @@ import pytest
 
 from service.settings import Settings
 from storage.api_keys import ApiKeyStore
+from storage.link import STALE_SECONDS
 from storage.server.connection import connect
 from tests.integration.conftest import serving
 from tests.integration.redis_server import RedisServer, assert_away, ready, redis_server, until
@@ -108,7 +109,6 @@ def _timed(api: httpx.Client, path: str) -> tuple[httpx.Response, float]:
 
 Commands = list[tuple[str, ...]]
 REFUSALS: dict[str, tuple[Commands, Commands]] = {
-    "OOM": ([("CONFIG", "SET", "maxmemory", "1")], [("CONFIG", "SET", "maxmemory", "0")]),
     "READONLY": ([("REPLICAOF", "127.0.0.1", "1")], [("REPLICAOF", "NO", "ONE")]),
     "MASTERDOWN": (
         [("CONFIG", "SET", "replica-serve-stale-data", "no"), ("REPLICAOF", "127.0.0.1", "1")],
@@ -133,6 +133,8 @@ def test_a_store_that_cannot_now_is_away_until_it_can(
         assert_away(_post(api, **headers))
     identity = api.post("/maps", json=BATCH | {"method": "identity", "name": "m"})
     assert_away(identity)
+    if kind != "MASTERDOWN":  # which refuses the link as well, so that nothing more is asked of the store
+        assert f"({kind})" in identity.json()["detail"]
     assert api.get("/health/live").status_code == 200
     assert f"store away: {kind}" in caplog.text
     for command in right:
@@ -140,7 +142,7 @@ def test_a_store_that_cannot_now_is_away_until_it_can(
     until(lambda: _post(api).status_code == 201)
 
 
-def test_a_disk_that_cannot_be_written_is_an_outage(tmp_path: Path) -> None:
+def test_a_disk_that_cannot_be_written_refuses_changes_alone(tmp_path: Path) -> None:
     """A snapshot that fails refuses writes as an append-only file does (MISCONF); its folder is gone."""
     settings = ("--save", "3600 1", "--appendonly", "no", "--enable-protected-configs", "yes")
     with (
@@ -153,8 +155,14 @@ def test_a_disk_that_cannot_be_written_is_an_outage(tmp_path: Path) -> None:
         shutil.rmtree(tmp_path / "r")
         redis.bgsave()
         until(lambda: redis.info("persistence")["rdb_last_bgsave_status"] == "err")
-        assert_away(_post(api))
-        until(lambda: api.get("/maps").status_code == 200)  # reads go on once the link has looked at the store again
+        refused = _post(api)
+        assert_away(refused)
+        assert "cannot save to its disk" in refused.json()["detail"]
+        assert api.get("/maps").status_code == 200
+        until(lambda: api.get("/health/ready").json() == {"status": "degraded", "reason": "store-cannot-save"})
+        began = time.monotonic()
+        while time.monotonic() - began < 2 * STALE_SECONDS:
+            assert api.get("/maps").status_code == api.get("/health/ready").status_code == 200
         redis.config_set("dir", str(tmp_path))
         redis.bgsave()
         until(lambda: _post(api).status_code == 201)

@@ -1,0 +1,203 @@
+"""No tenant fills the store for all, a full store refuses with 507 what would be stored, and accepted jobs end."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+
+from schemas.keys import Scope
+from service.settings import Settings
+from storage.api_keys import ApiKeyStore
+from storage.budget import measure
+from storage.server.connection import connect
+from storage.store import Store
+from tests.integration.conftest import serving
+from tests.integration.redis_server import RedisServer, redis_server, until
+from tests.integration.test_workers import supervisor
+
+#: The store's memory; the budget is three quarters of it, a tenant's share half of that.
+MEMORY = 64 << 20
+BUDGET = MEMORY * 3 // 4
+ROWS = {"predictions": [0.1, 0.9] * 20, "labels": [0, 1] * 20}
+JOB = {"Prefer": "respond-async"}
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[RedisServer]:
+    with redis_server(tmp_path, "--maxmemory", str(MEMORY)) as server:
+        yield server
+
+
+@contextlib.contextmanager
+def _api(server: RedisServer, **settings: Any) -> Iterator[httpx.Client]:
+    """An API that knows its budget."""
+    with (
+        serving(Settings(server.url, rate_limit=0, **settings)) as url,
+        httpx.Client(base_url=url, timeout=60) as api,
+    ):
+        until(lambda: api.get("/health/ready").status_code == 200)
+        yield api
+
+
+def _keys(server: RedisServer, *tenants: str, scope: Scope = "admin") -> list[dict[str, str]]:
+    with connect(server.url) as redis:
+        made = [ApiKeyStore(redis).create(tenant, tenant=tenant, scope=scope).text for tenant in tenants]
+    return [{"Authorization": f"Bearer {key}"} for key in made]
+
+
+def _metric(api: httpx.Client, name: str, **headers: str) -> float:
+    lines = api.get("/metrics", headers=headers).text.splitlines()
+    return next(float(line.split()[1]) for line in lines if line.startswith(f"{name} "))
+
+
+def _body(n: int = 110_000) -> bytes:
+    """A batch that takes about 1.8 MB."""
+    random, out = np.random.default_rng(0), io.BytesIO()
+    np.savez(out, predictions=random.random(n), labels=(random.random(n) < 0.5).astype(np.int64))
+    return out.getvalue()
+
+
+def _post(api: httpx.Client, body: bytes, headers: dict[str, str] | None = None) -> httpx.Response:
+    return api.post("/batches", content=body, headers={"Content-Type": "application/x-npz", **(headers or {})})
+
+
+def _fill(api: httpx.Client, headers: dict[str, str] | None = None) -> tuple[list[str], httpx.Response]:
+    """The ids of the batches that were stored until one was refused, and the refusal."""
+    body = _body()
+    stored: list[str] = []
+    for _ in range(MEMORY // 1_000_000):
+        answer = _post(api, body, headers)
+        if answer.status_code != 201:
+            return stored, answer
+        stored.append(answer.json()["id"])
+    pytest.fail("nothing was refused")
+
+
+def _assert_full(answer: httpx.Response) -> str:
+    assert (answer.status_code, answer.json()["type"]) == (507, "/problems/store-full"), answer.text
+    assert int(answer.headers["retry-after"]) >= 1
+    return str(answer.json()["detail"])
+
+
+def test_a_tenant_that_fills_its_share_leaves_room_for_the_others(server: RedisServer) -> None:
+    one, other = _keys(server, "one", "other")
+    with _api(server) as api:
+        until(lambda: _metric(api, "calibrant_store_budget_bytes", **one) == BUDGET)
+        stored, refused = _fill(api, one)
+        assert "this tenant may keep" in _assert_full(refused)
+        assert "other" not in refused.text
+        assert len(_body()) * len(stored) < 0.9 * BUDGET
+        # Less than a refused batch is left; small ones fill it. Then whatever would store something is refused.
+        for body in map(_body, (20_000, 2_000, 200)):
+            until(lambda body=body: _post(api, body, one).status_code == 507)  # type: ignore[misc]
+        until(lambda: api.post("/maps", json=ROWS | {"method": "platt"}, headers=one).status_code == 507)
+        _assert_full(api.post("/maps/import", json={}, headers=one))
+        _assert_full(api.post("/evaluate", json=ROWS | {"measures": ["ece"]}, headers=one | JOB))
+        _assert_full(api.post("/evaluate", json=ROWS, headers=one | {"Idempotency-Key": "once"}))
+        _assert_full(api.post("/monitors", json={"name": "m"}, headers=one))
+        assert api.post("/evaluate", json=ROWS, headers=one).status_code == 200
+        assert api.get("/batches", headers=one).status_code == 200
+        assert _post(api, _body(), other).status_code == 201
+        assert api.post("/maps", json=ROWS | {"method": "platt"}, headers=other).status_code == 201
+        assert api.get("/health/ready").json() == {"status": "ok"}
+        # Another process, and one that starts on a store that is filled already, holds the tenant to its share too.
+        with _api(server) as later:
+            until(lambda: _post(later, _body(), one).status_code == 507)
+            assert _post(later, _body(), other).status_code == 201
+        for batch in stored[:4]:
+            assert api.delete(f"/batches/{batch}", headers=one).status_code == 204
+        until(lambda: _post(api, _body(), one).status_code == 201)
+        with connect(server.url) as redis:
+            redis.expire(Store.of(redis, "one").keys.batch(stored[5]), 0)
+        until(lambda: _post(api, _body(), one).status_code == 201)
+
+
+def test_a_full_store_is_degraded_until_there_is_room_and_accepted_jobs_end(
+    server: RedisServer, tmp_path: Path
+) -> None:
+    with _api(server) as api:
+        until(lambda: _metric(api, "calibrant_store_budget_bytes") == BUDGET)
+        job = api.post("/maps", json=ROWS | {"method": "pl"}, headers=JOB)
+        assert job.status_code == 202
+        stored, refused = _fill(api)
+        assert "of all tenants together" in _assert_full(refused)
+        until(lambda: api.get("/health/ready").json() == {"status": "degraded", "reason": "store-full"})
+        assert api.get("/health/ready").status_code == 200
+        assert api.get("/v2/health/ready").status_code == 200
+        assert _metric(api, "calibrant_store_used_bytes") >= 0.95 * BUDGET
+        with supervisor(server.url, tmp_path / "log"):
+            until(lambda: api.get(job.headers["Location"]).json()["status"] == "succeeded", 60)
+        for batch in stored[:5]:
+            assert api.delete(f"/batches/{batch}").status_code == 204
+        until(lambda: api.get("/health/ready").json() == {"status": "ok"})
+        assert _post(api, _body()).status_code == 201
+
+
+def test_a_store_without_memory_loses_no_job_and_lets_everything_be_deleted(
+    server: RedisServer, tmp_path: Path
+) -> None:
+    random = np.random.default_rng(0)
+    p = random.random(20_000)
+    rows = {"predictions": p.tolist(), "labels": (random.random(len(p)) < p).astype(int).tolist()}
+    with _api(server) as api, supervisor(server.url, tmp_path / "log"), server.admin() as redis:
+        assert api.post("/monitors", json={"name": "m"}).status_code == 201
+        assert api.post("/monitors/m/rows", json={"rows": [{"prediction": 0.5, "label": 1}]}).status_code == 200
+        batch, made = _post(api, _body(1000)).json()["id"], api.post("/maps", json=ROWS | {"method": "platt"}).json()
+        job = api.post("/maps", json=rows | {"method": "averaged"}, headers=JOB).headers["Location"]
+        until(lambda: api.get(job).json()["status"] == "running", 60)
+        server.tell("CONFIG", "SET", "maxmemory", "1")
+        before = (
+            redis.info("errorstats")["errorstat_OOM"]["count"] if "errorstat_OOM" in redis.info("errorstats") else 0
+        )
+        _assert_full(_post(api, _body(1000)))
+        assert api.get("/health/ready").status_code == 200
+        until(lambda: api.get("/health/ready").json() == {"status": "degraded", "reason": "store-full"})
+        for path in (f"/batches/{batch}", f"/maps/{made['id']}", "/monitors/m"):
+            assert api.delete(path).status_code == 204, path
+        assert redis.keys("calibrant:default:monitor:*") == []
+        # The run's lease goes on, and its result waits: the worker tries to write again and again.
+        until(lambda: redis.info("errorstats")["errorstat_OOM"]["count"] > before + 100, 120)
+        assert api.get(job).json()["status"] == "running"
+        server.tell("CONFIG", "SET", "maxmemory", str(MEMORY))
+        until(lambda: api.get(job).json()["status"] == "succeeded", 120)
+        record = Store.of(connect(server.url)).jobs.get(job.rpartition("/")[2])
+        assert (record.run, record.losses, record.kills) == (1, 0, 0)
+
+
+def test_the_budget_is_of_the_machine_where_the_store_has_no_limit_and_none_if_it_is_0(tmp_path: Path) -> None:
+    with redis_server(tmp_path) as server, server.admin() as redis:
+        machine = redis.info("memory")["total_system_memory"]
+        with _api(server, store_budget=0.5) as api:
+            until(lambda: _metric(api, "calibrant_store_budget_bytes") == machine // 2)
+        redis.config_set("maxmemory", 1)
+        with _api(server, store_budget=0) as api:
+            until(lambda: _metric(api, "calibrant_store_used_bytes") > 0)
+            assert _metric(api, "calibrant_store_budget_bytes") == 0
+            for headers in ({}, {"Idempotency-Key": "once"}, JOB):
+                refused = api.post("/maps", json=ROWS | {"method": "identity"}, headers=headers)
+                assert "no memory left" in _assert_full(refused)
+            assert api.get("/health/ready").json() == {"status": "degraded", "reason": "store-full"}
+
+
+def test_the_bytes_of_each_tenant_are_counted_whatever_they_are(server: RedisServer) -> None:
+    one, other = _keys(server, "one", "other")
+    with _api(server) as api, connect(server.url) as redis:
+        for headers in (one, other, one):
+            assert _post(api, _body(50_000), headers).status_code == 201
+        assert api.post("/maps", json=ROWS | {"method": "platt"}, headers=one).status_code == 201
+        assert api.post("/monitors", json={"name": "m"}, headers=one | {"Idempotency-Key": "m"}).status_code == 201
+        found = measure(redis)
+        assert found.keys() == {"one", "other"}
+        whole = {
+            tenant: sum(redis.memory_usage(key) or 0 for key in redis.scan_iter(f"calibrant:{tenant}:*"))
+            for tenant in found
+        }
+        assert found == whole
+        assert found["one"] > 2 * 50_000 * 16 > found["other"] > 50_000 * 16
