@@ -24,7 +24,7 @@ _KKT = 1e-10
 _IDLE = 1e-6
 #: A step takes a weight at most this share of its way to 0.
 _NEAREST = 0.995
-#: A loss that grew by less grew by rounding.
+#: A loss that grew by less than this share of what the rows' probabilities moved by grew by rounding.
 _ROUNDING = 1e-15
 #: Weights of documents sum to 1 within this.
 _SUM = 1e-12
@@ -87,7 +87,10 @@ def fit_ets(vector: Vector, progress: Progress | None = None) -> tuple[EnsembleT
         parts[rows, 1] = Temperature(1.0)(z)[own]
     weights = np.ones(n) if vector.w is None else vector.w
     found = mixture_weights(parts, weights / weights.sum())
-    return EnsembleTemperature(temperature, found), _mixture_loss(parts, weights / weights.sum(), found)
+    mixed = (parts @ found)[weights > 0.0]
+    return EnsembleTemperature(temperature, found), -float(weights[weights > 0.0] @ np.log(mixed)) / float(
+        weights.sum()
+    )
 
 
 def mixture_weights(parts: Floats, w: Floats) -> Floats:
@@ -96,61 +99,64 @@ def mixture_weights(parts: Floats, w: Floats) -> Floats:
     Newton's method: the quadratic model is minimised exactly, face by face of the simplex, and steps are halved.
     Done when the loss is within 1e-10 of the least, as its slopes say; else ``NotConverged``. O(n m^2) a step.
     """
+    if not w.all():  # a row without weight may have no probability under any part that is used
+        parts, w = parts[w > 0.0], w[w > 0.0]
     m = parts.shape[1]
     weights = np.full(m, 1.0 / m)
-    loss = _mixture_loss(parts, w, weights)
     for _ in range(_MAX_STEPS):
-        ratios = parts / (parts @ weights)[:, None]
-        gradient = -(w @ ratios)  # at any weights its mean under them is -1
-        if np.max(-gradient - 1.0) <= _KKT:  # the loss is convex, so that it is no further than this above the least
-            return _without_idle(parts, w, weights, -gradient)
-        step = _least_on_simplex(weights, gradient, ratios.T @ (w[:, None] * ratios)) - weights
+        mixed = parts @ weights
+        ratios = parts / mixed[:, None]
+        gains = w @ (ratios - 1.0)  # the negated slopes, whose mean under the weights is 1, less that mean
+        if gains.max() <= _KKT:  # the loss is convex, so that it is no further than this above the least
+            return _without_idle(parts, w, weights, gains)
+        step = _step_on_simplex(weights, gains, ratios.T @ (w[:, None] * ratios))
         # A weight that is 0 leaves rows without a probability, and no curvature to go by.
         shrinks = step < 0.0
         size = min(1.0, float(np.min(_NEAREST * weights[shrinks] / -step[shrinks], initial=1.0)))
-        while not (trial := _mixture_loss(parts, w, weights + size * step)) <= loss + _ROUNDING:
+        moved, rounding = (parts @ step) / mixed, _ROUNDING * float(w @ (parts @ np.abs(step) / mixed))
+        # Rows' changes are summed: near the optimum two losses differ by less than their rounding.
+        while not float(w @ np.log1p(size * moved)) >= -rounding * size:
             size /= 2.0
             if size < 1e-12:
                 raise NotConverged("the weights of ets did not reach their optimum: no step lowers the loss")
-        weights, loss = weights + size * step, trial
+        weights = weights + size * step
         weights /= weights.sum()
     raise NotConverged(f"the weights of ets did not reach their optimum in {_MAX_STEPS} steps")
 
 
 def _without_idle(parts: Floats, w: Floats, weights: Floats, gains: Floats) -> Floats:
     """The optimum with weights of exactly 0 for the parts that only lose by theirs, where it is one of all parts."""
-    used = gains > 1.0 - _IDLE
+    used = gains > -_IDLE
     if used.all():
         return weights
     found = np.zeros(len(weights))
     found[used] = mixture_weights(parts[:, used], w)
-    again = w @ (parts / (parts @ found)[:, None])
-    return found if np.max(again - 1.0) <= _KKT else weights
+    again = w @ (parts / (parts @ found)[:, None] - 1.0)
+    return found if again.max() <= _KKT else weights
 
 
-def _least_on_simplex(weights: Floats, gradient: Floats, hessian: Floats) -> Floats:
-    """Where the quadratic model about ``weights`` is least on the simplex: the best of the faces' own optima."""
+def _step_on_simplex(weights: Floats, gains: Floats, hessian: Floats) -> Floats:
+    """The step from ``weights`` to where the quadratic model is least on the simplex: the best of the faces' optima.
+
+    Solved for the step itself, which keeps its digits, and its sum of 0, however short it is. ``gains`` are the
+    negated slopes less the mixture's own.
+    """
     m = len(weights)
-    linear = gradient - hessian @ weights
     regular = hessian + np.eye(m) * (1e-13 * float(np.trace(hessian)))
-    best, least = weights, np.inf
+    best, least = np.zeros(m), np.inf
     for size in range(1, m + 1):
         for face in combinations(range(m), size):
             chosen = np.array(face)
+            step = -weights
+            step[chosen] = 0.0
             system = np.ones((size + 1, size + 1))
             system[:size, :size] = regular[np.ix_(chosen, chosen)]
             system[size, size] = 0.0
-            solved = np.linalg.solve(system, np.append(-linear[chosen], 1.0))[:size]
-            if solved.min() < 0.0:
+            wanted = np.append((gains - hessian @ step)[chosen], -step.sum())
+            step[chosen] = np.linalg.solve(system, wanted)[:size]
+            if np.any(weights + step < 0.0):
                 continue
-            point = np.zeros(m)
-            point[chosen] = solved / solved.sum()
-            value = float(linear @ point + point @ hessian @ point / 2.0)
+            value = float(step @ hessian @ step / 2.0 - gains @ step)
             if value < least:
-                best, least = point, value
+                best, least = step, value
     return best
-
-
-def _mixture_loss(parts: Floats, w: Floats, weights: Floats) -> float:
-    with np.errstate(divide="ignore"):
-        return -float(w @ np.log(parts @ weights))

@@ -49,6 +49,36 @@ def test_weights_are_the_best_on_the_simplex(seed: int) -> None:
     assert -float(w @ np.log(parts @ found)) <= theirs.fun + 1e-9
 
 
+@pytest.mark.parametrize("seed", [300, 328, 375])
+def test_the_votes_of_a_few_trees_have_an_optimum(seed: int) -> None:
+    """Rows of exact zeros and ties: at the optimum the loss changes by less than it is rounded by."""
+    random = np.random.default_rng(seed)
+    K, trees = 100, 1 if seed % 2 else 3
+    p = random.dirichlet(np.full(K, 0.05 if seed % 3 == 0 else 1.0), 200)
+    votes = np.array([random.multinomial(trees, row) for row in p]) / trees
+    true = p if seed % 5 else 0.05 * p + 0.95 / K
+    labels = np.array([random.choice(K, p=row / row.sum()) for row in true])
+    fitted = calibrant.fit("ets", votes, labels)
+    own = np.arange(200), labels
+    parts = [
+        EnsembleTemperature(t, np.array([1.0, 0.0, 0.0])) for t in (fitted.function.parameters()["temperature"], 1)
+    ]
+    logits = np.log(np.maximum(votes, 2.0**-52))
+    each = np.column_stack([*(part(logits)[own] for part in parts), np.full(200, 1.0 / K)])
+    mixed = fitted.apply(votes)[own]
+    assert (each / mixed[:, None]).mean(axis=0).max() <= 1.0 + 1e-9  # Karush, Kuhn and Tucker
+
+
+def test_a_row_without_weight_changes_nothing_even_without_a_probability() -> None:
+    z, y = drawn_logits(300, 4, seed=1)
+    with_one = np.vstack([z, [[5000.0, 0.0, 0.0, 0.0]]]), np.append(y, 1)
+    w = np.append(np.ones(300), 0.0)
+    one = calibrant.fit("ets", z, y, scale="logit").function.parameters()
+    other = calibrant.fit("ets", *with_one, scale="logit", weights=w).function.parameters()
+    assert one["temperature"] == pytest.approx(other["temperature"], rel=1e-9)
+    np.testing.assert_allclose(one["weights"], other["weights"], atol=1e-7)
+
+
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_never_worse_than_temperature_and_of_sum_1(dtype: Any) -> None:
     for seed in range(5):
