@@ -21,6 +21,7 @@ _BLOCK = 1 << 15
 #: At most so many rows are few.
 _FEW = 1 << 16
 #: Two sums of weights that differ by less than this share of the mass are one: rescaled weights round differently.
+#: A squared error that bins bring down to this share is 0.
 _ROUNDING = 1e-12
 #: Label means of weights that are no whole numbers are equal up to this.
 _MEAN_ROUNDING = 1e-9
@@ -230,13 +231,14 @@ def cross_validated_scores(event: Event, binning: Binning, *, folds: int, most: 
     if len(rows) < folds:
         raise TooFewRows(f"{folds} folds need at least as many rows")
     fold = fold_of_rows(len(rows), folds, seed)
-    scores = np.zeros(most)
+    scores, uncalibrated = np.zeros(most), 0.0
     for number in range(folds):
         held, kept = _chosen(rows, fold == number), cells_of(_chosen(rows, fold != number))
         w = np.ones(len(held)) if held.w is None else held.w
         off = held.y - held.p
         sums = np.concatenate([np.zeros((2, 1)), np.cumsum([w, w * off], axis=1)], axis=1)
         error = float(w @ off**2)
+        uncalibrated += error / float(w.sum()) / folds
         for count in range(1, most + 1):
             bins = equal_mass(kept, count) if binning == "equal-mass" else equal_width_of_cells(kept, count)
             start, stop = bins.start, np.append(bins.start[1:], np.inf)
@@ -248,6 +250,8 @@ def cross_validated_scores(event: Event, binning: Binning, *, folds: int, most: 
             mass, gap = sums[:, np.searchsorted(held.p, stop)] - sums[:, np.searchsorted(held.p, start)]
             roof = bins.mean_y - bins.mean_p
             scores[count - 1] += (error + float(mass @ roof**2 - 2.0 * (gap @ roof))) / float(w.sum()) / folds
+    # What cancels down to its rounding is 0, and may have come out below it.
+    scores[scores <= _ROUNDING * uncalibrated] = 0.0
     return scores
 
 

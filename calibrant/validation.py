@@ -9,6 +9,8 @@ from calibrant.cells import Floats
 
 #: A simpler candidate is preferred while its score is within this share of the best.
 TOLERANCE = 0.001
+#: Scores that differ by less are equal: squared errors of probabilities that differ by rounding.
+_ROUNDING = 1e-24
 
 
 def fold_of_rows(n: int, folds: int, seed: int) -> npt.NDArray[np.int64]:
@@ -33,5 +35,6 @@ def simplest(sizes: tuple[int, ...], scores: Floats) -> int:
     refers to the smallest score; a candidate beyond it does not end the search (Kangsepp et al. 2022, C.2).
     """
     best = int(scores.argmin())
-    good = [i for i in range(best + 1) if scores[i] <= scores[best] + TOLERANCE * scores[best]]
+    most = scores[best] + max(TOLERANCE * scores[best], _ROUNDING)
+    good = [i for i in range(best + 1) if scores[i] <= most]
     return min(good, key=lambda i: sizes[i])

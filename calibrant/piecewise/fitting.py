@@ -256,7 +256,7 @@ def _data(family: Family, options: PiecewiseOptions, cells: FoldCells, lines: sl
 def held_out_loss(select: Loss, c: Tensor, w: Tensor, wy: Tensor) -> Tensor:
     """Mean loss ``(F,)`` of probabilities ``c (F, C)`` on rows of mass ``w`` with positives ``wy (F, C)``."""
     if select == "brier":
-        losses = c * (w * c - 2.0 * wy) + wy
+        losses = (w - wy) * c**2 + wy * (1.0 - c) ** 2
     else:
         inside = c.clamp(LOSS_CLIP, 1.0 - LOSS_CLIP)
         losses = -(wy * torch.log(inside) + (w - wy) * torch.log1p(-inside))

@@ -180,6 +180,23 @@ def test_cross_validation_agrees_with_the_reference(
     assert cross_validated_count(golden_event, binning, folds=10, most=40, seed=1) == golden[kind]["chosen"]
 
 
+@pytest.mark.parametrize("binning", ["equal-mass", "equal-width"])
+@pytest.mark.parametrize(
+    "weights", [None, np.arange(1.0, 81.0), np.linspace(0.01, 1e6, 80)], ids=["none", "whole", "real"]
+)
+@pytest.mark.parametrize("low", [0.1, 0.3, 1e-9])
+def test_two_bins_are_chosen_where_two_predictions_separate_the_labels(
+    binning: Binning, weights: Any, low: float
+) -> None:
+    p, y = np.tile([low, 1.0 - low], 40), np.tile([0, 1], 40).astype(np.int8)
+    event = Event(p, y, weights)
+    scores = cross_validated_scores(event, binning, folds=10, most=40, seed=1)
+    assert scores[0] > 0.0
+    assert scores[1] == 0.0
+    assert scores.min() == 0.0
+    assert cross_validated_count(event, binning, folds=10, most=40, seed=1) == 2
+
+
 def test_fewer_rows_than_folds_cannot_be_cross_validated() -> None:
     with pytest.raises(TooFewRows):
         cross_validated_count(

@@ -16,6 +16,9 @@ from calibrant.validation import fold_of_rows, simplest
         ((1, 2, 3, 4), [0.1002, 0.2, 0.10009, 0.1], 2),
         ((1, 2, 3), [0.1, 0.1001, 0.2], 0),  # larger counts never replace the best
         ((5,), [0.3], 0),
+        ((1, 2, 3), [0.1, 1e-32, 0.0], 1),  # equal but for the rounding of predictions
+        ((1, 2, 3), [0.1, 0.0, -1e-17], 2),  # a score that cancelled to below 0
+        ((2, 1), [-0.1, 0.1], 0),
     ],
 )
 def test_the_smallest_count_within_a_thousandth_of_the_best_is_chosen(

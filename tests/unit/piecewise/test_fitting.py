@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
+import torch
 
 from calibrant.cells import sort_rows
 from calibrant.errors import OneClass, OnePrediction, TooFewRows
 from calibrant.maps.piecewise_linear import LogitPiecewiseLinear, PiecewiseLinear, Polyline
 from calibrant.piecewise.families import Family
-from calibrant.piecewise.fitting import fit_piecewise, guarded
+from calibrant.piecewise.fitting import fit_piecewise, guarded, held_out_loss
 from calibrant.piecewise.options import Loss, PiecewiseOptions, Starts
 from calibrant.reductions import Event
 
@@ -25,6 +26,13 @@ GRID = np.concatenate([np.linspace(0, 1, 501), [1e-300, 1e-12, 1 - 2**-53]])
 def _log_loss(c: npt.NDArray[np.float64], y: npt.NDArray[np.int8]) -> float:
     c = np.clip(c, 1e-16, 1 - 1e-16)
     return float(-np.mean(np.where(y == 1, np.log(c), np.log1p(-c))))
+
+
+@pytest.mark.parametrize("away", [1e-5, 1e-9, 1e-12])
+def test_the_squared_error_of_predictions_that_are_nearly_right_keeps_its_digits(away: float) -> None:
+    c = torch.tensor([[away, 1.0 - away]], dtype=torch.float64)
+    w, wy = torch.ones_like(c), torch.tensor([[0.0, 1.0]], dtype=torch.float64)
+    assert held_out_loss("brier", c, w, wy).item() == pytest.approx(away * away, rel=1e-3)
 
 
 def _drawn(n: int, seed: int = 0) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int8]]:
