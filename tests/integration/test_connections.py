@@ -70,6 +70,9 @@ def _status(answer: bytes) -> int:
         (CHUNKED + b"\r\n" + CHUNK + b"0\r\n" + b"a:b\r\n" * (8 * MIB // 5), 431),
         (CHUNKED + b"\r\n" + CHUNK + b"0\r\nX: " + b"a" * 8 * MIB, 431),
     ],
+    ids=(
+        "headers header spaces name empty-lines path query extension extensions trailers trailer".split()  # noqa: SIM905
+    ),
 )
 def test_a_head_without_end_is_refused_and_the_connection_closed(service: Stack, data: bytes, status: int) -> None:
     answer = _sent(service.url, data)
@@ -91,6 +94,7 @@ def test_a_head_without_end_is_refused_and_the_connection_closed(service: Stack,
         (CHUNKED + LAST + b"\r\n" + CHUNK[:2] + b";name=value" + CHUNK[2:] + b"0\r\nX: y\r\n\r\n", 200),
         (CHUNKED + LAST + b"\r\n" + b"".join(b"1\r\n%c\r\n" % c for c in ROWS + b" " * 20_000) + b"0\r\n\r\n", 200),
     ],
+    ids=["header", "larger-header", "headers", "more-headers", "url", "longer-url", "extension", "chunks"],
 )
 def test_the_bounds_of_a_head_are_64_kib_100_headers_and_16_kib_of_url(
     service: Stack, data: bytes, status: int
@@ -121,6 +125,7 @@ def test_a_trailer_changes_no_header_of_the_request(service: Stack) -> None:
 @pytest.mark.parametrize(
     "body",
     [b"Content-Length: %d\r\n\r\n" % len(ROWS) + ROWS, b"Transfer-Encoding: chunked\r\n\r\n" + CHUNK + b"0\r\n\r\n"],
+    ids=["length", "chunked"],
 )
 @pytest.mark.parametrize("split", [0, 3, 40])
 def test_an_upgrade_that_is_offered_beside_a_body_is_not_taken_up(service: Stack, body: bytes, split: int) -> None:

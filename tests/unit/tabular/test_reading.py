@@ -154,7 +154,7 @@ class _Watched(io.BytesIO):
         return super().read(size)
 
 
-@pytest.mark.parametrize("data", [*files.ALL.values(), b"y,p\n0,x\n" + b"1,0.5\n" * 500_000])
+@pytest.mark.parametrize("data", [*files.ALL.values(), b"y,p\n0,x\n" + b"1,0.5\n" * 500_000], ids=[*files.ALL, "large"])
 def test_the_calling_thread_alone_reads_a_file(data: bytes) -> None:
     """A thread that still reads ahead would move the file for the next reader, and abort the process as it exits."""
     stream = _Watched(data)
