@@ -276,24 +276,32 @@ def read_labels(labels: Any, n: int, n_classes: int) -> Integers:
 def read_weights(weights: Any, n: int, kind: WeightsKind = "frequency") -> Floats:
     """Check finite weights of at least 0 that are not all 0, as many as ``n``.
 
-    Importance weights are divided by the largest: nothing else matters of them, and squares stay numbers. Weights
-    below 1e-12 of the largest count as 0: sums of doubles hardly see them, and differences of sums not at all.
+    Importance weights are divided by the largest: nothing else matters of them, and sums and squares stay numbers.
+    Weights below 1e-12 of the largest count as 0: sums of doubles hardly see them, and differences of sums not at all.
     """
+    values = check_weights(weights, n, kind)
+    largest = float(values.max())
+    values = np.where(values < LEAST_WEIGHT * largest, 0.0, values)
+    return values / largest if kind == "importance" else values
+
+
+def check_weights(weights: Any, n: int, kind: WeightsKind = "frequency") -> Floats:
+    """``read_weights``, but the weights stay as they are: part of a batch whose largest weight is not known yet."""
     values = read_numbers(weights, "/weights")
     _check_length(values, n, "/weights")
     if not np.all(np.isfinite(values)):
         raise _refusal(NotFinite, "/weights", ~np.isfinite(values), "is not a finite number")
     if values.min() < 0.0:
         raise _refusal(InvalidWeight, "/weights", values < 0.0, "is below 0")
-    total = float(values.sum())
-    if total == 0.0 or not np.isfinite(total):
-        raise InvalidWeight.at("/weights", "must have a sum that is positive and finite")
-    if kind == "frequency" and not LEAST_ROWS <= total <= MOST_ROWS:
-        within = f"from {LEAST_ROWS:g} to {MOST_ROWS:g}"
-        raise InvalidWeight.at("/weights", f"must count {within} rows; weights_kind importance takes any scale")
-    largest = float(values.max())
-    values = np.where(values < LEAST_WEIGHT * largest, 0.0, values)
-    return values / largest if kind == "importance" else values
+    if not values.any():
+        raise InvalidWeight.at("/weights", "must not all be 0")
+    if kind == "frequency":
+        with np.errstate(over="ignore"):
+            total = float(values.sum())
+        if not LEAST_ROWS <= total <= MOST_ROWS:
+            within = f"from {LEAST_ROWS:g} to {MOST_ROWS:g}"
+            raise InvalidWeight.at("/weights", f"must count {within} rows; weights_kind importance takes any scale")
+    return values
 
 
 def read_numbers(values: Any, pointer: str, *, keep_single: bool = False) -> Floats:

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from calibrant.batch import Batch, Scale, read_batch, read_labels, read_predictions, read_weights
+from calibrant.batch import Batch, Scale, check_weights, read_batch, read_labels, read_predictions
 from calibrant.cells import WeightsKind
 from calibrant.errors import LengthMismatch, WrongShape
 from schemas.batches import BatchOptions, BatchRecord, RowsOptions
@@ -129,7 +129,7 @@ def _checked(
         kept["labels"] = read_labels(arrays["labels"], len(read), n_labels)
         counts = np.bincount(kept["labels"], minlength=n_labels).tolist() if n_labels <= MOST_COUNTED else None
     if "weights" in arrays:
-        kept["weights"] = read_weights(arrays["weights"], len(read))
+        kept["weights"] = check_weights(arrays["weights"], len(read), kind)
     if _groups(arrays, len(read)) is not None:
         kept["groups"] = arrays["groups"]
     record = BatchRecord(

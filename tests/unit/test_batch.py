@@ -120,3 +120,21 @@ def test_a_matrix_of_single_precision_stays_so_and_its_sums_may_round() -> None:
     assert read.values is values
     assert read.renormalised == 0
     assert read_predictions(values * np.float32(1.00003)).renormalised == 50
+
+
+@pytest.mark.parametrize("power", [1023, 900, -900, -1022])
+def test_importance_weights_of_any_scale_are_the_same_batch(power: int) -> None:
+    weights = np.random.default_rng(1).integers(1, 1000, 50) / 1024.0
+    p, y = np.linspace(0.1, 0.9, 50), np.arange(50) % 2
+    plain = read_batch(p, y, weights, kind="importance")
+    scaled = read_batch(p, y, np.ldexp(weights, power), kind="importance")
+    assert plain.weights is not None
+    assert scaled.weights is not None
+    if power > -1000:
+        np.testing.assert_array_equal(scaled.weights, plain.weights)
+    np.testing.assert_allclose(scaled.weights, plain.weights, rtol=1e-9)
+
+
+def test_frequency_weights_whose_sum_overflows_count_too_many_rows() -> None:
+    with pytest.raises(errors.InvalidWeight, match="importance takes any scale"):
+        read_batch([0.1, 0.9], [0, 1], [1e308, 1e308])
