@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
@@ -97,32 +98,44 @@ def read_diagram(given: str) -> str | dict[str, Any]:
     return _object(given, "--diagram")
 
 
+def read_json(text: str | bytes) -> Any:
+    """JSON; raises ``json.JSONDecodeError`` for what is none, and for an object that has a key twice."""
+    import orjson
+
+    found = orjson.loads(text)  # which refuses NaN
+    json.loads(text, object_pairs_hook=_each_once)
+    return found
+
+
+def _each_once(pairs: list[tuple[str, Any]]) -> None:
+    if len(dict(pairs)) < len(pairs):
+        raise json.JSONDecodeError("an object has a key twice", "", 0)
+
+
 def read_measures(given: Sequence[str] | None) -> list[str | dict[str, Any]] | None:
     """Names and JSON objects as the contract has them."""
     return [_object(text) if text.lstrip().startswith("{") else text for text in given] if given else None
 
 
 def _object(text: str, flag: str = "--measure") -> dict[str, Any]:
-    import orjson
-
     try:
-        read: dict[str, Any] = orjson.loads(text)
-    except orjson.JSONDecodeError as error:
+        read: dict[str, Any] = read_json(text)
+    except json.JSONDecodeError as error:
         raise typer.BadParameter(f"is no JSON: {error.msg}, at character {error.pos + 1}", param_hint=flag) from None
     return read
 
 
 def read_options(given: Sequence[str] | None) -> dict[str, Any]:
     """Options of a method by name, of ``name=value``; a value is JSON, or else a text."""
-    import orjson
-
     options: dict[str, Any] = {}
     for pair in given or ():
         name, equals, text = pair.partition("=")
         if not equals or not name:
             raise typer.BadParameter("must be a name, = and a value, such as folds=5", param_hint="--option")
+        if name in options:
+            raise typer.BadParameter(f"has {name} twice", param_hint="--option")
         try:
-            options[name] = orjson.loads(text)
-        except orjson.JSONDecodeError:
+            options[name] = read_json(text)
+        except json.JSONDecodeError:
             options[name] = text
     return options

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import typer
 
-from cli.asked import Evaluate, Fit, Picture
+from cli.asked import Evaluate, Fit, Picture, read_json
 from cli.exits import Refused, told
 from cli.output import STANDARD
 from cli.server_url import client_of
@@ -87,13 +88,11 @@ def read_map(text: str, server: str | None) -> str | dict[str, Any]:
 
 def read_document(path: Path) -> dict[str, Any]:
     """A map's document from a file, or from standard input; raises ``Refused`` where it is no JSON object."""
-    import orjson
-
     standard = path == STANDARD
     whose = "standard input" if standard else str(path)
     try:
-        document = orjson.loads(sys.stdin.buffer.read() if standard else path.read_bytes())
-    except orjson.JSONDecodeError as error:
+        document = read_json(sys.stdin.buffer.read() if standard else path.read_bytes())
+    except json.JSONDecodeError as error:
         raise Refused(f"{whose} is no map's document: no JSON from line {error.lineno} on") from None
     if not isinstance(document, dict):
         raise Refused(f"{whose} is no map's document: that is a JSON object")

@@ -83,8 +83,10 @@ class Gate(NamedTuple):
 
 
 def _bound(text: str) -> float:
+    from tabular.cells import number
+
     try:
-        bound = float(text)
+        bound = number(text)
     except ValueError:
         bound = math.nan
     if not math.isfinite(bound):

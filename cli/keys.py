@@ -25,7 +25,7 @@ _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 24 * 3600}
 
 def _seconds(text: str) -> int:
     """Seconds of a span such as 90d, 12h, 30m or 45s."""
-    found = re.fullmatch(r"(\d{1,9})([smhd])", text)
+    found = re.fullmatch(r"([0-9]{1,9})([smhd])", text)
     if found is None:
         raise typer.BadParameter("must be a number with s, m, h or d, such as 90d")
     return int(found[1]) * _UNITS[found[2]]

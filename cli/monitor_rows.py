@@ -83,8 +83,10 @@ def _times(source: BinaryIO, file: Path, column: str | None) -> list[float] | No
 
 
 def _seconds(text: str) -> float:
+    from tabular.cells import number
+
     try:
-        return float(text)
+        return number(text)
     except ValueError:
         found = datetime.fromisoformat(text)
         return (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()

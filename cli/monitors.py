@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from cli.asked import read_measures
+from cli.asked import read_json, read_measures
 from cli.exits import ABOVE, Refused
 from cli.output import Json, plain, say, table, write_json, write_lines
 from cli.rows import Columns, File, Group, Label, MapLabel, Prediction
@@ -224,10 +224,8 @@ def _tell(event: MonitorEvent, as_json: bool) -> None:
 
 def _definition(file: Path) -> dict[str, Any]:
     """The fields of a definition but the name, which the command has."""
-    import orjson
-
     try:
-        found = orjson.loads(file.read_bytes())
+        found = read_json(file.read_bytes())
     except (OSError, ValueError) as error:
         raise typer.BadParameter(f"cannot be read as JSON: {error}", param_hint="--definition") from error
     if not isinstance(found, dict):

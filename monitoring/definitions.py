@@ -29,7 +29,7 @@ from schemas.monitors import (
 #: Buckets of the shortest window, where nobody says how long they are.
 _A_WINDOW = 24
 #: Questions about one event of a row, whose answer is known from the row alone.
-_OF_ONE_EVENT = re.compile(r"binary|confidence|class:\d+|top:\d+")
+_OF_ONE_EVENT = re.compile(r"binary|confidence|class:[0-9]+|top:[0-9]+")
 
 
 def settled(body: MonitorBody, fitted: CalibrationMap | None) -> MonitorBody:
