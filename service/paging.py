@@ -11,14 +11,14 @@ from fastapi import Request, Response
 from schemas.base import Document
 from schemas.pages import PageQuery
 from service.context import answer
-from service.formats.options import Options, read_options
+from service.formats.options import Options, query_fields, read_options
 from service.formats.payload import Payload
 from storage.pages import Asked
 
 
 def read_query(request: Request, model: type[Options]) -> Options:
     """Check the query of a request that has no body."""
-    return read_options(Payload({}, dict(request.query_params), from_query=True), model)
+    return read_options(Payload({}, query_fields(request.query_params), from_query=True), model)
 
 
 def asked(query: PageQuery) -> Asked:

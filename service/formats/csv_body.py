@@ -21,6 +21,7 @@ from service.formats.limits import Limits
 from service.formats.names import read_names
 from service.formats.payload import Array, Arrays, Body
 from service.formats.view import View
+from tabular.cells import number
 
 #: Cells that are worked on at once.
 _BLOCK_CELLS = 1 << 16
@@ -43,7 +44,7 @@ def read_csv(body: Body, limits: Limits) -> Arrays:
         if not header:
             raise MalformedCsv("the body has no header row")
         columns = find_columns(header, limits)
-        cells = _Cells(header, number=float if b"_" not in body else _number)
+        cells = _Cells(header, number=float if body.isascii() and b"_" not in body else number)
         while block := list(islice(rows, max(1, _BLOCK_CELLS // len(header)))):
             cells.add(block)
             read = len(cells)
@@ -109,10 +110,3 @@ def _is_number(text: str, number: Callable[[str], float]) -> bool:
     except ValueError:
         return False
     return True
-
-
-def _number(text: str) -> float:
-    """A number as any other reader would see it: Python's own takes 1_0 for 10."""
-    if "_" in text:
-        raise ValueError("an underscore")
-    return float(text)

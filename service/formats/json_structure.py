@@ -20,6 +20,7 @@ from service.formats.payload import Body
 
 _NUMBERS = b"0123456789.,-+ \t\r\n"
 _QUOTE, _COLON, _OPENING, _CLOSING = ord('"'), ord(":"), b"[{", b"]}"
+_CONTAINERS = frozenset((dict, list))
 #: Brackets beside those of the rows; each costs 56 bytes or more once it is parsed.
 _FREE_BRACKETS = 100_000
 #: Bytes that are looked through at once, so that other threads need not wait for all of them.
@@ -43,24 +44,35 @@ def skeleton(body: Body, limits: Limits) -> bytes:
     return b"".join(pieces)
 
 
-def check_depth(bones: bytes, limits: Limits) -> None:
-    """Raise ``TooLarge`` for JSON that nests deeper than the limit; ``bones`` are those of valid JSON."""
-    if bones.count(b"[") + bones.count(b"{") <= limits.max_json_depth:
+def skeleton_of(text: bytes) -> bytes:
+    """A short text without its numbers."""
+    return text.translate(None, _NUMBERS)
+
+
+def check_depth(bones: bytes, limits: Limits, depth: int = 0) -> None:
+    """Raise ``TooLarge`` for JSON that nests deeper than the limit; ``bones`` are those of valid JSON.
+
+    ``depth`` is how deep the JSON itself is nested in the body.
+    """
+    if depth + bones.count(b"[") + bones.count(b"{") <= limits.max_json_depth:
         return
-    if int(_depths(_outside_strings(bones)).max()) > limits.max_json_depth:
+    if depth + int(_depths(_outside_strings(bones)).max()) > limits.max_json_depth:
         raise TooLarge(f"the body nests deeper than {limits.max_json_depth}")
 
 
-def check_keys(body: Body, bones: bytes, options: Mapping[str, Any], entries: int) -> None:
-    """Raise ``InvalidField`` where a key stands twice in any object of the body.
+def check_keys(body: Body, bones: bytes, options: Mapping[str, Any], entries: int, where: str = "") -> None:
+    """Raise ``InvalidField`` where a key stands twice in any object of the body, or of a field ``where``.
 
     There are as many colons outside strings as keys. ``entries`` are those of the parsed body's outermost object;
     those of the objects within it are all in ``options``.
     """
+    if b":" not in bones:
+        return
     kept = entries + _entries(list(options.values()))
     if has_keys(bones, kept):
         return
-    raise InvalidField.at(_named_twice(body) if len(body) <= _NAMED_BYTES else "", "holds a key that stands twice")
+    pointer = where or (_named_twice(body) if len(body) <= _NAMED_BYTES else "")
+    raise InvalidField.at(pointer, "holds a key that stands twice")
 
 
 def has_keys(bones: bytes, kept: int) -> bool:
@@ -75,9 +87,9 @@ def _entries(values: list[Any]) -> int:
         value = values.pop()
         if isinstance(value, dict):
             found += len(value)
-            values.extend(value.values())
-        elif isinstance(value, list):
-            values.extend(value)
+            value = list(value.values())
+        if isinstance(value, list) and not _CONTAINERS.isdisjoint(map(type, value)):
+            values.extend(one for one in value if type(one) in _CONTAINERS)
     return found
 
 

@@ -18,7 +18,7 @@ from schemas.inference import (
     ServerReady,
 )
 from service.context import Context, Here, answer
-from service.formats.body import bounded
+from service.formats.body import bounded, header
 from service.formats.encodings import read_encoding
 from service.guard import Places
 from service.idempotency import Idempotent
@@ -93,8 +93,8 @@ async def infer_version(name: str, version: str, request: Request, here: Here) -
 
 async def _inferred(request: Request, here: Context, name: str, version: str | None) -> Response:
     lengths = request.headers.getlist(LENGTH_HEADER)
-    check_media_type(request.headers.get("content-type", ""))
-    encoding = read_encoding(request.headers.get("content-encoding", ""))
+    check_media_type(header(request, "content-type"))
+    encoding = read_encoding(header(request, "content-encoding"))
     body = await bounded(request, here.settings.max_body_bytes)
     if encoding is not None:  # what it unpacks to is anything up to its limit
         Places.take_for(request.scope)

@@ -18,7 +18,7 @@ from service.conditions import Conditions, created, entity_tag, to_bytes
 from service.context import Context, Here, answer
 from service.errors import InvalidField
 from service.formats.fields import fields_of, read_fields
-from service.formats.options import read_options
+from service.formats.options import query_fields, read_options
 from service.formats.payload import Payload
 from service.idempotency import Idempotent
 from service.openapi import located, raises
@@ -45,7 +45,7 @@ def _parameters(model: type[MapQuery]) -> dict[str, Any]:
 )
 async def get_maps(request: Request, here: Here) -> Response:
     """Stored maps, newest first, that pass every filter; a page at a time, the next one under ``next`` and ``Link``."""
-    query = dict(request.query_params) | {"tag": request.query_params.getlist("tag")}
+    query = query_fields(request.query_params, several=("tag",)) | {"tag": request.query_params.getlist("tag")}
     asked = read_options(Payload({}, query, from_query=True), MapQuery)
     page = await run_in_threadpool(here.store.listing.page, asked)
     headers = {}
