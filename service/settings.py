@@ -35,6 +35,9 @@ class Settings:
     max_rows: int = _setting(50_000_000, "most rows of a body", low=1, limit=True)
     max_classes: int = _setting(10_000, "most classes of a body's predictions", low=2, limit=True)
     max_json_depth: int = _setting(32, "deepest nesting of a JSON body", low=3, limit=True)
+    max_json_values: int = _setting(
+        16 * MIB, "commas and colons of a JSON body outside its strings; binary formats are exempt", low=1, limit=True
+    )
     max_batch_rows: int = _setting(50_000_000, "rows of a batch, appended ones and all", low=1, limit=True)
     batch_ttl: int = _setting(
         24 * HOUR,

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from itertools import groupby
-from operator import itemgetter
 from time import time
 
 from starlette.datastructures import Headers
@@ -17,8 +15,7 @@ from monitoring.taking.screening import What
 from monitoring.taking.taking import Taking
 from schemas.monitors import MonitorRecord, Taken
 from service.context import Context
-from service.monitor_bodies.documents import rows_of
-from service.monitor_bodies.payloads import By, documents_of
+from service.monitor_bodies.payloads import By, rows_of_events
 from service.monitor_bodies.reading import Sent
 from storage.chores import Chore, ask
 from storage.monitors.groups import Groups
@@ -46,11 +43,10 @@ def take_events(here: Context, name: str, headers: Headers, sent: Sent, output: 
     """Count what the events of a body tell of, in their order; raises as ``take_rows`` does."""
     record = here.store.monitors.get(name)
     account = Account()
-    found = [documents_of(event, sent.limits, output, by) for event in sent.events(headers)]
-    account.ignore(found.count(None))
+    parts, ignored = rows_of_events(sent.events(headers), sent.limits, record.n_classes, output, by)
+    account.ignore(ignored)
     taking, now, numbered = taking_of(here, record), time(), 0
-    for what, several in groupby([one for one in found if one is not None], key=itemgetter(0)):
-        rows = rows_of([document for _, documents in several for document in documents], what, record.n_classes)
+    for what, rows in parts:
         taking.take(what, replace(rows, numbers=rows.numbers + numbered), now, account)
         numbered += len(rows)
     note_rows((numbered,))

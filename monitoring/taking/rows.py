@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -62,6 +62,49 @@ class Rows:
             None if self.groups is None else self.groups[chosen],
             self.names,
         )
+
+
+def together(parts: Sequence[Rows]) -> Rows:
+    """The rows of several parts one behind the other, numbered anew; of none no rows."""
+    if len(parts) == 1:
+        return parts[0]
+    n = sum(map(len, parts))
+    place: dict[str, int] = {}
+    for part in parts:
+        for name in part.names:
+            place.setdefault(name, len(place))
+    return Rows(
+        np.concatenate([np.zeros(0, np.uint8), *(part.refused for part in parts)]),
+        np.arange(n),
+        _all_ids(parts) if any(part.ids is not None for part in parts) else None,
+        _all([part.predictions for part in parts], parts),
+        _all([part.labels for part in parts], parts),
+        _all([part.times for part in parts], parts),
+        _all_groups(parts, place) if place else None,
+        list(place),
+    )
+
+
+def _all(columns: Sequence[Floats | None], parts: Sequence[Rows]) -> Floats | None:
+    """A column of all parts; NaN for the rows of those that lack it, and None if all do."""
+    if all(column is None for column in columns):
+        return None
+    pairs = zip(columns, parts, strict=True)
+    return np.concatenate([np.full(len(part), np.nan) if column is None else column for column, part in pairs])
+
+
+def _all_ids(parts: Sequence[Rows]) -> Ids:
+    lengths = [np.zeros(len(part), np.uint32) if part.ids is None else lengths_of(part.ids) for part in parts]
+    text = b"".join(b"" if part.ids is None else part.ids.text for part in parts)
+    return Ids(text, np.cumsum(np.concatenate(lengths), dtype=np.uint32))
+
+
+def _all_groups(parts: Sequence[Rows], place: Mapping[str, int]) -> Integers:
+    found = []
+    for part in parts:
+        places = np.array([*(place[name] for name in part.names), -1], dtype=np.int64)
+        found.append(np.full(len(part), -1) if part.groups is None else places[part.groups])
+    return np.concatenate(found)
 
 
 def part_of(ids: Ids, start: int, stop: int) -> Ids:

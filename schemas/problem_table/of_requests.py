@@ -146,9 +146,10 @@ OF_REQUESTS = {
     "too-large": Row(
         413,
         "The body is too large",
-        "The body, or what it unpacks to, is larger than the service's limit.",
-        "Send fewer rows at once, or numbers of a narrower type; or have the operator raise `--max-body-bytes` or "
-        "`--max-unpacked-bytes`.",
+        "The body, what it unpacks to, or the number of its JSON values is larger than the service's limit.",
+        "Send fewer rows at once, or numbers of a narrower type. The limit of JSON values does not hold for the binary "
+        "formats NPZ, Arrow and Parquet. Or have the operator raise `--max-body-bytes`, `--max-unpacked-bytes` or "
+        "`--max-json-values`.",
     ),
     "unsupported-media-type": Row(
         415,

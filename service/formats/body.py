@@ -20,6 +20,7 @@ from service.formats.limits import Limits
 from service.formats.media import ARROW, CSV, JSON, NPY, NPZ, PARQUET
 from service.formats.npy import read_npy
 from service.formats.npz_body import read_npz
+from service.formats.options import pointer_of, query_fields
 from service.formats.parquet_body import read_parquet
 from service.formats.payload import Arrays, Body, Payload
 from service.guard import Bodies, Places
@@ -40,8 +41,8 @@ _UNCOUNTED_BYTES = 64 * 1024
 
 async def read_payload(request: Request, settings: Settings) -> Payload:
     """Read a body of at most the limit, in a format that its content type names exactly."""
-    kind = content_type(request.headers.get("content-type", ""))
-    encoding = read_encoding(request.headers.get("content-encoding", ""))
+    kind = content_type(header(request, "content-type"))
+    encoding = read_encoding(header(request, "content-encoding"))
     query = _options(request.query_params, kind) if request.scope["query_string"] else {}
     body = await bounded(request, settings.max_body_bytes)
     if encoding is not None:  # what it unpacks to is anything up to its limit
@@ -63,6 +64,11 @@ def read_body(body: Body, kind: str, encoding: str | None, query: Mapping[str, s
     return Payload(BINARY[kind](plain, limits), query, from_query=True)
 
 
+def header(request: Request, name: str) -> str:
+    """The value of a header, empty without it; several are one list (RFC 9110, section 5.3), not the first of them."""
+    return ", ".join(request.headers.getlist(name))
+
+
 @lru_cache(maxsize=64)
 def content_type(header: str, allowed: tuple[str, ...] = CONTENT_TYPES) -> str:
     """The content type without its parameters, of which only a charset of another text matters."""
@@ -78,18 +84,11 @@ def content_type(header: str, allowed: tuple[str, ...] = CONTENT_TYPES) -> str:
 
 def _options(query: QueryParams, kind: str) -> dict[str, str]:
     """The options in the query, each once; beside JSON there may be none, since nobody would read them."""
-    options: dict[str, str] = {}
-    for name, value in query.multi_items():
-        if kind == JSON:
-            raise InvalidField.at(_pointer(name), "stands in the query, where a JSON body carries every option")
-        if name in options:
-            raise InvalidField.at(_pointer(name), "stands twice in the query")
-        options[name] = value
+    options = query_fields(query)
+    if kind == JSON:
+        for name in options:
+            raise InvalidField.at(pointer_of(name), "stands in the query, where a JSON body carries every option")
     return options
-
-
-def _pointer(name: str) -> str:
-    return "/" + name[:64].replace("~", "~0").replace("/", "~1")
 
 
 async def bounded(request: Request, limit: int) -> bytearray:
@@ -98,7 +97,7 @@ async def bounded(request: Request, limit: int) -> bytearray:
     Raises ``TooLarge`` before more than ``limit`` bytes of it are held, and ``Busy``.
     """
     stated = request.headers.get("content-length", "")
-    if stated.isdigit() and int(stated) > limit:
+    if stated.isascii() and stated.isdigit() and int(stated) > limit:
         raise TooLarge(f"the body may have at most {limit} bytes")
     body = bytearray()
     more = True

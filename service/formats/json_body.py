@@ -3,31 +3,28 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable
 from itertools import chain
 from typing import Any
 
 import numpy as np
-import orjson
 
 from calibrant.batch import MAX_OFFENCES
 from calibrant.errors import NotANumber, Offence, WrongShape
-from service.errors import InvalidField, MalformedJson, TooLarge
+from service.errors import InvalidField
+from service.formats.json_pieces import PIECE, LongArray, check_values, parse_json, plain, read_document
 from service.formats.json_structure import check_depth, check_keys, skeleton
 from service.formats.limits import Limits
 from service.formats.names import read_names
 from service.formats.payload import ARRAYS, Array, Body, Payload
 
-#: How orjson calls what nests deeper than it can follow, which is far over any limit of ours.
-_TOO_DEEP = "depth limit"
-
 
 def read_json(body: Body, limits: Limits) -> Payload:
     """Read a body; raises ``MalformedJson`` with the byte at fault, or the error of the first bad array."""
+    check_values(body, limits)
+    if len(body) > PIECE:
+        return _read_large(body, limits)
     bones = skeleton(body, limits)
-    document = parse_json(body, limits)
-    if not isinstance(document, dict):
-        raise InvalidField.at("", "the body must be an object")
+    document = _object(parse_json(body, limits))
     check_depth(bones, limits)
     entries = len(document)
     # Without these words there is no boolean, and converting to an array of doubles refuses everything else.
@@ -42,46 +39,84 @@ def read_json(body: Body, limits: Limits) -> Payload:
     return Payload(arrays, document, from_query=False)
 
 
-def parse_json(body: Body, limits: Limits) -> Any:
-    """Any JSON; raises ``MalformedJson`` with the byte at fault, ``TooLarge`` for what nests too deep to parse."""
-    try:
-        return orjson.loads(body)
-    except orjson.JSONDecodeError as error:
-        if error.msg.startswith(_TOO_DEEP):
-            raise TooLarge(f"the body nests deeper than {limits.max_json_depth}") from error
-        at = len(error.doc[: error.pos].encode("utf-8", "replace"))
-        raise MalformedJson(f"the body is not JSON from byte {at} on") from error
+def _read_large(body: Body, limits: Limits) -> Payload:
+    document = _object(read_document(body, limits))
+    sent = {name: document.pop(name) for name in ARRAYS if name in document}
+    arrays = {}
+    for name, values in sent.items():
+        if isinstance(values, LongArray):
+            arrays[name] = _long_names(values, limits) if name == "groups" else _long_numbers(name, values, limits)
+        elif values is not None:
+            arrays[name] = _names(values, limits) if name == "groups" else _numbers(name, values, limits)
+    return Payload(arrays, {name: plain(value) for name, value in document.items()}, from_query=False)
 
 
-def _numbers(name: str, values: Any, limits: Limits, *, trusted: bool) -> Array:
+def _object(document: Any) -> dict[str, Any]:
+    if not isinstance(document, dict):
+        raise InvalidField.at("", "the body must be an object")
+    return document
+
+
+def _long_numbers(name: str, values: LongArray, limits: Limits) -> Array:
+    """Turn a long array into one of numbers, as ``_numbers`` does with one in a single piece."""
+    found: list[Array] = []
+    rows = 0
+    for piece in values.pieces():
+        limits.check_rows(rows + len(piece), f"/{name}")
+        array = _numbers(name, piece, limits, first=rows)
+        if found and array.ndim > found[0].ndim:
+            raise NotANumber.at(f"/{name}/{rows}", "is an array, not a number")
+        if found and array.shape[1:] != found[0].shape[1:]:
+            raise WrongShape.at(f"/{name}/{rows}", "has another length than the rows before it")
+        found.append(array)
+        rows += len(piece)
+    return np.concatenate(found)
+
+
+def _long_names(values: LongArray, limits: Limits) -> Array:
+    """Turn a long array into one of names."""
+    found: list[Array] = []
+    rows, longest = 0, 0
+    for piece in values.pieces():
+        limits.check_rows(rows + len(piece), "/groups")
+        found.append(read_names(piece, limits, rows))
+        rows, longest = rows + len(piece), max(longest, found[-1].itemsize)
+        limits.check_bytes(rows * longest)
+    return np.concatenate(found)
+
+
+def _numbers(name: str, values: Any, limits: Limits, *, trusted: bool = False, first: int = 0) -> Array:
     """Turn a list of numbers, or of equally long lists of numbers, into an array.
 
     ``trusted`` says that there is no boolean among them: the one thing of JSON that an array of doubles takes
-    for a number. Without it every type is looked at first.
+    for a number. Without it every type is looked at first. ``first`` is the place of the first row.
     """
     pointer = f"/{name}"
     if not isinstance(values, list):
         raise WrongShape.at(pointer, "must be an array")
     limits.check_rows(len(values), pointer)
-    nested = bool(values) and all(isinstance(row, list) for row in values)
+    kinds = set(map(type, values))
+    nested = kinds == {list}
     if nested:
-        _check_widths(values, pointer, limits)
-    if trusted and values:
-        try:
-            return _small_integers(values) if name == "labels" else _doubles(values, nested=nested)
-        except (TypeError, ValueError):
-            pass  # what is wrong is told below
-    flat: Iterable[object] = chain.from_iterable(values) if nested else values
-    if not set(map(type, flat)) <= {int, float}:
-        raise _not_numbers(values, pointer, nested=nested)
-    return np.array(values)
+        _check_widths(values, pointer, limits, first)
+        kinds = set() if trusted else set(map(type, chain.from_iterable(values)))
+    if not trusted and not kinds <= {int, float}:
+        raise _not_numbers(values, pointer, first, nested=nested)
+    if not values:
+        return np.array(values)
+    try:
+        return _small_integers(values) if name == "labels" else _doubles(values, nested=nested)
+    except (TypeError, ValueError):
+        if trusted:
+            return _numbers(name, values, limits, first=first)  # which says what is wrong
+        return np.array(values)
 
 
-def _check_widths(rows: list[list[Any]], pointer: str, limits: Limits) -> None:
+def _check_widths(rows: list[list[Any]], pointer: str, limits: Limits, first: int) -> None:
     width = len(rows[0])
     if len(set(map(len, rows))) > 1:
-        first = next(i for i, row in enumerate(rows) if len(row) != width)
-        raise WrongShape.at(f"{pointer}/{first}", "has another length than the rows before it")
+        place = first + next(i for i, row in enumerate(rows) if len(row) != width)
+        raise WrongShape.at(f"{pointer}/{place}", "has another length than the rows before it")
     limits.check_classes(width, pointer)
 
 
@@ -107,9 +142,9 @@ def _names(values: Any, limits: Limits) -> Array:
     return read_names(values, limits)
 
 
-def _not_numbers(values: list[Any], pointer: str, *, nested: bool) -> NotANumber:
+def _not_numbers(values: list[Any], pointer: str, first: int, *, nested: bool) -> NotANumber:
     offences = []
-    for i, row in enumerate(values):
+    for i, row in enumerate(values, first):
         cells = enumerate(row) if nested else [(None, row)]
         for j, value in cells:
             if type(value) not in (int, float):

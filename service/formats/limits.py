@@ -15,7 +15,7 @@ _NUMBER_BYTES = 8
 
 @dataclass(frozen=True)
 class Limits:
-    """The limits of a body's contents: bytes once unpacked, rows, classes, and the nesting of JSON.
+    """The limits of a body's contents: bytes once unpacked, rows, classes, and the nesting and values of JSON.
 
     ``heavy`` is called before more than 1 MiB is unpacked or read, and raises where that cannot be done now.
     """
@@ -25,12 +25,13 @@ class Limits:
     max_classes: int
     max_json_depth: int
     heavy: Callable[[], None] | None = None
+    max_json_values: int = 16 * 1024 * 1024
 
     @classmethod
     def of(cls, settings: Settings, heavy: Callable[[], None] | None = None) -> Self:
         """Those that the settings name."""
         known = (settings.max_unpacked_bytes, settings.max_rows, settings.max_classes, settings.max_json_depth)
-        return cls(*known, heavy)
+        return cls(*known, heavy, settings.max_json_values)
 
     def check_rows(self, n: int, pointer: str = "") -> None:
         """Raise ``TooLarge`` for more rows than the limit."""

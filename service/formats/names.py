@@ -17,13 +17,16 @@ from service.formats.payload import Array
 _CHARACTER_BYTES = 4
 
 
-def read_names(values: Sequence[object], limits: Limits) -> Array:
-    """Turn one name a row into an array of text.
+def read_names(values: Sequence[object], limits: Limits, first: int = 0) -> Array:
+    """Turn one name a row into an array of text; ``first`` is the place of the first row.
 
     Raises ``NotANumber`` for anything but a string, ``InvalidOption`` for a name that is too long or holds a NUL,
     which numpy drops at an end, and ``TooLarge`` where the longest name makes all of them too wide.
     """
-    for i, name in enumerate(values):
+    are_text = set(map(type, values)) <= {str}
+    if are_text and max(map(len, values), default=0) <= MAX_NAME and "\0" not in "".join(values):  # type: ignore[arg-type]
+        return _text(values, len(values), limits)
+    for i, name in enumerate(values, first):
         if (refusal := _refusal(name, i)) is not None:
             raise refusal
     return _text(values, len(values), limits)

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import islice
 from typing import Any
 
 from schemas.inference import InferenceRequest
 from service.errors import InvalidField, UnsupportedMediaType
-from service.formats.json_body import parse_json
-from service.formats.json_structure import check_depth, check_keys, skeleton
+from service.formats.json_pieces import LongArray, check_values, plain, read_document
 from service.formats.limits import Limits
 from service.formats.options import read_options
 from service.formats.payload import Body, Payload
 
+#: More inputs than this are refused, whatever they are.
+_MOST_INPUTS = 16
 #: The header that tells where the JSON object ends.
 LENGTH_HEADER = "Inference-Header-Content-Length"
 JSON = "application/json"
@@ -43,26 +45,28 @@ def split(body: Body, lengths: Sequence[str]) -> tuple[memoryview, memoryview]:
     return view[:length], view[length:]
 
 
-def read_request(text: memoryview, limits: Limits) -> InferenceRequest:
-    """Check the JSON object, all but the elements of its tensors.
+def read_request(text: memoryview, limits: Limits) -> tuple[InferenceRequest, LongArray | None]:
+    """Check the JSON object, all but the elements of its tensors; the second are those of the first input, if long.
 
-    Raises ``MalformedJson``, ``InvalidField``, or ``TooLarge`` for what nests too deep.
+    Raises ``MalformedJson``, ``InvalidField``, or ``TooLarge`` for too many values and for what nests too deep.
     """
-    body = bytes(text)
-    bones = skeleton(body, limits)
-    document = parse_json(body, limits)
+    check_values(text, limits)
+    document = read_document(text, limits)
+    elements = _take_elements(document)
+    document = plain(document)
     if not isinstance(document, dict):
         raise InvalidField.at("", "the body must be an object")
-    check_depth(bones, limits)
-    check_keys(body, bones, {name: _without_data(value) for name, value in document.items()}, len(document))
-    return read_options(Payload({}, document, from_query=False), InferenceRequest)
+    return read_options(Payload({}, document, from_query=False), InferenceRequest), elements
 
 
-def _without_data(value: Any) -> Any:
-    """The value without the elements of tensors, which hold no keys."""
-    if not isinstance(value, list):
-        return value
-    return [
-        {**part, "data": None} if isinstance(part, dict) and isinstance(part.get("data"), list) else part
-        for part in value
-    ]
+def _take_elements(document: Any) -> LongArray | None:
+    """Take the elements of the first input out of a document, and leave an empty array in their place."""
+    inputs = document.get("inputs") if isinstance(document, dict) else None
+    if isinstance(inputs, LongArray):
+        document["inputs"] = inputs = list(islice(inputs.elements(), _MOST_INPUTS + 1))
+    first = inputs[0] if isinstance(inputs, list) and inputs else None
+    if not isinstance(first, dict) or not isinstance(first.get("data"), LongArray):
+        return None
+    elements: LongArray = first["data"]
+    first["data"] = []
+    return elements

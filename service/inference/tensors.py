@@ -15,6 +15,7 @@ from calibrant.batch import MAX_OFFENCES
 from calibrant.errors import EmptyBatch, NotANumber, Offence, WrongShape
 from schemas.inference import Datatype, InferenceInput
 from service.errors import InvalidField
+from service.formats.json_pieces import LongArray
 
 Numbers = npt.NDArray[Any]
 
@@ -36,14 +37,14 @@ DTYPES: Mapping[Datatype, np.dtype[Any]] = MappingProxyType(
 )
 
 
-def read_tensor(given: InferenceInput, raw: memoryview, pointer: str) -> Numbers:
+def read_tensor(given: InferenceInput, raw: memoryview, pointer: str, elements: LongArray | None = None) -> Numbers:
     """The array of an input, (n,) or (n, K).
 
     ``raw`` is all that follows the JSON object, which must be this input's alone. A tensor of shape [n, 1] is
     read as (n,): MLServer's codecs send arrays of one dimension in that shape.
 
-    ``pointer`` is where the input stands. Raises what names the first place at fault; nothing is allocated for a
-    shape before its elements are there.
+    ``pointer`` is where the input stands, ``elements`` are its data if they are long. Raises what names the first
+    place at fault; nothing is allocated for a shape before its elements are there.
     """
     if len(given.shape) not in (1, 2):
         raise WrongShape.at(f"{pointer}/shape", "must be [n] or [n, K]")
@@ -58,7 +59,7 @@ def read_tensor(given: InferenceInput, raw: memoryview, pointer: str) -> Numbers
     if size is not None:
         found = _from_bytes(raw, given, pointer)
     elif given.data is not None:
-        found = _from_json(given.data, given, pointer)
+        found = _from_json(given.data if elements is None else elements, given, pointer)
     else:
         raise InvalidField.at(f"{pointer}/data", "is missing")
     return found[:, 0] if given.shape[1:] == [1] else found
@@ -78,28 +79,42 @@ def _from_bytes(raw: memoryview, given: InferenceInput, pointer: str) -> Numbers
     return np.require(array, requirements="A")
 
 
-def _from_json(values: list[Any], given: InferenceInput, pointer: str) -> Numbers:
-    where = f"{pointer}/data"
-    width = given.shape[1] if len(given.shape) == 2 and values and isinstance(values[0], list) else None
+def _from_json(elements: list[Any] | LongArray, given: InferenceInput, pointer: str) -> Numbers:
+    where, size = f"{pointer}/data", math.prod(given.shape)
+    found: list[Numbers] = []
+    read, width = 0, None  # elements so far, and how many of them a row has where they are nested
+    for piece in elements.pieces() if isinstance(elements, LongArray) else [elements]:
+        values = piece
+        if not found and len(given.shape) == 2 and values and isinstance(values[0], list):
+            width = given.shape[1]
+        if width is not None:
+            _check_rows(values, read // width, width, where)
+            values = list(chain.from_iterable(values))
+        if read + len(values) > size:
+            break
+        found.append(_of_numbers(values, given, read, width, where))
+        read += len(values)
+    else:
+        if read == size:
+            return np.concatenate(found).reshape(given.shape)
     if width is not None:
-        _check_rows(values, given.shape[0], width, where)
-        values = list(chain.from_iterable(values))
-    elif len(values) != math.prod(given.shape):
-        raise WrongShape.at(f"{pointer}/shape", "is one that the tensor's data do not fill")
+        raise WrongShape.at(where, "has another number of rows than the shape")
+    raise WrongShape.at(f"{pointer}/shape", "is one that the tensor's data do not fill")
+
+
+def _of_numbers(values: list[Any], given: InferenceInput, first: int, width: int | None, where: str) -> Numbers:
     integer = DTYPES[given.datatype].kind in "iu"
     allowed: set[type] = {int} if integer else {int, float}
     if not set(map(type, values)) <= allowed:
-        raise _not_numbers(values, width, where, "an integer" if integer else "a number", allowed)
-    return _typed(values, given.datatype, where).reshape(given.shape)
+        raise _not_numbers(values, first, width, where, "an integer" if integer else "a number", allowed)
+    return _typed(values, given.datatype, where)
 
 
-def _check_rows(rows: list[Any], height: int, width: int, where: str) -> None:
-    """Nested data are as many rows as the shape says, each as wide as it says."""
-    if len(rows) != height:
-        raise WrongShape.at(where, "has another number of rows than the shape")
+def _check_rows(rows: list[Any], first: int, width: int, where: str) -> None:
+    """Nested data are rows as wide as the shape says."""
     if {type(row) for row in rows} != {list} or set(map(len, rows)) != {width}:
-        first = next(i for i, row in enumerate(rows) if not isinstance(row, list) or len(row) != width)
-        raise WrongShape.at(f"{where}/{first}", "is no row of the shape's width")
+        place = next(i for i, row in enumerate(rows, first) if not isinstance(row, list) or len(row) != width)
+        raise WrongShape.at(f"{where}/{place}", "is no row of the shape's width")
 
 
 def _typed(values: list[Any], datatype: Datatype, where: str) -> Numbers:
@@ -117,8 +132,10 @@ def _typed(values: list[Any], datatype: Datatype, where: str) -> Numbers:
     return found
 
 
-def _not_numbers(values: list[Any], width: int | None, where: str, what: str, allowed: set[type]) -> NotANumber:
-    bad = islice((i for i, value in enumerate(values) if type(value) not in allowed), MAX_OFFENCES)
+def _not_numbers(
+    values: list[Any], first: int, width: int | None, where: str, what: str, allowed: set[type]
+) -> NotANumber:
+    bad = islice((i for i, value in enumerate(values, first) if type(value) not in allowed), MAX_OFFENCES)
     places = [f"{where}/{i}" if width is None else f"{where}/{i // width}/{i % width}" for i in bad]
     detail = f"{where[1:]}: something else than {what}, first at {places[0]}"
     return NotANumber(detail, [Offence(place, f"is not {what}") for place in places])

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from calibrant.cells import Floats
 from calibrant.errors import WrongShape
 from monitoring.taking.reasons import Why
-from monitoring.taking.rows import Rows
+from monitoring.taking.rows import Rows, lengths_of
 from monitoring.taking.screening import What
 from service.errors import InvalidField
 from service.formats.arrow_body import read_stream
@@ -120,13 +120,22 @@ def _rows(columns: dict[str, list[Any]], n_classes: int | None, n: int) -> Rows:
     return Rows(
         why,
         np.arange(n),
-        ids_of(one["id"]) if "id" in one else None,
+        _ids(one["id"], why) if "id" in one else None,
         _predictions(columns["prediction"], n_classes, why) if "prediction" in columns else None,
         _numbers(one["label"], why, Why.NO_LABEL) if "label" in one else None,
         _times(one["timestamp"], why) if "timestamp" in one else None,
         groups,
         names,
     )
+
+
+def _ids(column: Any, why: Whys) -> Ids:
+    """The ids of a column; null is none, and a row with an empty one is refused."""
+    ids = ids_of(column)
+    plain = column.dictionary_decode() if pyarrow().types.is_dictionary(column.type) else column
+    there = plain.is_valid().to_numpy(zero_copy_only=False)
+    why[(lengths_of(ids) == 0) & there & (why == 0)] = Why.EMPTY_ID
+    return ids
 
 
 def ids_of(column: Any) -> Ids:

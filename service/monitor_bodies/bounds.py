@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
 
 from service.errors import TooLarge
+from service.formats.json_pieces import PIECE, check_values
 from service.formats.limits import Limits
 from service.formats.payload import Body
 
 #: Rows of a body of JSON, and its bytes once it is unpacked; NPZ and Arrow may have as many as any body.
 MOST_ROWS = 1_000_000
 MOST_BYTES = 256 * 1024 * 1024
-#: Values between commas of it: as many numbers of full length fit into those bytes at most.
-MOST_VALUES = 16 * 1024 * 1024
-#: Bytes that are looked through at once, so that no look is long.
-_PIECE = 1024 * 1024
 
 
 def of_text(limits: Limits) -> Limits:
@@ -32,22 +30,25 @@ def check_text(body: Body, limits: Limits) -> None:
     """Raise ``TooLarge`` for a body of JSON, unpacked, of too many bytes or values, before it is parsed."""
     if len(body) > limits.max_unpacked_bytes:
         raise TooLarge(f"a body of JSON may have at most {limits.max_unpacked_bytes} bytes")
-    if _count(body, ",", MOST_VALUES) > MOST_VALUES:
-        raise TooLarge(f"a body of JSON may have at most {MOST_VALUES} values")
+    check_values(body, limits)
 
 
-def lines_of(body: Body, limits: Limits) -> list[bytes]:
-    """The lines of a body that are not blank; raises ``TooLarge`` for too many, blank ones too, before any is made."""
+def lines_of(body: Body, limits: Limits) -> Iterator[list[bytes]]:
+    """The lines of a body that are not blank, some at a time; raises ``TooLarge`` for too many, blank ones too."""
     unended = len(body) > 0 and not body.endswith(b"\n")
-    limits.check_rows(_count(body, "\n", limits.max_rows) + unended)
-    return [line for line in bytes(body).split(b"\n") if line and not line.isspace()]
+    limits.check_rows(_lines(body, limits.max_rows) + unended)
+    start = 0
+    while start < len(body):
+        end = body.rfind(b"\n", start, start + PIECE) + 1 or body.find(b"\n", start + PIECE) + 1 or len(body)
+        yield [line for line in bytes(body[start:end]).split(b"\n") if line and not line.isspace()]
+        start = end
 
 
-def _count(body: Body, character: str, enough: int) -> int:
-    """How often a character stands in a body; of more than ``enough`` some more than that."""
+def _lines(body: Body, enough: int) -> int:
+    """How many lines a body ends; of more than ``enough`` some more than that."""
     characters, found = np.frombuffer(body, dtype=np.uint8), 0
-    for start in range(0, len(characters), _PIECE):
-        found += int(np.count_nonzero(characters[start : start + _PIECE] == ord(character)))
+    for start in range(0, len(characters), PIECE):
+        found += int(np.count_nonzero(characters[start : start + PIECE] == ord("\n")))
         if found > enough:
             break
     return found

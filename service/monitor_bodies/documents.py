@@ -64,8 +64,9 @@ def _ids(values: list[Any], why: Whys) -> Ids | None:
     kinds = set(map(type, values))
     if kinds <= {_NONE}:
         return None
-    if kinds != {str}:
+    if kinds != {str} or "" in values:
         _mark(why, values, lambda one: type(one) not in (str, int, _NONE), Why.INVALID_ID)
+        _mark(why, values, lambda one: one == "", Why.EMPTY_ID)
         values = [one if type(one) is str else str(one) if type(one) is int else "" for one in values]
     text = "".join(values)
     if text.isascii():

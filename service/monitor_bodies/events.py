@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote
@@ -17,8 +17,7 @@ from urllib.parse import unquote
 from starlette.datastructures import Headers
 
 from service.errors import InvalidField, MalformedJson
-from service.formats.json_body import parse_json
-from service.formats.json_structure import check_depth, check_keys, skeleton
+from service.formats.json_pieces import LongArray, check_tree, check_values, read_document
 from service.formats.limits import Limits
 from service.formats.media import EVENTS
 from service.formats.payload import Body
@@ -67,34 +66,39 @@ def is_binary(headers: Headers) -> bool:
     return "ce-type" in headers and not headers.get("content-type", "").lower().startswith("application/cloudevents")
 
 
-def read_binary(body: Body, headers: Headers, limits: Limits) -> list[Event | None]:
+def read_binary(body: Body, headers: Headers, limits: Limits) -> Event:
     """Read an event in binary mode; raises ``InvalidField``. Data that are not JSON are None.
 
     The type of the data is not looked at: KServe states that of the inference request, which may be anything.
     """
-    attributes = {
-        name.removeprefix(_PREFIX): _decoded(value, name) for name, value in headers.items() if name.startswith(_PREFIX)
-    }
+    attributes: dict[str, str] = {}
+    for name, value in headers.items():
+        if name.startswith(_PREFIX):
+            if name.removeprefix(_PREFIX) in attributes:
+                raise InvalidField(f"the header {name[:64]} stands twice")
+            attributes[name.removeprefix(_PREFIX)] = _decoded(value, name)
     _check(attributes, "", _BINARY_VERSIONS)
-    return [Event(attributes, _parsed(body, limits))]
+    return Event(attributes, _parsed(body, limits))
 
 
-def read_structured(body: Body, kind: str, limits: Limits) -> list[Event | None]:
+def read_structured(body: Body, kind: str, limits: Limits) -> Iterator[Event | None]:
     """Read one event as JSON, or a batch; raises ``MalformedJson``, ``InvalidField``, ``TooLarge``.
 
-    What is no event in a batch is None, and the others are read.
+    What is no event in a batch is None, as is one whose ``data_base64`` is wrong, and the others are read. Long arrays
+    are ``LongArray``.
     """
-    bones = skeleton(body, limits)
-    document = parse_json(body, limits)
-    check_depth(bones, limits)
-    batch = document if kind == EVENTS else [document]
-    if not isinstance(batch, list):
-        raise InvalidField.at("", "the body must be an array of events")
-    limits.check_rows(len(batch))
-    check_keys(body, bones, {"events": batch}, 0)
+    document = read_document(body, limits)
     if kind != EVENTS:
-        return [_event(document, "", limits)]
-    return [_of_batch(one, f"/{i}", limits) for i, one in enumerate(batch)]
+        yield _event(document, "", limits)
+        return
+    if not isinstance(document, list | LongArray):
+        raise InvalidField.at("", "the body must be an array of events")
+    found = 0
+    for piece in document.pieces(trees=True) if isinstance(document, LongArray) else [document]:
+        limits.check_rows(found + len(piece))
+        for i, one in enumerate(piece, found):
+            yield _of_batch(one, f"/{i}", limits)
+        found += len(piece)
 
 
 def _of_batch(document: Any, where: str, limits: Limits) -> Event | None:
@@ -129,13 +133,13 @@ def _check(attributes: Mapping[str, Any], where: str, versions: Sequence[str]) -
 
 
 def _parsed(body: Body, limits: Limits) -> Any:
-    """The JSON of some data; None where they are none."""
+    """The JSON of some data, a tree; None where they are none. Raises ``InvalidField`` for a key that stands twice."""
+    check_values(body, limits)
     try:
-        bones = skeleton(body, limits)
-        document = parse_json(body, limits)
+        document = read_document(body, limits)
+        check_tree(document)
     except MalformedJson:
         return None
-    check_depth(bones, limits)
     return document
 
 

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from calibrant.errors import LengthMismatch, WrongShape
 from monitoring.taking.reasons import Why
-from monitoring.taking.rows import Rows
+from monitoring.taking.rows import Rows, lengths_of
 from monitoring.taking.screening import What
 from service.errors import InvalidField
 from service.formats.limits import Limits
@@ -41,11 +41,14 @@ def read_npz_rows(body: Body, limits: Limits, what: What, n_classes: int | None)
     for name, array in arrays.items():
         check_shape(name, array, n, n_classes)
     why = np.zeros(n, np.uint8)
+    ids = ids_of(arrays["ids"]) if "ids" in arrays else None
+    if ids is not None:
+        why[lengths_of(ids) == 0] = Why.EMPTY_ID
     groups, names = _coded(arrays["groups"], why) if "groups" in arrays else (None, [])
     return Rows(
         why,
         np.arange(n),
-        ids_of(arrays["ids"]) if "ids" in arrays else None,
+        ids,
         arrays.get("predictions"),
         arrays["labels"].astype(np.float64) if "labels" in arrays else None,
         _times(arrays["timestamps"], why) if "timestamps" in arrays else None,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from types import MappingProxyType
@@ -13,10 +13,11 @@ from starlette.datastructures import Headers
 from monitoring.taking.rows import Rows
 from monitoring.taking.screening import What
 from service.errors import InvalidField
-from service.formats.body import bounded, content_type
+from service.formats.body import bounded, content_type, header
 from service.formats.encodings import read_encoding, unpack
 from service.formats.limits import Limits
 from service.formats.media import ARROW, EVENT, EVENTS, JSON, JSONL, NDJSON, NPZ
+from service.formats.options import pointer_of, query_fields
 from service.formats.payload import Body
 from service.guard import Places
 from service.monitor_bodies.arrow_rows import read_arrow_rows
@@ -53,10 +54,10 @@ class Sent:
             check_text(body, self.limits)
         return body
 
-    def events(self, headers: Headers) -> list[Event | None]:
+    def events(self, headers: Headers) -> Iterable[Event | None]:
         """The events of the body, None for what is none in a batch; raises what is wrong with one alone."""
         if self.kind == BINARY:
-            return read_binary(self.plain(), headers, self.limits)
+            return [read_binary(self.plain(), headers, self.limits)]
         return read_structured(self.plain(), self.kind, self.limits)
 
     def rows(self, what: What, n_classes: int | None) -> Rows:
@@ -66,7 +67,7 @@ class Sent:
 
 async def receive_rows(request: Request, settings: Settings) -> Sent:
     """Read a body of rows, of at most the limit."""
-    kind = content_type(request.headers.get("content-type", ""), tuple(READERS))
+    kind = content_type(header(request, "content-type"), tuple(READERS))
     return await _receive(request, settings, kind, ())
 
 
@@ -77,17 +78,17 @@ async def receive_events(request: Request, settings: Settings) -> Sent:
     Headers of events are none that a page of another origin can send without asking first, as is their content type.
     """
     binary = is_binary(request.headers)
-    kind = BINARY if binary else content_type(request.headers.get("content-type", ""), (EVENT, EVENTS, JSON))
+    kind = BINARY if binary else content_type(header(request, "content-type"), (EVENT, EVENTS, JSON))
     if request.query_params.get("by", "id") not in ("id", "source"):
         raise InvalidField.at("/by", "must be id or source")
     return await _receive(request, settings, kind, ("output", "by"))
 
 
 async def _receive(request: Request, settings: Settings, kind: str, options: tuple[str, ...]) -> Sent:
-    encoding = read_encoding(request.headers.get("content-encoding", ""))
-    for name in request.query_params:
+    encoding = read_encoding(header(request, "content-encoding"))
+    for name in query_fields(request.query_params):
         if name not in options:
-            raise InvalidField.at(f"/{name[:64].replace('~', '~0').replace('/', '~1')}", "is not a field of this call")
+            raise InvalidField.at(pointer_of(name), "is not a field of this call")
     body = await bounded(request, settings.max_body_bytes)
     if encoding is not None:  # what it unpacks to is anything up to its limit
         Places.take_for(request.scope)

@@ -124,7 +124,7 @@ def test_what_clients_send_beside_is_taken() -> None:
         "inputs": [INPUT | {"parameters": None}],
         "outputs": None,
     }
-    request = read_request(memoryview(json.dumps(document).encode()), LIMITS)
+    request, _ = read_request(memoryview(json.dumps(document).encode()), LIMITS)
     assert (request.id, request.inputs[0].data, request.outputs) == ("42", [0.1, 0.9], None)
     assert request.parameters is not None
     assert not request.parameters.binary_data_output

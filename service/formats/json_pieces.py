@@ -1,0 +1,313 @@
+"""Large JSON bodies, read in pieces.
+
+Parsing a whole body holds the interpreter's lock until the parse ends, and makes an object of some 64 bytes of
+values that may have three bytes of text. So a body over ``PIECE`` bytes is cut at the commas of its arrays, and each
+piece is parsed and turned into something compact before the next one is. Pieces of valid arrays are valid arrays, and
+the array is valid if all of its pieces are.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import orjson
+
+from service.errors import InvalidField, MalformedJson, TooLarge
+from service.formats.json_structure import check_depth, check_keys, skeleton
+from service.formats.limits import Limits
+from service.formats.payload import Body
+
+#: Bytes that are parsed at once; a body of at most so many is parsed whole.
+PIECE = 256 * 1024
+#: Values of a body beside its rows: a calibration map has the most of them.
+MOST_OPTIONS = 1024 * 1024
+#: Bytes of a single string or number. The events' ``data_base64`` is the longest that is of use.
+LONGEST = 16 * 1024 * 1024
+#: Bytes of a key.
+_LONGEST_KEY = 64 * 1024
+#: How orjson describes what nests deeper than it can follow, which is far over any limit of ours.
+_TOO_DEEP = "depth limit"
+
+_QUOTE, _COMMA, _COLON = ord('"'), ord(","), ord(":")
+#: Brackets with the bit set in which ``[`` and ``{`` differ, and ``]`` and ``}``.
+_OPENING, _CLOSING, _BRACE_BIT = ord("{"), ord("}"), 0x20
+_SPACE = b" \t\r\n"
+_KEY = re.compile(rb'[ \t\r\n]*+("(?:[^"\\]|\\.)*+")[ \t\r\n]*+:', re.DOTALL)
+
+Text = Body | memoryview
+Characters = npt.NDArray[np.uint8]
+Places = npt.NDArray[np.int64]
+
+
+def parse_json(text: Text, limits: Limits, at: int = 0) -> Any:
+    """Any JSON; raises ``MalformedJson`` with the byte at fault, ``TooLarge`` for what nests too deep to parse.
+
+    ``at`` is where the text begins in the body.
+    """
+    try:
+        return orjson.loads(text)
+    except orjson.JSONDecodeError as error:
+        if error.msg.startswith(_TOO_DEEP):
+            raise TooLarge(f"the body nests deeper than {limits.max_json_depth}") from error
+        raise MalformedJson(f"the body is not JSON from byte {at + _fault(text, error)} on") from error
+
+
+def _fault(text: Text, error: orjson.JSONDecodeError) -> int:
+    """The byte at which a text stops being JSON."""
+    try:
+        str(text, "utf-8")
+    except UnicodeDecodeError as undecodable:  # of these orjson does not report the place
+        return undecodable.start
+    return len(error.doc[: error.pos].encode("utf-8", "replace"))
+
+
+def check_values(text: Text, limits: Limits) -> None:
+    """Raise ``TooLarge`` for more commas and colons than the limit, those in strings aside. O(bytes)."""
+    most, found = limits.max_json_values, 0
+    if len(text) <= most:
+        return
+    characters = np.frombuffer(text, np.uint8)
+    for start in range(0, len(text), PIECE):
+        found += _separators(characters[start : start + PIECE])
+        if found > most:
+            break
+    else:
+        return
+    found = 0  # exactly, now that it matters
+    for _, block in _blocks(text, 0, len(text)):
+        found += _separators(block)
+        if found > most:
+            raise TooLarge(
+                f"a JSON body may have at most {most} values (commas and colons); "
+                "the binary formats NPZ, Arrow and Parquet have no such limit"
+            )
+
+
+def _separators(characters: Characters) -> int:
+    return int(np.count_nonzero(characters == _COMMA)) + int(np.count_nonzero(characters == _COLON))
+
+
+def read_document(text: Text, limits: Limits) -> Any:
+    """Read JSON of any size, in which arrays of more than ``PIECE`` bytes stay ``LongArray``: a tree.
+
+    Raises ``MalformedJson``, ``TooLarge``, and ``InvalidField`` for a key that stands twice.
+    """
+    if len(text) > PIECE:
+        return _Reader(text, limits).tree(0, len(text), 0)
+    body = bytes(text)
+    bones = skeleton(body, limits)
+    document = parse_json(body, limits)
+    check_depth(bones, limits)
+    check_keys(body, bones, {"": document}, 0)
+    return document
+
+
+def plain(value: Any) -> Any:
+    """A tree without long arrays; raises ``TooLarge`` if it has more than ``MOST_OPTIONS`` values."""
+    if isinstance(value, LongArray):
+        return [plain(one) for one in value.elements()]
+    if isinstance(value, dict) and any(isinstance(one, dict | LongArray) for one in value.values()):
+        return {name: plain(one) for name, one in value.items()}
+    return value
+
+
+def check_tree(value: Any) -> None:
+    """Read all of a tree; raises what is wrong with any of its long arrays."""
+    if isinstance(value, LongArray):
+        for piece in value.pieces(trees=True):
+            if len(piece) == 1:
+                check_tree(piece[0])
+    elif isinstance(value, dict):
+        for one in value.values():
+            check_tree(one)
+
+
+@dataclass(frozen=True)
+class LongArray:
+    """An array that is read in pieces, each time anew: what stands between ``start`` and ``end`` of a body."""
+
+    reader: _Reader
+    start: int
+    end: int
+    depth: int
+
+    def pieces(self, *, trees: bool = False) -> Iterator[list[Any]]:
+        """The elements, some at a time; one that is large comes alone, as a tree if ``trees``.
+
+        Raises ``TooLarge`` for an element of more than ``MOST_OPTIONS`` values beside the long arrays of a tree.
+        """
+        for start, end in _stretches(self.reader.text, self.start, self.end):
+            if end - start > 2 * PIECE:  # a single element
+                alone = _Reader(self.reader.text, self.reader.limits)
+                one = alone.tree(start, end, self.depth)
+                yield [one if trees else plain(one)]
+            else:
+                yield self._load(start, end)
+
+    def elements(self) -> Iterator[Any]:
+        """The elements one by one, as trees that count against ``MOST_OPTIONS``."""
+        for start, end in _stretches(self.reader.text, self.start, self.end):
+            if end - start > 2 * PIECE:
+                yield self.reader.tree(start, end, self.depth)
+            else:
+                self.reader.spend(start, end)
+                yield from self._load(start, end)
+
+    def _load(self, start: int, end: int) -> list[Any]:
+        found: list[Any] = self.reader.load(b"[", start, end, b"]", self.depth)
+        if not found:
+            raise MalformedJson(f"the body is not JSON from byte {end} on")
+        return found
+
+
+class _Reader:
+    """A body while it is read, which counts the values that it has beside its rows."""
+
+    def __init__(self, text: Text, limits: Limits) -> None:
+        self.text = text
+        self.limits = limits
+        self._left = MOST_OPTIONS
+
+    def tree(self, start: int, end: int, depth: int) -> Any:
+        """The value of a stretch at a depth."""
+        start, end = _stripped(self.text, start, end)
+        if start == end:
+            raise MalformedJson(f"the body is not JSON from byte {end} on")
+        if end - start <= PIECE:
+            self.spend(start, end)
+            return self.load(b"", start, end, b"", depth)
+        brackets = bytes((self.text[start], self.text[end - 1]))
+        if brackets in (b"[]", b"{}") and depth >= self.limits.max_json_depth:
+            raise TooLarge(f"the body nests deeper than {self.limits.max_json_depth}")
+        if brackets == b"[]":
+            begin, _ = _stripped(self.text, start + 1, end - 1)
+            return [] if begin == end - 1 else LongArray(self, start + 1, end - 1, depth + 1)
+        if brackets == b"{}":
+            return self._object(start + 1, end - 1, depth + 1)
+        if end - start > LONGEST:
+            raise TooLarge(f"a string or a number of a JSON body may have at most {LONGEST} bytes")
+        return parse_json(bytes(self.text[start:end]), self.limits, start)
+
+    def load(self, before: bytes, start: int, end: int, after: bytes, depth: int) -> Any:
+        """Parse a stretch between two brackets at the depth that they add, and check its nesting and keys."""
+        piece = before + self.text[start:end] + after
+        document = parse_json(piece, self.limits, start - len(before))
+        bones = skeleton(piece, self.limits)
+        check_depth(bones, self.limits, depth - len(before))
+        check_keys(b"", bones, {"": document}, 0)
+        return document
+
+    def spend(self, start: int, end: int) -> None:
+        """Count the values and brackets of a stretch; raises ``TooLarge`` if there are too many beside the rows."""
+        characters = np.frombuffer(self.text, np.uint8, end - start, start)
+        brackets = np.count_nonzero((characters | _BRACE_BIT) == _OPENING)
+        self._left -= 1 + _separators(characters) + int(brackets)
+        if self._left < 0:
+            raise TooLarge(f"beside its rows a JSON body may have at most {MOST_OPTIONS} values")
+
+    def _object(self, start: int, end: int, depth: int) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        for begin, stop in _members(self.text, start, end):
+            if stop - begin <= PIECE:
+                self.spend(begin, stop)
+                entry = self.load(b"{", begin, stop, b"}", depth)
+                if len(entry) != 1:
+                    raise MalformedJson(f"the body is not JSON from byte {begin} on")
+                ((name, value),) = entry.items()
+            else:
+                name, at = self._key(begin, stop)
+                value = self.tree(at, stop, depth)
+            if name in found:
+                raise InvalidField.at("/" + name[:64].replace("~", "~0").replace("/", "~1"), "stands twice")
+            found[name] = value
+        return found
+
+    def _key(self, start: int, end: int) -> tuple[str, int]:
+        """The key of a member, and where its value begins."""
+        begin, _ = _stripped(self.text, start, end)
+        match = _KEY.match(bytes(self.text[begin : min(end, begin + _LONGEST_KEY)]))
+        if match is None:
+            raise MalformedJson(f"the body is not JSON from byte {begin} on, or a key has over {_LONGEST_KEY} bytes")
+        key: str = parse_json(match[1], self.limits, begin)
+        return key, begin + match.end()
+
+
+def _stretches(text: Text, start: int, end: int) -> Iterator[tuple[int, int]]:
+    """Cut what an array holds at its own commas: several elements of at most two pieces, or one that is larger."""
+    for commas in _commas(text, start, end):
+        if len(commas):
+            first, last = int(commas[0]), int(commas[-1])
+            if first - start > PIECE:
+                yield start, first
+                start = first + 1
+            if last >= start:
+                yield start, last
+                start = last + 1
+    yield start, end
+
+
+def _members(text: Text, start: int, end: int) -> Iterator[tuple[int, int]]:
+    """Cut what an object holds into its members."""
+    for commas in _commas(text, start, end):
+        for comma in commas.tolist():
+            yield start, comma
+            start = comma + 1
+    yield start, end
+
+
+def _commas(text: Text, start: int, end: int) -> Iterator[Places]:
+    """The places of the commas of a stretch that are in no string and no bracket, block by block."""
+    depth = 0
+    for at, characters in _blocks(text, start, end):
+        commas = np.flatnonzero(characters == _COMMA)
+        kinds = characters | _BRACE_BIT
+        steps = (kinds == _OPENING).view(np.int8) - (kinds == _CLOSING).view(np.int8)
+        if steps.any():
+            depths = np.cumsum(steps, dtype=np.int32)
+            commas = commas[depths[commas] == -depth]
+            depth += int(depths[-1])
+        elif depth:
+            continue
+        yield commas + at
+
+
+def _blocks(text: Text, start: int, end: int) -> Iterator[tuple[int, Characters]]:
+    """The characters of a stretch, some at a time with the place of the first; those in strings are 0."""
+    inside = False
+    while start < end:
+        piece = bytes(text[start : min(start + PIECE, end)])
+        if (len(piece) - len(piece.rstrip(b"\\"))) % 2:  # not to part a backslash from what it escapes
+            piece = bytes(text[start : min(start + PIECE + 1, end)])
+        if b"\\" in piece:
+            characters = np.frombuffer(piece.replace(b"\\\\", b"__").replace(b'\\"', b"__"), np.uint8)
+        else:
+            characters = np.frombuffer(piece, np.uint8)
+        quotes = characters == _QUOTE
+        if inside or quotes.any():
+            within = np.logical_xor.accumulate(quotes) ^ inside
+            inside = bool(within[-1])
+            characters = np.where(within, np.uint8(0), characters)
+        yield start, characters
+        start += len(piece)
+
+
+def _stripped(text: Text, start: int, end: int) -> tuple[int, int]:
+    """A stretch without the space around it."""
+    while start < end:
+        piece = bytes(text[start : min(start + PIECE, end)])
+        left = piece.lstrip(_SPACE)
+        start += len(piece) - len(left)
+        if left:
+            break
+    while start < end:
+        piece = bytes(text[max(start, end - PIECE) : end])
+        right = piece.rstrip(_SPACE)
+        end -= len(piece) - len(right)
+        if right:
+            break
+    return start, end

@@ -1,0 +1,201 @@
+"""Large JSON bodies are read in pieces: what comes out, and what is refused, is the same as in one."""
+
+from __future__ import annotations
+
+import random
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import orjson
+import pytest
+
+from service.errors import InvalidField, MalformedJson, RequestError, TooLarge
+from service.formats.json_body import read_json
+from service.formats.json_pieces import LONGEST, MOST_OPTIONS, PIECE, LongArray, check_values, plain, read_document
+from service.formats.limits import Limits
+from tests.unit.service.formats.told import told
+
+LIMITS = Limits(max_unpacked_bytes=1 << 30, max_rows=10_000_000, max_classes=1000, max_json_depth=12)
+STRINGS = ["", "a", "é😀", 'quote " and', "back\\slash\\", "[{,:}]", "\\", '\\"', "\n", "x" * 50]
+
+
+def _value(draw: random.Random, depth: int) -> Any:
+    kind = draw.randrange(9 if depth < 4 else 5)
+    if kind < 2:
+        return draw.choice([0, -6, 1.5, 1e300, 2**63, 0.1])
+    if kind < 4:
+        return draw.choice(STRINGS)
+    if kind == 4:
+        return draw.choice([True, False, None])
+    size = draw.choice([0, 1, 3, 9])
+    if kind < 7:
+        return [_value(draw, depth + 1) for _ in range(size)]
+    return {f"{draw.choice(STRINGS)}{i}": _value(draw, depth + 1) for i in range(size)}
+
+
+def _large(seed: int) -> bytes:
+    """JSON of several pieces, with long arrays at different depths."""
+    draw = random.Random(seed)
+    numbers = [draw.random() for _ in range(draw.choice([3, 30_000]))]
+    texts = [draw.choice(STRINGS) for _ in range(draw.choice([3, 60_000]))]
+    document = {
+        "options": [_value(draw, 0) for _ in range(200)],
+        "a": {"numbers": numbers, "inner": [1, {"texts": texts}, [[]], {}]},
+        "padding": ["x" * (PIECE // 3)] * 4,
+        "last": draw.choice(STRINGS),
+    }
+    return orjson.dumps(document, option=draw.choice([0, orjson.OPT_INDENT_2]))
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_document_in_pieces_is_the_document(seed: int) -> None:
+    text = _large(seed)
+    assert len(text) > PIECE
+    assert plain(read_document(text, LIMITS)) == orjson.loads(text)
+    assert plain(read_document(memoryview(text), LIMITS)) == orjson.loads(text)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_damaged_document_is_refused_in_pieces_if_it_is_refused_whole(seed: int) -> None:
+    text = _large(seed)
+    draw = random.Random(seed)
+    for _ in range(12):
+        at = draw.randrange(len(text)) if draw.random() < 0.5 else text.rfind(draw.choice(b',:[]{}"').to_bytes())
+        inserted = draw.choice([b"", b",", b'"', b"[", b"]", b"}", b"1", b"\\", b"\xff", b" "])
+        damaged = text[:at] + inserted + text[at + draw.randrange(2) :]
+        try:
+            expected = orjson.loads(damaged)
+        except orjson.JSONDecodeError:
+            with pytest.raises((MalformedJson, InvalidField)):
+                plain(read_document(damaged, LIMITS))
+        else:
+            with suppress(InvalidField):  # of a key that was made to stand twice
+                assert plain(read_document(damaged, LIMITS)) == expected
+
+
+@pytest.mark.parametrize("gap", [b"", b" ", b"1,,2", b"1 2", b"1],[2", b"],["])
+def test_commas_without_values_are_refused_wherever_the_pieces_meet(gap: bytes) -> None:
+    for before in range(PIECE - 4, PIECE + 4):
+        text = b'{"a": [' + b"1" * 5 + b"," + b" " * before + gap + b"," + b"3," * PIECE + b"4]}"
+        with pytest.raises(MalformedJson):
+            plain(read_document(text, LIMITS))
+
+
+def test_an_array_of_space_is_empty() -> None:
+    assert plain(read_document(b'{"a": [' + b" " * 3 * PIECE + b"]}", LIMITS)) == {"a": []}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b'{"a": 1, "b": [' + b"1," * PIECE + b'1], "a": 2}',
+        b'{"b": [' + b"1," * PIECE + b'{"a": 1, "a": 2}]}',
+        b'{"b": [' + b"1," * PIECE + b'1], "b": [' + b"1," * PIECE + b"1]}",
+        b'{"b": [' + b"1," * PIECE + b'1], "c": [{"\\u0061": 1, "a": 2}]}',
+    ],
+)
+def test_a_key_that_stands_twice_is_refused_in_pieces_too(text: bytes) -> None:
+    with pytest.raises(InvalidField):
+        plain(read_document(text, LIMITS))
+
+
+def test_nesting_is_bounded_across_pieces() -> None:
+    def nested(depth: int) -> bytes:
+        return b"[" * depth + b"1," * PIECE + b"[]" + b"]" * depth
+
+    assert plain(read_document(nested(11), LIMITS))
+    for text in (nested(12), nested(13), b"[" * PIECE * 2 + b"]" * PIECE * 2):
+        with pytest.raises(TooLarge):
+            plain(read_document(text, LIMITS))
+
+
+def test_values_are_counted_outside_strings() -> None:
+    few = replace(LIMITS, max_json_values=1000)
+    check_values(b"[" + b"1," * 1000 + b"1]", few)
+    check_values(b'{"a": "' + b",:" * 1000 + b'\\",", "b": [' + b"1," * 990 + b"1]}", few)
+    for text in (b"[" + b"1," * 1001 + b"1]", b'{"a":"' + b",:" * PIECE + b'\\"","b":[' + b"1," * 1000 + b"1]}"):
+        with pytest.raises(TooLarge) as caught:
+            check_values(text, few)
+        assert "binary formats NPZ, Arrow and Parquet" in caught.value.detail
+
+
+def test_what_is_no_row_has_a_bound_of_its_own() -> None:
+    numbers = b"[" + b"1," * (MOST_OPTIONS // 2) + b"1]"
+    plain(read_document(b'{"document": ' + numbers + b"}", LIMITS))
+    for text in (
+        b'{"a": ' + numbers + b', "b": ' + numbers + b', "c": 1}',
+        b'{"a": [' + b"[[[[]]]]," * (MOST_OPTIONS // 4) + b"1]}",
+        b'{"a": "' + b"x" * LONGEST + b'"}',
+        b'{"a": 1' + b"0" * LONGEST + b"}",
+    ):
+        with pytest.raises(TooLarge):
+            plain(read_document(text, LIMITS))
+
+
+@pytest.mark.parametrize(
+    ("field", "values"),
+    [
+        ("predictions", np.random.default_rng(1).random(100_000).tolist()),
+        ("predictions", np.random.default_rng(2).random((30_000, 3)).tolist()),
+        ("predictions", np.random.default_rng(2).random((300, 999)).tolist()),
+        ("labels", [0, 1] * 100_000),
+        ("labels", [0, 1] * 100_000 + [1.0, 300]),
+        ("weights", [1, 2.5] * 100_000),
+    ],
+)
+def test_long_arrays_of_rows_become_arrays(field: str, values: list[Any]) -> None:
+    found = read_json(orjson.dumps({field: values, "seed": 3}), LIMITS)
+    np.testing.assert_array_equal(found.arrays[field], np.array(values))
+    assert found.options == {"seed": 3}
+
+
+def test_long_arrays_of_names_become_text() -> None:
+    names = ["a", "né"] * 50_000 + ["a longer name"] + ["b"] * 50_000
+    assert read_json(orjson.dumps({"groups": names}), LIMITS).arrays["groups"].tolist() == names
+
+
+@pytest.mark.parametrize(
+    ("field", "piece", "bad", "expected"),
+    [
+        ("predictions", "0.1,", "true", ("not-a-number", "/predictions/200000")),
+        ("predictions", "0.1,", "[0.1]", ("not-a-number", "/predictions/200000")),
+        ("predictions", "[0.1,0.9],", "[0.1]", ("wrong-shape", "/predictions/200000")),
+        ("predictions", "[0.1,0.9],", '[0.1,"a"]', ("not-a-number", "/predictions/200000/1")),
+        ("labels", "1,", "null", ("not-a-number", "/labels/200000")),
+        ("groups", '"a",', "1", ("not-a-number", "/groups/200000")),
+        ("weights", "1,", "1e999", ("malformed-json", "")),
+    ],
+)
+def test_the_first_bad_row_is_named_in_whatever_piece(
+    field: str, piece: str, bad: str, expected: tuple[str, str]
+) -> None:
+    text = f'{{"{field}":[{piece * 200_000}{bad}]}}'.encode()
+    assert told(lambda: read_json(text, LIMITS)) == expected
+
+
+def test_the_most_rows_hold_for_long_arrays_and_nothing_beside_the_rows_is_long() -> None:
+    text = b'{"labels":[' + b"1," * 200_000 + b"1]}"
+    assert told(lambda: read_json(text, replace(LIMITS, max_rows=1000)))[0] == "too-large"
+    assert told(lambda: read_json(b"[" + b"1," * 200_000 + b"1]", LIMITS)) == ("invalid-field", "")
+
+
+def test_the_place_of_a_fault_counts_from_the_beginning_of_the_body() -> None:
+    text = b'{"labels":[' + b"1," * 200_000 + b"x]}"
+    with pytest.raises(MalformedJson) as caught:
+        read_json(text, LIMITS)
+    assert str(text.index(b"x")) in caught.value.detail
+
+
+def test_a_long_array_can_be_read_again() -> None:
+    found = read_document(b"[" + b"1," * PIECE + b"1]", LIMITS)
+    assert isinstance(found, LongArray)
+    assert [sum(map(len, found.pieces())) for _ in range(2)] == [PIECE + 1] * 2
+
+
+@pytest.mark.parametrize(("text", "byte"), [(b'["\xff"]', 2), (b'{"a": "' + b"x" * 99 + b'\xc3("}', 106), (b"\xff", 0)])
+def test_the_byte_that_is_not_utf_8_is_named(text: bytes, byte: int) -> None:
+    with pytest.raises(RequestError) as caught:
+        read_document(text, LIMITS)
+    assert f"byte {byte} " in caught.value.detail
