@@ -23,6 +23,8 @@ from telemetry.observed import note_rows
 Arrays = Mapping[str, npt.NDArray[Any]]
 
 _NUMBER_BYTES = 8
+#: Names that become strings of Python at once.
+_AT_ONCE = 1 << 16
 #: Labels of at most so many classes are counted.
 MOST_COUNTED = 1000
 
@@ -78,12 +80,18 @@ def _groups(arrays: Arrays, n: int) -> list[str] | None:
     groups = arrays.get("groups")
     if groups is None:
         return None
+    _check_groups(groups, n)
+    names: list[str] = []
+    for start in range(0, n, _AT_ONCE):  # of all at once no other thread could run meanwhile
+        names += groups[start : start + _AT_ONCE].tolist()
+    return names
+
+
+def _check_groups(groups: npt.NDArray[Any], n: int) -> None:
     if groups.ndim != 1:
         raise WrongShape.at("/groups", "must be (n,)")
     if len(groups) != n:
         raise LengthMismatch.at("/groups", f"has {len(groups)} rows where /predictions has {n}")
-    names: list[str] = groups.tolist()
-    return names
 
 
 def store_arrays(here: Context, arrays: Arrays, options: BatchOptions) -> BatchRecord:
@@ -130,7 +138,8 @@ def _checked(
         counts = np.bincount(kept["labels"], minlength=n_labels).tolist() if n_labels <= MOST_COUNTED else None
     if "weights" in arrays:
         kept["weights"] = check_weights(arrays["weights"], len(read), kind)
-    if _groups(arrays, len(read)) is not None:
+    if "groups" in arrays:
+        _check_groups(arrays["groups"], len(read))
         kept["groups"] = arrays["groups"]
     record = BatchRecord(
         id=batch_id,

@@ -68,7 +68,7 @@ REASONS: dict[Why, Reason] = {
     Why.INVALID_GROUP: Reason("invalid-group", f"has a group that is no string of at most {MAX_GROUP_BYTES} bytes"),
     Why.RESERVED_GROUP: Reason("invalid-group", "has the group (other), the name of all groups beyond the bound"),
     Why.CONTRADICTED: Reason("contradicted", "has another label than the one that came first, which stays"),
-    Why.EMPTY_ID: Reason("invalid-id", "has an empty id: a row without one has no such field, or null"),
+    Why.EMPTY_ID: Reason("missing-id", "has an empty id: a row without one has no such field, or null"),
     Why.INVALID_ID: Reason("invalid-id", "has an id that is neither a string nor an integer"),
     Why.MILLISECONDS: Reason("from-the-future", "has a timestamp in the far future of seconds: is it in milliseconds?"),
 }

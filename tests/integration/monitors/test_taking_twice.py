@@ -115,7 +115,7 @@ def test_a_row_with_an_empty_id_is_refused_in_every_format(
     for joined in (1, 0):  # sent again it counts no more than before
         answer = told(api.post(f"/monitors/m/{path}", content=content, headers={"content-type": kind}))
         assert (answer.get("joined", 0), answer["refused"]) == (joined, 1)
-        assert [(one["row"], one["code"]) for one in answer["refusals"]] == [(0, "invalid-id")]
+        assert [(one["row"], one["code"]) for one in answer["refusals"]] == [(0, "missing-id")]
     assert counted(ledger) == 1
 
 

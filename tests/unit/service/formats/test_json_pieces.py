@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import tracemalloc
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -199,3 +200,28 @@ def test_the_byte_that_is_not_utf_8_is_named(text: bytes, byte: int) -> None:
     with pytest.raises(RequestError) as caught:
         read_document(text, LIMITS)
     assert f"byte {byte} " in caught.value.detail
+
+
+@pytest.mark.parametrize(
+    ("field", "unit"),
+    [
+        ("predictions", "-6,"),
+        ("predictions", "[0,1],"),
+        ("predictions", "[],"),
+        ("labels", "1,"),
+        ("groups", '"a",'),
+        ("options", "[],"),
+        ("options", '"ab",'),
+        ("unknown", '{"a":1},'),
+    ],
+)
+def test_memory_at_its_peak_is_at_most_sixteen_times_the_body(field: str, unit: str) -> None:
+    body = f'{{"{field}":[{unit * (4_000_000 // len(unit))}{unit[:-1]}]}}'.encode()
+    tracemalloc.start()
+    try:
+        with suppress(RequestError):
+            read_json(body, LIMITS)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 16 * len(body)
