@@ -37,6 +37,8 @@ _CHARSETS = ("utf-8", "utf8", "us-ascii")
 _INLINE_BYTES = 16 * 1024
 #: Bodies up to this size are not counted: the server buffers as much of each connection in any case.
 _UNCOUNTED_BYTES = 64 * 1024
+#: A body is put together from parts of about this size.
+_PART_BYTES = 256 * 1024
 
 
 async def read_payload(request: Request, settings: Settings) -> Payload:
@@ -99,21 +101,23 @@ async def bounded(request: Request, limit: int) -> bytearray:
     stated = request.headers.get("content-length", "")
     if stated.isascii() and stated.isdigit() and int(stated) > limit:
         raise TooLarge(f"the body may have at most {limit} bytes")
-    body = bytearray()
-    more = True
+    parts: list[bytearray] = []
+    size, more = 0, True
     while more:  # request.stream() does the same, by way of a generator
         message = await request.receive()
         if message["type"] == "http.disconnect":
             raise ClientDisconnect
         chunk, more = message.get("body", b""), message.get("more_body", False)
-        if len(body) + len(chunk) > limit:
+        size += len(chunk)
+        if size > limit:
             raise TooLarge(f"the body may have at most {limit} bytes")
-        if isinstance(chunk, bytearray) and not body and not more:
-            body = chunk  # read before, under an idempotency key
+        # Many large bodies that grow at once would be copied all the time, and small chunks take more than their bytes.
+        if parts and len(parts[-1]) < _PART_BYTES:
+            parts[-1] += chunk
         else:
-            body += chunk
-        if len(body) > _UNCOUNTED_BYTES:
-            Bodies.hold_for(request.scope, len(body))
-    if len(body) > LIGHT_BYTES:  # a request with a larger body is heavy, and takes one of few places
+            parts.append(chunk if isinstance(chunk, bytearray) else bytearray(chunk))
+        if size > _UNCOUNTED_BYTES:
+            Bodies.hold_for(request.scope, size)
+    if size > LIGHT_BYTES:  # a request with a larger body is heavy, and takes one of few places
         Places.take_for(request.scope)
-    return body
+    return parts[0] if len(parts) == 1 else bytearray().join(parts)

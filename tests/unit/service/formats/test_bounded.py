@@ -1,0 +1,54 @@
+from __future__ import annotations
+
+import asyncio
+import random
+import tracemalloc
+from collections.abc import Sequence
+
+import pytest
+from fastapi import Request
+from starlette.types import Message
+
+from service.callers import LOCAL
+from service.formats.body import bounded
+from service.guard import Bodies, Places
+from service.settings import Settings
+
+SETTINGS = Settings("redis://")
+
+
+def _body(chunks: Sequence[bytes | bytearray]) -> bytearray:
+    coming = iter(enumerate(chunks, 1))
+    scope = {
+        "type": "http",
+        "method": "POST",
+        "headers": [],
+        "state": {"caller": LOCAL, "places": Places(1), "bodies": Bodies(SETTINGS)},
+    }
+
+    async def receive() -> Message:
+        number, chunk = next(coming)
+        return {"type": "http.request", "body": chunk, "more_body": number < len(chunks)}
+
+    return asyncio.run(bounded(Request(scope, receive), SETTINGS.max_body_bytes))
+
+
+@pytest.mark.parametrize("sizes", [[0], [5], [1, 0, 2], [300_000, 1, 300_000], [200_000] * 9, [3_000_000, 7]], ids=str)
+def test_a_body_is_what_was_sent_however_it_is_cut(sizes: list[int]) -> None:
+    chunks = [random.Random(size).randbytes(size) for size in sizes]
+    assert _body(chunks) == b"".join(chunks)
+
+
+def test_a_body_that_was_read_before_is_not_copied() -> None:
+    body = bytearray(b"abc")
+    assert _body([body]) is body
+
+
+def test_a_body_in_small_chunks_takes_little_more_than_its_bytes() -> None:
+    chunks = [bytearray(b"ab") for _ in range(500_000)]  # each of 60 bytes and more
+    tracemalloc.start()
+    try:
+        assert len(_body(chunks)) == 1_000_000
+        assert tracemalloc.get_traced_memory()[1] < 10_000_000
+    finally:
+        tracemalloc.stop()
