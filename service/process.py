@@ -78,7 +78,7 @@ class Process:
         self.monitors = Kept()
         self.places = Places(settings.max_heavy_requests)
         self.bodies = Bodies(settings)
-        self.spools = Spools()
+        self.spools = Spools(settings.max_spool_bytes)
         self.streams = Streams(settings.max_event_streams)
         self.easel = Easel()
         self._told = connect_async(settings.redis_url, timeout=STALE_SECONDS)

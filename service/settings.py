@@ -47,6 +47,12 @@ class Settings:
     )
     job_ttl: int = _setting(7 * 24 * HOUR, "seconds that a finished job is known", low=1, limit=True)
     max_wait: int = _setting(30, "longest that a caller may wait for a job by Prefer: wait", low=0, limit=True)
+    max_spool_bytes: int = _setting(
+        0,
+        "bytes of temporary files of one process, where their volume may not be filled, such as an emptyDir with a "
+        "sizeLimit; a tenant has at most half; 0: what the volume has free",
+        low=0,
+    )
     max_event_streams: int = _setting(
         200, "event streams of one process; a tenant has at most half of them, an API key a quarter", low=0
     )

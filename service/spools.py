@@ -14,9 +14,13 @@ from service.shares import Exhausted, Shares
 
 
 class Spools:
-    """The room for temporary files on the volume of ``tempfile.gettempdir()``, of which a tenant has at most half."""
+    """The room for temporary files on the volume of ``tempfile.gettempdir()``, of which a tenant has at most half.
 
-    def __init__(self) -> None:
+    ``most`` is less than what the volume has free, or 0.
+    """
+
+    def __init__(self, most: int = 0) -> None:
+        self._most = most
         self._shares = Shares(0, least=0)
         self._written = 0
         self._lock = Lock()
@@ -37,8 +41,9 @@ class Spools:
             free = shutil.disk_usage(tempfile.gettempdir()).free
         except OSError as error:
             raise SpoolFull("no folder for temporary files can be written to") from error
+        room = free + self._written
         try:
-            self._shares.take(caller, more, total=free + self._written)
+            self._shares.take(caller, more, total=min(room, self._most) if self._most else room)
         except Exhausted as full:
             raise SpoolFull(f"{full.holder} may have at most {full.most} bytes of temporary files now") from full
 

@@ -235,6 +235,12 @@ def test_a_pod_meets_the_restricted_standard(name: str) -> None:
     assert "readinessProbe" in container
 
 
+def test_the_api_leaves_room_in_the_volume_that_a_pod_is_evicted_for() -> None:
+    (most,) = (int(e["value"]) for e in CONTAINERS["calibrant-api"]["env"] if e["name"] == "CALIBRANT_MAX_SPOOL_BYTES")
+    (tmp,) = (volume for volume in PODS["calibrant-api"]["spec"]["volumes"] if volume["name"] == "tmp")
+    assert most < _bytes(tmp["emptyDir"]["sizeLimit"])
+
+
 def test_services_budgets_and_rules_lead_to_pods_and_ports_that_are_there() -> None:
     ports = {name: {port["name"] for port in container.get("ports", [])} for name, container in CONTAINERS.items()}
     for service in _of_kind("Service"):
