@@ -12,11 +12,13 @@ from http import HTTPStatus
 from typing import Any, cast
 
 import httptools
+from uvicorn._types import ASGI3Application
 from uvicorn.config import Config
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 from uvicorn.server import ServerState
 
 from schemas.problem_table import problem
+from service.flow import Flow
 from service.inference.errors import error_of, spoken_at
 from service.metrics import UNMATCHED
 from service.problems import respond
@@ -28,6 +30,9 @@ log = logging.getLogger(__name__)
 URL_BYTES, HEAD_BYTES, HEADERS = 16 * 1024, 64 * 1024, 100
 #: The parser gets at most so many bytes at a time, so that an unfinished line is noticed before it has grown.
 _PIECE = 16 * 1024
+#: A body in chunks of one byte costs the parser a hundred times as much as one in a single chunk. So chunks are parsed
+#: in smaller pieces, and after so many of them it is the turn of other connections.
+_CHUNKED_PIECE, _CHUNKS = 4 * 1024, 256
 #: Bytes around the data of one chunk that are free: its size, two line ends and a short extension.
 _CHUNK_BYTES = 32
 #: Requests that may wait on a connection for the answer to the one before.
@@ -36,8 +41,6 @@ _PIPELINED = 32
 _LINGER_SECONDS = 1.0
 #: Seconds that a client may go on sending a body that has been answered already.
 _ANSWERED_SECONDS = 30.0
-#: Seconds between two looks at an answer that is being sent, and the bytes that a client must take in between.
-_READING_SECONDS, _READING_BYTES = 30.0, 256 * 1024
 
 
 class Connection(HttpToolsProtocol):
@@ -53,6 +56,9 @@ class Connection(HttpToolsProtocol):
         super().__init__(config, server_state, app_state, _loop)
         self._process: Process = cast(Any, config.app).state.process
         self._counted_as: str | None = None
+        self._flow: Flow
+        self._running: RequestResponseCycle | None = None  # the request that is worked on
+        self._unparsed: bytes | memoryview = b""
         self._deaf = False  # nothing more is read
         self._refusal: tuple[str, str] | None = None
         # Of the request that is being received:
@@ -61,15 +67,16 @@ class Connection(HttpToolsProtocol):
         self._unfinished = 0  # bytes since the parser last reported anything
         self._framing = 0  # bytes of a chunked body around its data
         self._reported = False
+        self._parts = 0  # of a body, that the parser has reported in this turn
         self._replaying = False
         self._deadline: asyncio.TimerHandle | None = None
-        self._reading: asyncio.TimerHandle | None = None
 
     # --- the connection
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Count the connection, and refuse it if its address has too many."""
         super().connection_made(transport)
+        self.flow = self._flow = Flow(transport, self.loop)
         try:
             self._counted_as = self._process.addresses.open(self.client[0] if self.client else None)
         except ConnectionRefusedError:
@@ -79,27 +86,55 @@ class Connection(HttpToolsProtocol):
             self._set_deadline(self._process.settings.header_timeout)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Stop counting the connection."""
+        """Stop counting the connection, and tell the request that is worked on.
+
+        uvicorn tells the last request, which on a connection with pipelined requests is another one.
+        """
         self._process.addresses.close(self._counted_as)
         self._counted_as = None
         self._clear_deadline()
-        self._stop_watching_reader()
+        self._flow.stop_watching()
+        self._unparsed = b""
+        if self._running is not None and not self._running.response_complete:
+            self._running.disconnected = True
+            self._running.message_event.set()
         super().connection_lost(exc)
 
     # --- what is received
 
     def data_received(self, data: bytes) -> None:
         """Parse what has come, and expect the rest of it in time."""
+        if self._unparsed:  # the transport had read more already when it was told to stop
+            self._unparsed = bytes(self._unparsed) + data
+        else:
+            self._parse(data)
+
+    def _parse(self, data: bytes | memoryview) -> None:
+        """Parse what takes some milliseconds at most, and the rest when others have had their turn."""
         self._unset_keepalive_if_required()
-        if len(data) <= _PIECE:
+        self._parts = 0
+        if len(data) <= _CHUNKED_PIECE:
             self._feed(data)
         else:
-            view = memoryview(data)
-            for start in range(0, len(data), _PIECE):
-                self._feed(view[start : start + _PIECE])
+            left = memoryview(data)
+            while left and self._parts < _CHUNKS:
+                size = _CHUNKED_PIECE if self._in_body and self._is_chunked() else _PIECE
+                piece, left = left[:size], left[size:]
+                self._feed(piece)
+            if left and not self._deaf:
+                self._unparsed = left
+                self._flow.set_behind(True)
+                self.loop.call_soon(self._go_on)
         if self._deadline is None and not self._deaf and (self.cycle is None or self.cycle.response_complete):
             # A head has begun, or the rest of a body that has been answered goes on.
             self._set_deadline(_ANSWERED_SECONDS if self._in_body else self._process.settings.header_timeout)
+
+    def _go_on(self) -> None:
+        data, self._unparsed = self._unparsed, b""
+        if data:
+            self._parse(data)
+        if not self._unparsed:
+            self._flow.set_behind(False)
 
     def _feed(self, piece: bytes | memoryview) -> None:
         """Give a piece to the parser, and refuse what is out of bounds."""
@@ -109,13 +144,17 @@ class Connection(HttpToolsProtocol):
         try:
             self.parser.feed_data(piece)
         except httptools.HttpParserUpgrade as paused:
-            if self._has_body():
-                self._receive_body_after_upgrade()
+            try:
+                if self._has_body():
+                    self._receive_body_after_upgrade()
+            except httptools.HttpParserError:
+                self._refuse(*_NOT_HTTP)
+                return
             if rest := piece[paused.args[0] :]:
                 self._feed(rest)
             return
         except httptools.HttpParserError:
-            self._refuse(*(self._refusal or ("bad-request", "this is not HTTP/1.1")))
+            self._refuse(*(self._refusal or _NOT_HTTP))
             return
         self._unfinished = 0 if self._reported else self._unfinished + len(piece)
         self._framing += len(piece)
@@ -173,6 +212,7 @@ class Connection(HttpToolsProtocol):
     def on_body(self, body: bytes) -> None:
         """Add a part of the body."""
         self._reported = True
+        self._parts += 1
         self._framing -= len(body)
         super().on_body(body)
 
@@ -190,6 +230,10 @@ class Connection(HttpToolsProtocol):
         self._url_bytes = 0
         self._clear_deadline()
         super().on_message_complete()
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
+        self._running = cycle
+        super()._start_asgi_task(cycle, app)
 
     # --- upgrades, such as those to h2c that Java's client offers with its first request: they are not taken up
 
@@ -278,40 +322,13 @@ class Connection(HttpToolsProtocol):
                 f"the head of the request was not there after {self._process.settings.header_timeout:g} s",
             )
 
-    def pause_writing(self) -> None:
-        """Wait for the client to read, but not for ever."""
-        super().pause_writing()
-        self._watch_reader()
-
-    def resume_writing(self) -> None:
-        """Go on writing."""
-        self._stop_watching_reader()
-        super().resume_writing()
-
     def timeout_keep_alive_handler(self) -> None:
         """Close an idle connection, even if the client never reads the end of its last answer."""
         super().timeout_keep_alive_handler()
-        self._watch_reader()
-
-    def _watch_reader(self) -> None:
-        self._stop_watching_reader()
-        unsent = self.transport.get_write_buffer_size()
-        self._reading = self.loop.call_later(_READING_SECONDS, self._look_at_reader, unsent)
-
-    def _stop_watching_reader(self) -> None:
-        if self._reading is not None:
-            self._reading.cancel()
-            self._reading = None
-
-    def _look_at_reader(self, unsent: int) -> None:
-        """Abort a connection whose client takes its answer so slowly that it only holds memory."""
-        left = self.transport.get_write_buffer_size()
-        if left and unsent - left < min(unsent, _READING_BYTES):
-            self.transport.abort()
-        else:
-            self._watch_reader()
+        self._flow.watch_reader()
 
 
+_NOT_HTTP = ("bad-request", "this is not HTTP/1.1")
 _HEAD_TOO_LARGE = (
     "headers-too-large",
     f"the headers, or trailers, of a request may have at most {HEAD_BYTES} bytes and be at most {HEADERS}",

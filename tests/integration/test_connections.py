@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import select
 import socket
+import threading
 from collections.abc import Iterator
 from urllib.parse import urlsplit
 
@@ -14,7 +15,7 @@ import pytest
 
 from benchmarks.http.load import peak_bytes, reset_peak
 from cli.stack import Stack
-from service import connections
+from service import flow
 from service.settings import Settings
 from tests.integration.conftest import serving
 
@@ -102,6 +103,13 @@ def test_the_bounds_of_a_head_are_64_kib_100_headers_and_16_kib_of_url(
     assert _status(_sent(service.url, data)) == status
 
 
+@pytest.mark.parametrize(
+    "framing", [b"Transfer-Encoding: gzip\r\n", b"Transfer-Encoding: chunked\r\nContent-Length: 2\r\n"]
+)
+def test_a_body_of_no_known_length_behind_an_upgrade_is_refused(service: Stack, framing: bytes) -> None:
+    assert _status(_sent(service.url, POST + H2C + framing + b"\r\n{}")) == 400
+
+
 def test_a_refused_head_under_v2_is_answered_as_an_error_of_that_protocol(service: Stack) -> None:
     assert _sent(service.url, b"GET /v2/" + b"a" * MIB).endswith(b'{"error":"the URL may have at most 16384 bytes"}')
 
@@ -113,6 +121,24 @@ def test_memory_stays_flat_while_headers_without_end_are_sent(service: Stack) ->
     for _ in range(4):
         assert _status(_sent(service.url, GET + b"a:b\r\n" * 8 * MIB)) == 431
     assert peak_bytes(service.api.pid) - before < 16 * MIB
+
+
+def test_others_have_their_turn_while_chunks_of_one_byte_are_parsed(service: Stack) -> None:
+    chunks = b"1\r\n \r\n" * 500_000 + b"0\r\n\r\n"
+    with contextlib.closing(_connection(service.url)) as connection, httpx.Client(timeout=60) as client:
+        connection.sendall(CHUNKED.replace(b"/evaluate", b"/nowhere") + b"\r\n")
+        refused = connection.recv(65536)
+        while not refused.endswith(b"}"):
+            refused += connection.recv(65536)
+        assert _status(refused) == 404  # nobody waits for the rest of the body, so all of it is parsed at once
+        sender = threading.Thread(target=connection.sendall, args=(chunks + GET + b"\r\n",))
+        sender.start()
+        answered = 0
+        while not select.select([connection], [], [], 0)[0]:
+            answered += client.get(f"{service.url}/health/live").status_code == 200
+        sender.join()
+        assert _status(connection.recv(65536)) == 200
+    assert answered > 10
 
 
 def test_a_trailer_changes_no_header_of_the_request(service: Stack) -> None:
@@ -238,7 +264,7 @@ def _until_served(url: str) -> None:
 
 
 def test_a_client_that_does_not_read_its_answer_is_cut_off(redis_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connections, "_READING_SECONDS", 0.2)
+    monkeypatch.setattr(flow, "_READING_SECONDS", 0.2)
     p = np.random.default_rng(1).random(1_000_000)
     with serving(Settings(redis_url, max_connections_per_address=1)) as url:
         rows = {"predictions": p[:1000].tolist(), "labels": (p[:1000] > 0.5).astype(int).tolist()}

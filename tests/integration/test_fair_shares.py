@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import selectors
 import socket
 from collections import Counter
@@ -17,6 +18,7 @@ import numpy as np
 import pytest
 from redis import Redis
 
+from service import event_stream
 from service.settings import Settings
 from storage.api_keys import ApiKeyStore
 from tests.integration.conftest import one_place_taken, serving
@@ -213,6 +215,27 @@ def test_a_tenant_holds_half_of_the_event_streams_and_a_key_a_quarter(redis_url:
             while first != 200:
                 with api.stream("GET", path, headers=keys["greedy"]) as answer:
                     first = answer.status_code
+
+
+def test_a_stream_that_is_left_with_a_request_behind_it_is_free_again(
+    redis_url: str, redis: Redis, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(event_stream, "LOOK_SECONDS", 3600.0)  # no heartbeat finds that nobody listens
+    with _api(redis_url, max_event_streams=1) as api:
+        path = f"/jobs/{api.post('/evaluate', json=ROWS, headers=ASYNC).json()['id']}/events"
+        address = (str(api.base_url.host), api.base_url.port or 80)
+        request = f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode()
+        for _ in range(3):
+            with socket.create_connection(address, timeout=60) as connection:
+                connection.sendall(request + request)
+                while connection.recv(1000).startswith(b"HTTP/1.1 503"):  # the one before is on its way out
+                    connection.sendall(request)
+        with socket.create_connection(address, timeout=60) as connection:
+            status = b""
+            while status != b"200":
+                connection.sendall(request)
+                status = connection.recv(1000).split(b" ", 2)[1]
+    assert not [record for record in caplog.records if record.levelno >= logging.ERROR]
 
 
 def test_without_keys_one_caller_may_hold_all_event_streams(redis_url: str, redis: Redis) -> None:
