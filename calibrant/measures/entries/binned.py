@@ -52,8 +52,8 @@ def _above(event: Event, threshold: float) -> Event:
     if threshold == 0.0:
         return event
     kept = np.flatnonzero(event.p > threshold)
-    if not len(kept):
-        raise EmptyBatch("no prediction is above the threshold")
+    if not len(kept) or (event.w is not None and not event.w[kept].any()):
+        raise EmptyBatch("no prediction of a row with weight is above the threshold")
     return replace(event, per_row=1).rows(kept)
 
 

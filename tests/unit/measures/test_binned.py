@@ -147,3 +147,14 @@ def test_a_deviation_too_small_to_divide_by_overflows_nothing() -> None:
     mean, deviation = np.array([0.5, -0.5, 1e-300]), np.array([1e-300, 1e-160, 1e-308])
     np.testing.assert_allclose(folded_normal_mean(mean, deviation), np.abs(mean))
     np.testing.assert_allclose(folded_normal_mean(np.array([0.39]), np.array([0.01])), 0.39, rtol=1e-12)
+
+
+def test_rows_above_the_threshold_that_have_no_weight_are_no_rows() -> None:
+    request = [{"name": "tace", "threshold": 0.5}]
+    found = calibrant.evaluate([0.9, 0.8, 0.1], [1, 0, 0], weights=[0, 0, 1], measures=request).measures["tace"]
+    assert found.value is None
+    assert found.problem is not None
+    assert "above the threshold" in found.problem
+    probs, labels = [[0.9, 0.1, 0.0], [0.1, 0.8, 0.1], [0.2, 0.1, 0.7]], [0, 1, 2]
+    weighted = calibrant.evaluate(probs, labels, weights=[1, 1, 0], measures=request, reduction="classwise")
+    assert weighted.measures["tace"].value == pytest.approx(0.15)
