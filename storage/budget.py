@@ -150,7 +150,9 @@ class Budget:
     async def _look(self, redis: AsyncRedis) -> None:
         began = time.monotonic()
         with self._counting:
-            self._let_in = [*self._let_in, (began, Counter())]
+            # A look after which nothing was let in is worth no place: none is added for as long as the store is away.
+            kept = self._let_in if self._let_in[-1][1] else self._let_in[:-1]
+            self._let_in = [*kept, (began, Counter())]
         found: dict[str, Any] = await redis.info("memory", "persistence")
         most = int(found.get("maxmemory", 0))
         # As the server counts what it holds against maxmemory.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import io
 from collections.abc import Iterator
@@ -11,12 +12,13 @@ from typing import Any
 import httpx
 import numpy as np
 import pytest
+from redis.exceptions import ConnectionError as Away
 
 from schemas.keys import Scope
 from service.settings import Settings
 from storage.api_keys import ApiKeyStore
-from storage.budget import measure
-from storage.server.connection import connect
+from storage.budget import Budget, measure
+from storage.server.connection import connect, connect_async
 from storage.store import Store
 from tests.integration.conftest import serving
 from tests.integration.redis_server import RedisServer, redis_server, until
@@ -201,3 +203,17 @@ def test_the_bytes_of_each_tenant_are_counted_whatever_they_are(server: RedisSer
         }
         assert found == whole
         assert found["one"] > 2 * 50_000 * 16 > found["other"] > 50_000 * 16
+
+
+def test_looks_while_the_store_is_away_are_not_remembered(tmp_path: Path) -> None:
+    url = f"unix://{tmp_path}/none.sock"
+    budget = Budget(url, 0.75, lambda: True)
+
+    async def look() -> None:
+        async with connect_async(url, timeout=1) as redis:
+            for _ in range(10):
+                with pytest.raises(Away):
+                    await budget._look(redis)
+
+    asyncio.run(look())
+    assert len(budget._let_in) == 1
