@@ -28,6 +28,8 @@ PIECE = 256 * 1024
 MOST_OPTIONS = 1024 * 1024
 #: Bytes of a single string or number. The events' ``data_base64`` is the longest that is of use.
 LONGEST = 16 * 1024 * 1024
+#: Members of an object that is read in pieces; each is parsed by itself.
+MOST_MEMBERS = 65_536
 #: Bytes of a key.
 _LONGEST_KEY = 64 * 1024
 #: How orjson describes what nests deeper than it can follow, which is far over any limit of ours.
@@ -222,6 +224,8 @@ class _Reader:
             else:
                 name, at = self._key(begin, stop)
                 value = self.tree(at, stop, depth)
+            if len(found) == MOST_MEMBERS:
+                raise TooLarge(f"an object of a large JSON body may have at most {MOST_MEMBERS} members")
             if name in found:
                 raise InvalidField.at("/" + name[:64].replace("~", "~0").replace("/", "~1"), "stands twice")
             found[name] = value

@@ -14,7 +14,16 @@ import pytest
 
 from service.errors import InvalidField, MalformedJson, RequestError, TooLarge
 from service.formats.json_body import read_json
-from service.formats.json_pieces import LONGEST, MOST_OPTIONS, PIECE, LongArray, check_values, plain, read_document
+from service.formats.json_pieces import (
+    LONGEST,
+    MOST_MEMBERS,
+    MOST_OPTIONS,
+    PIECE,
+    LongArray,
+    check_values,
+    plain,
+    read_document,
+)
 from service.formats.limits import Limits
 from service.formats.payload import ARRAYS
 from tests.unit.service.formats.told import told
@@ -134,6 +143,15 @@ def test_what_is_no_row_has_a_bound_of_its_own() -> None:
     ):
         with pytest.raises(TooLarge):
             plain(read_document(text, LIMITS))
+
+
+def test_a_large_object_has_a_bounded_number_of_members() -> None:
+    def members(count: int) -> bytes:
+        return b'{"a": {' + b",".join(b'"%d": 0' % i for i in range(count)) + b"}}"
+
+    plain(read_document(members(MOST_MEMBERS), LIMITS))
+    with pytest.raises(TooLarge, match="members"):
+        plain(read_document(members(MOST_MEMBERS + 1), LIMITS))
 
 
 @pytest.mark.parametrize(
