@@ -67,6 +67,9 @@ class Recorder:
             self._under_way.append(self._ids["job"])
         elif example.call == "DELETE /jobs/{job_id}":
             self._under_way.remove(self._ids["job"])
+            if answer.status_code == 409:  # it ended before it could be cancelled: the same once more
+                self.send(CALLS[CALLS.index(example) - 1])
+                return self.send(example)
         elif isinstance(example.body, Mapping) and example.call == "POST /monitors" and example.body["name"] in DRIFTED:
             drift(self._http, example.body["name"])
         return answer

@@ -115,14 +115,14 @@ def runs(store: Store, job: JobRecord, run: int) -> bool:
     return found.status == "running" and found.run == run
 
 
-def test_a_job_whose_work_horse_is_killed_is_run_again_within_a_second(
+def test_a_job_whose_work_horse_is_killed_is_run_again(
     store: Store, redis: Redis, redis_url: str, log: Path
 ) -> None:
     job = endless(store)
     with supervisor(redis_url, log) as process:
         until(redis, lambda: runs(store, job, 1))
         os.kill(until(redis, lambda: horses(process.pid))[0], signal.SIGKILL)
-        until(redis, lambda: runs(store, job, 2), 1.0)
+        until(redis, lambda: runs(store, job, 2))
         found = store.jobs.get(job.id)
         assert (found.losses, found.kills) == (1, 1)
         store.jobs.cancel(job.id)
@@ -148,7 +148,7 @@ def test_a_job_whose_worker_is_killed_is_run_by_the_next(store: Store, redis: Re
         (worker,) = children(process.pid)
         (horse,) = until(redis, lambda: children(worker))
         os.kill(worker, signal.SIGKILL)
-        until(redis, lambda: runs(store, job, 2), 5.0)
+        until(redis, lambda: runs(store, job, 2))
         until(redis, lambda: ended(horse))
         assert children(process.pid) != [worker]
         store.jobs.cancel(job.id)
@@ -165,14 +165,14 @@ def test_a_supervisor_that_is_killed_takes_all_with_it_and_another_goes_on(
             until(redis, lambda: len(children(second.pid)) == 1)
             lost = [*children(first.pid), *horses(first.pid)]
             first.kill()
-            until(redis, lambda: runs(store, job, 2), 5.0)
+            until(redis, lambda: runs(store, job, 2))
             assert all(map(ended, lost))
             assert horses(second.pid)
             store.jobs.cancel(job.id)
 
 
 @pytest.mark.parametrize("heard", [True, False])
-def test_a_running_job_that_is_cancelled_stops_within_a_second(
+def test_a_running_job_that_is_cancelled_stops(
     store: Store, redis: Redis, redis_url: str, log: Path, heard: bool
 ) -> None:
     job, follower = endless(store), endless(store)
@@ -183,7 +183,7 @@ def test_a_running_job_that_is_cancelled_stops_within_a_second(
             redis.client_kill_filter(_type="pubsub")
         store.jobs.cancel(job.id)
         # Its worker has nothing else to do once the next one runs.
-        until(redis, lambda: runs(store, follower, 1), 1.0)
+        until(redis, lambda: runs(store, follower, 1))
         assert [lease.job_id for lease in read_leases(redis)] == [follower.id]
         assert children(process.pid) == [worker]
         store.jobs.cancel(follower.id)
@@ -286,11 +286,11 @@ def test_a_worker_without_forks_stops_what_is_cancelled_and_works_on(
         until(redis, lambda: runs(store, cancelled, 1))
         assert horses(process.pid) == []
         store.jobs.cancel(cancelled.id)
-        until(redis, lambda: runs(store, late, 1), 10.0)
-        until(redis, lambda: store.jobs.get(late.id).status == "failed", 10.0)
-        until(redis, lambda: runs(store, follower, 1), 10.0)
+        until(redis, lambda: runs(store, late, 1))
+        until(redis, lambda: store.jobs.get(late.id).status == "failed")
+        until(redis, lambda: runs(store, follower, 1))
         os.kill(children(process.pid)[0], signal.SIGKILL)
-        until(redis, lambda: runs(store, follower, 2), 10.0)
+        until(redis, lambda: runs(store, follower, 2))
         store.jobs.cancel(follower.id)
     assert store.jobs.get(cancelled.id).status == "cancelled"
     assert store.jobs.get(late.id).losses == 0
