@@ -9,11 +9,16 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, settings
 
 from calibrant.reductions import Event
 from tests.traced import PeakOf, tracing
 
 GOLDEN = Path(__file__).parent / "golden"
+
+# How long a case takes is a property of the machine, which may be busy.
+settings.register_profile("busy", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("busy")
 
 
 @pytest.fixture(scope="session")

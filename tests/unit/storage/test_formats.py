@@ -17,7 +17,7 @@ from schemas.idempotency import IdempotencyRecord
 from schemas.jobs import JobRecord
 from schemas.keys import KeyRecord
 from schemas.listing import ListedMap
-from schemas.maps import MapRecord, MapSummary
+from schemas.maps import MapDocument, MapRecord, MapSummary
 from schemas.monitor_alarms import Standing
 from schemas.monitor_deliveries import DeliveryRecord
 from schemas.monitors import StoredMonitor
@@ -32,7 +32,7 @@ STORED = (
     StoredAlias, StoredMonitor, UploadRecord, WorkersRecord,
 )  # fmt: skip
 #: A line of a file, and what two stored documents have in common.
-NOT_STORED = (Header, MapSummary)
+NOT_STORED = (Header, MapDocument, MapSummary)
 
 
 class _Third(Document):
