@@ -181,6 +181,9 @@ chaos: $(STAMP) ## kills, pauses, a full disk and clock steps on one machine, so
 chaos-net: $(STAMP) ## the same over four network namespaces, one worker's machine cut off; as root; writes docs/reliability.md
 	$(BIN)/python -m benchmarks.chaos.network
 
+attack: $(STAMP) ## hostile requests of one tenant, and what another sees of them; writes docs/reliability.md
+	$(BIN)/python -m benchmarks.chaos.attack
+
 throughput: $(STAMP) ## 1,000 small fits through the queue, beside plain RQ; writes docs/reliability.md
 	$(BIN)/python -m benchmarks.chaos.throughput
 

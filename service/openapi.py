@@ -28,7 +28,14 @@ from service.problems import MEDIA_TYPE
 JSON = "application/json"
 
 #: What any call may answer.
-ANYWHERE = ("foreign-origin", "internal-error")
+ANYWHERE = (
+    "foreign-origin",
+    "internal-error",
+    "url-too-long",
+    "headers-too-large",
+    "request-timeout",
+    "too-many-connections",
+)
 #: What any call may answer but those of open paths.
 BEHIND_A_KEY = ("unauthorized", "forbidden", "rate-limited", "deadline-exceeded", "store-unavailable")
 #: What any call with a body may answer.

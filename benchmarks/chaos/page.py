@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from benchmarks.chaos.page_attack import attack_part
 from benchmarks.chaos.page_chaos import chaos_part, network_part
 from benchmarks.chaos.page_load import soak_part, throughput_part
 from benchmarks.chaos.results import ROOT, read
@@ -32,6 +33,7 @@ _SECTIONS: dict[str, tuple[str, Callable[[dict[str, Any]], list[str]]]] = {
     "chaos": ("Chaos on one machine: `make chaos`", chaos_part),
     "network": ("Chaos over a network: `make chaos-net`", network_part),
     "throughput": ("Throughput: `make throughput`", throughput_part),
+    "attack": ("Attacks: `make attack`", attack_part),
     "soak": ("Load for minutes: `make soak`", soak_part),
 }
 

@@ -1,0 +1,364 @@
+"""Hostile requests of one tenant, and what another tenant and the probes see of them: ``make attack``.
+
+A fresh service with two keys. The attacker sends each kind of attack in turn; meanwhile a probe asks for
+``/health/ready``, and the neighbour, another tenant, calibrates ten scores and evaluates 100,000 rows.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import gzip
+import io
+import os
+import random
+import socket
+import tempfile
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import httpx
+import numpy as np
+import orjson
+import zstandard
+
+from benchmarks.chaos.page import write_page
+from benchmarks.chaos.results import circumstances, write
+from benchmarks.http.load import peak_bytes, reset_peak
+from cli.stack import Stack, stack
+from storage.api_keys import ApiKeyStore
+from storage.server.connection import connect
+from storage.server.embedded import embedded_server
+
+MB = 1_000_000
+_JSON = "application/json"
+_ROUTES = ("/evaluate", "/v2/models/m/infer", "/maps/import", "/maps", "/calibrate", "/monitors/m/rows", "/batches")
+#: What an attacker's socket does when the service resets or closes it.
+_CUT = (ConnectionResetError, BrokenPipeError, TimeoutError)
+
+
+@dataclass
+class Target:
+    """The service under attack and the attacker's key."""
+
+    url: str
+    key: str
+    random: random.Random = field(default_factory=lambda: random.Random(18))  # noqa: S311 - no secret
+
+    def connection(self) -> socket.socket:
+        """A socket to the service."""
+        parts = urlsplit(self.url)
+        return socket.create_connection((str(parts.hostname), parts.port or 80), timeout=60)
+
+    def head(self, method: str = "POST", path: str = "/evaluate", *more: str) -> bytes:
+        """The first lines of a request with the attacker's key, without the empty line behind them."""
+        lines = (f"{method} {path} HTTP/1.1", f"Host: {urlsplit(self.url).netloc}", f"Authorization: Bearer {self.key}")
+        return "\r\n".join((*lines, f"Content-Type: {_JSON}", *more, "")).encode()
+
+    def raw(self, data: bytes) -> str:
+        """The status of the answer to bytes; "cut" if there is none."""
+        with contextlib.closing(self.connection()) as connection, contextlib.suppress(*_CUT):
+            with contextlib.suppress(*_CUT):
+                connection.sendall(data)
+            answer = connection.recv(65536)
+            return answer.split(b" ", 2)[1].decode() if answer else "cut"
+        return "cut"
+
+    def post(self, path: str, body: bytes, *, encoding: str = "", kind: str = _JSON) -> str:
+        """The status of the answer to a body."""
+        headers = {"Authorization": f"Bearer {self.key}", "Content-Type": kind}
+        if encoding:
+            headers["Content-Encoding"] = encoding
+        try:
+            return str(httpx.post(self.url + path, content=body, headers=headers, timeout=120).status_code)
+        except httpx.TransportError:
+            return "cut"
+
+
+def _nothing(_: Target) -> Iterator[Callable[[], str]]:
+    def wait() -> str:
+        time.sleep(10)
+        return "none"
+
+    yield wait
+
+
+def _endless_heads(to: Target) -> Iterator[Callable[[], str]]:
+    get = to.head("GET", "/health/ready")
+    for data in (
+        get + b"a:b\r\n" * 8_000_000,
+        get + b"X: " + b"a" * 40 * MB,
+        b"GET /" + b"a" * 40 * MB,
+        b"\r\n" * 10 * MB,
+        to.head("POST", "/evaluate", "Transfer-Encoding: chunked") + b"\r\n2;" + b"a" * 40 * MB,
+        to.head("POST", "/evaluate", "Transfer-Encoding: chunked") + b"\r\n2\r\n{}\r\n0\r\n" + b"a:b\r\n" * 8_000_000,
+    ):
+        for _ in range(10):
+            yield lambda data=data: to.raw(data)  # type: ignore[misc]
+
+
+def _slow_head(to: Target) -> Iterator[Callable[[], str]]:
+    def at_5_mb_a_second(start: bytes) -> str:
+        with contextlib.closing(to.connection()) as connection, contextlib.suppress(*_CUT):
+            connection.sendall(start)
+            for _ in range(100):  # ten seconds, unless the service ends it
+                connection.sendall(b"a" * 500_000)
+                time.sleep(0.1)
+        return "cut"
+
+    for start in (to.head() + b"X: ", b"GET /"):
+        yield from [lambda start=start: at_5_mb_a_second(start)] * 4
+
+
+def _half_heads(to: Target) -> Iterator[Callable[[], str]]:
+    def half() -> str:
+        with contextlib.suppress(*_CUT), contextlib.closing(to.connection()) as connection:
+            connection.sendall(to.head())
+            answer = connection.recv(1000)
+            return answer.split(b" ", 2)[1].decode() if answer else "cut"
+        return "cut"
+
+    yield from [half] * 300
+
+
+def _pipelines(to: Target) -> Iterator[Callable[[], str]]:
+    data = (to.head("GET", "/measures") + b"\r\n") * 5_000
+    yield from [lambda: to.raw(data)] * 10
+
+
+def _json_bombs(to: Target) -> Iterator[Callable[[], str]]:
+    n = 256 * 1024 * 1024
+    for unpacked in (
+        b'{"options":[' + b'"ab",' * (n // 5) + b'"ab"]}',
+        b'{"predictions":[' + b"[]," * (n // 3) + b"[]]}",
+        b'{"options":{' + b'"a":0,' * (n // 6) + b'"b":0}}',
+        b'{"predictions":[' + b"1," * (n // 2) + b"1]}",
+        b'{"name":"' + b"a" * n + b'"}',
+        b'{"predictions":[' + b"1" * n + b"]}",
+        b"[" * n,
+    ):
+        packed = zstandard.compress(unpacked, 3)
+        for path in _ROUTES[:4]:
+            yield lambda path=path, packed=packed: to.post(path, packed, encoding="zstd")  # type: ignore[misc]
+    zeros = gzip.compress(bytes(n), 6)
+    yield from [lambda: to.post("/evaluate", zeros, encoding="gzip")] * 4
+
+
+def _largest_json(to: Target) -> Iterator[Callable[[], str]]:
+    n = 8 * 1024 * 1024 - 100
+    body = b'{"predictions":[' + b"0.5," * (n - 1) + b'0.5],"labels":[' + b"1," * (n - 1) + b"0]}"
+    packed = zstandard.compress(body, 3)
+    yield from [lambda: to.post("/evaluate", packed, encoding="zstd")] * 3
+
+
+def _stalled_bodies(to: Target) -> Iterator[Callable[[], str]]:
+    def stalled() -> str:
+        with contextlib.suppress(*_CUT), contextlib.closing(to.connection()) as connection:
+            connection.sendall(to.head("POST", "/evaluate", f"Content-Length: {3 * MB}") + b"\r\n" + b" " * 1_100_000)
+            answer = connection.recv(1000)
+            return answer.split(b" ", 2)[1].decode() if answer else "cut"
+        return "cut"
+
+    yield from [stalled] * 40
+
+
+def _streams(to: Target) -> Iterator[Callable[[], str]]:
+    p = np.random.default_rng(1).random(200_000)
+    body = orjson.dumps({"predictions": p.tolist(), "labels": (p > 0.5).astype(int).tolist(), "method": "pl3"})
+    headers = {"Authorization": f"Bearer {to.key}", "Content-Type": _JSON, "Prefer": "respond-async"}
+    jobs = [httpx.post(f"{to.url}/maps", content=body, headers=headers, timeout=120) for _ in range(4)]
+    path = f"{jobs[-1].headers.get('location', '/jobs/none')}/events"
+
+    def stream() -> str:
+        with contextlib.suppress(*_CUT), contextlib.closing(to.connection()) as connection:
+            connection.settimeout(10)
+            connection.sendall(to.head("GET", path) + b"\r\n")
+            answer = connection.recv(1000)
+            while connection.recv(1000):
+                pass
+            return answer.split(b" ", 2)[1].decode() if answer else "cut"
+        return "200"
+
+    yield from [stream] * 205
+
+
+def _doubled(to: Target) -> Iterator[Callable[[], str]]:
+    for path in _ROUTES:
+        for body in (
+            b'{"predictions":[0.1],"predictions":[0.2],"labels":[1]}',
+            b'{"rows":[{"id":"a","id":"b","prediction":0.5,"label":1}]}',
+            b'{"rows":[{"id":"","prediction":0.5,"label":1}]}',
+            b'{"predictions":[0.1],"labels":[1],"options":{"a":1,"a":2}}',
+            b'{"predictions":[0.1],"labels":[1],"weights":[1e308]}',
+            b"\xff\xfe{}",
+            b'{"predictions":[0.1]\xff}',
+        ):
+            yield lambda path=path, body=body: to.post(path, body)  # type: ignore[misc]
+        yield lambda path=path: to.post(f"{path}?interval=0.9_5&interval=1", b"{}")  # type: ignore[misc]
+
+
+def _random_bodies(to: Target) -> Iterator[Callable[[], str]]:
+    out = io.BytesIO()
+    np.savez(out, predictions=np.linspace(0, 1, 50), labels=np.arange(50) % 2)
+    seeds = (
+        (b'{"predictions":[0.1,0.9],"labels":[0,1],"interval":0.95}', _JSON),
+        (out.getvalue(), "application/x-npz"),
+    )
+    for _ in range(500):
+        body, kind = to.random.choice(seeds)
+        mutated = bytearray(body)
+        for _ in range(to.random.randint(1, 8)):
+            mutated[to.random.randrange(len(mutated))] = to.random.choice(b'"[]{},:0123456789eE.-\x00\xff')
+        path = to.random.choice(_ROUTES)
+        yield lambda path=path, body=bytes(mutated), kind=kind: to.post(path, body, kind=kind)  # type: ignore[misc]
+
+
+def _hoarding(to: Target) -> Iterator[Callable[[], str]]:
+    p = np.random.default_rng(2).random(1_500_000)
+    out = io.BytesIO()
+    np.savez(out, predictions=p, labels=(p > 0.5).astype(np.int8))
+    yield from [lambda: to.post("/batches", out.getvalue(), kind="application/x-npz")] * 60
+
+
+#: What is sent, by how many at once, and what makes the requests.
+ATTACKS: dict[str, tuple[int, Callable[[Target], Iterator[Callable[[], str]]]]] = {
+    "nothing, for comparison": (1, _nothing),
+    "40 MB of headers, URL, chunk extension or trailers": (4, _endless_heads),
+    "a header or URL without end at 5 MB/s": (2, _slow_head),
+    "300 connections with half a head": (300, _half_heads),
+    "5,000 requests on one connection, unread": (5, _pipelines),
+    "256 MiB of JSON in some kB of zstd or gzip": (4, _json_bombs),
+    "the largest JSON that is read": (1, _largest_json),
+    "40 bodies that stall behind 1.1 of 3 MB": (40, _stalled_bodies),
+    "205 streams of events": (205, _streams),
+    "keys and parameters that stand twice, empty ids, text that is no UTF-8": (4, _doubled),
+    "bodies with random bytes": (4, _random_bodies),
+    "batches until the store's share is used up": (2, _hoarding),
+}
+
+
+class Watch:
+    """What a probe and the neighbour see while an attack goes on, from threads of their own."""
+
+    def __init__(self, url: str, key: str) -> None:
+        p = np.random.default_rng(0).random(100_000)
+        large = orjson.dumps({"predictions": p.tolist(), "labels": (p > 0.5).astype(int).tolist()})
+        small = orjson.dumps({"map": "neighbours", "predictions": [0.1] * 10})
+        own = {"Authorization": f"Bearer {key}", "Content-Type": _JSON}
+        self._url = url
+        self._calls: dict[str, tuple[str, str, bytes, dict[str, str]]] = {
+            "probe": ("GET", "/health/ready", b"", {}),
+            "small": ("POST", "/calibrate", small, own),
+            "large": ("POST", "/evaluate", large, own),
+        }
+
+    @contextlib.contextmanager
+    def watching(self) -> Iterator[dict[str, dict[str, Any]]]:
+        """Ask until the attack is over; what was seen is filled in then."""
+        told: dict[str, dict[str, Any]] = {}
+        over = threading.Event()
+        with ThreadPoolExecutor(len(self._calls)) as pool:
+            waiting = {name: pool.submit(self._ask, name, over) for name in self._calls}
+            try:
+                yield told
+            finally:
+                over.set()
+                told |= {name: seen.result() for name, seen in waiting.items()}
+
+    def _ask(self, name: str, over: threading.Event) -> dict[str, Any]:
+        method, path, body, headers = self._calls[name]
+        taken: list[float] = []
+        answers: Counter[str] = Counter()
+        with httpx.Client(base_url=self._url, timeout=120) as client:
+            while not over.is_set() or not taken:
+                began = time.perf_counter()
+                try:
+                    answers[str(client.request(method, path, content=body, headers=headers).status_code)] += 1
+                except httpx.TransportError as error:
+                    answers[type(error).__name__] += 1
+                taken.append(time.perf_counter() - began)
+                over.wait(0.02)
+        return {
+            "answers": dict(answers),
+            "median": float(np.median(taken)),
+            "p99": float(np.quantile(taken, 0.99)),
+            "longest": max(taken),
+        }
+
+
+def attack(running: Stack, to: Target, watch: Watch, only: str = "") -> dict[str, Any]:
+    """Every attack whose name contains ``only``, in turn; of each the answers, and what was seen meanwhile."""
+    told: dict[str, Any] = {}
+    for name, (at_once, requests) in ATTACKS.items():
+        if only not in name:
+            continue
+        calls = list(requests(to))
+        reset_peak(running.api.pid)
+        before = peak_bytes(running.api.pid)
+        began = time.perf_counter()
+        with watch.watching() as seen, ThreadPoolExecutor(at_once) as attackers:
+            answers = Counter(attackers.map(lambda call: call(), calls))
+        told[name] = {
+            "requests": len(calls),
+            "seconds": time.perf_counter() - began,
+            "answers": dict(sorted(answers.items())),
+            "grown": peak_bytes(running.api.pid) - before,
+            "seen": seen,
+        }
+        print(name, told[name], flush=True)
+    return told
+
+
+def _prepare(url: str, attacker: str, neighbour: str) -> None:
+    """A map of each tenant, and a monitor of the attacker."""
+    rows = {"predictions": [0.1, 0.3, 0.6, 0.9] * 10, "labels": [0, 1, 0, 1] * 10, "method": "platt"}
+    for name, key in (("m", attacker), ("neighbours", neighbour)):
+        headers = {"Authorization": f"Bearer {key}"}
+        httpx.post(f"{url}/maps", json=rows | {"name": name}, headers=headers, timeout=60).raise_for_status()
+    httpx.post(
+        f"{url}/monitors", json={"name": "m"}, headers={"Authorization": f"Bearer {attacker}"}, timeout=60
+    ).raise_for_status()
+
+
+def main() -> None:
+    """Attack a fresh service, and write the page anew."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--only", default="", help="attacks whose name contains this; nothing is written")
+    only = parser.parse_args().only
+    told = circumstances()
+    with contextlib.ExitStack() as opened:
+        folder = Path(opened.enter_context(tempfile.TemporaryDirectory(prefix="calibrant-attack-")))
+        log = opened.enter_context((folder / "log").open("ab"))
+        store_url, _ = opened.enter_context(embedded_server(folder / "store", log=log))
+        redis = opened.enter_context(contextlib.closing(connect(store_url)))
+        attacker, neighbour = (
+            ApiKeyStore(redis).create(name, tenant=name, scope="write").text for name in ("attacker", "neighbour")
+        )
+        running = opened.enter_context(
+            stack(
+                host="127.0.0.1",
+                port=0,
+                data=folder,
+                log=log,
+                redis_url=store_url,
+                inherited=dict(os.environ) | {"CALIBRANT_STORE_BUDGET": "0.05"},
+            )
+        )
+        _prepare(running.url, attacker, neighbour)
+        told["attacks"] = attack(running, Target(running.url, attacker), Watch(running.url, neighbour), only)
+        told["restarts"] = int(running.api.poll() is not None)
+    if only:
+        return
+    write("attack", told)
+    write_page()
+
+
+if __name__ == "__main__":
+    main()
