@@ -136,6 +136,8 @@ def _shown(answer: httpx.Response) -> Any:
                 part[moment] = _BEGAN
     if isinstance(document, dict) and "used" in document:
         document["used"] = dict.fromkeys(document["used"], 0)  # what others have taken is chance
+    if isinstance(document, dict) and "rules" in document and document.get("counts", {}).get("predictions") == 0:
+        document["rules"] = []  # whether a monitor without rows has been looked at yet is chance
     if isinstance(document, dict) and document.get("status") == "cancelled":
         document |= _UNBEGUN  # how far it came is chance
     return document[:_SHOWN] if isinstance(document, list) else document
