@@ -104,7 +104,7 @@ class Connection(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         """Parse what has come, and expect the rest of it in time."""
-        if self._unparsed:  # the transport had read more already when it was told to stop
+        if self._unparsed:  # the transport had read more before it paused
             self._unparsed = bytes(self._unparsed) + data
         else:
             self._parse(data)
@@ -217,7 +217,7 @@ class Connection(HttpToolsProtocol):
         super().on_body(body)
 
     def on_chunk_header(self) -> None:
-        """Be told by the parser that the size of a chunk is complete."""
+        """Count a chunk whose size line is complete."""
         self._reported = True
         self._framing -= _CHUNK_BYTES
 

@@ -39,7 +39,7 @@ _HEADERS: Mapping[str, Mapping[str, str]] = {
 }
 
 
-#: What is told of a store that answers, and refuses.
+#: Details of the answers while the store refuses writes.
 _REFUSALS = {
     "MISCONF": "Redis cannot save to its disk, and so refuses changes; reads go on",
     "READONLY": "Redis is a replica, and so refuses changes; reads go on",
