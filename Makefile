@@ -17,12 +17,12 @@ MANIFESTS := $(filter-out %/kustomization.yaml deploy/kubernetes/components/keda
 help: ## list the tasks
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-# Everything but torch by hash, torch alone from its own index, then the project itself.
-$(STAMP): pyproject.toml locks/dev.txt constraints-cpu.txt
+# Everything but torch by hash, torch alone from its own index, then the library and the application.
+$(STAMP): pyproject.toml library/pyproject.toml locks/dev.txt constraints-cpu.txt
 	$(PYTHON) -m venv $(VENV)
 	$(PIP) install --require-hashes --only-binary :all: -r locks/dev.txt
 	$(PIP) install --no-deps --retries 2 $(if $(TORCH_CPU_INDEX),--index-url $(TORCH_CPU_INDEX)) -c constraints-cpu.txt torch
-	$(PIP) install --no-deps --no-build-isolation -e .
+	$(PIP) install --no-deps --no-build-isolation -e ./library -e .
 	@touch $(STAMP)
 
 install: $(STAMP) ## make .venv and install everything into it
@@ -51,6 +51,7 @@ check: $(STAMP) ## lint, types, architecture, dependencies, containers
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/deptry .
+	cd library && ../$(BIN)/deptry .
 	$(BIN)/hadolint docker/Dockerfile
 	CALIBRANT_REDIS_PASSWORD=checked $(BIN)/docker-compose --profile gpu config -q
 	$(BIN)/kubernetes-validate --strict --quiet $(MANIFESTS)
@@ -60,7 +61,7 @@ image-test: $(STAMP) ## build the images without a container engine, run them an
 
 # All locks have the versions of locks/dev.txt. Torch is in none: its hashes differ by index.
 LOCK := $(BIN)/uv pip compile pyproject.toml --quiet --universal --python-version 3.11 --fork-strategy fewest \
-	--generate-hashes --only-binary :all: --no-emit-package torch --custom-compile-command 'make lock'
+	--generate-hashes --only-binary :all: --no-emit-package torch --no-emit-package calibrant --custom-compile-command 'make lock'
 LOCK_CPU := $(LOCK) -c constraints-cpu.txt --excludes locks/without-cuda.txt
 
 lock: $(STAMP) ## lock the dependencies of pyproject.toml with hashes, keeping versions where possible; writes locks/
@@ -163,7 +164,7 @@ gallery: $(STAMP) ## every picture of the gallery; writes docs/gallery.md and do
 	$(BIN)/python -m benchmarks.gallery
 
 pictures-golden: $(STAMP) ## draw the golden images that have changed; look at them; writes tests/golden/pictures
-	$(BIN)/python -m tests.unit.pictures
+	$(BIN)/python -m tests.unit.plots
 	$(BIN)/python -m tests.unit.benchmarks.gallery_images
 
 pictures-speed: $(STAMP) ## time of drawing each picture; writes docs/picture-speed.md

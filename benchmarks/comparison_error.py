@@ -9,9 +9,8 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from calibrant.comparing.comparison import ranked_values
-from calibrant.comparing.lineup import apart
-from calibrant.comparing.pairs import Correction, Pair, Standing, compare_pairs
+from calibrant.comparison.comparison import apart, ranked_values
+from calibrant.comparison.pairs import Correction, Pair, Standing, compare_pairs
 from calibrant.measures.catalogue import read_requests
 from calibrant.measures.deviations import deviations
 from calibrant.measures.intervals import Resampling

@@ -19,9 +19,9 @@ import numpy as np
 import calibrant
 from benchmarks.timing import machine
 from calibrant import distributed
-from calibrant.distributed.columns import Columns
+from calibrant.distributed.arrow import Columns
 from calibrant.distributed.parquet import count_piece, pieces_of
-from calibrant.tallies.event_tally import EventTally
+from calibrant.monitoring.event_tally import EventTally
 
 PAGE = Path(__file__).parents[1] / "docs" / "large-data-speed.md"
 SIZES = (10_000_000, 100_000_000)

@@ -11,8 +11,8 @@ from pathlib import Path
 from playwright.sync_api import Browser, Page, sync_playwright
 
 from benchmarks.timing import machine
-from calibrant_client import Calibrant
-from cli.stack import stack
+from calibrant.client import Calibrant
+from cli.serve import stack
 from tests.browser.chromium import find_chromium, flags
 from tests.browser.files import csv_file, rows
 from tests.browser.judged import DECODED, layout_shift

@@ -15,11 +15,11 @@ import numpy as np
 
 import calibrant
 from benchmarks.timing import machine
-from pictures.by_size import draw_by_size
-from pictures.cost_plane import draw_cost_plane
-from pictures.diagram import PLOTS, draw
-from pictures.drawn import About, Drawn
-from pictures.several import draw_several
+from calibrant.plots.by_size import draw_by_size
+from calibrant.plots.canvas import About, Drawn
+from calibrant.plots.cost_plane import draw_cost_plane
+from calibrant.plots.diagram import PLOTS, draw
+from calibrant.plots.several import draw_several
 
 PAGE = Path(__file__).parents[1] / "docs" / "picture-speed.md"
 N = 10_000
@@ -28,8 +28,8 @@ GOAL, ROUNDS = 150, 60
 _FIRST = """
 import time
 began = time.perf_counter()
-from pictures.diagram import draw
-from pictures.drawn import About
+from calibrant.plots.diagram import draw
+from calibrant.plots.canvas import About
 imported = time.perf_counter()
 half = [0.25, 0.75]
 data = {"start": [0.0, 0.5], "end": [0.5, 1.0], "count": [5, 5], "rows": [5, 5], "share": [0.5, 0.5],

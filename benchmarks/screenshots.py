@@ -14,9 +14,9 @@ import numpy as np
 from PIL import Image
 from playwright.sync_api import Browser, FilePayload, Page, sync_playwright
 
-from calibrant_client import Calibrant
+from calibrant.client import Calibrant
 from cli.demo import Classifier, classifiers
-from cli.stack import stack
+from cli.serve import stack
 from tests.browser.chromium import find_chromium, flags
 from tests.browser.judged import DECODED
 

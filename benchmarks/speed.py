@@ -16,8 +16,8 @@ import pwlf
 
 import calibrant
 from benchmarks.timing import machine, medians
+from calibrant.piecewise.folds import CellStream
 from calibrant.piecewise.options import PiecewiseOptions
-from calibrant.piecewise.stream import CellStream
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "benchmarks.md"

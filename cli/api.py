@@ -9,16 +9,16 @@ import socket
 import typer
 import uvicorn
 
-from monitoring.delivering.targets import InvalidTargets
+from backend.monitors.webhook_targets import InvalidTargets
+from backend.store.api_keys import ApiKeyStore
+from backend.store.server.connection import connect
+from backend.store.server.redis_url import UnreadableUrl
+from backend.telemetry.tracing import MissingTelemetry
 from service.access import is_loopback
 from service.app import create_app
 from service.connections import Connection
 from service.process import Process
 from service.settings import Settings
-from storage.api_keys import ApiKeyStore
-from storage.server.connection import connect
-from storage.server.redis_url import UnreadableUrl
-from telemetry.tracing import MissingTelemetry
 
 #: Exit status of what must be set right by hand: to start it again mends nothing.
 REFUSED = 2

@@ -80,7 +80,7 @@ class Picture:
         from schemas.diagrams import DiagramOptions
         from service.formats.options import read_options
         from service.formats.payload import Payload
-        from service.picturing import read_diagram, read_pictured
+        from service.pictures import read_diagram, read_pictured
 
         given: dict[str, Any] = {name: getattr(self, name) for name in ("diagram", "reduction", "interval", "seed")}
         given |= {"theme": self.theme, "width": self.width, "map": None if self.map is None else "given"}

@@ -42,7 +42,7 @@ def backup(
     force: Annotated[bool, typer.Option("--force", help="Replace a file that is there.")] = False,
 ) -> None:
     """Write all that the store keeps to a file, while the service runs or not."""
-    from storage.backup.contents import write_backup
+    from backend.store.backup.contents import write_backup
 
     with (
         _told(),
@@ -63,8 +63,8 @@ def restore(
     ] = False,
 ) -> None:
     """Write a backup into a store; jobs that had not ended are queued again."""
-    from storage.backup.restoring import restore as write_into
-    from storage.server.connection import check_durability
+    from backend.store.backup.restoring import restore as write_into
+    from backend.store.server.connection import check_durability
 
     with _told(), _input(file) as source, _connected(store_url(redis_url, redis_url_file), data, new=True) as redis:
         check_durability(redis)
@@ -83,8 +83,8 @@ def _counted(counts: Mapping[str, int]) -> str:
 @contextlib.contextmanager
 def _connected(redis_url: str | None, data: Path, *, new: bool) -> Iterator[Redis]:
     """The store that is named, or the embedded one, which is made only where it may be ``new``."""
-    from storage.server.connection import connect
-    from storage.server.embedded import store_of
+    from backend.store.server.connection import connect
+    from backend.store.server.embedded import store_of
 
     if redis_url is None and not new and not data.is_dir():
         raise FileNotFoundError(f"there is no store in {data}")
@@ -99,7 +99,7 @@ def _connected(redis_url: str | None, data: Path, *, new: bool) -> Iterator[Redi
 @contextlib.contextmanager
 def _output(file: Path, force: bool) -> Iterator[BinaryIO]:
     if file != _STANDARD:
-        from storage.backup.file import new_file
+        from backend.store.backup.file import new_file
 
         with new_file(file, force=force) as out:
             yield out
@@ -125,8 +125,8 @@ def _input(file: Path) -> Iterator[BinaryIO]:
 @contextlib.contextmanager
 def _told() -> Iterator[None]:
     """Tell what fails in a line."""
-    from storage.errors import StorageError
-    from storage.server.connection import UNAVAILABLE, kind_of
+    from backend.store.errors import StorageError
+    from backend.store.server.connection import UNAVAILABLE, kind_of
 
     try:
         yield

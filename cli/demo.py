@@ -18,10 +18,9 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from calibrant_client import Calibrant
-from cli.stack import stack
-from schemas.evaluate import Measures
-from schemas.jobs import JobAnswer
+from calibrant.client import Calibrant
+from calibrant.client.answers import JobAnswer, Measures
+from cli.serve import stack
 
 METHODS = ("averaged", "pl3", "pl")
 MEASURES = ("ece", "ece-equal-width", "ece-sweep", "ks")

@@ -18,7 +18,7 @@ from cli.server_url import client_of
 
 if TYPE_CHECKING:
     from calibrant.cells import Floats
-    from tabular.sheet import Sheet
+    from calibrant.io.table import Sheet
 
 
 class Fitted(NamedTuple):

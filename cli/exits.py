@@ -1,14 +1,72 @@
-"""Exit codes of the commands, and the one line on standard error that tells why one failed."""
+"""Exit codes of the commands, and the line on standard error that says why one failed."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple, Protocol
 
 import typer
 
-from cli.places import line_of
+from schemas.row_words import in_rows
+
+# --- Errors in terms of the command line: flags and rows instead of JSON Pointers
+
+#: Field of the wire's contract -> the flag that sets it.
+_FLAGS = {
+    "measures": "--measure",
+    "diagram": "--diagram",
+    "diagrams": "--diagram",
+    "theme": "--theme",
+    "width": "--width",
+    "reduction": "--reduction",
+    "interval": "--interval",
+    "resamples": "--resamples",
+    "seed": "--seed",
+    "scale": "--scale",
+    "map": "--map",
+    "method": "--method",
+    "options": "--option",
+    "name": "--name",
+    "ref": "the map",
+    "document": "the document",
+}
+_OF_ROWS = ("predictions", "labels", "weights", "groups")
+
+
+class Place(Protocol):
+    """One place that is wrong, as the library and a server both tell it."""
+
+    @property
+    def pointer(self) -> str: ...  # noqa: D102
+    @property
+    def detail(self) -> str: ...  # noqa: D102
+
+
+def line_of(detail: str, places: Sequence[Place]) -> str:
+    """What is told of an error with its ``detail``: the first place, which is what a person mends first.
+
+    >>> from calibrant.errors import Offence
+    >>> line_of("", [Offence("/labels/17", "is not 0 or 1")])
+    'labels in row 18: is not 0 or 1'
+    >>> line_of("", [Offence("/measures/0", "must be one of: ece, ks")])
+    '--measure: must be one of: ece, ks'
+    """
+    if not places:
+        return detail
+    if (told := in_rows(detail)) is not None:
+        return told
+    first = places[0]
+    field, *rest = first.pointer.split("/")[1:] or [""]
+    if field in _OF_ROWS and rest and rest[0].isdigit():
+        return f"{field} in row {int(rest[0]) + 1}: {first.detail}"
+    if field not in _FLAGS:
+        return detail
+    inner = " ".join(part for part in rest if not part.isdigit())
+    return f"{_FLAGS[field]}{f' {inner}' if inner else ''}: {first.detail}"
+
+
+# --- Exit codes of the commands, and the line on standard error that says why one failed
 
 #: The data or the request is refused; the server is away, or failed by an error of its own; a measure is above its
 #: bound. 2 is wrong usage and 130 Ctrl-C, as everywhere.
@@ -20,7 +78,7 @@ EXIT_CODES = (
 #: Status codes from here on are errors of a server's own.
 _OF_THE_SERVER = 500
 #: What may be missing, and the extra that brings it.
-_EXTRAS = {"torch": "worker", "pyarrow": "arrow", "pwlf": "pl-de"}
+_EXTRAS = {"torch": "torch", "pyarrow": "files", "pwlf": "pl-de"}
 
 
 class Refused(Exception):
@@ -61,7 +119,7 @@ def _failure(error: Exception, whose: str | None) -> Failure | None:
 
 def _of_the_numbers(error: Exception) -> Failure | None:
     from calibrant.errors import CalibrationError
-    from tabular.errors import TabularError
+    from calibrant.io.errors import TabularError
 
     if isinstance(error, TabularError):
         return Failure(error.detail)
@@ -73,7 +131,7 @@ def _of_the_numbers(error: Exception) -> Failure | None:
 def _of_a_server(error: Exception, whose: str | None) -> Failure | None:
     import httpx
 
-    from calibrant_client.errors import ProblemResponse
+    from calibrant.client.errors import ProblemResponse
 
     if isinstance(error, ProblemResponse):
         problem = error.problem

@@ -58,7 +58,7 @@ def fit(
     if not server and name is not None:
         raise typer.BadParameter("is kept by a server: name one by --server, or a file by --out", param_hint="--name")
     with engine_of(server) as engine:
-        from calibrant.methods import Fitting
+        from calibrant.calibrators import Fitting
 
         options = read_options(option)
         Fitting.read(method, options, reduction, where="/options")

@@ -83,7 +83,7 @@ class Gate(NamedTuple):
 
 
 def _bound(text: str) -> float:
-    from tabular.cells import number
+    from calibrant.io.texts import number
 
     try:
         bound = number(text)

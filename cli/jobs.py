@@ -14,7 +14,7 @@ from cli.server_url import NeededServer, client_of
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
-    from schemas.jobs import JobSummary
+    from calibrant.client.answers import JobSummary
 
 jobs = typer.Typer(help="List, watch and cancel the jobs of a server.", no_args_is_help=True)
 
@@ -25,7 +25,7 @@ _WHOSE = "jobs"
 @jobs.command()
 def watch(job_id: JobId, server: NeededServer = None) -> None:
     """Show a job's progress until it has ended; exits with 1 where it did not succeed."""
-    from schemas.jobs import FINAL
+    from calibrant.client.answers import FINAL
 
     with client_of(server, _WHOSE) as client, _bar() as (bar, task):
         job = None
@@ -53,7 +53,7 @@ def list_jobs(
     with client_of(server, _WHOSE) as client:
         found = list(client.jobs(status=status))
     if as_json:
-        write_json([job.model_dump() for job in found])
+        write_json([job.to_dict() for job in found])
         return
     # An id that is cut is none.
     shown = table("id", "kind", "status", "progress", "created", left=5)

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from backend.store.keyspace import DEFAULT_TENANT
 from cli.store_url import DATA, Data, RedisUrl, RedisUrlFile, store_url
-from storage.keyspace import DEFAULT_TENANT
 
 if TYPE_CHECKING:
+    from backend.store.api_keys import ApiKeyStore
     from schemas.keys import KeyRecord, Scope
-    from storage.api_keys import ApiKeyStore
 
 keys = typer.Typer(help="Make, list, rotate and revoke API keys, in the store itself.", no_args_is_help=True)
 
@@ -50,7 +50,7 @@ def create(
 
     From the first key on the service asks everyone for one.
     """
-    from storage.clock import stamp
+    from backend.store.clock import stamp
 
     ends = None if expires is None else stamp(after=_seconds(expires))
     with _store(store_url(redis_url, redis_url_file), data) as store:
@@ -69,7 +69,7 @@ def rotate(
     data: Data = DATA,
 ) -> None:
     """Give a key a second secret and print it; the first one ends after the grace."""
-    from storage.clock import stamp
+    from backend.store.clock import stamp
 
     ends = None if expires is None else stamp(after=_seconds(expires))
     with _store(store_url(redis_url, redis_url_file), data) as store:
@@ -109,7 +109,7 @@ def list_keys(redis_url: RedisUrl = None, redis_url_file: RedisUrlFile = None, d
 
 
 def _state(record: KeyRecord) -> str:
-    from storage.api_keys import is_live
+    from backend.store.api_keys import is_live
 
     if record.revoked_at is not None:
         return f"revoked {record.revoked_at}"
@@ -134,10 +134,10 @@ def _store(redis_url: str | None, data: Path) -> Iterator[ApiKeyStore]:
     """The keys of the store that is named, or of the embedded one; what fails is told in a line."""
     from pydantic import ValidationError
 
-    from storage.api_keys import ApiKeyStore
-    from storage.errors import StorageError
-    from storage.server.connection import UNAVAILABLE, connect, kind_of
-    from storage.server.embedded import store_of
+    from backend.store.api_keys import ApiKeyStore
+    from backend.store.errors import StorageError
+    from backend.store.server.connection import UNAVAILABLE, connect, kind_of
+    from backend.store.server.embedded import store_of
 
     try:
         with store_of(data) if redis_url is None else contextlib.nullcontext(redis_url) as url:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from cli.asked import Evaluate, Fit, Picture
-from cli.bars import bar
 from cli.engine import Fitted
 from cli.exits import Refused
+from cli.output import bar
 
 if TYPE_CHECKING:
     from calibrant.cells import Floats
-    from schemas.pictured import Pictured
-    from tabular.sheet import Sheet
+    from calibrant.io.table import Sheet
+    from schemas.evaluate import Pictured
 
 
 class Local:
@@ -26,7 +26,7 @@ class Local:
         from calibrant.maps.calibration_map import load
         from calibrant.measures.catalogue import read_requests
         from calibrant.measures.intervals import Resampling
-        from storage.reports import report_document
+        from calibrant.reports.document import report_document
 
         evaluation = Evaluation(
             read_requests(asked.measures),
@@ -43,9 +43,9 @@ class Local:
     def fit(self, rows: Sheet, asked: Fit) -> Fitted:
         """Fit a map to the rows; it is kept nowhere."""
         from calibrant.batch import read_batch
+        from calibrant.calibrators import FitContext, Fitting
+        from calibrant.calibrators.fitting import read_seed
         from calibrant.in_sample import in_sample
-        from calibrant.methods import FitContext, Fitting
-        from calibrant.methods.fitting import read_seed
 
         fitting = Fitting.read(asked.method, asked.options, asked.reduction, where="/options")
         read_seed(asked.seed)
@@ -66,9 +66,8 @@ class Local:
 
     def draw(self, rows: Sheet, asked: Picture) -> bytes:
         """Draw the rows."""
-        from pictures.errors import PictureError
-        from service.picturing import evaluation_of, read_diagram, read_pictured
-        from service.report_pictures import draw_report, keys_of
+        from calibrant.plots.canvas import PictureError
+        from service.pictures import draw_report, evaluation_of, keys_of, read_diagram, read_pictured
 
         options = asked.check()
         pictured = read_pictured(options)
@@ -89,11 +88,11 @@ class Local:
 
 
 def _pictured(rows: Sheet, pictured: Pictured, asked: Picture) -> dict[str, Any]:
+    from backend.evaluations import Asked
+    from backend.pictured import read_pictured
     from calibrant.batch import read_batch
     from calibrant.errors import CalibrationError
-    from service.picturing import named_in_diagram
-    from storage.evaluations import Asked
-    from storage.pictured import read_pictured
+    from service.pictures import named_in_diagram
 
     batch = read_batch(rows.predictions, rows.labels, rows.weights, scale=rows.scale)
     try:

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from backend.telemetry.logs import FORMATS, LEVELS, configure
 from cli.backup import backup, restore
 from cli.calibrate import calibrate
 from cli.diagram import diagram
@@ -22,7 +23,6 @@ from cli.report import report
 from cli.sample import sample
 from cli.settings import with_settings
 from cli.store_url import needed_store_url, store_url
-from telemetry.logs import FORMATS, LEVELS, configure
 
 app = typer.Typer(
     name="calibrant",
@@ -197,11 +197,10 @@ def worker(
 ) -> None:
     """Run workers under one supervisor, on a Redis that is there already."""
     _log(log_level, log_format)
-    from monitoring.delivering.targets import InvalidTargets
-    from storage.errors import UnsuitableStore
-    from telemetry.tracing import MissingTelemetry
-    from workers.places import Plan
-    from workers.supervisor import supervise
+    from backend.monitors.webhook_targets import InvalidTargets
+    from backend.store.errors import UnsuitableStore
+    from backend.telemetry.tracing import MissingTelemetry
+    from workers.supervisor import Plan, supervise
 
     if device not in ("cpu", "cuda", "auto"):
         raise typer.BadParameter("must be cpu, cuda or auto", param_hint="--device")
@@ -230,7 +229,7 @@ def worker(
 
 
 def _queues(text: str) -> tuple[str, ...]:
-    from storage.jobs.queues import QUEUES
+    from backend.store.jobs.queues import QUEUES
 
     names = tuple(name.strip() for name in text.split(","))
     if not set(names) <= set(QUEUES):

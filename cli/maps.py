@@ -14,8 +14,7 @@ from cli.output import STANDARD, Json, Out, plain, say, table, write_json, write
 from cli.server_url import NeededServer, client_of
 
 if TYPE_CHECKING:
-    from schemas.listing import ListedMap
-    from schemas.maps import MapRecord
+    from calibrant.client.answers import ListedMap, MapRecord
 
 maps = typer.Typer(help="List, show, export, import, delete and alias the maps of a server.", no_args_is_help=True)
 
@@ -37,7 +36,7 @@ def list_maps(
     with client_of(server, _WHOSE) as client:
         found = list(client.maps(name=name, alias=alias, method=method, tags=tag or ()))
     if as_json:
-        write_json([listed.model_dump() for listed in found])
+        write_json([listed.to_dict() for listed in found])
         return
     shown = table("map", "id", "method", "reduction", "rows", "aliases", "created", left=4)
     for listed in found:
@@ -59,7 +58,7 @@ def show(ref: Ref, as_json: Json = False, server: NeededServer = None) -> None:
     with client_of(server, _WHOSE) as client:
         record = client.map(ref)
     if as_json:
-        write_json(record.model_dump())
+        write_json(record.to_dict())
         return
     shown = table("map", _called(record), left=2)
     for name, value in _facts(record).items():
@@ -88,7 +87,7 @@ def import_map(
     with client_of(server, _WHOSE) as client:
         record = client.import_map(read_document(file), name=name)
     if as_json:
-        write_json(record.model_dump())
+        write_json(record.to_dict())
     else:
         typer.echo(_called(record))
 
@@ -113,7 +112,7 @@ def alias(
     with client_of(server, _WHOSE) as client:
         record = client.alias(name, alias, version)
     if as_json:
-        write_json(record.model_dump())
+        write_json(record.to_dict())
     else:
         typer.echo(f"{name}@{alias} {name}:{record.version}")
 

@@ -12,8 +12,8 @@ from cli.exits import Refused
 from cli.rows import Columns, asked_of, name_of, read_rows, source_of
 
 if TYPE_CHECKING:
-    from calibrant_client import Calibrant
-    from schemas.monitors import Taken
+    from calibrant.client import Calibrant
+    from calibrant.client.answers import Taken
 
 What = Literal["rows", "predictions", "labels"]
 
@@ -61,8 +61,8 @@ def _class_of(texts: Sequence[str], i: int, mapping: Mapping[str, int], file: Pa
 
 
 def _texts(source: BinaryIO, file: Path, column: str) -> list[str]:
-    from tabular.columns import read_columns
-    from tabular.errors import TabularError
+    from calibrant.io.columns import read_columns
+    from calibrant.io.errors import TabularError
 
     try:
         return read_columns(source, [column], name=name_of(file))[0]
@@ -83,7 +83,7 @@ def _times(source: BinaryIO, file: Path, column: str | None) -> list[float] | No
 
 
 def _seconds(text: str) -> float:
-    from tabular.cells import number
+    from calibrant.io.texts import number
 
     try:
         return number(text)

@@ -15,9 +15,8 @@ from cli.rows import Columns, File, Group, Label, MapLabel, Prediction
 from cli.server_url import NeededServer, client_of
 
 if TYPE_CHECKING:
+    from calibrant.client.answers import MonitorEvent, WindowReading
     from cli.monitor_rows import What
-    from schemas.monitor_answers import WindowReading
-    from schemas.monitor_events import MonitorEvent
 
 monitors = typer.Typer(
     help="Make, list, show and delete the monitors of a server; send them rows; watch their alarms.",
@@ -72,7 +71,7 @@ def create(
         except TypeError as error:
             raise Refused(f"{definition}: {error}") from error
     if as_json:
-        write_json(made.model_dump())
+        write_json(made.to_dict())
         return
     for hook in made.hooks:
         if hook.secret is not None:
@@ -86,7 +85,7 @@ def list_monitors(as_json: Json = False, server: NeededServer = None) -> None:
     with client_of(server, _WHOSE) as client:
         found = list(client.monitors())
     if as_json:
-        write_json([monitor.model_dump() for monitor in found])
+        write_json([monitor.to_dict() for monitor in found])
         return
     shown = table("monitor", "reduction", "windows", "measures", "map", "created", left=6)
     for each in found:
@@ -102,10 +101,10 @@ def show(name: Name, as_json: Json = False, server: NeededServer = None) -> None
     with client_of(server, _WHOSE) as client:
         reading = client.monitor(name)
     if as_json:
-        write_json(reading.model_dump(mode="json"))
+        write_json(reading.to_dict())
         return
     counts = table("count", name, left=1)
-    for field, count in reading.counts.model_dump().items():
+    for field, count in reading.counts.to_dict().items():
         counts.add_row(field, f"{count:,}")
     keys = list(reading.windows[0].measures) if reading.windows else []
     windows = table("window", "labelled", "coverage", *keys, left=1)
@@ -157,9 +156,9 @@ def send(
     with client_of(server, _WHOSE) as client:
         taken = send_file(client, name, file, cast("What", what), columns, Beside(id_of, time_of))
     if as_json:
-        write_json(taken.model_dump())
+        write_json(taken.to_dict())
     else:
-        told = [f"{count:,} {field.replace('_', ' ')}" for field, count in _counts(taken.model_dump()) if count]
+        told = [f"{count:,} {field.replace('_', ' ')}" for field, count in _counts(taken.to_dict()) if count]
         typer.echo(", ".join(told) or "nothing")
     for refusal in taken.refusals:
         say(f"row {refusal.row + 1}: {refusal.detail}")
@@ -173,7 +172,7 @@ def alarms(name: Name, as_json: Json = False, server: NeededServer = None) -> No
     with client_of(server, _WHOSE) as client:
         rules = client.alarms(name)
     if as_json:
-        write_json([rule.model_dump() for rule in rules])
+        write_json([rule.to_dict() for rule in rules])
     else:
         shown = table("rule", "kind", "says", "since", "alarms", "rows", left=4)
         for rule in rules:
@@ -215,9 +214,9 @@ def watch(
 
 def _tell(event: MonitorEvent, as_json: bool) -> None:
     if as_json:
-        write_json(event.model_dump(mode="json"))
+        write_json(event.to_dict())
         return
-    about = event.data.model_dump(exclude={"monitor"}, exclude_none=True)
+    about = {field: value for field, value in event.data.to_dict().items() if field != "monitor" and value is not None}
     facts = " ".join(f"{field}={plain(str(value))}" for field, value in about.items())
     write_lines(f"{event.timestamp} {event.type} {facts}")
 

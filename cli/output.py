@@ -1,10 +1,11 @@
-"""What a command answers: on standard output or in a file, as a table for people or as JSON for pipes."""
+"""What a command answers: tables for people, JSON for programs, and progress bars on standard error."""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
@@ -15,7 +16,13 @@ from cli.exits import Refused
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.progress import Progress
     from rich.table import Table
+
+    from calibrant.client.answers import JobAnswer, JobSummary
+
+
+# --- What a command answers: on standard output or in a file, as a table for people or as JSON for pipes
 
 STANDARD = Path("-")
 #: What is no terminal has no width; nothing is wrapped there.
@@ -129,3 +136,67 @@ def counted(rows: Sequence[Any] | int, one: str = "row", several: str = "rows") 
 def plain(text: str) -> str:
     """A name from elsewhere, without what would steer the terminal."""
     return "".join(c if c.isprintable() else "?" for c in text)
+
+
+# --- Progress bars, on standard error: what is piped on holds nothing of them
+
+#: Work that is done sooner shows no bar.
+_SECONDS = 0.5
+
+
+class Bar:
+    """A bar that is drawn on a terminal once the work has taken a while, and is gone when it is done."""
+
+    def __init__(self) -> None:
+        self._began = time.monotonic()
+        self._shown: Progress | None = None
+
+    def __call__(self, done: int, total: int, stage: str) -> None:
+        """Move the bar to where the work is, as ``calibrant.progress`` tells it."""
+        if self._shown is None and time.monotonic() - self._began >= _SECONDS:
+            self._shown = _progress()
+            self._shown.start()
+            self._shown.add_task("", stage="", total=1.0)
+        if self._shown is not None:
+            task = self._shown.task_ids[0]
+            self._shown.update(task, completed=done, total=max(total, 1), stage=stage)
+
+    def of_job(self, job: JobAnswer | JobSummary) -> None:
+        """Move the bar to where a server's job is."""
+        self(job.progress.done, job.progress.total, job.progress.stage or job.status)
+
+    def close(self) -> None:
+        """Take the bar off the terminal."""
+        if self._shown is not None:
+            self._shown.stop()
+
+
+@contextlib.contextmanager
+def bar() -> Iterator[Bar]:
+    """A bar for the work within."""
+    shown = Bar()
+    try:
+        yield shown
+    finally:
+        shown.close()
+
+
+@contextlib.contextmanager
+def working(stage: str) -> Iterator[None]:
+    """A sign on a terminal that the work within goes on, for what tells no progress."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    from rich.console import Console
+
+    with Console(stderr=True).status(stage):
+        yield
+
+
+def _progress() -> Progress:
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    console = Console(stderr=True)
+    columns = (BarColumn(), TextColumn("{task.percentage:>3.0f} %"), TextColumn("{task.fields[stage]}"))
+    return Progress(*columns, TimeElapsedColumn(), console=console, transient=True, disable=not console.is_terminal)

@@ -5,15 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, cast
 
 from cli.asked import Evaluate, Fit, Picture
-from cli.bars import bar
 from cli.engine import Fitted
+from cli.output import bar
 
 if TYPE_CHECKING:
     from calibrant.cells import Floats
-    from calibrant_client import Calibrant
-    from calibrant_client.calls.pictures import Theme
-    from calibrant_client.rows import Rows
-    from tabular.sheet import Sheet
+    from calibrant.client import Calibrant
+    from calibrant.client.answers import ReportAnswer
+    from calibrant.client.calls.pictures import Theme
+    from calibrant.client.rows import Rows
+    from calibrant.io.table import Sheet
 
 
 class Remote:
@@ -26,7 +27,7 @@ class Remote:
         """Measure the rows."""
         with bar() as shown:
             report = self._client.evaluate(**_rows(rows), **asked.options(), progress=shown.of_job)
-        return report.model_dump(exclude_unset=True)
+        return as_sent(report)
 
     def fit(self, rows: Sheet, asked: Fit) -> Fitted:
         """Fit a map to the rows, which the server keeps."""
@@ -40,7 +41,7 @@ class Remote:
                 progress=shown.of_job,
                 **_rows(rows),
             )
-        scores = None if record.in_sample is None else record.in_sample.model_dump()
+        scores = None if record.in_sample is None else record.in_sample.to_dict()
         ref = record.id if record.name is None else f"{record.name}:{record.version}"
         return Fitted(record.document, scores, ref)
 
@@ -64,6 +65,22 @@ class Remote:
                 progress=shown.of_job,
                 **_rows(rows),
             )
+
+
+def as_sent(report: ReportAnswer) -> dict[str, Any]:
+    """The report as the server sends it: without the parts that were not requested."""
+    of_the_map = () if report.after is None else ("map", "in_sample")
+    found = _present(report.to_dict(), *of_the_map)
+    if "after" in found:
+        found["after"] = _present(found["after"])
+    for name, group in found.get("groups", {}).items():
+        after = group["after"] and _present(group["after"])
+        found["groups"][name] = _present(group | {"after": after})
+    return found
+
+
+def _present(part: dict[str, Any], *nullable: str) -> dict[str, Any]:
+    return {field: value for field, value in part.items() if value is not None or field in nullable}
 
 
 def _rows(rows: Sheet) -> Rows:

@@ -1,18 +1,19 @@
-"""``calibrant report``: one HTML file that tells how well a file's predictions are calibrated."""
+"""``calibrant report``: one HTML file that shows how well a file's predictions are calibrated."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+import shlex
+from collections.abc import Iterator
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from cli.asked import SEED, Evaluate, Reduction, Seed
-from cli.bars import working
 from cli.engine import engine_of, read_map
 from cli.exits import told
-from cli.output import STANDARD, Out, opened, say
+from cli.output import STANDARD, Out, opened, say, working
 from cli.rows import (
     Columns,
     File,
@@ -28,12 +29,62 @@ from cli.rows import (
     read_rows,
 )
 from cli.server_url import Server
-from cli.typed import applying, command_line, loading
 
 if TYPE_CHECKING:
+    from calibrant.io.table import Asked, Sheet
+    from calibrant.reports.panel import Subject
     from cli.engine import Engine
-    from reports.subject import Subject
-    from tabular.sheet import Sheet
+
+
+# --- How to make a report again: the command line, and Python that reads the same file
+
+#: What the lines call a file that came through a pipe.
+_PIPED = "predictions.csv"
+
+
+def command_line(context: typer.Context) -> str:
+    """The command with what was said on the command line, for a shell; the variables, a key among them, stay out."""
+    return shlex.join([*context.command_path.split(), *_words(context)])
+
+
+def _words(context: typer.Context) -> Iterator[str]:
+    for parameter in context.command.params:
+        name = parameter.name or ""
+        source = context.get_parameter_source(name)
+        if source is None or source.name != "COMMANDLINE":
+            continue
+        given = context.params[name]
+        for value in given if isinstance(given, list | tuple) else [given]:
+            if parameter.param_type_name == "argument":
+                yield str(value)
+            elif "@" not in str(value) or name != "server":  # a URL may hold a password
+                yield from (parameter.opts[0], str(value))
+
+
+def loading(file: Path, asked: Asked) -> tuple[str, ...]:
+    """Lines of Python that read the ``rows`` as the command did."""
+    path = _PIPED if file == STANDARD else str(file)
+    told = ((field, getattr(asked, field.name)) for field in fields(asked))
+    said = ", ".join(f"{field.name}={value!r}" for field, value in told if value != field.default)
+    return (
+        "import json",
+        "from pathlib import Path",
+        "",
+        "import calibrant",
+        "from calibrant.io.reading import Asked, read_sheet",
+        "",
+        *(["# The file that standard input was."] if file == STANDARD else []),
+        f"file = Path({path!r})",
+        f"rows = read_sheet(file, name=file.name, asked=Asked({said}), max_rows=None)",
+    )
+
+
+def applying(map_of: str | None, applied: str | dict[str, Any] | None) -> str | None:
+    """The expression of a map that was read from a file; None of none, and of one that a server keeps."""
+    return f"calibrant.load(json.loads(Path({map_of!r}).read_text('utf-8')))" if isinstance(applied, dict) else None
+
+
+# --- ``calibrant report``: one HTML file that shows how well a file's predictions are calibrated
 
 MapOf = Annotated[
     str | None,
@@ -86,7 +137,7 @@ def _measured(
     engine: Engine, rows: Sheet, reduction: str | None, seed: int, applied: str | dict[str, Any] | None
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """The report, with that of the groups where there are any, and the options that made it."""
-    from reports.panel import by_group, full, joined
+    from calibrant.reports.panel import by_group, full, joined
 
     n_classes = None if rows.predictions.ndim == 1 else rows.predictions.shape[1]
     options = full(len(rows), n_classes, reduction, seed=seed)
@@ -102,8 +153,8 @@ def _measured(
 def _beside(rows: Sheet, reduction: str | None, seed: int, *, recommended: bool) -> dict[str, Any]:
     """The groups' diagrams and the map to fit; they are found here, whoever measures: that takes about a second."""
     from calibrant.batch import read_batch
-    from reports.multiples import group_diagrams
-    from reports.recommendation import recommend
+    from calibrant.reports.advice import recommend
+    from calibrant.reports.panel import group_diagrams
 
     batch = read_batch(rows.predictions, rows.labels, rows.weights, scale=rows.scale)
     drawn = None if rows.groups is None else group_diagrams(batch, rows.groups, reduction)
@@ -112,7 +163,7 @@ def _beside(rows: Sheet, reduction: str | None, seed: int, *, recommended: bool)
 
 
 def _page(found: dict[str, Any], about: Subject) -> bytes:
-    from reports.html import standalone
+    from calibrant.reports.html import standalone
 
     return standalone(found, about).encode()
 
@@ -121,7 +172,7 @@ def _about(rows: Sheet, file: Path, options: dict[str, Any], map_of: str | None)
     from datetime import UTC, datetime
 
     from calibrant import __version__
-    from reports.subject import Subject
+    from calibrant.reports.panel import Subject
 
     return Subject(
         name=name_of(file) if file == STANDARD else file.name,

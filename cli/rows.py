@@ -15,8 +15,8 @@ from cli.exits import Refused
 from cli.output import STANDARD, say
 
 if TYPE_CHECKING:
-    from tabular.errors import TabularError
-    from tabular.sheet import Asked, Scale, Sheet
+    from calibrant.io.errors import TabularError
+    from calibrant.io.table import Asked, Scale, Sheet
 
 #: Which flag a choice of ``tabular`` is made by.
 _FLAGS = {
@@ -71,9 +71,9 @@ class Columns:
 @contextlib.contextmanager
 def source_of(file: Path) -> Iterator[BinaryIO]:
     """The file, or standard input, so that it can be read more than once: what comes through a pipe is copied."""
-    from tabular.bounds import Bounds
-    from tabular.errors import TabularError
-    from tabular.source import copy, spooled
+    from calibrant.io.bounds import Bounds
+    from calibrant.io.errors import TabularError
+    from calibrant.io.source import copy, spooled
 
     with contextlib.ExitStack() as stack:
         source = cast(BinaryIO, sys.stdin.buffer if file == STANDARD else stack.enter_context(file.open("rb")))
@@ -92,8 +92,8 @@ def read_rows(file: Path, columns: Columns, *, labelled: bool = True, source: Bi
     if source is None:
         with source_of(file) as source:
             return read_rows(file, columns, labelled=labelled, source=source)
-    from tabular.errors import TabularError
-    from tabular.reading import read_sheet
+    from calibrant.io.errors import TabularError
+    from calibrant.io.reading import read_sheet
 
     asked = asked_of(columns)
     try:
@@ -116,7 +116,7 @@ def judged_as(rows: Sheet, reduction: str | None) -> Sheet:
 
 def asked_of(columns: Columns) -> Asked:
     """The choices as the reader of files takes them; raises ``BadParameter``."""
-    from tabular.sheet import Asked
+    from calibrant.io.table import Asked
 
     return Asked(
         predictions=tuple(columns.prediction) if columns.prediction else None,
@@ -130,8 +130,8 @@ def asked_of(columns: Columns) -> Asked:
 
 def _line(error: TabularError, file: Path, columns: Columns | None = None) -> str:
     """What is wrong with a file, and the flags that would mend it, ready to copy."""
-    from tabular.errors import OutOfRange
-    from tabular.told import quoted
+    from calibrant.io.errors import OutOfRange
+    from calibrant.io.texts import quoted
 
     # The file is named once, also where the message begins with its name.
     told = f"{name_of(file)}: {error.detail.removeprefix(quoted(name_of(file))).lstrip()}"

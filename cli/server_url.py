@@ -12,7 +12,7 @@ import typer
 from cli.exits import told
 
 if TYPE_CHECKING:
-    from calibrant_client import Calibrant
+    from calibrant.client import Calibrant
 
 #: The key of the server: never a flag, which everyone on the machine could read.
 KEY_VARIABLE = "CALIBRANT_API_KEY"
@@ -50,7 +50,7 @@ def client_of(server: str | None, whose: str) -> Iterator[Calibrant]:
 def _client(server: str) -> Calibrant:
     from httpx import InvalidURL
 
-    from calibrant_client import Calibrant
+    from calibrant.client import Calibrant
 
     try:
         return Calibrant(server, api_key=os.environ.get(KEY_VARIABLE))

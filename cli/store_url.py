@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from storage.server.redis_url import UnreadableUrl, read_url
+from backend.store.server.redis_url import UnreadableUrl, read_url
 
 #: The options of a command that works on the store itself.
 RedisUrl = Annotated[

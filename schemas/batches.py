@@ -9,6 +9,8 @@ from pydantic import Field
 from schemas.base import Document
 from schemas.pages import PageQuery
 
+# --- Batches: predictions and labels stored once, used many times
+
 Scale = Literal["probability", "logit"]
 WeightsKind = Literal["frequency", "importance"]
 Predictions = list[float] | list[list[float]]
@@ -75,3 +77,15 @@ class BatchesAnswer(Document):
 
     items: list[BatchRecord]
     next: str | None = Field(description="cursor of the page that follows")
+
+
+# --- What the page keeps of a batch beside its rows
+
+
+class UploadRecord(Document):
+    """What a file that became a batch was called, and how it was read."""
+
+    format: int = 1
+    file: str | None = Field(None, description="null where the rows came in another way")
+    said: list[str] = Field([], description="each guess, and each reading that is not plain")
+    classes: list[str] | None = Field(None, description="names of the classes in order, where the file tells them")

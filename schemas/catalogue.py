@@ -1,4 +1,4 @@
-"""What exists: measures, diagrams, methods and problems, and whether the service is up."""
+"""What exists: measures, diagrams, methods, problems and limits, and whether the service is up."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from typing import Any, Literal
 from pydantic import Field
 
 from schemas.base import Document
+
+# --- What exists: measures, diagrams, methods and problems, and whether the service is up
 
 Runs = Literal["inline", "job"]
 Of = list[Literal["event", "vector"]]
@@ -87,3 +89,20 @@ class ProblemEntry(Document):
     title: str
     cause: str
     mend: str
+
+
+# --- ``GET /limits``
+
+
+class Limit(Document):
+    """One limit; a value of 0 where the meaning says so is none."""
+
+    value: float = Field(examples=[268435456])
+    meaning: str
+
+
+class LimitsAnswer(Document):
+    """The limits by the names of their settings."""
+
+    limits: dict[str, Limit]
+    used: dict[str, int] = Field(description="what the caller's tenant has taken of its quotas")

@@ -8,8 +8,7 @@ from pydantic import Field
 
 from schemas.base import Document, Reference, Seed
 from schemas.batches import Arrays, Scale, WeightsKind
-from schemas.evaluate import DiagramAnswer, EvaluateOptions
-from schemas.pictured import Pictured
+from schemas.evaluate import DiagramAnswer, EvaluateOptions, Pictured
 
 Theme = Literal["auto", "light", "dark"]
 

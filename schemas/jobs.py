@@ -1,4 +1,4 @@
-"""Jobs: long work, its progress and its result."""
+"""Jobs: long work, its progress and its result; and the workers that do it."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from pydantic import Field
 from schemas.base import Document
 from schemas.pages import PageQuery
 from schemas.problems import Problem
+
+# --- Jobs: long work, its progress and its result
 
 Kind = Literal["fit", "evaluate"]
 Status = Literal["queued", "running", "succeeded", "failed", "cancelled"]
@@ -88,3 +90,38 @@ class JobRecord(JobAnswer):
     def summary(self) -> JobSummary:
         """What lists and events tell."""
         return JobSummary.model_validate(self.model_dump(include=set(JobSummary.model_fields)))
+
+
+# --- The record that a supervisor keeps of its workers
+
+
+class WorkersRecord(Document):
+    """One supervisor: where it runs, and how many workers it keeps for which queues on which device."""
+
+    format: int = 1
+    id: str
+    host: str
+    pid: int
+    device: str
+    queues: list[str]
+    processes: int
+
+
+# --- Idempotency keys as they are stored
+
+
+class StoredAnswer(Document):
+    """What a request was answered."""
+
+    status: int
+    headers: dict[str, str]
+    body: str = Field(description="zlib, base64")
+
+
+class IdempotencyRecord(Document):
+    """The request of a key: what it was, what its ids are made from, and its answer once there is one."""
+
+    format: int = 1
+    fingerprint: str
+    seed: str
+    answer: StoredAnswer | None = None

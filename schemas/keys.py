@@ -1,4 +1,4 @@
-"""API keys as they are stored: whose they are, what they may do and until when; never the secrets themselves."""
+"""API keys and sessions as they are stored, without their secrets."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from schemas.base import Document
+
+# --- API keys as they are stored: whose they are, what they may do and until when; never the secrets themselves
 
 Scope = Literal["read", "write", "admin"]
 #: Each scope holds those before it.
@@ -41,3 +43,17 @@ class KeyRecord(Document):
     def may(self, scope: Scope) -> bool:
         """Whether the key holds a scope."""
         return SCOPES.index(self.scope) >= SCOPES.index(scope)
+
+
+# --- Sessions of the web page as they are stored: whose key opened them and until when; neither key nor cookie
+
+
+class SessionRecord(Document):
+    """A session. It ends with the secret that opened it, at the latest at ``ends_at``."""
+
+    format: int = 1
+    key: str = Field(description="id of the API key")
+    secret: str = Field(description="SHA-256 of the key's secret, as the key's record has it")
+    token: str = Field(description="what goes with every form of the session")
+    created_at: str
+    ends_at: str

@@ -1,14 +1,89 @@
-"""``/monitors/{name}/alarms``, ``/audit`` and ``/proposal``: what the rules say now, and what was done about it."""
+"""``/monitors/{name}/alarms``, ``/audit``, ``/proposal`` and ``/deliveries``, and the events that webhooks carry."""
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
 from schemas.base import Document
-from schemas.monitor_events import MonitorEvent, RecalibrationTold
 from schemas.monitors import RecalibrationSpec
+from schemas.pages import PageQuery
+
+# --- The events of a monitor, as webhooks carry them
+#
+# A body has the structure that Standard Webhooks 1.0 recommends: ``type``, the ``timestamp`` of what happened,
+# ``data``.
+
+AlarmType = Literal["monitor.alarm.raised", "monitor.alarm.cleared", "monitor.alarm.acknowledged"]
+RecalibrationType = Literal[
+    "monitor.recalibration.proposed",
+    "monitor.recalibration.applied",
+    "monitor.recalibration.declined",
+    "monitor.recalibration.failed",
+]
+HookTestType = Literal["monitor.test"]
+EventType = Literal[AlarmType, RecalibrationType, HookTestType]
+
+EventId = Annotated[str, Field(pattern=r"^event_[0-9a-f]{30}$")]
+
+
+class AlarmTold(Document):
+    """An alarm, as it was when it was raised, cleared or acknowledged."""
+
+    monitor: str
+    rule: str = Field(description="name of the rule")
+    kind: Literal["evidence", "threshold"]
+    measure: str | None = Field(None, description="of a threshold: the key of the measure")
+    window: str | None = Field(None, description="of a threshold: the window that it looks at")
+    group: str | None = Field(None, description="of a threshold: the group; null for all rows")
+    value: float | None = Field(None, description="the number compared; of an evidence rule: the e-value's logarithm")
+    bound: float | None = Field(None, description="what it is compared with")
+    rows: int | None = Field(None, description="labelled rows that it was computed from")
+    since: str | None = Field(None, description="since when the alarm is raised")
+
+
+class RecalibrationTold(Document):
+    """A challenger beside the champion."""
+
+    monitor: str
+    rule: str | None = Field(None, description="name of the rule whose alarm began it; null where someone asked for it")
+    name: str | None = Field(None, description="name of the map")
+    alias: str | None = Field(None, description="the alias that is moved, or would be")
+    champion: str | None = Field(None, description="id of the map at which the alias points, or pointed; null: none")
+    challenger: str | None = Field(None, description="id of the map that was fitted; null: none was")
+    gain: float | None = Field(None, description="log loss of the champion less that of the challenger, in nats")
+    low: float | None = Field(None, description="lower end of the interval of the gain")
+    high: float | None = Field(None, description="upper end of the interval of the gain")
+    rows: int | None = Field(
+        None, description="rows that it was compared on, none of which it was fitted to; too few: all that there are"
+    )
+    since: str | None = Field(None, description="when the rows begin that it was fitted to; null: with the window")
+    code: str | None = Field(None, description="why it was declined, or code of the problem where it failed")
+
+
+class HookTestTold(Document):
+    """That someone asked for a test of a hook; nothing has happened to the monitor."""
+
+    monitor: str
+    hook: str
+
+
+class MonitorEvent(Document):
+    """Something that happened to a monitor. Its ``id`` goes into the header ``webhook-id``, the rest into the body."""
+
+    id: EventId
+    type: EventType
+    timestamp: str = Field(description="when it happened, not when it was delivered")
+    # In this order, in which generated clients try them: the last requires least.
+    data: AlarmTold | HookTestTold | RecalibrationTold
+
+    def body(self) -> str:
+        """What is sent and signed, the same bytes at every attempt."""
+        return self.model_dump_json(exclude={"id"})
+
+
+# --- ``/monitors/{name}/alarms``, ``/audit`` and ``/proposal``: the state of the rules, and the log of actions
 
 RuleKind = Literal["evidence", "threshold"]
 RuleStatus = Literal["unknown", "ok", "alarm"]
@@ -165,4 +240,95 @@ class AuditAnswer(Document):
     """A page of the audit, newest first."""
 
     items: list[AuditEntry]
+    next: str | None = Field(description="cursor of the page that follows")
+
+
+# --- ``/monitors/{name}/deliveries``: events on their way to those who listen, and what became of them
+
+DeliveryStatus = Literal["pending", "succeeded", "dead"]
+#: Why an attempt got no status of a receiver. ``interrupted``: the process that made it ended, or still makes it.
+AttemptError = Literal[
+    "interrupted",
+    "not-admitted",
+    "not-resolved",
+    "address-refused",
+    "not-connected",
+    "tls-failed",
+    "timed-out",
+    "broken-answer",
+    "no-hook",
+    "no-secret",
+]
+#: A delivery keeps so many of its last attempts.
+MOST_ATTEMPTS = 20
+
+
+class Attempt(Document):
+    """One attempt: the status that the receiver answered, or why there is none. Nothing else of an answer is kept."""
+
+    number: int = Field(description="counted from 1, over all times that it was sent again")
+    at: str
+    status: int | None = None
+    error: AttemptError | None = None
+    seconds: float | None = Field(None, description="that it took")
+
+
+class DeliveryRecord(Document):
+    """An event on its way to one hook."""
+
+    format: int = 1
+    id: str
+    monitor: str
+    hook: str
+    status: DeliveryStatus = "pending"
+    event: MonitorEvent
+    attempts: list[Attempt] = Field([], description=f"the last {MOST_ATTEMPTS}, oldest first")
+    tried: int = Field(0, description="attempts since it was last asked for")
+    created_at: str
+    ended_at: str | None = None
+    next_at: str | None = Field(None, description="when it is tried next; null where it is not")
+
+
+class DeliverySummary(Document):
+    """A delivery in a list."""
+
+    id: str
+    hook: str
+    status: DeliveryStatus
+    event: EventId
+    type: EventType
+    tried: int
+    last: Attempt | None = Field(None, description="the last attempt")
+    created_at: str
+    ended_at: str | None = None
+    next_at: str | None = None
+
+    @classmethod
+    def of(cls, record: DeliveryRecord) -> DeliverySummary:
+        """What a list tells of a delivery."""
+        return cls(
+            id=record.id,
+            hook=record.hook,
+            status=record.status,
+            event=record.event.id,
+            type=record.event.type,
+            tried=record.tried,
+            last=record.attempts[-1] if record.attempts else None,
+            created_at=record.created_at,
+            ended_at=record.ended_at,
+            next_at=record.next_at,
+        )
+
+
+class DeliveriesQuery(PageQuery):
+    """Which deliveries ``GET /monitors/{name}/deliveries`` is asked for."""
+
+    status: DeliveryStatus | None = Field(None, description="``dead``: the dead letters")
+    hook: str | None = Field(None, max_length=32, description="to this hook alone")
+
+
+class DeliveriesAnswer(Document):
+    """A page of deliveries, newest first."""
+
+    items: list[DeliverySummary]
     next: str | None = Field(description="cursor of the page that follows")

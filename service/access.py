@@ -11,6 +11,10 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from backend.store.budget import Budget
+from backend.store.errors import StoreFull, problem_of
+from backend.store.link import Link
+from backend.store.server.connection import UNAVAILABLE, StoreRefuses
 from schemas.keys import Scope as KeyScope
 from schemas.problem_table import problem
 from service.callers import LOCAL, STRANGER, Caller, Keyring
@@ -21,12 +25,6 @@ from service.problems import RETRY_AFTER, away, refused, respond
 from service.rates import Allowance, Rates
 from service.sessions import Sessions, SignedIn, cookie_of
 from service.web.forgery import HEADER, check_origin, check_token
-from storage.budget import Budget
-from storage.errors import StoreFull
-from storage.link import Link
-from storage.problems import problem_of
-from storage.server.connection import UNAVAILABLE
-from storage.server.unavailable import StoreRefuses
 
 LOCAL_HOSTS = frozenset({"127.0.0.1", "localhost", "::1"})
 #: Calls of other methods than GET that store nothing to last.

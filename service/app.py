@@ -79,8 +79,8 @@ def create_app(settings: Settings, *, needs_key: bool = False) -> FastAPI:
     )
     app.state.process = process
     # The last added is the first to see a request.
-    app.add_middleware(Shortcut, routes=calibrate.router.routes)
     app.add_middleware(HeadAsGet)
+    app.add_middleware(Shortcut, routes=calibrate.router.routes)
     app.add_middleware(
         Guard,
         seconds=settings.request_timeout,

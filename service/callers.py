@@ -7,10 +7,10 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from backend.store.api_keys import PREFIX, digest_of
+from backend.store.clock import seconds
+from backend.store.keyspace import DEFAULT_TENANT
 from schemas.keys import SCOPES, KeyRecord, Scope
-from storage.api_keys import PREFIX, digest_of
-from storage.clock import seconds
-from storage.keyspace import DEFAULT_TENANT
 
 
 @dataclass(frozen=True)

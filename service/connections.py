@@ -1,8 +1,4 @@
-"""HTTP connections: what a client may send before its request is read, and how long it may take.
-
-uvicorn's protocol over httptools bounds neither the bytes nor the number of headers, trailers and chunk extensions, and
-waits for the end of a head for as long as the client likes. ADR 30 compares the servers that do.
-"""
+"""HTTP connections: what a client may send before its request is read, and how long it may take."""
 
 from __future__ import annotations
 
@@ -14,15 +10,98 @@ from typing import Any, cast
 import httptools
 from uvicorn._types import ASGI3Application
 from uvicorn.config import Config
+from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 from uvicorn.server import ServerState
 
 from schemas.problem_table import problem
-from service.flow import Flow
 from service.inference.errors import error_of, spoken_at
 from service.metrics import UNMATCHED
 from service.problems import respond
 from service.process import Process
+
+# --- When a connection is read from, and how long its client may take to read an answer
+
+#: Seconds between two looks at an answer that is being sent, and the bytes that a client must take in between.
+_READING_SECONDS, _READING_BYTES = 30.0, 256 * 1024
+
+
+class Flow(FlowControl):
+    """uvicorn's flow control, which also waits for the parser, and does not wait for ever for the client."""
+
+    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
+        super().__init__(transport)
+        self._loop = loop
+        self._is_paused = False  # by uvicorn
+        self._is_behind = False
+        self._watching: asyncio.TimerHandle | None = None
+
+    # --- reading
+
+    def pause_reading(self) -> None:
+        """Read no more: a body is not taken, or requests wait."""
+        self._is_paused = True
+        self._apply()
+
+    def resume_reading(self) -> None:
+        """Read again, once the parser is not behind."""
+        self._is_paused = False
+        if self.read_paused:
+            self._apply()
+
+    def set_behind(self, is_behind: bool) -> None:
+        """Read nothing while bytes wait for the parser."""
+        self._is_behind = is_behind
+        self._apply()
+
+    def _apply(self) -> None:
+        if self._transport.is_closing():
+            return
+        if self._is_paused or self._is_behind:
+            super().pause_reading()
+        else:
+            super().resume_reading()
+
+    # --- writing
+
+    def pause_writing(self) -> None:
+        """Wait for the client to read, but not for ever."""
+        super().pause_writing()
+        self.watch_reader()
+
+    def resume_writing(self) -> None:
+        """Go on writing."""
+        self.stop_watching()
+        super().resume_writing()
+
+    def watch_reader(self) -> None:
+        """Abort the connection if its client takes what is written too slowly."""
+        self.stop_watching()
+        unsent = self._unsent()
+        self._watching = self._loop.call_later(_READING_SECONDS, self._look_at_reader, unsent)
+
+    def stop_watching(self) -> None:
+        """Let the client take its time."""
+        if self._watching is not None:
+            self._watching.cancel()
+            self._watching = None
+
+    def _unsent(self) -> int:
+        return cast(asyncio.WriteTransport, self._transport).get_write_buffer_size()
+
+    def _look_at_reader(self, unsent: int) -> None:
+        """Abort a connection whose client takes its answer so slowly that it only holds memory."""
+        left = self._unsent()
+        if left and unsent - left < min(unsent, _READING_BYTES):
+            self._transport.abort()
+        else:
+            self.watch_reader()
+
+
+# --- HTTP connections: what a client may send before its request is read, and how long it may take
+#
+# uvicorn's protocol over httptools bounds neither the bytes nor the number of headers, trailers and chunk extensions,
+# and waits for the end of a head for as long as the client likes. ADR 30 compares the servers that do.
 
 log = logging.getLogger(__name__)
 
@@ -62,13 +141,12 @@ class Connection(HttpToolsProtocol):
         self._deaf = False  # nothing more is read
         self._refusal: tuple[str, str] | None = None
         # Of the request that is being received:
+        self.url, self.headers = b"", []
         self._in_body = False
-        self._url_bytes = self._field_bytes = self._fields = 0
-        self._unfinished = 0  # bytes since the parser last reported anything
+        self._received = 0  # bytes of the connection before the piece that is parsed
+        self._head_from = 0  # what had been received when the head began, or the request before it ended
         self._framing = 0  # bytes of a chunked body around its data
-        self._reported = False
         self._parts = 0  # of a body, that the parser has reported in this turn
-        self._replaying = False
         self._deadline: asyncio.TimerHandle | None = None
 
     # --- the connection
@@ -111,7 +189,8 @@ class Connection(HttpToolsProtocol):
 
     def _parse(self, data: bytes | memoryview) -> None:
         """Parse what takes some milliseconds at most, and the rest when others have had their turn."""
-        self._unset_keepalive_if_required()
+        if self.timeout_keep_alive_task is not None:
+            self._unset_keepalive_if_required()
         self._parts = 0
         if len(data) <= _CHUNKED_PIECE:
             self._feed(data)
@@ -140,7 +219,6 @@ class Connection(HttpToolsProtocol):
         """Give a piece to the parser, and refuse what is out of bounds."""
         if self._deaf or self.parser is None:
             return
-        self._reported = False
         try:
             self.parser.feed_data(piece)
         except httptools.HttpParserUpgrade as paused:
@@ -156,78 +234,76 @@ class Connection(HttpToolsProtocol):
         except httptools.HttpParserError:
             self._refuse(*(self._refusal or _NOT_HTTP))
             return
-        self._unfinished = 0 if self._reported else self._unfinished + len(piece)
+        self._received += len(piece)
         self._framing += len(piece)
         if self._in_body:
-            if self._framing > HEAD_BYTES and self._is_chunked():
-                self._refuse(*_TOO_MUCH_FRAMING)
-        elif self._field_bytes + self._unfinished > HEAD_BYTES:
+            self._check_framing()
+        elif self._received - self._head_from > URL_BYTES:
+            self._check_head()
+
+    def _check_framing(self) -> None:
+        """Refuse what stands around a body, where it is too much."""
+        if len(self.headers) > HEADERS:
             self._refuse(*_HEAD_TOO_LARGE)
+        elif self._framing > HEAD_BYTES and self._is_chunked():
+            self._refuse(*_TOO_MUCH_FRAMING)
+
+    def _check_head(self) -> None:
+        """Refuse a head that is too much before its end."""
+        if len(self.url) > URL_BYTES:
+            self._refuse(*_URL_TOO_LONG)
+        elif self._received - self._head_from > URL_BYTES + HEAD_BYTES or len(self.headers) > HEADERS:
+            self._refuse(*_HEAD_TOO_LARGE)
+
+    def _check_fields(self) -> None:
+        """Make the parser stop if the headers, or trailers, that are complete are too many or too large."""
+        size = sum(len(name) + len(value) + 4 for name, value in self.headers)
+        if size > HEAD_BYTES or len(self.headers) > HEADERS:
+            self._stop_parsing(*_HEAD_TOO_LARGE)
 
     def on_message_begin(self) -> None:
         """Begin a request."""
-        self._reported = True
-        if self._replaying:
+        if self._in_body:  # after an upgrade
             return
-        self._url_bytes = self._field_bytes = self._fields = 0
+        self._head_from = self._received
         super().on_message_begin()
-
-    def on_url(self, url: bytes) -> None:
-        """Add a part of the URL."""
-        self._reported = True
-        if self._replaying:
-            return
-        self._url_bytes += len(url)
-        if self._url_bytes > URL_BYTES:
-            self._stop_parsing("url-too-long", f"the URL may have at most {URL_BYTES} bytes")
-        super().on_url(url)
-
-    def on_header(self, name: bytes, value: bytes) -> None:
-        """Add a header, or drop a trailer."""
-        self._reported = True
-        if self._replaying:
-            return
-        self._field_bytes += len(name) + len(value) + 4
-        self._fields += 1
-        if self._field_bytes > HEAD_BYTES or self._fields > HEADERS:
-            self._stop_parsing(*_HEAD_TOO_LARGE)
-        if not self._in_body:  # a trailer would change the headers of a request that is being worked on
-            super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
         """Start the application."""
-        self._reported = True
-        if self._replaying:
+        if self._in_body:  # after an upgrade
             return
+        if len(self.url) > URL_BYTES:
+            self._stop_parsing(*_URL_TOO_LONG)
+        if len(self.headers) > HEADERS or self._received - self._head_from > HEAD_BYTES - _PIECE:
+            self._check_fields()
         if len(self.pipeline) >= _PIPELINED:
             self._stop_parsing("bad-request", f"at most {_PIPELINED} requests may wait on a connection")
         self._clear_deadline()
         super().on_headers_complete()
         self._in_body = True
-        self._field_bytes = self._fields = 0
+        self.headers = []  # trailers, which must not change the headers of a request that is worked on
         self._framing = -_PIECE  # the head may have begun in this piece
         if self.scope["method"] == "CONNECT":
             self.cycle.keep_alive = False
 
     def on_body(self, body: bytes) -> None:
         """Add a part of the body."""
-        self._reported = True
         self._parts += 1
         self._framing -= len(body)
         super().on_body(body)
 
     def on_chunk_header(self) -> None:
         """Count a chunk whose size line is complete."""
-        self._reported = True
         self._framing -= _CHUNK_BYTES
 
     def on_message_complete(self) -> None:
         """End the request."""
-        self._reported = True
         if self.parser.should_upgrade() and self._has_body():
             return  # the body is still to come
+        if self.headers:
+            self._check_fields()
         self._in_body = False
-        self._url_bytes = 0
+        self._head_from = self._received
         self._clear_deadline()
         super().on_message_complete()
 
@@ -240,20 +316,20 @@ class Connection(HttpToolsProtocol):
     def _has_body(self) -> bool:
         return any(
             name == b"transfer-encoding" or (name == b"content-length" and value.strip(b"0 \t"))
-            for name, value in self.headers
+            for name, value in self.scope["headers"]
         )
 
     def _is_chunked(self) -> bool:
-        return any(name == b"transfer-encoding" for name, _ in self.headers)
+        return any(name == b"transfer-encoding" for name, _ in self.scope["headers"])
 
     def _receive_body_after_upgrade(self) -> None:
         """Go on with a parser that knows nothing of the upgrade: httptools believes that there is no body."""
         framing = (b"transfer-encoding", b"content-length")
-        head = b"".join(name + b": " + value + b"\r\n" for name, value in self.headers if name in framing)
+        head = b"".join(name + b": " + value + b"\r\n" for name, value in self.scope["headers"] if name in framing)
         self.parser = httptools.HttpRequestParser(self)
-        self._replaying = True
+        url = self.url
         self.parser.feed_data(b"POST / HTTP/1.1\r\n" + head + b"\r\n")
-        self._replaying = False
+        self.url, self.headers = url, []
 
     def _unsupported_upgrade_warning(self) -> None:
         """Say nothing: the request is answered as if it offered no upgrade."""
@@ -291,7 +367,7 @@ class Connection(HttpToolsProtocol):
     def _answer(self, code: str, detail: str) -> None:
         self._deaf = True
         document = problem(code, detail)
-        url = getattr(self, "url", b"").decode("latin-1")
+        url = self.url.decode("latin-1")
         response = error_of(document) if spoken_at(url) else respond(document)
         log.info("refused before it was read: %s", code)
         status = HTTPStatus(response.status_code)
@@ -314,7 +390,7 @@ class Connection(HttpToolsProtocol):
 
     def _expire(self) -> None:
         self._deadline = None
-        if self._in_body or not (self._url_bytes or self._unfinished):
+        if self._in_body or not self._received:
             self.transport.abort()
         else:
             self._refuse(
@@ -328,6 +404,7 @@ class Connection(HttpToolsProtocol):
         self._flow.watch_reader()
 
 
+_URL_TOO_LONG = ("url-too-long", f"the URL may have at most {URL_BYTES} bytes")
 _NOT_HTTP = ("bad-request", "this is not HTTP/1.1")
 _HEAD_TOO_LARGE = (
     "headers-too-large",

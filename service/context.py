@@ -5,35 +5,36 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Annotated, Any, TypeVar
 
 import orjson
 from fastapi import Depends, Request, Response
 from starlette.types import Scope
 
-from monitoring.delivering.targets import Targets
+from backend.monitors.webhook_targets import Targets
+from backend.store.clock import stamp
+from backend.store.jobs.backlog import wait_for_job
+from backend.store.jobs.events import batches_of
+from backend.store.jobs.leases import serves
+from backend.store.jobs.queues import GPU_FITS, QUEUE_OF
+from backend.store.jobs.store import Watcher
+from backend.store.keyspace import Kind as IdKind
+from backend.store.keyspace import derived_id, new_id
+from backend.store.server.connection import UNAVAILABLE
+from backend.store.store import Store
+from backend.telemetry.observed import carried
 from schemas.jobs import JobRecord, Kind
 from service.callers import Caller
 from service.errors import DeadlineExceeded
 from service.formats.body import BINARY
 from service.formats.media import JSON
 from service.guard import Guard
+from service.headers import NO_PREFERENCES, Preferences, read_headers, read_prefer
 from service.held_maps import HeldMap
-from service.prefer import NO_PREFERENCES, Preferences, read_prefer
 from service.process import Process
 from service.settings import Settings
-from service.streams import Streams
-from storage.clock import stamp
-from storage.jobs.holds import batches_of
-from storage.jobs.queues import GPU_FITS, QUEUE_OF
-from storage.jobs.supervisors import serves
-from storage.jobs.waits import wait_for_job
-from storage.jobs.watch import Watcher
-from storage.keyspace import Kind as IdKind
-from storage.keyspace import derived_id, new_id
-from storage.server.connection import UNAVAILABLE
-from storage.store import Store
-from telemetry.observed import carried
+from service.shares import Streams
 
 T = TypeVar("T")
 
@@ -45,7 +46,7 @@ HEAVY_SECONDS = 0.1
 QUEUEING = 10
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Context:
     """What one request has: the process that serves it, its caller, and the caller's tenant's view of the store.
 
@@ -55,10 +56,14 @@ class Context:
 
     process: Process
     caller: Caller
-    store: Store
     scope: Scope
     prefer: Preferences = NO_PREFERENCES
     seed: str | None = None
+
+    @cached_property
+    def store(self) -> Store:
+        """The caller's tenant's view of the store."""
+        return Store.of(self.process.redis, self.caller.tenant, self.process.quotas)
 
     def take_place(self, seconds: float) -> None:
         """Take one of the few places for heavy work where the request is estimated to be that; raises ``Busy``."""
@@ -127,10 +132,9 @@ async def context_of(request: Request) -> Context:
     process: Process = request.app.state.process
     state = request.scope["state"]
     caller: Caller = state["caller"]
-    headers = request.headers
-    prefer = read_prefer(headers.getlist("prefer")) if "prefer" in headers else NO_PREFERENCES
-    store = Store.of(process.redis, caller.tenant, process.quotas)
-    return Context(process, caller, store, request.scope, prefer, state.get("seed"))
+    preferred = read_headers(request, b"prefer")
+    prefer = read_prefer(preferred) if preferred else NO_PREFERENCES
+    return Context(process, caller, request.scope, prefer, state.get("seed"))
 
 
 Here = Annotated[Context, Depends(context_of)]

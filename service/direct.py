@@ -14,11 +14,11 @@ from fastapi.routing import APIRoute
 from starlette.routing import BaseRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from backend.store.errors import StorageError
+from backend.store.server.connection import UNAVAILABLE
 from calibrant.errors import CalibrationError
 from service.idempotency import Handler, Idempotent
 from service.problems import away, refused
-from storage.errors import StorageError
-from storage.server.connection import UNAVAILABLE
 
 
 class Direct(Idempotent):

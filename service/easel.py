@@ -9,8 +9,8 @@ from typing import TypeVar
 
 from starlette.concurrency import run_in_threadpool
 
-from pictures import engine
-from reports import html
+from calibrant.plots import engine
+from calibrant.reports import html
 from service.callers import LOCAL, Caller
 from service.errors import Busy
 from service.shares import Exhausted, Shares

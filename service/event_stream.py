@@ -8,13 +8,13 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
+from backend.store.errors import UnknownJob
+from backend.store.jobs.events import JobEvent, is_event_id
+from backend.store.server.connection import UNAVAILABLE
 from schemas.jobs import FINAL
 from service.context import Context
 from service.errors import InvalidField
 from service.waiting import LOOK_SECONDS
-from storage.errors import UnknownJob
-from storage.jobs.events import JobEvent, is_event_id
-from storage.server.connection import UNAVAILABLE
 
 #: Some events in a row as the stream tells them.
 Write = Callable[[Sequence[JobEvent]], Awaitable[bytes]]

@@ -10,14 +10,14 @@ from typing import Any
 from fastapi.encoders import jsonable_encoder
 from pydantic import BaseModel
 
+from calibrant.calibrators import METHODS
 from calibrant.diagrams.catalogue import DIAGRAMS
 from calibrant.measures.catalogue import MEASURES
-from calibrant.methods import METHODS
 from schemas.diagrams import PictureReport
-from schemas.pictured import BySizePicture, CostPlanePicture
+from schemas.evaluate import BySizePicture, CostPlanePicture
 from service.formats.options import STRUCTURED
 from service.formats.payload import ARRAYS
-from service.picturing import PICTURED
+from service.pictures import PICTURED
 
 Schema = dict[str, Any]
 

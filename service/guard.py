@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable
 from typing import Final
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from backend.store.errors import problem_of
 from service.errors import Busy, DeadlineExceeded, RequestError, TooSlow
 from service.problems import respond
 from service.settings import Settings
 from service.shares import Exhausted, Shares
-from storage.problems import problem_of
 
 #: Seconds after which a caller may try again where all places are taken.
 _RETRY_AFTER = "1"
@@ -131,8 +132,31 @@ class Guard:
             self._bodies.give_back(scope)
 
 
+async def _unheard() -> None:
+    """Send nothing: the request has been answered."""
+
+
 class _Watched:
     """One request's channel, closed to the application once its deadline has passed or its body is too slow."""
+
+    __slots__ = (
+        "_alarm",
+        "_answer_begun",
+        "_body_ended",
+        "_bytes",
+        "_deadline",
+        "_else",
+        "_is_doubted",
+        "_loop",
+        "_rate",
+        "_receive",
+        "_refusal",
+        "_scope",
+        "_seconds",
+        "_send",
+        "_waited",
+        "_waits_since",
+    )
 
     def __init__(self, scope: Scope, receive: Receive, send: Send, *, seconds: float, rate: int) -> None:
         self._scope = scope
@@ -163,10 +187,11 @@ class _Watched:
             self._body_ended = self._body_ended or not message.get("more_body", False)
         return message
 
-    async def send(self, message: Message) -> None:
-        if self._refusal is None:
-            self._answer_begun = True
-            await self._send(message)
+    def send(self, message: Message) -> Awaitable[None]:
+        if self._refusal is not None:
+            return _unheard()
+        self._answer_begun = True
+        return self._send(message)
 
     def look(self) -> None:
         """Answer in the application's place if the request is too slow; else look again later."""

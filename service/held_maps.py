@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from threading import Lock
 from typing import Generic, TypeVar
 
+from backend.store.link import Change
+from backend.store.store import Store
 from calibrant.maps.calibration_map import CalibrationMap, load
-from storage.changes import Change
-from storage.store import Store
 
 Value = TypeVar("Value")
 Key = tuple[str, str]

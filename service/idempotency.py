@@ -17,17 +17,16 @@ from fastapi.routing import APIRoute
 from starlette.concurrency import run_in_threadpool
 from starlette.types import Message, Receive
 
+from backend.store.errors import StorageError, problem_of
+from backend.store.idempotency import Reservation, pack, unpack
+from backend.store.server.connection import UNAVAILABLE
 from calibrant.errors import CalibrationError
-from schemas.idempotency import StoredAnswer
+from schemas.jobs import StoredAnswer
 from service.context import Context, context_of
 from service.errors import InvalidField
 from service.formats.body import bounded
 from service.formats.payload import Body
-from service.prefer import Preferences
-from storage.errors import StorageError
-from storage.idempotency import Reservation, pack, unpack
-from storage.problems import problem_of
-from storage.server.connection import UNAVAILABLE
+from service.headers import Preferences, read_headers
 
 Handler = Callable[[Request], Coroutine[Any, Any, Response]]
 
@@ -74,7 +73,7 @@ class Idempotent(APIRoute):
         handle = self.own_handler()
 
         async def once(request: Request) -> Response:
-            keys = request.headers.getlist("idempotency-key")
+            keys = read_headers(request, b"idempotency-key")
             return await _once(handle, request, _read(keys)) if keys else await handle(request)
 
         return once if "POST" in (self.methods or ()) else handle

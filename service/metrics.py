@@ -1,18 +1,183 @@
-"""The metrics of one API process, and those of the store that it serves, for Prometheus."""
+"""The metrics of one API process, of the store and of monitors, for Prometheus."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import logging
+import platform
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
 
 from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
-from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, InfoMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
-from service.store_metrics import StoreMetrics
-from storage.budget import Budget
-from storage.census import Census
-from telemetry.spread import Spread
+import calibrant
+from backend.store.budget import Budget
+from backend.store.census import Census
+from backend.store.server.connection import UNAVAILABLE, kind_of
+from backend.telemetry.spread import Spread
+
+# --- The gauges of monitors, as the last look at each left them, and what is done about them all together
+#
+# There is a bounded number of gauges, of names that callers chose.
+
+#: The counts that are gauges of their own.
+_COUNTS: Mapping[str, str] = {
+    "predictions": "Predictions that a monitor has taken.",
+    "labels": "Labels that a monitor has taken.",
+    "joined": "Predictions that have a label.",
+    "expired": "Predictions whose label did not come before the horizon.",
+    "pending": "Predictions that wait for their label.",
+    "waiting": "Labels that wait for their prediction.",
+    "unmatched": "Labels whose prediction did not come before the horizon.",
+    "contradicted": "Rows that said another label than the one that is known.",
+    "refused": "Rows that were not counted.",
+}
+_OF = ("tenant", "monitor")
+
+
+def monitor_gauges(latest: Mapping[tuple[str, str], Mapping[str, Any]]) -> Iterable[Metric]:
+    """The gauges of monitors by tenant and uid."""
+    told = [(tenant, values) for (tenant, _), values in sorted(latest.items()) if "name" in values]
+    yield from _counts(told)
+    yield from _windows(told)
+    alarms = GaugeMetricFamily(
+        "calibrant_monitor_alarm", "Whether the alarm of a rule is raised.", labels=[*_OF, "rule"]
+    )
+    for tenant, values in told:
+        for rule, raised in values["alarms"].items():
+            alarms.add_metric([tenant, values["name"], rule], int(raised))
+    yield alarms
+    looked = GaugeMetricFamily(
+        "calibrant_monitor_looked_timestamp_seconds", "When a monitor was looked at last, since 1970.", labels=_OF
+    )
+    for tenant, values in told:
+        if "looked_at" in values:
+            looked.add_metric([tenant, values["name"]], values["looked_at"])
+    yield looked
+
+
+def monitor_work(chores: Mapping[tuple[str, str], int], deliveries: Mapping[str, int]) -> Iterable[Metric]:
+    """The counters of chores by kind and outcome, and of deliveries by what became of them, over all tenants."""
+    done = CounterMetricFamily("calibrant_chores", "Chores of monitors that were tried.", labels=["kind", "outcome"])
+    for of, number in sorted(chores.items()):
+        done.add_metric(of, number)
+    ended = CounterMetricFamily("calibrant_deliveries", "Deliveries of events that ended.", labels=["outcome"])
+    for outcome, number in sorted(deliveries.items()):
+        ended.add_metric([outcome], number)
+    return done, ended
+
+
+def _counts(told: list[tuple[str, Mapping[str, Any]]]) -> Iterable[Metric]:
+    for count, meaning in _COUNTS.items():
+        gauge = GaugeMetricFamily(f"calibrant_monitor_{count}", meaning, labels=_OF)
+        for tenant, values in told:
+            gauge.add_metric([tenant, values["name"]], values["counts"].get(count, 0))
+        yield gauge
+
+
+def _windows(told: list[tuple[str, Mapping[str, Any]]]) -> Iterable[Metric]:
+    by_measure = [*_OF, "measure", "window"]
+    errors = GaugeMetricFamily(
+        "calibrant_calibration_error_ratio", "A calibration error of a window, from 0 to 1.", labels=by_measure
+    )
+    others = GaugeMetricFamily(
+        "calibrant_measure", "A measure of a window that is no calibration error from 0 to 1.", labels=by_measure
+    )
+    covered = GaugeMetricFamily(
+        "calibrant_monitor_coverage_ratio", "Labelled rows a prediction of a window.", labels=[*_OF, "window"]
+    )
+    for tenant, values in told:
+        name, of_errors = values["name"], frozenset(values.get("errors", ()))
+        for window, read in values["windows"].items():
+            if read.get("coverage") is not None:
+                covered.add_metric([tenant, name, window], read["coverage"])
+            for measure, value in read["measures"].items():
+                if value is not None:
+                    (errors if measure in of_errors else others).add_metric([tenant, name, measure, window], value)
+    return errors, others, covered
+
+
+# --- Metrics that are the same in every process: they are read from the store at each scrape
+
+log = logging.getLogger(__name__)
+
+_NOTHING = Census(queued={}, maps=0, workers=0, ended={})
+
+
+class StoreMetrics(Collector):
+    """What runs, and what the store holds over all tenants."""
+
+    def __init__(self, census: Callable[[], Census], most_jobs: int, budget: Budget | None = None) -> None:
+        self._census = census
+        self._most_jobs = most_jobs
+        self._budget = budget
+
+    def describe(self) -> list[Metric]:
+        """Every metric; the store is not asked for their numbers."""
+        return [_build(), *self._limits(), *_of(_NOTHING)]
+
+    def collect(self) -> Iterator[Metric]:
+        """Every metric; while the store is away only that it is."""
+        yield _build()
+        yield from self._limits()
+        try:
+            census = self._census()
+        except UNAVAILABLE as error:
+            log.warning("metrics: store away: %s", kind_of(error))
+            yield _up(0)
+        else:
+            yield from _of(census)
+
+    def _limits(self) -> Iterator[Metric]:
+        yield GaugeMetricFamily("calibrant_jobs_limit", "Most jobs that may wait or run; 0: no bound.", self._most_jobs)
+        allowed, used = (0, 0) if self._budget is None else (self._budget.bytes, self._budget.used)
+        yield GaugeMetricFamily(
+            "calibrant_store_budget_bytes", "Bytes of the store that requests may fill; 0: no budget.", allowed
+        )
+        yield GaugeMetricFamily("calibrant_store_used_bytes", "Bytes that the store holds.", used)
+
+
+def _build() -> Metric:
+    version = {"version": calibrant.__version__, "python": platform.python_version()}
+    return InfoMetricFamily("calibrant_build", "The version that runs.", version)
+
+
+def _up(value: int) -> Metric:
+    return GaugeMetricFamily("calibrant_store_up", "Whether the store answers.", value)
+
+
+def _of(census: Census) -> Iterator[Metric]:
+    yield _up(1)
+    yield GaugeMetricFamily("calibrant_maps", "Maps stored, of all tenants.", census.maps)
+    yield GaugeMetricFamily("calibrant_workers", "Workers that are alive.", census.workers)
+    queued = GaugeMetricFamily("calibrant_queue_jobs", "Jobs that wait in a queue.", labels=["queue"])
+    for queue, jobs in census.queued.items():
+        queued.add_metric([queue], jobs)
+    yield queued
+    yield GaugeMetricFamily("calibrant_jobs_unended", "Jobs that wait or run, of all tenants.", census.unended)
+    throughput = GaugeMetricFamily(
+        "calibrant_queue_throughput", "Jobs of a queue that end in a second while there is work.", labels=["queue"]
+    )
+    for queue, per_second in census.per_second.items():
+        throughput.add_metric([queue], per_second)
+    yield throughput
+    labels = ["kind", "outcome"]
+    ended = CounterMetricFamily("calibrant_jobs", "Jobs that ended.", labels=labels)
+    seconds = HistogramMetricFamily(
+        "calibrant_job_duration_seconds", "Time from a job's start to its end, queueing left out.", labels=labels
+    )
+    for of, of_kind in sorted(census.ended.items()):
+        ended.add_metric(of, of_kind.number)
+        seconds.add_metric(of, of_kind.seconds.cumulative(), of_kind.seconds.total)
+    yield ended
+    yield seconds
+    yield from monitor_gauges(census.monitors)
+    yield from monitor_work(census.chores, census.deliveries)
+
+
+# --- The metrics of one API process, and those of the store that it serves, for Prometheus
 
 #: Where the metrics are read.
 METRICS_PATH = "/metrics"

@@ -3,29 +3,32 @@
 from __future__ import annotations
 
 import logging
+import random
 import re
-import secrets
 import time
+from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from backend.store.keyspace import DEFAULT_TENANT
+from backend.telemetry.logs import tell
+from backend.telemetry.observed import Observed, enter, leave
+from backend.telemetry.tracing import trace_id_of
 from service.metrics import METRICS_PATH, UNMATCHED, RequestMetrics
 from service.problems import internal_error
-from storage.keyspace import DEFAULT_TENANT
-from telemetry.logs import tell
-from telemetry.observed import Observed, enter, leave
-from telemetry.traceparent import trace_id_of
 
 if TYPE_CHECKING:
-    from telemetry.otlp import OtlpTracer, Root
+    from backend.telemetry.otlp import OtlpTracer, Root
 
 log = logging.getLogger(__name__)
 
 REQUEST_ID = b"x-request-id"
 #: An id that a caller chose is kept if it is visible ASCII and short.
 _SANE = re.compile(rb"[!-~]{1,128}")
+#: Ids that a caller did not choose are unique, not secret, and need no random bytes of the system.
+_IDS = random.Random()  # noqa: S311
 #: What a platform asks every few seconds is told at debug level alone.
 _PROBES = ("/health/", METRICS_PATH)
 #: The status where the caller went away before there was one, which HTTP has no number for.
@@ -57,9 +60,17 @@ class Observe:
             await self._serve(exchange, root)
 
     async def _serve(self, exchange: Exchange, root: Root | None) -> None:
+        """Run the application; what it does not answer is answered as an error of ours."""
         token = enter(exchange.observed)
         try:
-            await exchange.serve(self._app)
+            await self._app(exchange.scope, exchange.receive, exchange.send)
+        except ClientDisconnect:
+            exchange.status = exchange.status or _GONE
+        except Exception:
+            if exchange.status:  # the answer has begun: the server breaks it off, and logs why
+                raise
+            log.exception("request failed")
+            await internal_error()(exchange.scope, exchange.receive, exchange.send)
         finally:
             self._tell(exchange, root)
             leave(token)
@@ -108,18 +119,6 @@ class Exchange:
         self.received = 0
         self.answered = 0
 
-    async def serve(self, app: ASGIApp) -> None:
-        """Run the application; what it does not answer is answered as an error of ours."""
-        try:
-            await app(self.scope, self.receive, self.send)
-        except ClientDisconnect:
-            self.status = self.status or _GONE
-        except Exception:
-            if self.status:  # the answer has begun: the server breaks it off, and logs why
-                raise
-            log.exception("request failed")
-            await internal_error()(self.scope, self.receive, self.send)
-
     async def receive(self) -> Message:
         """Pass on a part of the body."""
         message = await self._receive()
@@ -129,7 +128,7 @@ class Exchange:
                 self.observed.body_read = time.time_ns()
         return message
 
-    async def send(self, message: Message) -> None:
+    def send(self, message: Message) -> Awaitable[None]:
         """Pass on a part of the answer; its head gets the request's id."""
         if message["type"] == "http.response.start":
             self.status = message["status"]
@@ -137,7 +136,7 @@ class Exchange:
             message["headers"] = [*message.get("headers", ()), name]
         elif message["type"] == "http.response.body":
             self.answered += len(message.get("body", b""))
-        await self._send(message)
+        return self._send(message)
 
     def fields(self, route: str, status: int, took: float) -> dict[str, str | int | float | None]:
         """What the log line says."""
@@ -183,4 +182,4 @@ def route_of(scope: Scope) -> str:
 def _request_id(chosen: bytes | None) -> bytes:
     if chosen is not None and _SANE.fullmatch(chosen):
         return chosen
-    return secrets.token_hex(16).encode()
+    return b"%032x" % _IDS.getrandbits(128)

@@ -8,12 +8,12 @@ from urllib.parse import urlencode
 
 from fastapi import Request, Response
 
+from backend.store.pages import Asked
 from schemas.base import Document
 from schemas.pages import PageQuery
 from service.context import answer
 from service.formats.options import Options, query_fields, read_options
 from service.formats.payload import Payload
-from storage.pages import Asked
 
 
 def read_query(request: Request, model: type[Options]) -> Options:

@@ -11,6 +11,8 @@ from starlette.exceptions import HTTPException
 from starlette.routing import Match
 from starlette.types import Receive, Scope, Send
 
+from backend.store.errors import StorageError, StoreFull, problem_of
+from backend.store.server.connection import UNAVAILABLE, StoreRefuses, kind_of
 from calibrant.errors import CalibrationError
 from schemas.problem_table import TABLE, problem
 from schemas.problems import Problem
@@ -18,9 +20,6 @@ from service.formats.options import invalid_field
 from service.inference.errors import UNKNOWN_CALL, error_of, spoken_at
 from service.open_paths import is_page
 from service.web.refusal import refusal
-from storage.errors import StorageError, StoreFull
-from storage.problems import problem_of
-from storage.server.unavailable import UNAVAILABLE, StoreRefuses, kind_of
 
 log = logging.getLogger(__name__)
 

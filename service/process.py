@@ -10,7 +10,16 @@ from dataclasses import replace
 
 from starlette.concurrency import run_in_threadpool
 
-from monitoring.answers import Kept
+from backend.monitors.answers import Kept
+from backend.store.api_keys import ApiKeyStore
+from backend.store.budget import Budget
+from backend.store.census import take_census
+from backend.store.errors import UnsuitableStore
+from backend.store.jobs.store import Watcher
+from backend.store.link import STALE_SECONDS, Change, Link
+from backend.store.server.connection import StoreAway, check_durability, check_master, connect, connect_async
+from backend.store.sessions import SessionStore
+from backend.telemetry.tracing import open_tracer
 from service.access import PATIENCE
 from service.addresses import Addresses
 from service.callers import Keyring
@@ -21,20 +30,9 @@ from service.metrics import Metrics
 from service.rates import Rates
 from service.sessions import Sessions
 from service.settings import Settings
+from service.shares import Streams
 from service.spools import Spools
-from service.streams import Streams
 from service.web.environment import load
-from storage.api_keys import ApiKeyStore
-from storage.budget import Budget
-from storage.census import take_census
-from storage.changes import Change
-from storage.errors import UnsuitableStore
-from storage.jobs.watch import Watcher
-from storage.link import STALE_SECONDS, Link
-from storage.server.connection import check_durability, check_master, connect, connect_async
-from storage.server.unavailable import StoreAway
-from storage.sessions import SessionStore
-from telemetry.tracing import open_tracer
 
 #: Seconds that a start waits for the store; without it the service starts all the same.
 _START_SECONDS = 1.0

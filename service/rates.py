@@ -13,8 +13,8 @@ import time
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from storage.requests import WINDOW, add_requests
-from storage.server.connection import UNAVAILABLE, AsyncRedis, connect_async, kind_of
+from backend.store.api_keys import WINDOW, add_requests
+from backend.store.server.connection import UNAVAILABLE, AsyncRedis, connect_async, kind_of
 
 log = logging.getLogger(__name__)
 

@@ -11,19 +11,19 @@ from typing import Any, NamedTuple
 from fastapi import Response
 
 import calibrant
+from backend.evaluations import read_asked
+from backend.reports import apart, make, seconds_to_recommend, whole
+from backend.store.errors import UnknownBatch
+from backend.store.registry.maps import MapStore
 from calibrant.batch import Batch, Scale
 from calibrant.progress import Progress
-from reports.html import standalone
-from reports.making import apart, make, seconds_to_recommend, whole
-from reports.subject import Subject
+from calibrant.reports.html import standalone
+from calibrant.reports.panel import Subject
 from schemas.evaluate import EvaluateSpec
 from schemas.jobs import JobRecord
 from service.context import Context
 from service.formats.media import HTML
 from service.html import SEALED
-from storage.errors import UnknownBatch
-from storage.evaluations import read_asked
-from storage.registry.maps import MapStore
 
 #: The options of an evaluation that are told for whoever makes the report again.
 _OPTIONS = ("batch", "reduction", "classes", "map", "measures", "diagrams", "interval", "resamples", "seed")

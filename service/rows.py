@@ -8,17 +8,17 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from backend.store.clock import stamp
+from backend.store.errors import BatchFull
+from backend.telemetry.observed import note_rows
 from calibrant.batch import Batch, Scale, check_weights, read_batch, read_labels, read_predictions
 from calibrant.cells import WeightsKind
 from calibrant.errors import LengthMismatch, WrongShape
+from calibrant.io.bounds import LIGHT_BYTES
 from schemas.batches import BatchOptions, BatchRecord, RowsOptions
 from service.context import Context
 from service.errors import InvalidField
 from service.formats.payload import Payload
-from storage.clock import stamp
-from storage.errors import BatchFull
-from tabular.bounds import LIGHT_BYTES
-from telemetry.observed import note_rows
 
 Arrays = Mapping[str, npt.NDArray[Any]]
 
@@ -42,17 +42,22 @@ def find_arrays(here: Context, payload: Payload, options: RowOptions) -> tuple[A
     """The arrays of the request, or of its batch, with their scale and the kind of their weights; raises ``Busy``."""
     if options.batch is None:
         _note(payload.arrays)
-        return payload.arrays, options.scale or "probability", getattr(options, "weights_kind", None) or "frequency"
+        return payload.arrays, options.scale or "probability", _stated(options, "weights_kind") or "frequency"
     if payload.arrays:
         raise InvalidField.at("/batch", "stands in the place of the arrays; send one of the two")
     check_weight(here, options.batch)
     record, arrays = here.store.batches.arrays(options.batch)
     for name in ("scale", "weights_kind"):
-        asked = getattr(options, name, None)
+        asked = _stated(options, name)
         if asked is not None and asked != getattr(record, name):
             raise InvalidField.at(f"/{name}", "differs from the batch's own")
     _note(arrays)
     return arrays, record.scale, record.weights_kind
+
+
+def _stated(options: RowOptions, name: str) -> Any:
+    """What the options say of the rows, if they have a field of that name; ``getattr`` is slow where they have none."""
+    return vars(options).get(name)
 
 
 def check_weight(here: Context, batch_id: str) -> None:

@@ -10,8 +10,8 @@ from starlette.requests import cookie_parser
 from starlette.responses import Response
 from starlette.types import Scope
 
+from backend.store.sessions import SessionStore
 from service.callers import Caller, Keyring
-from storage.sessions import SessionStore
 
 _PLAIN = "calibrant"
 #: A browser keeps a cookie of such a name only from this very host, by TLS, for all paths.

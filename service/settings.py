@@ -13,8 +13,8 @@ from types import UnionType
 from typing import TYPE_CHECKING, Any, NamedTuple, get_type_hints
 
 if TYPE_CHECKING:  # the store's client takes longer to load than all flags, which ``calibrant --help`` needs alone
-    from monitoring.delivering.targets import Targets
-    from storage.quotas import Quotas
+    from backend.monitors.webhook_targets import Targets
+    from backend.store.budget import Quotas
 
 MIB = 1024 * 1024
 HOUR = 3600
@@ -149,14 +149,14 @@ class Settings:
     @property
     def quotas(self) -> Quotas:
         """What a tenant may keep, and the bound of all jobs."""
-        from storage.quotas import Quotas
+        from backend.store.budget import Quotas
 
         return Quotas(self.quota_bytes, self.quota_maps, self.quota_jobs, self.max_queued_jobs, self.max_monitors)
 
     @property
     def targets(self) -> Targets:
         """Where webhooks may go; raises ``InvalidTargets``."""
-        from monitoring.delivering.targets import Targets
+        from backend.monitors.webhook_targets import Targets
 
         return Targets.read(self.webhook_hosts, self.webhook_private_addresses)
 

@@ -1,10 +1,13 @@
-"""Amounts that the requests of a process share, such that no tenant and no API key can take all of them."""
+"""Amounts that the requests of a process share: no tenant and no API key can take all of them."""
 
 from __future__ import annotations
 
 from threading import Lock
 
 from service.callers import LOCAL, Caller
+from service.errors import TooManyStreams
+
+# --- Amounts that the requests of a process share, such that no tenant and no API key can take all of them
 
 
 class Exhausted(Exception):
@@ -65,3 +68,24 @@ class Shares:
         if self._by_key and caller.key_id is not None:
             bounds.append(("the API key", ("key", caller.key_id), 4))
         return bounds
+
+
+# --- How many event streams a process holds open, and who holds them
+
+
+class Streams:
+    """The event streams of a process: a tenant has at most half of them, an API key at most a quarter."""
+
+    def __init__(self, most: int) -> None:
+        self._shares = Shares(most, by_key=True)
+
+    def take(self, caller: Caller) -> None:
+        """Take one; raises ``TooManyStreams``."""
+        try:
+            self._shares.take(caller)
+        except Exhausted as full:
+            raise TooManyStreams(f"{full.holder} may have {full.most} event streams open, and has them") from full
+
+    def give_back(self, caller: Caller) -> None:
+        """Give one back."""
+        self._shares.give_back(caller)

@@ -8,8 +8,8 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from storage.jobs.supervisors import read_supervisors
-from storage.server.connection import UNAVAILABLE, connect
+from backend.store.jobs.leases import read_supervisors
+from backend.store.server.connection import UNAVAILABLE, connect
 
 
 def alive(redis_url: str, host: str) -> bool:

@@ -20,20 +20,20 @@ from rq.job import Job
 from rq.utils import import_attribute
 from rq.worker import WorkerStatus
 
-from storage.chores import RENEWAL_SECONDS, Chore, ChoreJob, Kind, begin, chore_queue, done, later, renew
-from storage.server.connection import UNAVAILABLE
-from telemetry.logs import tell
-from workers.loop import Loop
+from backend.store.chores import RENEWAL_SECONDS, Chore, ChoreJob, Kind, begin, chore_queue, done, later, renew
+from backend.store.server.connection import UNAVAILABLE
+from backend.telemetry.logs import tell
 from workers.patience import patiently
+from workers.worker import Loop
 
 log = logging.getLogger(__name__)
 
 #: Kind of chore -> what does it, by its import path, and the seconds that it may take; its worker ends with one that
 #: takes longer, and another is started.
 DUTIES: Final[dict[Kind, tuple[str, float]]] = {
-    "look": ("monitoring.looking.look", 120.0),
-    "deliver": ("monitoring.delivering.duty.deliver", 120.0),
-    "recalibrate": ("monitoring.recalibrating.recalibrate", 3600.0),
+    "look": ("backend.monitors.looks.look", 120.0),
+    "deliver": ("backend.monitors.webhooks.deliver", 120.0),
+    "recalibrate": ("backend.monitors.recalibration.recalibrate", 3600.0),
 }
 #: Seconds without a message after which a worker of chores ends.
 IDLE_SECONDS = 150

@@ -1,24 +1,30 @@
-"""Every task is observed here: its log line and its part of the trace of the request that queued it."""
+"""Tasks observed: their log lines, traces and progress."""
 
 from __future__ import annotations
 
 import contextlib
 import logging
 import os
+import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from schemas.jobs import JobRecord
-from telemetry.logs import tell
-from telemetry.observed import Observed, enter, leave
-from telemetry.traceparent import trace_id_of
-from telemetry.tracing import open_tracer
+from backend.store.errors import RunLost, TimeLimit
+from backend.store.jobs.runs import Run
+from backend.store.server.connection import UNAVAILABLE
+from backend.telemetry.logs import tell
+from backend.telemetry.observed import Observed, enter, leave
+from backend.telemetry.tracing import open_tracer, trace_id_of
+from schemas.jobs import JobRecord, Progress
 
 if TYPE_CHECKING:
-    from telemetry.otlp import Root
+    from backend.telemetry.otlp import Root
+
+
+# --- Every task is observed here: its log line and its part of the trace of the request that queued it
 
 log = logging.getLogger(__name__)
 
@@ -92,3 +98,42 @@ def _tell(task: Task, observed: Observed, root: Root | None, took: float) -> Non
             "calibrant.request_id": observed.request_id,
         }
         root.told(f"task {task.kind}", attributes, failed=failed)
+
+
+# --- Progress: from the solver's every step to a few updates a second, and the moment at which a task comes up for
+#     air
+
+#: No more updates a second than this.
+UPDATES_PER_SECOND = 5.0
+
+
+class Throttled:
+    """Told of every step of a run; writes the first and a few of the others.
+
+    Raises ``TimeLimit`` once the run has taken longer than it may, and ``RunLost`` once the job was cancelled or taken
+    away, or ``stopped`` is set.
+    """
+
+    def __init__(self, run: Run, stopped: threading.Event | None = None) -> None:
+        self._run = run
+        self._stopped = stopped
+        self._began = time.monotonic()
+        self._last = -1.0
+
+    def __call__(self, done: int, total: int, stage: str) -> None:
+        """Note that ``done`` of ``total`` steps are behind."""
+        moment = time.monotonic()
+        if moment - self._began > self._run.job.timeout:
+            raise time_limit(self._run)
+        if self._stopped is not None and self._stopped.is_set():
+            raise RunLost("the job has been cancelled or taken away")
+        if moment - self._last < 1.0 / UPDATES_PER_SECOND:
+            return
+        self._last = moment
+        with contextlib.suppress(*UNAVAILABLE):  # the next update tells more than this one
+            self._run.report(Progress(done=done, total=total, stage=stage))
+
+
+def time_limit(run: Run) -> TimeLimit:
+    """Build the refusal of a run that took too long."""
+    return TimeLimit(f"the job took longer than the {run.job.timeout} s that one run of it may take")

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
-from storage.server.connection import UNAVAILABLE
+from backend.store.server.connection import UNAVAILABLE
 
 Result = TypeVar("Result")
 

@@ -1,8 +1,4 @@
-"""The supervisor: it keeps its workers alive, ends with them and they with it, and looks after the jobs of all.
-
-It imports what tasks need before it forks its workers, so that a worker is there again at once, and runs
-none of it: a thread that torch started before a fork would hang the child.
-"""
+"""The supervisor: it keeps its workers alive, and looks after the queues."""
 
 from __future__ import annotations
 
@@ -18,25 +14,129 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from rq import Worker
 from rq.worker_registration import REDIS_WORKER_KEYS
 
-from monitoring.delivering.duty import HOSTS_VARIABLE, PRIVATE_VARIABLE
-from monitoring.delivering.targets import Targets
-from monitoring.recalibrating import QUOTA_VARIABLE
-from schemas.workers import WorkersRecord
-from storage.chores import KINDS, Kind, owner_ended, queue_due, queue_of
-from storage.jobs.queues import EVALUATIONS, FITS, GPU_FITS
-from storage.jobs.recovery import LOOK_SECONDS, Recovery
-from storage.jobs.supervisors import announce, retire
-from storage.server.connection import UNAVAILABLE, check_durability, connect, kind_of, safe_url
-from telemetry.tracing import check_telemetry
+from backend.monitors.recalibration import QUOTA_VARIABLE
+from backend.monitors.webhook_targets import Targets
+from backend.monitors.webhooks import HOSTS_VARIABLE, PRIVATE_VARIABLE
+from backend.store.chores import KINDS, Kind, owner_ended, queue_due, queue_of
+from backend.store.jobs.leases import announce, retire
+from backend.store.jobs.queues import EVALUATIONS, FITS, GPU_FITS
+from backend.store.jobs.recovery import LOOK_SECONDS, Recovery
+from backend.store.processes import die_with_parent
+from backend.store.server.connection import UNAVAILABLE, check_durability, connect, kind_of, safe_url
+from backend.telemetry.tracing import check_telemetry
+from schemas.jobs import WorkersRecord
+from workers.chores import IDLE_SECONDS, ChoreWorker
 from workers.observe import OTLP_VARIABLE
 from workers.patience import jittered
-from workers.places import SIDE_SECONDS, Place, Plan, fill
+from workers.worker import LeasedWorker, WarmWorker
+
+# --- The places of a supervisor's workers, and what a process does that fills one
 
 log = logging.getLogger(__name__)
+
+#: Seconds that the store may take to answer what cannot wait.
+SIDE_SECONDS = 1.0
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a supervisor is told at its start. ``device`` is cpu, cuda or auto; ``queues`` None for those that suit it.
+
+    ``warm`` workers do their jobs themselves rather than in forks, as CUDA's do. ``drain_seconds`` is how long jobs
+    under way have to end after SIGTERM.
+    """
+
+    redis_url: str
+    queues: tuple[str, ...] | None = None
+    device: str = "cpu"
+    processes: int = 1
+    warm: bool = False
+    drain_seconds: float = 10.0
+    otlp_endpoint: str | None = None
+    webhook_hosts: str = ""
+    webhook_private_addresses: str = ""
+    quota_maps: int = 0
+
+
+@dataclass
+class Place:
+    """One worker's place: who fills it, and how often in a row that ended at once.
+
+    That of a worker of chores, which have a ``kind``, is filled while there are any; the others are always.
+    """
+
+    kind: Kind | None = None
+    name: str = ""
+    pid: int | None = None
+    born: float = 0.0
+    failures: int = 0
+    not_before: float = 0.0
+
+
+def fill(place: Place, plan: Plan, queues: tuple[str, ...], *, cuda: bool) -> None:
+    """Fork the worker of a place."""
+    place.name, place.born = secrets.token_hex(16), time.monotonic()
+    parent = os.getpid()
+    pid = os.fork()
+    if pid == 0:
+        status = os.EX_SOFTWARE
+        try:
+            _become_worker(parent)
+            status = work(plan, queues, place, cuda=cuda)
+        finally:
+            os._exit(status)
+    place.pid = pid
+
+
+def work(plan: Plan, queues: tuple[str, ...], place: Place, *, cuda: bool) -> int:
+    """Be one worker until told to stop, one of chores until there are none; gives the exit status."""
+    traced = check_telemetry(plan.otlp_endpoint, os.environ)
+    # A blocking pop must outlive the socket's time limit, so RQ sets its own.
+    redis = connect(plan.redis_url, traced=traced)
+    side = connect(plan.redis_url, timeout=SIDE_SECONDS)
+    level = logging.getLevelName(logging.getLogger().level)
+    try:
+        if place.kind is not None:
+            chores = ChoreWorker(place.kind, name=place.name, redis=redis, side=side)
+            chores.work(logging_level=level, max_idle_time=IDLE_SECONDS)
+            return os.EX_OK
+        if cuda:
+            _warm_up()
+        kind = WarmWorker if cuda or plan.warm else LeasedWorker
+        worker = kind(queues, name=place.name, redis=redis, side=side, device="cuda" if cuda else "cpu")
+        worker.work(logging_level=level)
+    except UNAVAILABLE as error:
+        log.warning("worker: the store is away (%s)", type(error).__name__)
+        return os.EX_TEMPFAIL
+    return os.EX_OK
+
+
+def _warm_up() -> None:
+    """Make this process's CUDA context."""
+    import torch
+
+    torch.zeros(1, device="cuda")
+
+
+def _become_worker(parent: int) -> None:
+    """End with the supervisor, and hear signals as a process of one's own."""
+    die_with_parent()
+    if os.getppid() != parent:  # it ended before the kernel was asked
+        os._exit(os.EX_TEMPFAIL)
+    signal.set_wakeup_fd(-1)
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGCHLD):
+        signal.signal(number, signal.SIG_DFL)
+
+
+# --- The supervisor: it keeps its workers alive, ends with them and they with it, and looks after the jobs of all
+#
+# It imports what tasks need before it forks its workers, so that a worker is there again at once, and runs none of
+# it: a thread that torch started before a fork would hang the child.
 
 #: Seconds that a worker must have lived for its end not to count as a failed start.
 _STARTED_SECONDS = 5.0

@@ -11,27 +11,24 @@ from typing import Any
 
 from redis.exceptions import RedisError
 
+from backend.evaluations import read_asked, several_document
+from backend.reports import make
+from backend.store.batches import read_stored_batch
+from backend.store.errors import RunLost, StorageError, problem_of
+from backend.store.jobs.runs import Run, is_join
+from backend.store.store import Store, map_record
+from backend.telemetry.observed import span
 from calibrant.batch import Batch
+from calibrant.calibrators import FitContext, Fitting
 from calibrant.errors import CalibrationError
 from calibrant.maps.calibration_map import CalibrationMap
-from calibrant.methods import FitContext, Fitting
 from calibrant.progress import Progress
-from reports.making import make
 from schemas.evaluate import EvaluateSpec
 from schemas.maps import FitSpec
 from schemas.problem_table import problem
 from schemas.problems import Problem
-from storage.errors import RunLost, StorageError
-from storage.evaluations import read_asked, several_document
-from storage.jobs.parts import is_join
-from storage.jobs.runs import Run
-from storage.problems import problem_of
-from storage.rows import read_stored_batch
-from storage.store import Store, map_record
-from telemetry.observed import span
-from workers.observe import Task, observe
+from workers.observe import Task, Throttled, observe
 from workers.patience import patiently
-from workers.progress import Throttled
 
 log = logging.getLogger(__name__)
 

@@ -1,40 +1,213 @@
-"""One worker: it takes a message from its queues, claims the job, and holds its lease while it is done.
-
-RQ's part is the queue, the loop, the signals and the fork. What becomes of a job is told by its record alone, so none
-of RQ's registries is kept.
-"""
+"""One worker: RQ's loop, the work-horse, and the lease of the job under way."""
 
 from __future__ import annotations
 
 import contextlib
 import logging
 import os
+import random
+import resource
 import select
 import signal
+import sys
 import threading
 import time
-from collections.abc import Sequence
-from typing import Any, Literal
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import Any, Literal, NamedTuple
 
+import orjson
 from redis import Redis
-from rq import Queue
+from redis.client import Pipeline
+from rq import Queue, Worker
 from rq.command import parse_payload
 from rq.job import Job
+from rq.serializers import JSONSerializer
 from rq.worker import WorkerStatus
 
-from storage.errors import LaterFormat, RunLost, StorageError
-from storage.jobs.leases import RENEWAL_SECONDS, renew
-from storage.jobs.queues import GPU_FITS, Message, TaskJob, rq_queue, task_of
-from storage.jobs.runs import Run, RunStore
-from storage.keyspace import Keyspace
-from storage.problems import problem_of
-from storage.server.connection import UNAVAILABLE
-from storage.store import Store
-from workers.horse import Horse, Order
-from workers.loop import Loop
+from backend.store.errors import LaterFormat, RunLost, StorageError, problem_of
+from backend.store.jobs.leases import RENEWAL_SECONDS, Lease, renew
+from backend.store.jobs.queues import GPU_FITS, Message, MessageQueue, TaskJob, rq_queue, task_of
+from backend.store.jobs.runs import Run, RunStore
+from backend.store.keyspace import Keyspace
+from backend.store.processes import die_with_parent
+from backend.store.server.connection import UNAVAILABLE
+from backend.store.store import Store
+from schemas.jobs import JobRecord
+from workers.observe import Throttled, time_limit
 from workers.patience import patiently
-from workers.progress import Throttled, time_limit
 from workers.tasks import Work
+
+# --- RQ's loop: it takes messages from queues and handles signals; RQ's registries are not used
+
+#: Seconds that RQ's record of a worker lasts without a heartbeat, beside the 60 that RQ adds.
+_TTL_SECONDS = 20
+#: RQ tells of a worker before and after every job; that often is enough.
+_HEARTBEAT_SECONDS = 5.0
+
+
+class Loop(Worker):
+    """An RQ worker as far as it waits for messages; what it does with one is told by ``execute_job``."""
+
+    queue_class = MessageQueue
+
+    def __init__(self, queues: Sequence[Queue], *, name: str, connection: Redis, job_class: type[Job]) -> None:
+        super().__init__(
+            queues,
+            name=name,
+            connection=connection,
+            job_class=job_class,
+            serializer=JSONSerializer,
+            worker_ttl=_TTL_SECONDS,
+        )
+        self._beat = float("-inf")
+
+    @property
+    def max_connection_wait_time(self) -> float:  # type: ignore[override]
+        """Seconds between two attempts to reach the store: never the same for two workers."""
+        return random.uniform(0.3, 1.5)  # noqa: S311 - jitter, not a secret
+
+    def set_shutdown_requested_date(self) -> None:
+        """Nothing: who is told to stop does so also while the store is away."""
+
+    def set_state(self, state: str, pipeline: Pipeline | None = None) -> None:  # noqa: ARG002 - RQ's own
+        """Note what the worker does, for its own signals: nobody else asks."""
+        self._state = state
+
+    def heartbeat(self, timeout: int | None = None, pipeline: Pipeline | None = None) -> None:
+        """Tell RQ that the worker is there, no more often than needed."""
+        if time.monotonic() - self._beat > _HEARTBEAT_SECONDS:
+            super().heartbeat(timeout, pipeline)
+            self._beat = time.monotonic()
+
+    def unsubscribe(self) -> None:
+        """Nothing: the process ends, and its connection with it. RQ would wait a second for a thread that listens."""
+
+    def run_maintenance_tasks(self) -> None:
+        """Nothing: there are no registries to clean, and supervisors look after the rest."""
+
+
+# --- The work-horse: a fork of its worker that does one run after another, so that what it has warm stays warm
+#
+# It is told of a run by a line on a pipe and answers with a byte when it is done with it. Whatever ends it, its
+# worker reads the end of the pipe. It ends by itself after so many runs, or where one took much memory, so that
+# nothing piles up. Only the thread that takes jobs has to do with it: no other can mistake one run of it for the
+# next.
+
+#: Runs after which a work-horse ends, and bytes above its first size that one of them may take.
+MOST_RUNS, MOST_GROWTH = 500, 256 << 20
+_DONE, _LAST = b".", b"!"
+
+
+class Order(NamedTuple):
+    """What a work-horse is told: the job as it was claimed, by which lease, and when it was queued."""
+
+    job: JobRecord
+    lease: Lease
+    queued_at: datetime | None
+
+    def line(self) -> bytes:
+        """As it goes through the pipe."""
+        told = {
+            "job": orjson.Fragment(self.job.model_dump_json()),
+            "lease": self.lease,
+            "queued_at": self.queued_at,
+        }
+        return orjson.dumps(told, option=orjson.OPT_APPEND_NEWLINE)
+
+    @classmethod
+    def read(cls, line: bytes) -> Order:
+        """What a line says."""
+        told = orjson.loads(line)
+        queued_at = None if told["queued_at"] is None else datetime.fromisoformat(told["queued_at"])
+        return cls(JobRecord.model_validate(told["job"]), Lease(**told["lease"]), queued_at)
+
+
+class Horse:
+    """A worker's view of its work-horse, which is forked at once and ends with the worker."""
+
+    def __init__(self, do: Callable[[Order], None]) -> None:
+        orders, self._telling = os.pipe()
+        self.answers, answering = os.pipe()
+        parent = os.getpid()
+        try:
+            self.pid = os.fork()
+        except OSError:
+            for end in (orders, self._telling, self.answers, answering):
+                os.close(end)
+            raise
+        if self.pid == 0:
+            status = os.EX_SOFTWARE
+            try:
+                os.close(self._telling)
+                os.close(self.answers)
+                _become_horse(parent)
+                _work(orders, answering, do)
+                status = os.EX_OK
+            finally:
+                os._exit(status)
+        os.close(orders)
+        os.close(answering)
+
+    def tell(self, order: Order) -> bool:
+        """Tell of a run; False where the work-horse has ended."""
+        line = order.line()
+        try:
+            while line:
+                line = line[os.write(self._telling, line) :]
+        except BrokenPipeError:
+            return False
+        return True
+
+    def hear(self) -> bool | None:
+        """Whether the work-horse goes on after the run that it is done with; None where it has ended in it."""
+        answer = os.read(self.answers, 1)
+        return answer == _DONE if answer else None
+
+    def end(self) -> int:
+        """End it, and all that it has started; its wait status."""
+        os.close(self._telling)
+        os.close(self.answers)
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self.pid, signal.SIGKILL)
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.pid, signal.SIGKILL)
+        return os.waitpid(self.pid, 0)[1]
+
+
+def _become_horse(parent: int) -> None:
+    """End with the worker, hear no Ctrl-C, and draw numbers of one's own."""
+    os.setpgid(0, 0)
+    signal.set_wakeup_fd(-1)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    die_with_parent()
+    if os.getppid() != parent:  # it ended before the kernel was asked
+        os._exit(os.EX_TEMPFAIL)
+    random.seed()
+
+
+def _work(orders: int, answering: int, do: Callable[[Order], None]) -> None:
+    """Do what is told until nothing more is."""
+    before = _memory()
+    with os.fdopen(orders, "rb") as lines:
+        for runs, line in enumerate(lines, 1):
+            do(Order.read(line))
+            last = runs >= MOST_RUNS or _memory() - before > MOST_GROWTH
+            os.write(answering, _LAST if last else _DONE)
+            if last:
+                return
+
+
+def _memory() -> int:
+    """The most bytes that this process has held at once."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+
+
+# --- One worker: it takes a message from its queues, claims the job, and holds its lease while it is done
+#
+# RQ's part is the queue, the loop, the signals and the fork. What becomes of a job is told by its record alone, so
+# none of RQ's registries is kept.
 
 log = logging.getLogger(__name__)
 

@@ -29,13 +29,13 @@ import numpy as np
 import orjson
 import zstandard
 
+from backend.store.api_keys import ApiKeyStore
+from backend.store.server.connection import connect
+from backend.store.server.embedded import embedded_server
 from benchmarks.chaos.page import write_page
 from benchmarks.chaos.results import circumstances, write
 from benchmarks.http.load import peak_bytes, reset_peak
-from cli.stack import Stack, stack
-from storage.api_keys import ApiKeyStore
-from storage.server.connection import connect
-from storage.server.embedded import embedded_server
+from cli.serve import Stack, stack
 
 MB = 1_000_000
 _JSON = "application/json"

@@ -13,10 +13,10 @@ from pathlib import Path
 import httpx
 from redis import Redis
 
+from backend.store.server.connection import UNAVAILABLE
+from backend.store.server.embedded import server_binary
 from benchmarks.chaos.core import api_command, supervisor_command, workers_of
 from benchmarks.chaos.parts import Part
-from storage.server.connection import UNAVAILABLE
-from storage.server.embedded import server_binary
 
 _START_SECONDS = 90.0
 #: What the API is told: a request that died with its process may soon be sent again with its key.

@@ -14,9 +14,9 @@ from typing import cast
 from redis import Redis
 from rq import Worker
 
+from backend.store.jobs.leases import read_leases
+from backend.store.jobs.queues import EVALUATIONS, FITS
 from benchmarks.chaos.proc import children
-from storage.jobs.leases import read_leases
-from storage.jobs.queues import EVALUATIONS, FITS
 
 # -P: what lies in the folder that this runs in must not stand in for the packages.
 _CALIBRANT = (sys.executable, "-P", "-m", "cli")

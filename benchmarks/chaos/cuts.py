@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 
 from redis import Redis
 
+from backend.store.keyspace import Keyspace
 from benchmarks.chaos.cluster import Cluster, await_true
 from benchmarks.chaos.core import jobs_on, whole, workers_of
 from benchmarks.chaos.evidence import status_changes
 from benchmarks.chaos.namespaces import Network
 from benchmarks.chaos.parts import Part
 from schemas.jobs import FINAL
-from storage.keyspace import Keyspace
 
 CUT_SECONDS = 30.0
 _FIND_SECONDS, _BACK_SECONDS = 60.0, 60.0

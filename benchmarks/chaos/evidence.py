@@ -12,12 +12,12 @@ import numpy.typing as npt
 import orjson
 from redis import Redis
 
+from backend.store.jobs.events import read_events
+from backend.store.keyspace import Keyspace
 from benchmarks.chaos.core import left_over
 from benchmarks.chaos.ledger import Ledger, Promise
 from calibrant import load
-from calibrant_client import Calibrant, ProblemResponse
-from storage.jobs.events import read_events
-from storage.keyspace import Keyspace
+from calibrant.client import Calibrant, ProblemResponse
 
 #: What a map of one event is applied to.
 VECTOR = np.concatenate([[0.0, 1.0], np.linspace(1e-6, 1 - 1e-6, 197), [0.5]])

@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 
+from backend.store.server.connection import UNAVAILABLE
 from benchmarks.chaos.clock import Clock
 from benchmarks.chaos.cluster import Cluster
 from benchmarks.chaos.core import horses_of, jobs_on, workers_of
@@ -17,7 +18,6 @@ from benchmarks.chaos.disk import Disk
 from benchmarks.chaos.parts import Part
 from benchmarks.chaos.proc import children
 from benchmarks.chaos.recovery import Harm
-from storage.server.connection import UNAVAILABLE
 
 PAUSE_SECONDS, FULL_SECONDS, STEP_SECONDS = 10.0, 5.0, 3600
 #: Seconds that a kind waits for a victim to be there.

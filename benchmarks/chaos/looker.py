@@ -13,11 +13,11 @@ import httpx
 import orjson
 from redis import Redis
 
+from backend.store.keyspace import Keyspace
+from backend.store.server.connection import UNAVAILABLE
 from benchmarks.chaos.ledger import Ledger
 from benchmarks.chaos.load import EARLY, PAUSE, sent
 from schemas.jobs import FINAL
-from storage.keyspace import Keyspace
-from storage.server.connection import UNAVAILABLE
 
 _LOOK_SECONDS = 0.1
 _END_SECONDS = 120.0

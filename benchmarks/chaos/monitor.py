@@ -7,12 +7,12 @@ import threading
 import time
 from collections.abc import Iterator
 
+from backend.store.server.connection import UNAVAILABLE
 from benchmarks.chaos.cluster import Cluster
 from benchmarks.chaos.core import parts_run, workers_of
 from benchmarks.chaos.evidence import Change
 from benchmarks.chaos.parts import Part
 from benchmarks.chaos.recovery import STORE, Outage
-from storage.server.connection import UNAVAILABLE
 
 #: Seconds between two looks, and after which a store that does not answer counts as away.
 _LOOK_SECONDS, _AWAY_SECONDS = 0.02, 0.25

@@ -15,6 +15,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from backend.store.api_keys import ApiKeyStore
+from backend.store.keyspace import DEFAULT_TENANT
 from benchmarks.chaos.cluster import Cluster, cluster
 from benchmarks.chaos.cuts import CUT_SECONDS, Cut, Cutter, turns
 from benchmarks.chaos.figures import figures, print_figures, recovery_figures
@@ -24,8 +26,6 @@ from benchmarks.chaos.page import write_page
 from benchmarks.chaos.recovery import Harm, recoveries
 from benchmarks.chaos.results import circumstances, write
 from benchmarks.chaos.scenario import Scenario, harass
-from storage.api_keys import ApiKeyStore
-from storage.keyspace import DEFAULT_TENANT
 
 MACHINES = ("store", "api", "worker-1", "worker-2")
 #: What is killed between the cuts.

@@ -9,7 +9,7 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from storage.processes import spawn, stop
+from backend.store.processes import spawn, stop
 
 #: Seconds between the end of a process and its next start.
 RESTART_SECONDS = 0.2

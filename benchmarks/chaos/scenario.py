@@ -10,6 +10,7 @@ from functools import partial
 
 import httpx
 
+from backend.store.keyspace import Keyspace
 from benchmarks.chaos.asks import LARGE, SMALL, Batches, draw, draw_classes, mixed
 from benchmarks.chaos.clock import Clock
 from benchmarks.chaos.cluster import Cluster, await_true
@@ -20,8 +21,7 @@ from benchmarks.chaos.load import Load
 from benchmarks.chaos.looker import Looker
 from benchmarks.chaos.monitor import Monitor
 from benchmarks.chaos.schedule import paced, shuffled
-from calibrant_client import Calibrant
-from storage.keyspace import Keyspace
+from calibrant.client import Calibrant
 
 #: Jobs that are under way as long as harm is done.
 UNDER_WAY = 200

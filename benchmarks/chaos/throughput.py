@@ -14,6 +14,7 @@ import httpx
 from redis import Redis
 
 import calibrant
+from backend.store.keyspace import Keyspace
 from benchmarks.chaos.asks import SMALL, draw
 from benchmarks.chaos.cluster import Cluster, await_true, cluster
 from benchmarks.chaos.evidence import Change, status_changes
@@ -21,10 +22,9 @@ from benchmarks.chaos.page import write_page
 from benchmarks.chaos.plain_rq import plain_rate
 from benchmarks.chaos.recovery import summary
 from benchmarks.chaos.results import circumstances, write
-from calibrant_client import Calibrant
-from calibrant_client.sending import pause_of
+from calibrant.client import Calibrant
+from calibrant.client.sending import pause_of
 from schemas.jobs import FINAL
-from storage.keyspace import Keyspace
 
 SINGLE_JOBS, CLIENTS = 100, 4
 #: Kind of workers -> whether they do jobs in their own process rather than in a work-horse.

@@ -7,8 +7,8 @@ from pathlib import Path
 import httpx
 
 from benchmarks.examples.record import admitting, record
-from calibrant_client import Calibrant
-from cli.stack import stack
+from calibrant.client import Calibrant
+from cli.serve import stack
 
 ANSWERS = Path(__file__).parents[2] / "service" / "examples" / "answers.json"
 

@@ -12,10 +12,7 @@ import httpx
 
 from benchmarks.examples.drifting import drift
 from benchmarks.examples.refusals import REFUSALS
-from service.examples.calls import CALLS
-from service.examples.deliveries import HOST
-from service.examples.example import IDS, JOB, Example
-from service.examples.monitor_alarms import DRIFTED
+from service.examples.calls import CALLS, DRIFTED, HOST, IDS, JOB, Example
 from service.formats.media import JSON
 
 _ID = re.compile(rf"({'|'.join(IDS)})_[0-9a-f]{{30}}")

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from schemas.problem_table import TABLE
-from service.examples.example import BATCH, Example
+from service.examples.calls import BATCH, Example
 
 _ROWS: dict[str, Any] = {"predictions": [0.2, 0.9, 0.4], "labels": [0, 1, 1]}
 _ONE_CLASS: dict[str, Any] = {"predictions": [0.2, 0.9, 0.4], "labels": [1, 1, 1]}

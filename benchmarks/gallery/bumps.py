@@ -8,11 +8,8 @@ from collections.abc import Mapping
 import numpy as np
 
 from benchmarks.gallery.orders import KEPT, MEASURES, TRUTH
-from pictures.canvas import SMALL, Canvas
-from pictures.drawn import Drawn, Format, Theme
-from pictures.heading import heading
-from pictures.panel import Panel
-from pictures.theme import SERIES
+from calibrant.plots.canvas import SERIES, SMALL, Canvas, Drawn, Format, Theme
+from calibrant.plots.panel import Panel, heading
 
 #: Pixels beside a chart for the names of its lines, of a chart, and of the words below the lowest.
 _NAMES, _TALL, _WORDS = 104.0, 128.0, 34.0

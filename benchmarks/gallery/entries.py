@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from benchmarks.gallery import bumps, own, same_bars, truth
-from pictures.drawn import Drawn, Format, Theme
+from calibrant.plots.canvas import Drawn, Format, Theme
 
 _PAPER = "Kängsepp, Valk & Kull (2022)"
 

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from pictures.canvas import BODY, SMALL, Canvas
-from pictures.heading import MARGIN
-from pictures.lettering import shortened
-from pictures.panel import UNIT, Panel, Range
+from calibrant.plots.canvas import BODY, SMALL, Canvas, shortened
+from calibrant.plots.panel import MARGIN, UNIT, Panel, Range
 
 #: Pixels left of the first panel, between panels, above each for its caption and below each row for its axis.
 LEFT, BETWEEN, CAPTION, BELOW = 46.0, 30.0, 44.0, 40.0

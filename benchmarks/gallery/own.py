@@ -11,11 +11,11 @@ from benchmarks.compare.data import Predictions, shipped
 from benchmarks.gallery.worlds import example
 from benchmarks.tables.datasets import dataset
 from calibrant.measures.measure import MeasureResult
-from pictures.by_size import draw_by_size
-from pictures.cost_plane import draw_cost_plane
-from pictures.diagram import draw
-from pictures.drawn import About, Drawn, Format, Theme
-from pictures.several import draw_several
+from calibrant.plots.by_size import draw_by_size
+from calibrant.plots.canvas import About, Drawn, Format, Theme
+from calibrant.plots.cost_plane import draw_cost_plane
+from calibrant.plots.diagram import draw
+from calibrant.plots.several import draw_several
 
 _LEVEL = 0.95
 

@@ -9,13 +9,9 @@ import numpy as np
 import calibrant
 from benchmarks.gallery.layout import Grid
 from benchmarks.gallery.worlds import Bars, same_bars
-from pictures.canvas import Canvas, Points
-from pictures.drawn import Drawn, Format, Theme
-from pictures.figures import decimal
-from pictures.heading import Key, heading
-from pictures.panel import UNIT, Panel, values
-from pictures.plot import CALIBRATED, evenly
-from pictures.reliability import radii
+from calibrant.plots.canvas import Canvas, Drawn, Format, Points, Theme
+from calibrant.plots.panel import CALIBRATED, UNIT, Key, Panel, decimal, evenly, heading, values
+from calibrant.plots.reliability import radii
 
 _BINS = 5
 #: Heights in pixels of a panel of bars, and of one of rows.

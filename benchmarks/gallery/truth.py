@@ -10,12 +10,8 @@ import calibrant
 from benchmarks.gallery.layout import Grid
 from benchmarks.gallery.worlds import Fitted, example, fitted, strong, truth
 from benchmarks.tables.datasets import Dataset
-from pictures.canvas import Canvas
-from pictures.drawn import Drawn, Format, Theme
-from pictures.figures import decimal
-from pictures.heading import Key, heading
-from pictures.panel import UNIT, Panel, values
-from pictures.plot import CALIBRATED, evenly
+from calibrant.plots.canvas import Canvas, Drawn, Format, Theme
+from calibrant.plots.panel import CALIBRATED, UNIT, Key, Panel, decimal, evenly, heading, values
 
 #: Rows whose error is drawn, of all; lines closer than a pixel say no more.
 _LINES = 100

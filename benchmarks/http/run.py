@@ -20,10 +20,10 @@ import numpy as np
 import orjson
 
 import calibrant
+from backend.store.processes import spawn, stop
 from benchmarks.http.load import Rate, median_seconds, p99_meanwhile, peak_bytes, reset_peak, version, wrk
 from benchmarks.timing import machine
-from cli.stack import Stack, stack
-from storage.processes import spawn, stop
+from cli.serve import Stack, stack
 
 PAGE = Path(__file__).parents[2] / "docs" / "http-speed.md"
 N = 1_000_000

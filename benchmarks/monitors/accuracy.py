@@ -10,8 +10,7 @@ import numpy as np
 from benchmarks.calibration_test import SHAPES, Array
 from benchmarks.monitors.streams import SPREADS
 from calibrant.measures.catalogue import read_requests
-from calibrant.reductions import Event
-from calibrant.tallies.bounds import (
+from calibrant.monitoring.bounds import (
     Bounds,
     brier_bounds,
     equal_mass_bounds,
@@ -19,7 +18,8 @@ from calibrant.tallies.bounds import (
     ks_bounds,
     log_loss_bounds,
 )
-from calibrant.tallies.tally import Tally, tally_of
+from calibrant.monitoring.tally import Tally, tally_of
+from calibrant.reductions import Event
 
 PAGE = Path(__file__).parents[2] / "docs" / "tally-accuracy.md"
 ROWS, GOAL, ERRORS = 1_000_000, 1e-4, (0.0, 0.02, 0.05, 0.1)
@@ -116,8 +116,8 @@ def main() -> None:
         "# What tallies lose",
         "",
         f"Made by `make tally-accuracy`: how far measures read off a tally are from those of the {ROWS:,} rows that it",
-        "counts, and in brackets how far they could be, told from the tally alone (`calibrant.tallies.bounds`, which",
-        f"proves it). Bold: above {GOAL:g}. ECE has 15 bins.",
+        "counts, and in brackets how far they could be, told from the tally alone (`calibrant.monitoring.bounds`,",
+        f"which proves it). Bold: above {GOAL:g}. ECE has 15 bins.",
         "",
         "## The five shapes",
         "",

@@ -18,15 +18,15 @@ import httpx
 import numpy as np
 from redis import Redis
 
+from backend.store.keyspace import Keyspace
+from backend.store.monitors.definitions import Definitions
+from backend.store.monitors.ledger import Change, Ledger
+from backend.store.server.connection import connect
+from backend.store.server.embedded import embedded_server
 from benchmarks.timing import machine
-from calibrant.tallies.tally import FOLDS, Tally, tally_of
-from cli.stack import stack
+from calibrant.monitoring.tally import FOLDS, Tally, tally_of
+from cli.serve import stack
 from schemas.monitors import DAY, HOUR
-from storage.keyspace import Keyspace
-from storage.monitors.definitions import Definitions
-from storage.monitors.ledger import Change, Ledger
-from storage.server.connection import connect
-from storage.server.embedded import embedded_server
 
 PAGE = Path(__file__).parents[2] / "docs" / "monitor-answers.md"
 ROWS = (10_000, 1_000_000, 100_000_000)

@@ -17,12 +17,12 @@ from pathlib import Path
 import httpx
 import numpy as np
 
+from backend.store.monitors.ledger import Ledger
+from backend.store.server.connection import connect
+from backend.store.store import Store
 from benchmarks.monitors.bodies import Body, Columns, as_arrow, columns
 from benchmarks.monitors.serving import Served, serving
 from benchmarks.timing import machine
-from storage.monitors.ledger import Ledger
-from storage.server.connection import connect
-from storage.store import Store
 
 PAGE = Path(__file__).parents[2] / "docs" / "monitor-chaos.md"
 #: Of a client's rows one in so many is another's.

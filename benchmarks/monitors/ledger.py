@@ -16,16 +16,15 @@ from statistics import median
 import numpy as np
 from redis import Redis
 
-from calibrant.tallies.tally import FOLDS, Tally, merged, tally_of
+from backend.store.clock import stamp
+from backend.store.keyspace import Keyspace, new_id
+from backend.store.monitors.buckets import KINDS
+from backend.store.monitors.definitions import Definitions
+from backend.store.monitors.ledger import MOST_ROWS, Change, Ids, Ledger, padded
+from backend.store.server.connection import connect
+from backend.store.server.embedded import embedded_server
+from calibrant.monitoring.tally import FOLDS, Tally, merged, tally_of
 from schemas.monitors import HOUR, MonitorBody, MonitorRecord
-from storage.clock import stamp
-from storage.keyspace import Keyspace, new_id
-from storage.monitors.definitions import Definitions
-from storage.monitors.ledger import MOST_ROWS, Change, Ledger
-from storage.monitors.series import KINDS
-from storage.monitors.strings import Ids, padded
-from storage.server.connection import connect
-from storage.server.embedded import embedded_server
 
 #: Rows with ids that are committed, and buckets of about 2,000 cells each.
 ROWS, BUCKETS, ROWS_OF_BUCKET = 500_000, 10_000, 2_200

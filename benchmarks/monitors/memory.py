@@ -10,14 +10,14 @@ from typing import NamedTuple
 
 import httpx
 
+from backend.monitors.looks import expire
+from backend.store.monitors.ledger import Ledger
+from backend.store.server.connection import connect
+from backend.store.store import Store
 from benchmarks.monitors.bodies import as_arrow, columns
 from benchmarks.monitors.ingest import send
 from benchmarks.monitors.serving import Served, resident, serving
 from benchmarks.timing import machine
-from monitoring.expiring import expire
-from storage.monitors.ledger import Ledger
-from storage.server.connection import connect
-from storage.store import Store
 
 PAGE = Path(__file__).parents[2] / "docs" / "monitor-memory.md"
 FEW, MANY, ROWS, IDS = 10**6, 10**8, 25_000, 10**6

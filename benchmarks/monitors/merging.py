@@ -10,9 +10,8 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.timing import machine, medians
-from calibrant.tallies.betting import evidence, log_factors
-from calibrant.tallies.shifts import shifts
-from calibrant.tallies.tally import FOLDS, Tally, from_bytes, merged, tally_of
+from calibrant.monitoring.evidence import evidence, log_factors, shifts
+from calibrant.monitoring.tally import FOLDS, Tally, from_bytes, merged, tally_of
 
 PAGE = Path(__file__).parents[2] / "docs" / "tally-speed.md"
 BUCKETS, GROUPS = 10_000, 20

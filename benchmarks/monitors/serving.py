@@ -15,8 +15,8 @@ from typing import IO
 
 import httpx
 
-from storage.processes import spawn, stop
-from storage.server.embedded import embedded_server
+from backend.store.processes import spawn, stop
+from backend.store.server.embedded import embedded_server
 
 _PATIENCE = 15.0
 

@@ -9,10 +9,9 @@ from scipy.special import logsumexp
 
 from benchmarks.calibration_test import Array
 from calibrant.measures.cumulative import ks_error, ks_p_value
+from calibrant.monitoring.evidence import block_of_cell, evidence, log_bets, log_start_weight, log_weights, weight_from
+from calibrant.monitoring.tally import place
 from calibrant.reductions import Event
-from calibrant.tallies.betting import evidence, log_bets, log_start_weight, weight_from
-from calibrant.tallies.grid import place
-from calibrant.tallies.shifts import block_of_cell, log_weights
 
 #: Rows of a batch, after each of which is looked, and of a time bucket.
 BATCH, BUCKET = 1_000, 10_000
@@ -21,7 +20,7 @@ _BLOCKS = int(block_of_cell()[-1]) + 1
 
 @dataclass
 class Betting:
-    """``calibrant.tallies.betting.evidence`` after every batch, without adding up closed buckets again each time.
+    """``calibrant.monitoring.evidence.evidence`` after every batch, without adding up closed buckets again each time.
 
     ``log_e`` holds what it was after each; ``factors`` the closed buckets'.
     """

@@ -9,7 +9,7 @@ from evidently import Dataset
 from evidently.core.metric_types import SingleValue, SingleValueCalculation, SingleValueMetric
 from evidently.core.report import Context
 
-from calibrant_client import Calibrant
+from calibrant.client import Calibrant
 
 
 class CalibrationMeasure(SingleValueMetric):

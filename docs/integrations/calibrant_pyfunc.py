@@ -14,7 +14,7 @@ import mlflow.models
 import mlflow.pyfunc
 import numpy as np
 
-from calibrant_client import Calibrant
+from calibrant.client import Calibrant
 
 
 class Calibrated(mlflow.pyfunc.PythonModel):

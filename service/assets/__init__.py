@@ -9,7 +9,7 @@ from starlette.responses import Response
 from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
-from reports.html import stylesheet
+from calibrant.reports.html import stylesheet
 
 #: The style sheet of reports.
 REPORT_STYLE = "report.css"

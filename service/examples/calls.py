@@ -2,11 +2,204 @@
 
 from __future__ import annotations
 
-from service.examples.deliveries import DELIVERIES
-from service.examples.example import BATCH, DELIVERY, JOB, MAP, Example
-from service.examples.monitor_alarms import ALARMS
-from service.examples.monitor_rows import TAKING
-from service.examples.monitors import DEFINING
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+# --- What an example is
+
+_NONE: Mapping[str, str] = MappingProxyType({})
+
+#: The ids of the document's examples; whoever sends one puts an id of his own in their place.
+IDS: Mapping[str, str] = MappingProxyType(
+    {
+        kind: f"{kind}_{digits * 3}"
+        for kind, digits in (
+            ("batch", "5e0b7d91ac"),
+            ("map", "c49f02e6b8"),
+            ("job", "7a31d8f504"),
+            ("monitor", "e2860b4f93"),
+            ("event", "1fd5c07a62"),
+            ("delivery", "b93e4a718c"),
+            ("proposal", "4c07d6b1e9"),
+        )
+    }
+)
+BATCH, MAP, JOB, DELIVERY = IDS["batch"], IDS["map"], IDS["job"], IDS["delivery"]
+
+
+class Example(NamedTuple):
+    """One request: the call as the document writes it, what to send, and the status that it is answered with."""
+
+    call: str
+    name: str
+    summary: str
+    body: Mapping[str, Any] | bytes | None = None
+    status: int = 200
+    path: Mapping[str, str] = _NONE
+    query: Mapping[str, str] = _NONE
+    headers: Mapping[str, str] = _NONE
+
+
+# --- Examples of a monitor with a hook, and of its deliveries; the host is reserved for documentation (RFC 2606)
+
+#: Of bytes that say it: "an example's, not for you".
+_SECRET = "whsec_YW4gZXhhbXBsZSdzLCBub3QgZm9yIHlvdQ=="  # noqa: S105 - it is public
+_WITH_HOOK = {"name": "fraud-live"}
+_ONE = _WITH_HOOK | {"delivery_id": DELIVERY}
+#: The host that the service of the examples admits.
+HOST = "alerts.example"
+
+DELIVERIES: tuple[Example, ...] = (
+    Example(
+        "POST /monitors",
+        "with-a-hook",
+        "A monitor that tells of its alarms",
+        _WITH_HOOK | {"hooks": [{"name": "pager", "url": f"https://{HOST}/calibrant", "secret": _SECRET}]},
+        201,
+    ),
+    Example(
+        "POST /monitors/{name}/hooks/{hook}/test",
+        "pager",
+        "A test of a hook",
+        None,
+        202,
+        path=_WITH_HOOK | {"hook": "pager"},
+    ),
+    Example("GET /monitors/{name}/deliveries", "newest", "The newest delivery", path=_WITH_HOOK, query={"limit": "1"}),
+    Example("GET /monitors/{name}/deliveries/{delivery_id}", "test", "A delivery", path=_ONE),
+    Example("POST /monitors/{name}/deliveries/{delivery_id}/resend", "test", "Once more", None, 202, path=_ONE),
+    Example("DELETE /monitors/{name}", "with-a-hook", "Forget a monitor", status=204, path=_WITH_HOOK),
+)
+
+
+# --- Examples of calls on alarms: of a monitor without any, and of two with one
+
+_WITH_ALARM = {"name": "fraud-quiet"}
+#: What is proposed to the one is accepted, and to the other rejected. To both rows come that are not calibrated.
+_DRIFTED, _DECLINED = {"name": "fraud-drifted"}, {"name": "fraud-declined"}
+DRIFTED = frozenset({_DRIFTED["name"], _DECLINED["name"]})
+#: Of a day, so that all rows are of one bucket.
+_PROPOSING = {"bucket": 86_400, "recalibration": {"policy": "propose"}}
+_DARK = {"theme": "dark", "width": "400"}
+
+ALARMS: tuple[Example, ...] = (
+    Example("POST /monitors", "without-rules", "A monitor that is only read", _WITH_ALARM | {"rules": []}, 201),
+    Example("GET /monitors/{name}/alarms", "none", "Nothing has happened yet", path=_WITH_ALARM),
+    Example("GET /monitors/{name}/audit", "none", "Nothing was done yet", path=_WITH_ALARM),
+    Example(
+        "POST /monitors/{name}/alarms/{rule}/acknowledge",
+        "no-rule",
+        "A rule that there is not",
+        status=404,
+        path=_WITH_ALARM | {"rule": "evidence"},
+    ),
+    Example("GET /monitors/{name}/proposal", "none", "No challenger waits", status=404, path=_WITH_ALARM),
+    Example("POST /monitors/{name}/proposal/accept", "none", "No challenger waits", status=404, path=_WITH_ALARM),
+    Example("POST /monitors/{name}/proposal/reject", "none", "No challenger waits", status=404, path=_WITH_ALARM),
+    Example("POST /monitors/{name}/recalibrate", "now", "A challenger now", status=202, path=_WITH_ALARM),
+    Example("DELETE /monitors/{name}", "without-rules", "Forget a monitor", status=204, path=_WITH_ALARM),
+    Example("POST /monitors", "proposing", "A monitor that proposes a map upon an alarm", _DRIFTED | _PROPOSING, 201),
+    Example("GET /monitors/{name}/alarms", "raised", "An alarm by evidence, and a challenger", path=_DRIFTED),
+    Example("GET /monitors/{name}/audit", "proposed", "What was done about it", path=_DRIFTED),
+    Example("GET /monitors/{name}/series.svg", "day", "Values over time, and the alarm", path=_DRIFTED),
+    Example("GET /monitors/{name}/diagram.svg", "day", "The first window", path=_DRIFTED),
+    Example("GET /monitors/{name}/diagram.png", "dark", "On dark paper", path=_DRIFTED, query=_DARK),
+    Example("GET /monitors/{name}/proposal", "waiting", "A challenger that waits", path=_DRIFTED),
+    Example(
+        "POST /monitors/{name}/alarms/{rule}/acknowledge",
+        "evidence",
+        "An alarm that was seen",
+        path=_DRIFTED | {"rule": "evidence"},
+    ),
+    Example("POST /monitors/{name}/proposal/accept", "accepted", "The alias is moved to it", path=_DRIFTED),
+    Example("DELETE /monitors/{name}", "proposing", "Forget a monitor", status=204, path=_DRIFTED),
+    Example("POST /monitors", "declining", "Another one", _DECLINED | _PROPOSING, 201),
+    Example("POST /monitors/{name}/proposal/reject", "rejected", "The map stays as it is", path=_DECLINED),
+    Example("DELETE /monitors/{name}", "declining", "Forget it", status=204, path=_DECLINED),
+)
+
+
+# --- Examples of what comes to a monitor
+
+_WATCHED = {"name": "fraud-detector"}
+_KSERVE = {
+    "ce-specversion": "1.0",
+    "ce-id": "9f1c",
+    "ce-source": "http://localhost:9081/",
+    "ce-type": "org.kubeflow.serving.inference.response",
+}
+
+TAKING: tuple[Example, ...] = (
+    Example("POST /monitors", "one-column", "A day at a time", _WATCHED, 201),
+    Example(
+        "POST /monitors/{name}/rows",
+        "labelled",
+        "Two rows that count, and one that is refused",
+        {
+            "rows": [
+                {"id": "order-1", "prediction": 0.12, "label": 0, "group": "web"},
+                {"id": "order-2", "prediction": 0.81, "label": 1, "group": "app"},
+                {"id": "order-3", "prediction": 1.7, "label": 1},
+            ]
+        },
+        path=_WATCHED,
+    ),
+    Example(
+        "POST /monitors/{name}/predictions",
+        "now",
+        "Predictions whose labels come later",
+        {"rows": [{"id": "order-4", "prediction": 0.35}, {"id": "order-5", "prediction": 0.66, "group": "app"}]},
+        path=_WATCHED,
+    ),
+    Example(
+        "POST /monitors/{name}/labels",
+        "later",
+        "A label that is joined, one that waits, one that contradicts",
+        {"rows": [{"id": "order-4", "label": 0}, {"id": "order-6", "label": 1}, {"id": "order-2", "label": 0}]},
+        path=_WATCHED,
+    ),
+    Example(
+        "POST /monitors/{name}/events",
+        "kserve",
+        "What KServe's logger posts",
+        {"predictions": [0.07, 0.93]},
+        path=_WATCHED,
+        headers=_KSERVE,
+    ),
+)
+
+
+# --- Examples of what is read off a monitor that has seen a few rows, and of a change to it
+
+_NEW = {"name": "spam-live"}
+
+DEFINING: tuple[Example, ...] = (
+    Example(
+        "POST /monitors",
+        "whole",
+        "Two windows, an alarm by evidence and one by a bound",
+        {
+            **_NEW,
+            "windows": [{"name": "day", "seconds": 86400}, {"name": "last", "rows": 10000}],
+            "measures": ["ece", "ks", "log-loss", {"name": "ece", "norm": 2, "as": "squared"}],
+            "rules": [
+                {"kind": "evidence", "alpha": 0.01},
+                {"kind": "threshold", "measure": "ks", "window": "day", "above": 0.05, "clear_below": 0.03, "looks": 3},
+            ],
+        },
+        201,
+    ),
+    Example("GET /monitors", "newest", "The newest monitor", query={"limit": "1"}),
+    Example("GET /monitors/{name}/definition", "whole", "What a monitor is", path=_NEW),
+    Example("PATCH /monitors/{name}", "longer", "Labels that come late", {"retention": 15_552_000}, path=_NEW),
+    Example("GET /monitors/{name}", "new", "One that has seen nothing", path=_NEW, query={"windows": "day"}),
+    Example("GET /monitors/{name}/series", "new", "One measure over time", path=_NEW, query={"measure": "ece"}),
+    Example("DELETE /monitors/{name}", "spam", "Forget a monitor", status=204, path=_NEW),
+)
+
+
+# --- An example of every call, in an order in which they can be sent one after the other
 
 _PREDICTIONS = [0.02, 0.11, 0.18, 0.24, 0.35, 0.42, 0.57, 0.66, 0.71, 0.83, 0.9, 0.97]
 _LABELS = [0, 0, 1, 0, 0, 1, 0, 1, 1, 1, 0, 1]
@@ -28,7 +221,6 @@ _IMPORTED = {
         "diagnostics": {},
     },
 }
-_DARK = {"theme": "dark", "width": "400"}
 _VERSION = _MODEL | {"version": "1"}
 _INFERENCE = {
     "id": "42",

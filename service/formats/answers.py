@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import io
+import re
+import zipfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 import orjson
@@ -12,12 +16,160 @@ from fastapi.responses import StreamingResponse
 from starlette.concurrency import run_in_threadpool
 
 from calibrant.cells import Floats
-from service.formats.arrow_answer import write_arrow
-from service.formats.extra import has_pyarrow
-from service.formats.json_answer import write_json
+from service.errors import NotAcceptable
+from service.formats.extra import has_pyarrow, pyarrow
 from service.formats.media import ARROW, JSON, NPZ
-from service.formats.negotiation import choose
-from service.formats.npz_answer import write_npz
+from service.headers import read_header
+
+# --- Arrays as JSON, in pieces
+
+#: Numbers that are written at once.
+_JSON_BLOCK = 1 << 16
+
+
+def write_json(fields: Mapping[str, str], arrays: Mapping[str, Floats]) -> Iterator[bytes]:
+    """One object of the fields and the arrays, (n,) as lists of numbers, (n, K) as lists of lists."""
+    yield orjson.dumps(fields)[:-1]
+    before = b"," if fields else b""
+    for name, array in arrays.items():
+        yield before + orjson.dumps(name) + b":["
+        before = b","
+        height = max(1, _JSON_BLOCK // max(1, array[:1].size))
+        for start in range(0, len(array), height):
+            rows = np.ascontiguousarray(array[start : start + height])
+            piece = orjson.dumps(rows, option=orjson.OPT_SERIALIZE_NUMPY)[1:-1]
+            yield b"," + piece if start else piece
+        yield b"]"
+    yield b"}"
+
+
+# --- Which content type to answer in: the Accept header of RFC 9110, 12.5.1
+
+_QUALITY = re.compile(r"0(\.[0-9]{0,3})?|1(\.0{0,3})?")
+
+
+def choose(accept: str, offered: Sequence[str]) -> str:
+    """The offered type that the header likes best; of equally liked ones the first that is offered.
+
+    The most specific range that a type falls under says how much it is liked: ``type/subtype``, else ``type/*``,
+    else ``*/*``. Without a header everything is liked. Raises ``NotAcceptable`` where no type is.
+    """
+    if not accept.strip():
+        return offered[0]
+    ranges = dict(_range(part) for part in accept.split(",") if part.strip())
+    best = max(offered, key=lambda kind: _liked(kind, ranges))
+    if not _liked(best, ranges):
+        raise NotAcceptable(f"this call answers in one of: {', '.join(offered)}")
+    return best
+
+
+def _range(part: str) -> tuple[str, float]:
+    """A media range and its quality; a quality that is none counts as 0, and other parameters are passed over."""
+    kind, *parameters = (piece.strip().lower() for piece in part.split(";"))
+    quality = 1.0
+    for parameter in parameters:
+        name, _, value = parameter.partition("=")
+        if name.strip() == "q":
+            quality = float(value) if _QUALITY.fullmatch(value.strip()) else 0.0
+    return kind, quality
+
+
+def _liked(kind: str, ranges: dict[str, float]) -> float:
+    for name in (kind, f"{kind.partition('/')[0]}/*", "*/*"):
+        if name in ranges:
+            return ranges[name]
+    return 0.0
+
+
+# --- A file whose content is taken out while it is written
+
+
+class Pieces(io.RawIOBase):
+    """What is written since the last ``take``; it cannot be sought in."""
+
+    def __init__(self) -> None:
+        self._pieces: list[bytes] = []
+
+    def writable(self) -> bool:
+        """It is."""
+        return True
+
+    def write(self, data: Any) -> int:
+        """Keep the bytes until they are taken."""
+        piece = bytes(data)
+        self._pieces.append(piece)
+        return len(piece)
+
+    def take(self) -> bytes:
+        """What has been written since."""
+        taken = b"".join(self._pieces)
+        self._pieces.clear()
+        return taken
+
+
+# --- Arrays as NPZ, in pieces; the fields of text have no place in it
+
+#: Numbers that are written at once.
+_NPZ_BLOCK = 1 << 17
+
+
+def write_npz(fields: Mapping[str, str], arrays: Mapping[str, Floats]) -> Iterator[bytes]:  # noqa: ARG001
+    """An archive that ``numpy.load`` reads, each array under its name."""
+    pieces = Pieces()
+    with zipfile.ZipFile(pieces, "w", zipfile.ZIP_STORED) as archive:
+        for name, array in arrays.items():
+            rows = np.ascontiguousarray(array)
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
+                member.write(_header(rows))
+                numbers = rows.reshape(-1)
+                for start in range(0, numbers.size, _NPZ_BLOCK):
+                    member.write(numbers[start : start + _NPZ_BLOCK].tobytes())
+                    yield pieces.take()
+    yield pieces.take()
+
+
+def _header(array: Floats) -> bytes:
+    out = io.BytesIO()
+    np.lib.format.write_array_header_1_0(out, np.lib.format.header_data_from_array_1_0(array))
+    return out.getvalue()
+
+
+# --- Arrays as an Arrow IPC stream, in batches; the fields of text are the metadata of its schema
+
+#: Numbers in a batch.
+_ARROW_BLOCK = 1 << 17
+
+
+def write_arrow(fields: Mapping[str, str], arrays: Mapping[str, Floats]) -> Iterator[bytes]:
+    """A column an array: of doubles for (n,), of lists of K doubles for (n, K)."""
+    arrow = pyarrow()
+    columns = [(name, _type(array)) for name, array in arrays.items()]
+    schema = arrow.schema(columns, metadata=dict(fields))
+    widest = max(max(1, array[:1].size) for array in arrays.values())
+    height = max(1, _ARROW_BLOCK // widest)
+    n = max(map(len, arrays.values()))
+    pieces = Pieces()
+    with arrow.ipc.new_stream(arrow.PythonFile(pieces, "w"), schema) as writer:
+        for start in range(0, n, height):
+            blocks = [_column(array[start : start + height]) for array in arrays.values()]
+            writer.write_batch(arrow.record_batch(blocks, schema=schema))
+            yield pieces.take()
+    yield pieces.take()
+
+
+def _type(array: Floats) -> Any:
+    arrow = pyarrow()
+    number = arrow.from_numpy_dtype(array.dtype)
+    return number if array.ndim == 1 else arrow.list_(number, array.shape[1])
+
+
+def _column(rows: Floats) -> Any:
+    arrow = pyarrow()
+    flat = arrow.array(np.ascontiguousarray(rows).reshape(-1))
+    return flat if rows.ndim == 1 else arrow.FixedSizeListArray.from_arrays(flat, rows.shape[1])
+
+
+# --- Answers that carry arrays: in the type that the caller accepts, large ones in pieces
 
 #: The writers: fields of text and arrays of one length in, pieces of the answer out.
 WRITERS: Mapping[str, Callable[[Mapping[str, str], Mapping[str, Floats]], Iterator[bytes]]] = MappingProxyType(
@@ -29,12 +181,11 @@ _SMALL_BYTES = 64 * 1024
 
 def choose_type(request: Request) -> str:
     """The type to answer in; raises ``NotAcceptable``. Called before the work is done."""
-    accepted = request.headers.getlist("accept")
+    accepted = read_header(request, b"accept")
     if not accepted:
         return JSON
     offered = [kind for kind in WRITERS if kind != ARROW or has_pyarrow()]
-    # Several headers are one, as RFC 9110 has it.
-    return choose(",".join(accepted), offered)
+    return choose(accepted, offered)
 
 
 async def respond(request: Request, kind: str, fields: Mapping[str, str], arrays: Mapping[str, Floats]) -> Response:

@@ -11,21 +11,20 @@ from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import QueryParams
 from starlette.requests import ClientDisconnect
 
+from calibrant.io.bounds import LIGHT_BYTES
 from service.errors import InvalidField, TooLarge, UnsupportedMediaType
-from service.formats.arrow_body import read_arrow
 from service.formats.csv_body import read_csv
 from service.formats.encodings import read_encoding, unpack
 from service.formats.json_body import read_json
 from service.formats.limits import Limits
 from service.formats.media import ARROW, CSV, JSON, NPY, NPZ, PARQUET
-from service.formats.npy import read_npy
-from service.formats.npz_body import read_npz
+from service.formats.npz_body import read_npy, read_npz
 from service.formats.options import pointer_of, query_fields
-from service.formats.parquet_body import read_parquet
 from service.formats.payload import Arrays, Body, Payload
+from service.formats.tables import read_arrow, read_parquet
 from service.guard import Bodies, Places
+from service.headers import read_header
 from service.settings import Settings
-from tabular.bounds import LIGHT_BYTES
 
 #: The readers of bodies that carry their options in the query.
 BINARY: Mapping[str, Callable[[Body, Limits], Arrays]] = MappingProxyType(
@@ -43,8 +42,8 @@ _PART_BYTES = 256 * 1024
 
 async def read_payload(request: Request, settings: Settings) -> Payload:
     """Read a body of at most the limit, in a format that its content type names exactly."""
-    kind = content_type(header(request, "content-type"))
-    encoding = read_encoding(header(request, "content-encoding"))
+    kind = content_type(read_header(request, b"content-type"))
+    encoding = read_encoding(read_header(request, b"content-encoding"))
     query = _options(request.query_params, kind) if request.scope["query_string"] else {}
     body = await bounded(request, settings.max_body_bytes)
     if encoding is not None:  # what it unpacks to is anything up to its limit
@@ -64,11 +63,6 @@ def read_body(body: Body, kind: str, encoding: str | None, query: Mapping[str, s
     if kind == JSON:
         return read_json(plain, limits)
     return Payload(BINARY[kind](plain, limits), query, from_query=True)
-
-
-def header(request: Request, name: str) -> str:
-    """The value of a header, empty without it; several are one list (RFC 9110, section 5.3), not the first of them."""
-    return ", ".join(request.headers.getlist(name))
 
 
 @lru_cache(maxsize=64)
@@ -98,7 +92,7 @@ async def bounded(request: Request, limit: int) -> bytearray:
 
     Raises ``TooLarge`` before more than ``limit`` bytes of it are held, and ``Busy``.
     """
-    stated = request.headers.get("content-length", "")
+    stated = read_header(request, b"content-length")
     if stated.isascii() and stated.isdigit() and int(stated) > limit:
         raise TooLarge(f"the body may have at most {limit} bytes")
     parts: list[bytearray] = []

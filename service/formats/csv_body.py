@@ -15,13 +15,12 @@ from itertools import islice
 import numpy as np
 
 from calibrant.errors import NotANumber
+from calibrant.io.texts import number
 from service.errors import MalformedCsv, TooLarge
-from service.formats.columns import find_columns, read_columns
 from service.formats.limits import Limits
 from service.formats.names import read_names
 from service.formats.payload import Array, Arrays, Body
-from service.formats.view import View
-from tabular.cells import number
+from service.formats.tables import View, find_columns, read_columns
 
 #: Cells that are worked on at once.
 _BLOCK_CELLS = 1 << 16
@@ -30,7 +29,7 @@ _LINE, _CELL = 1024 * 1024, 64
 
 
 def read_csv(body: Body, limits: Limits) -> Arrays:
-    """Read a table with a header; the names of its columns are those of ``service.formats.columns``.
+    """Read a table with a header; the names of its columns are those of ``service.formats.tables``.
 
     Raises ``MalformedCsv`` or ``NotANumber`` with the first row at fault, counted from 0 after the header, or
     ``InvalidField`` or ``TooLarge``.

@@ -18,7 +18,7 @@ def pyarrow() -> Any:
         importlib.import_module("pyarrow.ipc")
         importlib.import_module("pyarrow.parquet")
     except ImportError as error:
-        raise UnsupportedMediaType("Arrow and Parquet need the extra: pip install calibrant[arrow]") from error
+        raise UnsupportedMediaType("Arrow and Parquet need the extra: pip install calibrant-server[arrow]") from error
     # The default one keeps what a large body took.
     arrow.set_memory_pool(arrow.system_memory_pool())
     return arrow

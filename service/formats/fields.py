@@ -8,15 +8,16 @@ from fastapi import Request
 
 from schemas.base import Document
 from service.errors import InvalidField, UnsupportedMediaType
-from service.formats.body import header, read_payload
+from service.formats.body import read_payload
 from service.formats.media import JSON
 from service.formats.options import Options, read_options
+from service.headers import read_header
 from service.settings import Settings
 
 
 async def read_fields(request: Request, settings: Settings, model: type[Options]) -> Options:
     """Read and check a JSON body that holds no rows."""
-    if header(request, "content-type").partition(";")[0].strip().lower() != JSON:
+    if read_header(request, b"content-type").partition(";")[0].strip().lower() != JSON:
         raise UnsupportedMediaType(f"the content type must be {JSON}")
     payload = await read_payload(request, settings)
     for name in payload.arrays:

@@ -61,9 +61,9 @@ def _long_numbers(name: str, values: LongArray, limits: Limits) -> Array:
     """Turn a long array into one of numbers, as ``_numbers`` does with one in a single piece."""
     found: list[Array] = []
     rows = 0
-    for piece in values.pieces():
+    for piece, plain_numbers in values.numbers():
         limits.check_rows(rows + len(piece), f"/{name}")
-        array = _numbers(name, piece, limits, first=rows)
+        array = _numbers(name, piece, limits, plain=plain_numbers, first=rows)
         if found and array.ndim > found[0].ndim:
             raise NotANumber.at(f"/{name}/{rows}", "is an array, not a number")
         if found and array.shape[1:] != found[0].shape[1:]:
@@ -85,17 +85,21 @@ def _long_names(values: LongArray, limits: Limits) -> Array:
     return np.concatenate(found)
 
 
-def _numbers(name: str, values: Any, limits: Limits, *, trusted: bool = False, first: int = 0) -> Array:
+def _numbers(
+    name: str, values: Any, limits: Limits, *, trusted: bool = False, plain: bool = False, first: int = 0
+) -> Array:
     """Turn a list of numbers, or of equally long lists of numbers, into an array.
 
     ``trusted`` says that there is no boolean among them: the one thing of JSON that an array of doubles takes
-    for a number. Without it every type is looked at first. ``first`` is the place of the first row.
+    for a number. Without it every type is looked at first. ``plain`` says that there are numbers and nothing else.
+    ``first`` is the place of the first row.
     """
     pointer = f"/{name}"
     if not isinstance(values, list):
         raise WrongShape.at(pointer, "must be an array")
     limits.check_rows(len(values), pointer)
-    kinds = set(map(type, values))
+    trusted = trusted or plain
+    kinds = set() if plain else set(map(type, values))
     nested = kinds == {list}
     if nested:
         _check_widths(values, pointer, limits, first)

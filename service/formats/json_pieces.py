@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,7 @@ import numpy.typing as npt
 import orjson
 
 from service.errors import InvalidField, MalformedJson, TooLarge
-from service.formats.json_structure import check_depth, check_keys, skeleton
+from service.formats.json_structure import check_depth, check_keys, skeleton, skeleton_of
 from service.formats.limits import Limits
 from service.formats.payload import Body
 
@@ -151,6 +151,17 @@ class LongArray:
             else:
                 yield self._load(start, end)
 
+    def numbers(self) -> Iterator[tuple[list[Any], bool]]:
+        """``pieces``, and whether each is known to hold numbers alone: of those nothing else is looked at."""
+        text, start = self.reader.text, self.start
+        while (end := _numbers_until(text, start, self.end)) is not None:
+            yield self._filled(parse_json(b"[" + text[start:end] + b"]", self.reader.limits, start - 1), end), True
+            if end == self.end:
+                return
+            start = end + 1
+        for piece in replace(self, start=start).pieces():
+            yield piece, False
+
     def elements(self) -> Iterator[Any]:
         """The elements one by one, as trees that count against ``MOST_OPTIONS``."""
         for start, end in _stretches(self.reader.text, self.start, self.end):
@@ -161,7 +172,10 @@ class LongArray:
                 yield from self._load(start, end)
 
     def _load(self, start: int, end: int) -> list[Any]:
-        found: list[Any] = self.reader.load(b"[", start, end, b"]", self.depth)
+        return self._filled(self.reader.load(b"[", start, end, b"]", self.depth), end)
+
+    @staticmethod
+    def _filled(found: list[Any], end: int) -> list[Any]:
         if not found:
             raise MalformedJson(f"the body is not JSON from byte {end} on")
         return found
@@ -239,6 +253,15 @@ class _Reader:
             raise MalformedJson(f"the body is not JSON from byte {begin} on, or a key has over {_LONGEST_KEY} bytes")
         key: str = parse_json(match[1], self.limits, begin)
         return key, begin + match.end()
+
+
+def _numbers_until(text: Text, start: int, end: int) -> int | None:
+    """The end of some elements of an array that has nothing but numbers there; None if there is anything else."""
+    stop = min(start + PIECE, end)
+    piece = bytes(text[start:stop])
+    if stop < end:
+        piece = piece[: max(piece.rfind(b","), 0)]
+    return None if not piece or skeleton_of(piece).strip(b"eE") else start + len(piece)
 
 
 def _stretches(text: Text, start: int, end: int) -> Iterator[tuple[int, int]]:

@@ -34,6 +34,8 @@ def skeleton(body: Body, limits: Limits) -> bytes:
 
     Raises ``TooLarge`` for more brackets than the rows that are allowed can have, before any is parsed.
     """
+    if len(body) <= _FREE_BRACKETS:
+        return bytes(body).translate(None, _NUMBERS)
     pieces, brackets = [], 0
     for start in range(0, len(body), _PIECE):
         piece = bytes(body[start : start + _PIECE].translate(None, _NUMBERS))

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Self
+from typing import NamedTuple, Self
 
+from calibrant.io.bounds import LIGHT_BYTES
 from service.errors import TooLarge
 from service.settings import Settings
-from tabular.bounds import LIGHT_BYTES
 
 _NUMBER_BYTES = 8
 
 
-@dataclass(frozen=True)
-class Limits:
+class Limits(NamedTuple):
     """The limits of a body's contents: bytes once unpacked, rows, classes, and the nesting and values of JSON.
 
     ``heavy`` is called before more than 1 MiB is unpacked or read, and raises where that cannot be done now.

@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from service.inference.request import BINARY, JSON, LENGTH_HEADER
+from service.inference.infer import BINARY, JSON, LENGTH_HEADER
 
 _BINARY = {"schema": {"type": "string", "format": "binary", "description": "a JSON object, then binary tensors"}}
 _LENGTH = {

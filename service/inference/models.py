@@ -6,14 +6,14 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
+from backend.store.errors import UnknownMap
 from calibrant.batch import read_predictions
 from calibrant.cells import Floats
-from calibrant.maps.venn_abers import VennAbers
+from calibrant.maps.isotonic import VennAbers
 from schemas.base import ID_PREFIX
 from schemas.inference import ModelMetadata, TensorMetadata
 from service.context import Context
 from service.held_maps import HeldMap
-from storage.errors import UnknownMap
 
 #: The one input, and the output that every map has.
 PREDICTIONS = "predictions"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 import numpy as np
 
@@ -19,8 +18,7 @@ MOST_BYTES = 256 * 1024 * 1024
 
 def of_text(limits: Limits) -> Limits:
     """The limits of a body of JSON: those of the service, or these where they are smaller."""
-    return replace(
-        limits,
+    return limits._replace(
         max_rows=min(limits.max_rows, MOST_ROWS),
         max_unpacked_bytes=min(limits.max_unpacked_bytes, MOST_BYTES),
     )

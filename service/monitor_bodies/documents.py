@@ -1,21 +1,42 @@
-"""Rows as JSON objects, one each, turned into arrays column by column."""
+"""Rows of a monitor as JSON documents, checked one by one."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from backend.monitors.rows import MAX_GROUP_BYTES, Rows, What, Why
+from backend.store.monitors.ledger import Ids
 from calibrant.cells import Floats
-from monitoring.taking.reasons import MAX_GROUP_BYTES, Why
-from monitoring.taking.rows import Rows
-from monitoring.taking.screening import What
-from service.monitor_bodies.fields import FIELDS
-from storage.monitors.strings import Ids
+
+# --- The fields of rows, and the arrays or columns of them
+
+#: The fields that a row of each call may have.
+FIELDS: Mapping[What, tuple[str, ...]] = MappingProxyType(
+    {
+        "rows": ("id", "prediction", "label", "timestamp", "group"),
+        "predictions": ("id", "prediction", "timestamp", "group"),
+        "labels": ("id", "label", "timestamp"),
+    }
+)
+#: The field without which a body of columns holds nothing of use.
+NEEDED: Mapping[What, tuple[str, ...]] = MappingProxyType(
+    {"rows": ("prediction", "label"), "predictions": ("id", "prediction"), "labels": ("id", "label")}
+)
+
+
+def plural(field: str) -> str:
+    """An array of a field is called by the plural."""
+    return field + "s"
+
+
+# --- Rows as JSON objects, one each, turned into arrays column by column
 
 Whys = npt.NDArray[np.uint8]
 _RFC_3339 = re.compile(

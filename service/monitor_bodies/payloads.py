@@ -17,14 +17,13 @@ from itertools import chain
 from types import MappingProxyType
 from typing import Any, Literal
 
-from monitoring.taking.rows import Rows, together
-from monitoring.taking.screening import What
+from backend.monitors.rows import Rows, What, together
 from service.errors import InvalidField
 from service.formats.json_pieces import LongArray, plain
 from service.formats.limits import Limits
 from service.monitor_bodies.documents import rows_of
 from service.monitor_bodies.events import Event
-from service.monitor_bodies.json_rows import pieces_of, rows_in
+from service.monitor_bodies.rows import pieces_of, rows_in
 
 #: What an id is made of: that of the event alone, or its source and its id.
 By = Literal["id", "source"]

@@ -10,21 +10,19 @@ from types import MappingProxyType
 from fastapi import Request
 from starlette.datastructures import Headers
 
-from monitoring.taking.rows import Rows
-from monitoring.taking.screening import What
+from backend.monitors.rows import Rows, What
 from service.errors import InvalidField
-from service.formats.body import bounded, content_type, header
+from service.formats.body import bounded, content_type
 from service.formats.encodings import read_encoding, unpack
 from service.formats.limits import Limits
 from service.formats.media import ARROW, EVENT, EVENTS, JSON, JSONL, NDJSON, NPZ
 from service.formats.options import pointer_of, query_fields
 from service.formats.payload import Body
 from service.guard import Places
-from service.monitor_bodies.arrow_rows import read_arrow_rows
+from service.headers import read_header
 from service.monitor_bodies.bounds import check_text, of_text
 from service.monitor_bodies.events import Event, is_binary, read_binary, read_structured
-from service.monitor_bodies.json_rows import read_json_rows, read_lines
-from service.monitor_bodies.npz_rows import read_npz_rows
+from service.monitor_bodies.rows import read_arrow_rows, read_json_rows, read_lines, read_npz_rows
 from service.settings import Settings
 
 #: The readers of rows.
@@ -67,7 +65,7 @@ class Sent:
 
 async def receive_rows(request: Request, settings: Settings) -> Sent:
     """Read a body of rows, of at most the limit."""
-    kind = content_type(header(request, "content-type"), tuple(READERS))
+    kind = content_type(read_header(request, b"content-type"), tuple(READERS))
     return await _receive(request, settings, kind, ())
 
 
@@ -78,14 +76,14 @@ async def receive_events(request: Request, settings: Settings) -> Sent:
     Headers of events are none that a page of another origin can send without asking first, as is their content type.
     """
     binary = is_binary(request.headers)
-    kind = BINARY if binary else content_type(header(request, "content-type"), (EVENT, EVENTS, JSON))
+    kind = BINARY if binary else content_type(read_header(request, b"content-type"), (EVENT, EVENTS, JSON))
     if request.query_params.get("by", "id") not in ("id", "source"):
         raise InvalidField.at("/by", "must be id or source")
     return await _receive(request, settings, kind, ("output", "by"))
 
 
 async def _receive(request: Request, settings: Settings, kind: str, options: tuple[str, ...]) -> Sent:
-    encoding = read_encoding(header(request, "content-encoding"))
+    encoding = read_encoding(read_header(request, b"content-encoding"))
     for name in query_fields(request.query_params):
         if name not in options:
             raise InvalidField.at(pointer_of(name), "is not a field of this call")

@@ -5,14 +5,14 @@ from __future__ import annotations
 from fastapi import APIRouter, Request, Response
 from starlette.concurrency import run_in_threadpool
 
+from backend.store.registry.maps import is_name
 from schemas.aliases import Aliases, AliasOptions, AliasRecord
 from schemas.base import ID_PREFIX
-from service.conditions import Conditions, entity_tag, to_bytes
 from service.context import Context, Here, answer
 from service.errors import InvalidField
 from service.formats.fields import fields_of, read_fields
+from service.headers import Conditions, entity_tag, to_bytes
 from service.openapi import raises
-from storage.registry.references import is_name
 
 router = APIRouter(prefix="/maps/{name}/aliases", tags=["maps"])
 

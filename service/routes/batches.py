@@ -5,15 +5,7 @@ from __future__ import annotations
 from fastapi import APIRouter, Request, Response
 from starlette.concurrency import run_in_threadpool
 
-from schemas.batches import (
-    BatchBody,
-    BatchesAnswer,
-    BatchesQuery,
-    BatchOptions,
-    BatchRecord,
-    RowsBody,
-    RowsOptions,
-)
+from schemas.batches import BatchBody, BatchesAnswer, BatchesQuery, BatchOptions, BatchRecord, RowsBody, RowsOptions
 from service.context import Here, answer, body_of
 from service.formats.body import read_payload
 from service.formats.options import read_options

@@ -7,6 +7,7 @@ from typing import NamedTuple
 from fastapi import APIRouter, Request, Response
 from starlette.concurrency import run_in_threadpool
 
+from backend.telemetry.observed import traced
 from calibrant.batch import read_predictions
 from calibrant.cells import Floats
 from schemas.maps import CalibrateAnswer, CalibrateBody, CalibrateOptions
@@ -18,9 +19,9 @@ from service.formats.body import read_payload
 from service.formats.media import ARROW, NPZ
 from service.formats.options import read_options
 from service.formats.payload import Payload
+from service.held_maps import HeldMap
 from service.openapi import OF_ROWS, raises
 from service.rows import find_arrays
-from telemetry.observed import traced
 
 router = APIRouter(tags=["calibrate"], route_class=Direct)
 
@@ -51,23 +52,19 @@ async def calibrate(request: Request) -> Response:
     kind = choose_type(request)
     payload = await read_payload(request, here.settings)
     options = read_options(payload, CalibrateOptions)
-    if _is_quick(here, payload, options):
-        calibrated = run(here, payload, options)
+    few = sum(array.size for array in payload.arrays.values()) <= _FEW
+    held = here.held_map(options.map) if few and options.batch is None else None
+    if held is not None:  # the work takes less than the way to a thread
+        calibrated = run(here, payload, options, held)
     else:
         calibrated = await run_in_threadpool(run, here, payload, options)
     return await respond(request, kind, {"map": calibrated.map_id}, calibrated.arrays)
 
 
-def _is_quick(here: Context, payload: Payload, options: CalibrateOptions) -> bool:
-    """Whether the work takes less than the way to a thread: few numbers, through a map that is in memory."""
-    few = sum(array.size for array in payload.arrays.values()) <= _FEW
-    return few and options.batch is None and here.held_map(options.map) is not None
-
-
 @traced("work")
-def run(here: Context, payload: Payload, options: CalibrateOptions) -> Calibrated:
-    """Apply the map that a request names to its predictions, or to its batch's."""
-    held = here.find_map(options.map)
+def run(here: Context, payload: Payload, options: CalibrateOptions, held: HeldMap | None = None) -> Calibrated:
+    """Apply the map that a request names, ``held`` if it has been found, to its predictions, or to its batch's."""
+    held = held or here.find_map(options.map)
     fitted = held.map
     arrays, scale, _ = find_arrays(here, payload, options)
     for name in payload.arrays:

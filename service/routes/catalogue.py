@@ -6,9 +6,9 @@ import dataclasses
 
 from fastapi import APIRouter, Response
 
+from calibrant.calibrators import METHODS
 from calibrant.diagrams.catalogue import DIAGRAMS
 from calibrant.measures.catalogue import MEASURES
-from calibrant.methods import METHODS
 from schemas.catalogue import DiagramEntry, MeasureEntry, MethodEntry
 from service.context import answer
 

@@ -9,19 +9,19 @@ from starlette.concurrency import run_in_threadpool
 
 from calibrant.errors import CalibrationError
 from schemas.diagrams import DiagramBody, DiagramOptions, OneEvaluated, PictureAnswer, PicturesAnswer
+from schemas.evaluate import Pictured
 from schemas.jobs import JobRecord
-from schemas.pictured import Pictured
 from service.context import Context, Here, body_of
-from service.drawing import FORMS, report_picture
 from service.errors import RequestError
+from service.formats.answers import choose
 from service.formats.body import read_payload
 from service.formats.media import JSON, PNG, SVG
-from service.formats.negotiation import choose
 from service.formats.options import read_options
 from service.formats.payload import Payload
+from service.headers import read_header
 from service.idempotency import Idempotent
 from service.openapi import OF_EVALUATIONS, queues, raises
-from service.picturing import evaluation_of, named_in_diagram, read_diagram, read_pictured
+from service.pictures import FORMS, evaluation_of, named_in_diagram, read_diagram, read_pictured, report_picture
 from service.routes.evaluate import run_or_queue
 from service.waiting import settle
 
@@ -51,7 +51,7 @@ async def post_diagram(request: Request, here: Here) -> Response:
     Also ``by-size``, measures on random subsets of the rows, and ``cost-plane``, whose decisions cost less: those of
     the one or the other of two ``batches`` of the same rows.
     """
-    kind = choose(",".join(request.headers.getlist("accept")), (*FORMS, JSON))
+    kind = choose(read_header(request, b"accept"), (*FORMS, JSON))
     payload = await read_payload(request, here.settings)
     options = read_options(payload, DiagramOptions)
     pictured = read_pictured(options)

@@ -8,9 +8,13 @@ from typing import Any, NamedTuple
 from fastapi import APIRouter, Request, Response
 from starlette.concurrency import run_in_threadpool
 
+from backend.evaluations import Asked, read_asked, several_document
+from backend.store.batches import read_stored_batch
+from backend.store.errors import UnknownMap
+from backend.telemetry.observed import traced
 from calibrant.batch import Batch, Scale
 from calibrant.cells import WeightsKind
-from calibrant.comparing import RAW, Comparison
+from calibrant.comparison import RAW, Comparison
 from calibrant.costs import Rows
 from calibrant.evaluation import Evaluation
 from calibrant.maps.calibration_map import CalibrationMap
@@ -19,20 +23,17 @@ from schemas.evaluate import EvaluateBody, EvaluateOptions, EvaluateSpec, Report
 from schemas.jobs import JobRecord
 from service.context import INLINE_SECONDS, Context, Here, answer, body_of, place_for_job, queue
 from service.errors import InvalidField
+from service.formats.answers import choose
 from service.formats.body import read_payload
 from service.formats.media import HTML, JSON
-from service.formats.negotiation import choose
 from service.formats.options import read_options
 from service.formats.payload import Payload
+from service.headers import read_header
 from service.idempotency import Idempotent
 from service.openapi import OF_EVALUATIONS, queues, raises
 from service.reporting import Plan, Whole, report_page, subject_of, whole_of
 from service.rows import Arrays, find_arrays, labelled, store_arrays
 from service.waiting import settle
-from storage.errors import UnknownMap
-from storage.evaluations import Asked, read_asked, several_document
-from storage.rows import read_stored_batch
-from telemetry.observed import traced
 
 router = APIRouter(tags=["evaluate"], route_class=Idempotent)
 
@@ -59,7 +60,7 @@ async def evaluate(request: Request, here: Here) -> Response:
     With a map the answer also tells what the Brier score and the log loss gain (``improvement``). ``diagrams`` are
     drawn as data. By a job where something is a long fit, or all together are estimated to take more than 2 s.
     """
-    kind = choose(",".join(request.headers.getlist("accept")), (JSON, HTML))
+    kind = choose(read_header(request, b"accept"), (JSON, HTML))
     payload = await read_payload(request, here.settings)
     options = read_options(payload, EvaluateOptions)
     if kind == HTML:

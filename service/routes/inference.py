@@ -18,15 +18,15 @@ from schemas.inference import (
     ServerReady,
 )
 from service.context import Context, Here, answer
-from service.formats.body import bounded, header
+from service.formats.body import bounded
 from service.formats.encodings import read_encoding
 from service.guard import Places
+from service.headers import read_header, read_headers
 from service.idempotency import Idempotent
 from service.inference.described import inference_body
 from service.inference.errors import PREFIX
-from service.inference.infer import infer
+from service.inference.infer import BINARY, JSON, LENGTH_HEADER, check_media_type, infer
 from service.inference.models import find_model, metadata
-from service.inference.request import BINARY, JSON, LENGTH_HEADER, check_media_type
 
 router = APIRouter(prefix=PREFIX, tags=["inference"], route_class=Idempotent)
 
@@ -92,9 +92,9 @@ async def infer_version(name: str, version: str, request: Request, here: Here) -
 
 
 async def _inferred(request: Request, here: Context, name: str, version: str | None) -> Response:
-    lengths = request.headers.getlist(LENGTH_HEADER)
-    check_media_type(header(request, "content-type"))
-    encoding = read_encoding(header(request, "content-encoding"))
+    lengths = read_headers(request, LENGTH_HEADER.lower().encode())
+    check_media_type(read_header(request, b"content-type"))
+    encoding = read_encoding(read_header(request, b"content-encoding"))
     body = await bounded(request, here.settings.max_body_bytes)
     if encoding is not None:  # what it unpacks to is anything up to its limit
         Places.take_for(request.scope)

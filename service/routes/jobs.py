@@ -5,18 +5,19 @@ from __future__ import annotations
 from fastapi import APIRouter, Request, Response
 from starlette.concurrency import run_in_threadpool
 
+from backend.store.pages import Page
 from schemas.jobs import FINAL, JobAnswer, JobRecord, JobsAnswer, JobsQuery
 from service.context import Context, Here, answer, located
 from service.event_stream import EventStream, changes, read_last_id
+from service.formats.answers import choose
 from service.formats.media import HTML, JSON
-from service.formats.negotiation import choose
 from service.head import HEAD_ONLY
-from service.job_page import job_page
+from service.headers import read_header
 from service.openapi import header, raises
+from service.pages import job_page
 from service.paging import asked, page_answer, query_of, read_query
 from service.reporting import has_report, report_page, whole_of
 from service.waiting import applied, until_final
-from storage.pages import Page
 
 _TEXT = {"type": "string"}
 _EVENT = {"type": "object", "properties": {"id": _TEXT, "event": {"enum": ["status", "progress"]}, "data": _TEXT}}
@@ -51,7 +52,7 @@ async def get_job(job_id: str, request: Request, here: Here) -> Response:
 
     As HTML, where that is accepted, the report of an evaluation in one file; till then a page that tells how far it is.
     """
-    kind = choose(",".join(request.headers.getlist("accept")), (JSON, HTML))
+    kind = choose(read_header(request, b"accept"), (JSON, HTML))
     record = await until_final(here, await run_in_threadpool(here.store.jobs.get, job_id))
     headers = {} if record.status in FINAL else await run_in_threadpool(located, here, record)
     if kind == JSON:

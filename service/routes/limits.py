@@ -5,10 +5,10 @@ from __future__ import annotations
 from fastapi import APIRouter, Response
 from starlette.concurrency import run_in_threadpool
 
-from schemas.limits import LimitsAnswer
+from backend.store.budget import Charges
+from schemas.catalogue import LimitsAnswer
 from service.context import Here, answer
 from service.settings import all_settings
-from storage.quotas import Charges
 
 router = APIRouter(tags=["limits"])
 

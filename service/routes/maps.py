@@ -5,22 +5,22 @@ from __future__ import annotations
 from fastapi import APIRouter, Request, Response
 from starlette.concurrency import run_in_threadpool
 
+from backend.store.store import map_record
+from backend.telemetry.observed import traced
+from calibrant.calibrators import FitContext, Fitting
 from calibrant.in_sample import seconds as seconds_of_summary
-from calibrant.methods import FitContext, Fitting
 from schemas.batches import BatchOptions
 from schemas.jobs import JobRecord
 from schemas.maps import FitBody, FitOptions, FitSpec, MapRecord
-from service.conditions import created
 from service.context import INLINE_SECONDS, Context, Here, body_of, place_for_job, queue
 from service.formats.body import read_payload
 from service.formats.options import read_options
 from service.formats.payload import Payload
+from service.headers import created
 from service.idempotency import Idempotent
 from service.openapi import OF_ROWS, located, queues, raises
 from service.rows import find_arrays, labelled, store_arrays
 from service.waiting import settle
-from storage.store import map_record
-from telemetry.observed import traced
 
 router = APIRouter(prefix="/maps", tags=["maps"], route_class=Idempotent)
 

@@ -5,24 +5,17 @@ from __future__ import annotations
 from fastapi import APIRouter, Request, Response
 from starlette.concurrency import run_in_threadpool
 
-from monitoring.acknowledging import acknowledge
-from monitoring.promoting import accept, reject, waiting
-from monitoring.requesting import request_challenger
-from schemas.monitor_alarms import (
-    AlarmsAnswer,
-    AuditAnswer,
-    JournalQuery,
-    Proposal,
-    RecalibrationRequested,
-    RuleState,
-)
+from backend.monitors.alarms import acknowledge
+from backend.monitors.challengers import accept, reject, waiting
+from backend.monitors.recalibration import request_challenger
+from backend.store.clock import now
+from backend.store.monitors.standings import Standings
+from backend.store.pages import Asked
+from schemas.monitor_alarms import AlarmsAnswer, AuditAnswer, JournalQuery, Proposal, RecalibrationRequested, RuleState
 from service.context import Context, Here, answer
 from service.idempotency import Idempotent
 from service.openapi import raises
 from service.paging import page_answer, query_of, read_query
-from storage.clock import now
-from storage.monitors.standings import Standings
-from storage.pages import Asked
 
 router = APIRouter(prefix="/monitors/{name}", tags=["monitors"], route_class=Idempotent)
 

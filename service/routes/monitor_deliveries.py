@@ -7,17 +7,16 @@ import secrets
 from fastapi import APIRouter, Request, Response
 from starlette.concurrency import run_in_threadpool
 
-from monitoring.delivering.asking import ask_one, event_of
-from schemas.monitor_deliveries import DeliveriesAnswer, DeliveriesQuery, DeliveryRecord, DeliverySummary
-from schemas.monitor_events import HookTestTold
+from backend.monitors.webhooks import ask_one, event_of
+from backend.store.clock import now
+from backend.store.errors import UnknownHook
+from backend.store.monitors.deliveries import Deliveries
+from backend.store.pages import Page
+from schemas.monitor_alarms import DeliveriesAnswer, DeliveriesQuery, DeliveryRecord, DeliverySummary, HookTestTold
 from service.context import Context, Here, answer
 from service.idempotency import Idempotent
 from service.openapi import raises
 from service.paging import asked, page_answer, query_of, read_query
-from storage.clock import now
-from storage.errors import UnknownHook
-from storage.monitors.deliveries import Deliveries
-from storage.pages import Page
 
 router = APIRouter(prefix="/monitors/{name}", tags=["monitors"], route_class=Idempotent)
 

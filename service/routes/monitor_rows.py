@@ -7,7 +7,7 @@ from typing import Any
 from fastapi import APIRouter, Request, Response
 from starlette.concurrency import run_in_threadpool
 
-from monitoring.taking.screening import What
+from backend.monitors.rows import What
 from schemas.monitor_rows import EventBody, LabelledBody, LabelsBody, PredictionsBody
 from schemas.monitors import Taken
 from service.context import Context, Here, answer
@@ -15,8 +15,8 @@ from service.formats.media import EVENT, EVENTS, JSON
 from service.idempotency import Idempotent
 from service.monitor_bodies.payloads import By
 from service.monitor_bodies.reading import READERS, receive_events, receive_rows
+from service.monitors import take_events, take_rows
 from service.openapi import raises
-from service.taking import take_events, take_rows
 
 router = APIRouter(prefix="/monitors/{name}", tags=["monitors"], route_class=Idempotent)
 

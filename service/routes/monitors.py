@@ -7,7 +7,7 @@ from typing import Any
 from fastapi import APIRouter, Request, Response
 from starlette.concurrency import run_in_threadpool
 
-from pictures.drawn import Format
+from calibrant.plots.canvas import Format
 from schemas.monitor_answers import (
     MonitorAnswer,
     MonitorReading,
@@ -21,17 +21,15 @@ from schemas.monitor_answers import (
     told,
 )
 from schemas.monitors import MonitorBody, MonitorPatch
-from service.conditions import Conditions, entity_tag, to_bytes
 from service.context import Context, Here, answer
-from service.defining import change_monitor, define_monitor, forget_monitor
-from service.drawing import picture
 from service.formats.fields import fields_of, read_fields
 from service.formats.media import PNG, SVG
+from service.headers import Conditions, entity_tag, to_bytes
 from service.idempotency import Idempotent
-from service.monitor_pictures import series_drawing, window_drawing
+from service.monitors import change_monitor, define_monitor, forget_monitor, read_monitor, read_series_of
 from service.openapi import located, raises
 from service.paging import asked, page_answer, query_of, read_query
-from service.reading import read_monitor, read_series_of
+from service.pictures import picture, series_drawing, window_drawing
 
 router = APIRouter(prefix="/monitors", tags=["monitors"], route_class=Idempotent)
 

@@ -12,8 +12,9 @@ from schemas.problem_table import TABLE
 from service import pages
 from service.context import answer
 from service.errors import NotFound
+from service.formats.answers import choose
 from service.formats.media import JSON
-from service.formats.negotiation import choose
+from service.headers import read_header
 from service.openapi import raises
 from service.web.upload_form import UploadForm
 from service.web.visit import Visiting
@@ -64,4 +65,4 @@ async def problem(code: str, request: Request) -> Response:
 
 
 def _wants_json(request: Request) -> bool:
-    return choose(",".join(request.headers.getlist("accept")), (_HTML, JSON)) == JSON
+    return choose(read_header(request, b"accept"), (_HTML, JSON)) == JSON

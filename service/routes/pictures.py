@@ -9,18 +9,17 @@ from fastapi import APIRouter, Request, Response
 from starlette.concurrency import run_in_threadpool
 
 import calibrant
-from pictures.drawn import Format
+from calibrant.plots.canvas import Format
 from schemas.diagrams import PictureQuery, ReportPictureQuery
 from schemas.jobs import FINAL
-from service.conditions import Conditions, tagged, weak_tag
 from service.context import Context, Here, located
-from service.drawing import picture
 from service.errors import JobNotFinal, NoBins, NotFound
 from service.formats.media import PNG, SVG
+from service.headers import Conditions, tagged, weak_tag
 from service.openapi import Responses, raises
 from service.paging import query_of, read_query
+from service.pictures import draw_fit, draw_report, keys_of, picture
 from service.problems import respond
-from service.report_pictures import draw_fit, draw_report, keys_of
 from service.waiting import applied, failure, until_final
 
 router = APIRouter(tags=["diagrams"])

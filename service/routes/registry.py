@@ -9,22 +9,21 @@ import orjson
 from fastapi import APIRouter, Request, Response
 from starlette.concurrency import run_in_threadpool
 
+from backend.store.clock import stamp
+from backend.store.registry.maps import read_reference
+from backend.store.store import imported_record
 from calibrant.errors import InvalidDocument
-from calibrant.maps.calibration_map import CalibrationMap, load
-from calibrant.maps.trial import try_map
+from calibrant.maps.calibration_map import CalibrationMap, load, try_map
 from schemas.listing import MapPage, MapQuery
 from schemas.maps import MAX_TAGS, ImportOptions, MapChanges, MapDocument, MapRecord
-from service.conditions import Conditions, created, entity_tag, to_bytes
 from service.context import Context, Here, answer
 from service.errors import InvalidField
 from service.formats.fields import fields_of, read_fields
 from service.formats.options import query_fields, read_options
 from service.formats.payload import Payload
+from service.headers import Conditions, created, entity_tag, to_bytes
 from service.idempotency import Idempotent
 from service.openapi import located, raises
-from storage.clock import stamp
-from storage.registry.references import read_reference
-from storage.store import imported_record
 
 router = APIRouter(prefix="/maps", tags=["maps"], route_class=Idempotent)
 

@@ -9,23 +9,19 @@ from typing import Any
 from fastapi import Request, Response
 from starlette.concurrency import run_in_threadpool
 
+from backend.store.errors import StorageError, problem_of
 from calibrant.errors import CalibrationError
-from reports.contest import contest
+from calibrant.reports.contest import contest
 from schemas.diagrams import PictureQuery
 from schemas.jobs import JobRecord
 from schemas.problems import Problem
-from service.drawing import picture
 from service.errors import NotFound
 from service.formats.payload import Payload
-from service.report_pictures import draw_report
+from service.pictures import draw_report, picture
 from service.routes.evaluate import run_or_queue
-from service.web.comparing import DIAGRAM, MOST_MAPS, before_and_after, offer, read_comparison
-from service.web.comparison_view import view_of_comparison
+from service.web.comparison_view import DIAGRAM, MOST_MAPS, before_and_after, offer, read_comparison, view_of_comparison
 from service.web.forms import Form, page_router, text_of, texts_of
-from service.web.leading import lead
-from service.web.visit import Visit, Visiting
-from storage.errors import StorageError
-from storage.problems import problem_of
+from service.web.visit import Visit, Visiting, lead
 
 router = page_router()
 

@@ -7,15 +7,14 @@ import contextlib
 from fastapi import Request, Response
 from starlette.concurrency import run_in_threadpool
 
+from backend.store.errors import JobFinal
 from schemas.jobs import JobsQuery
 from service.event_stream import EventStream, changes, read_last_id
 from service.paging import read_query
 from service.routes.jobs import find, is_told
 from service.web.forms import page_router
 from service.web.job_view import JobView, as_html, view_of
-from service.web.leading import lead
-from service.web.visit import Visiting
-from storage.errors import JobFinal
+from service.web.visit import Visiting, lead
 
 router = page_router()
 

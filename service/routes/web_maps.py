@@ -8,19 +8,20 @@ from fastapi import Request, Response
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import FormData
 
+from backend.store.errors import StorageError, UnknownAlias, problem_of
+from backend.store.registry.maps import read_reference
+from calibrant.calibrators import METHODS
 from calibrant.errors import CalibrationError
-from calibrant.methods import METHODS
 from schemas.aliases import AliasOptions, AliasRecord
 from schemas.maps import MapChanges, MapRecord
 from schemas.problems import Problem
-from service.conditions import Conditions, EntityTag, entity_tag_of
 from service.errors import PreconditionFailed
 from service.formats.options import read_options
 from service.formats.payload import Payload
+from service.headers import Conditions, EntityTag, entity_tag_of
 from service.routes.aliases import point
 from service.routes.registry import change_map, forget_map
 from service.web.forms import Form, page_router, text_of
-from service.web.leading import lead
 from service.web.registry_view import (
     CHAMPION,
     FILTERS,
@@ -30,11 +31,8 @@ from service.web.registry_view import (
     read_versions,
     reference_of,
 )
-from service.web.tags import read_tags, write_tags
-from service.web.visit import Visit, Visiting
-from storage.errors import StorageError, UnknownAlias
-from storage.problems import problem_of
-from storage.registry.references import read_reference
+from service.web.visit import Visit, Visiting, lead
+from service.web.words import read_tags, write_tags
 
 router = page_router()
 

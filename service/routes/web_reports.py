@@ -8,7 +8,7 @@ import orjson
 from fastapi import Response
 from starlette.concurrency import run_in_threadpool
 
-from reports.html import fragment, standalone
+from calibrant.reports.html import fragment, standalone
 from schemas.jobs import JobRecord
 from schemas.maps import FitOptions, MapRecord
 from service.formats.options import read_options
@@ -16,9 +16,8 @@ from service.formats.payload import Payload
 from service.html import SEALED
 from service.routes.maps import fit_or_queue
 from service.web.forms import Form, page_router, text_of
-from service.web.leading import lead
 from service.web.report_view import ReportView, report_or_job
-from service.web.visit import Visit, Visiting
+from service.web.visit import Visit, Visiting, lead
 
 router = page_router()
 

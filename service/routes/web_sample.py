@@ -9,13 +9,12 @@ from fastapi import Response
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import UploadFile
 
+from calibrant.io.table import Asked
 from schemas.batches import BatchRecord
 from service.context import Context
 from service.web.forms import page_router
-from service.web.leading import lead
-from service.web.sheets import store_file
-from service.web.visit import Visiting
-from tabular.sheet import Asked
+from service.web.upload_form import store_file
+from service.web.visit import Visiting, lead
 
 router = page_router()
 

@@ -7,19 +7,16 @@ from functools import partial
 from fastapi import APIRouter, Request, Response
 from starlette.concurrency import run_in_threadpool
 
+from backend.store.errors import StorageError, problem_of
 from calibrant.errors import CalibrationError
+from calibrant.io.errors import EmptyFile, FileTooLarge, TabularError
 from schemas.batches import BatchRecord
 from service.guard import Places
 from service.pages import LINKS
 from service.web.forgery import check_origin
-from service.web.leading import lead
-from service.web.multipart import file_of, multipart
-from service.web.sheets import store_file
-from service.web.upload_form import Choices, Told, UploadForm, told_of_file, told_of_problem
-from service.web.visit import Visit, Visiting
-from storage.errors import StorageError
-from storage.problems import problem_of
-from tabular.errors import EmptyFile, FileTooLarge, TabularError
+from service.web.forms import file_of, multipart
+from service.web.upload_form import Choices, Told, UploadForm, store_file, told_of_file, told_of_problem
+from service.web.visit import Visit, Visiting, lead
 
 # The form is read by the route itself: what is wrong is told next to its field, and the choices stay.
 router = APIRouter(prefix="/ui", include_in_schema=False)

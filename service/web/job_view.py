@@ -8,12 +8,12 @@ from typing import Any
 
 from starlette.concurrency import run_in_threadpool
 
+from backend.store.errors import UnknownMap
+from backend.store.jobs.events import JobEvent
 from schemas.jobs import FINAL, JobRecord
 from schemas.maps import MapRecord
 from service.event_stream import Write
 from service.web.visit import Visit
-from storage.errors import UnknownMap
-from storage.jobs.events import JobEvent
 
 _KINDS = {"fit": "Fit of a map", "evaluate": "Evaluation"}
 

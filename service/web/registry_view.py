@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from schemas.aliases import AliasRecord
 from schemas.listing import ListedMap, MapPage, MapQuery
 from schemas.maps import MapSummary
-from service.conditions import Conditions, EntityTag, entity_tag_of
 from service.context import Context
 from service.formats.options import read_options
 from service.formats.payload import Payload
+from service.headers import Conditions, EntityTag, entity_tag_of
 
 #: The alias that one button moves: of the version that is used.
 CHAMPION = "champion"

@@ -5,18 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from urllib.parse import urlencode
 
-from calibrant.methods import METHODS, Method
-from schemas.batches import BatchRecord
+from backend.store.errors import UnknownJob
+from calibrant.calibrators import METHODS, Method
+from schemas.batches import BatchRecord, UploadRecord
 from schemas.evaluate import EvaluateOptions
 from schemas.jobs import FINAL, JobRecord
-from schemas.uploads import UploadRecord
 from service.context import Context
 from service.errors import NotFound
 from service.formats.options import read_options
 from service.formats.payload import Payload
 from service.reporting import Whole, whole_of
 from service.routes.evaluate import report_or_queue
-from storage.errors import UnknownJob
 
 #: What is offered first where no map is recommended, since none surely gains.
 _FIRST = "averaged"

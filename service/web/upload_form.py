@@ -1,19 +1,28 @@
-"""The form of an upload: what a person chose, and what is told next to which choice."""
+"""The form of an upload, and the batch that is made of its file."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from starlette.datastructures import FormData
+import numpy as np
+from starlette.datastructures import FormData, UploadFile
 
-from schemas.batches import Scale
+from calibrant.io.bounds import LIGHT_BYTES
+from calibrant.io.columns import GROUPS, LABELS, PREDICTIONS, WEIGHTS
+from calibrant.io.errors import BadMapping, Field, NoRoom, Offer, TabularError
+from calibrant.io.reading import read_sheet
+from calibrant.io.table import Asked, Sheet
+from calibrant.io.texts import plain
+from schemas.batches import BatchOptions, BatchRecord, Scale, UploadRecord
 from schemas.problems import Problem
 from schemas.row_words import in_rows
-from tabular.errors import BadMapping, Field, Offer, TabularError
-from tabular.names import GROUPS, LABELS, PREDICTIONS, WEIGHTS
-from tabular.sheet import Asked
+from service.context import Context
+from service.errors import SpoolFull
+from service.rows import Arrays, store_arrays
+
+# --- The form of an upload: the choices made, and the messages beside them
 
 #: The fields of the form in which an error of the rows is told, by the pointer that names them.
 _FIELDS: Mapping[str, Field] = {
@@ -146,3 +155,44 @@ def told_of_problem(problem: Problem) -> Told:
 def _text(form: FormData, name: str) -> str:
     value = form.get(name)
     return value.strip() if isinstance(value, str) else ""
+
+
+# --- From a person's file to a stored batch
+
+
+def store_file(here: Context, file: UploadFile, asked: Asked, *, heavy: Callable[[], None]) -> BatchRecord:
+    """Read a file and store its rows as ``POST /batches`` does, with what was guessed.
+
+    ``heavy`` takes the place that a file of more than 1 MiB of bytes, unpacked, or of arrays needs. Raises what it
+    raises, ``TabularError``, ``SpoolFull``, and what ``store_arrays`` raises.
+    """
+    name = file.filename or "file"
+    settings = here.settings
+    with here.process.spools.spool(here.caller) as unpacked:
+        try:
+            sheet = read_sheet(
+                file.file,
+                name=name,
+                asked=asked,
+                max_rows=settings.max_rows,
+                max_bytes=settings.max_unpacked_bytes,
+                heavy=heavy,
+                spool=unpacked.grow,
+            )
+        except NoRoom as error:
+            raise SpoolFull("the volume of temporary files is full") from error
+    arrays = arrays_of(sheet)
+    if sum(array.nbytes for array in arrays.values()) > LIGHT_BYTES:
+        heavy()
+    batch = store_arrays(here, arrays, BatchOptions(scale=sheet.scale))
+    classes = None if sheet.classes is None else list(sheet.classes)
+    upload = UploadRecord(file=plain(name), said=list(sheet.said), classes=classes)
+    here.store.uploads.put(batch.id, upload, ttl=settings.batch_ttl)
+    return batch
+
+
+def arrays_of(sheet: Sheet) -> Arrays:
+    """A sheet as a body carries it."""
+    groups = None if sheet.groups is None else np.array(sheet.groups, dtype=np.str_)
+    found = {"predictions": sheet.predictions, "labels": sheet.labels, "weights": sheet.weights, "groups": groups}
+    return {name: array for name, array in found.items() if array is not None}

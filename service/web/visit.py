@@ -9,10 +9,12 @@ from typing import Annotated, Any
 from fastapi import Depends, Request, Response
 from starlette.concurrency import run_in_threadpool
 
+from backend.store.sessions import page_token
 from service.context import Context, context_of
 from service.web.environment import render
 from service.web.visitor import Visitor, is_of_htmx, known, visitor_of
-from storage.sessions import page_token
+
+# --- A visit of the page: what a route needs, and the way to answer
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,3 +45,13 @@ async def visit_of(request: Request) -> Visit:
 
 
 Visiting = Annotated[Visit, Depends(visit_of)]
+
+
+# --- Leading a visitor on to another page, with scripts and without
+
+
+def lead(visit: Visit, path: str) -> Response:
+    """Lead on to a page of this service; htmx is told to load it whole."""
+    if visit.wants_part:
+        return Response(status_code=204, headers={"HX-Redirect": path, "Cache-Control": "no-store"})
+    return Response(status_code=303, headers={"Location": path, "Cache-Control": "no-store"})

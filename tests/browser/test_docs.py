@@ -5,7 +5,7 @@ from __future__ import annotations
 import httpx
 from playwright.sync_api import Page, expect
 
-from cli.stack import Stack
+from cli.serve import Stack
 from service.openapi import operations
 
 

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 
 import pytest
 
-from calibrant_client import Calibrant
-from cli.stack import Stack
+from calibrant.client import Calibrant
+from cli.serve import Stack
 from tests.browser.files import rows
 from tests.browser.judged import grave_violations, layout_shift
 from tests.browser.watched import Visits

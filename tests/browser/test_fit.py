@@ -7,8 +7,8 @@ import re
 import pytest
 from playwright.sync_api import Page, expect
 
-from calibrant_client import Calibrant
-from cli.stack import Stack
+from calibrant.client import Calibrant
+from cli.serve import Stack
 from tests.browser.files import csv_file, rows
 from tests.browser.judged import DECODED, grave_violations, layout_shift
 from tests.browser.watched import Visits

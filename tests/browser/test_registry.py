@@ -13,10 +13,10 @@ import httpx
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
+from backend.store.api_keys import ApiKeyStore
+from backend.store.server.connection import connect
+from backend.store.server.embedded import embedded_server
 from service.settings import Settings
-from storage.api_keys import ApiKeyStore
-from storage.server.connection import connect
-from storage.server.embedded import embedded_server
 from tests.browser.files import rows
 from tests.browser.judged import grave_violations, layout_shift
 from tests.browser.watched import Visits

@@ -18,6 +18,7 @@ from benchmarks.licences import PAGE, locked, page, stated
 REPOSITORY = Path(__file__).parents[2]
 PYPROJECT = tomllib.loads((REPOSITORY / "pyproject.toml").read_text("utf-8"))
 PROJECT = PYPROJECT["project"]
+LIBRARY = tomllib.loads((REPOSITORY / "library" / "pyproject.toml").read_text("utf-8"))["project"]
 CUDA = re.compile(r"nvidia-|cuda-|triton$")
 
 #: Lock -> extras and dependency groups that it covers beside the dependencies; the build needs its group alone.
@@ -86,7 +87,7 @@ def _applies(requirement: Requirement, environment: dict[str, str] | None) -> bo
 
 
 def _direct(lock: str) -> list[Requirement]:
-    """What pyproject.toml asks for, except torch and the project itself, whose extras are followed."""
+    """What both projects need, except torch and the projects themselves, whose extras are followed."""
     groups = {**PROJECT["optional-dependencies"], **PYPROJECT["dependency-groups"]}
     left = [Requirement(line) for name in COVERED[lock] for line in groups[name]]
     left += [Requirement(line) for line in PROJECT["dependencies"] if lock != "build"]
@@ -95,6 +96,11 @@ def _direct(lock: str) -> list[Requirement]:
         requirement = left.pop()
         if requirement.name == PROJECT["name"]:
             left += [Requirement(line) for extra in requirement.extras for line in groups[extra]]
+        elif requirement.name == LIBRARY["name"]:
+            left += [Requirement(line) for line in LIBRARY["dependencies"]]
+            left += [
+                Requirement(line) for extra in requirement.extras for line in LIBRARY["optional-dependencies"][extra]
+            ]
         elif requirement.name != "torch":
             found.append(requirement)
     return found
@@ -184,7 +190,7 @@ def test_make_install_does_the_same() -> None:
     everything, torch, project, *_ = _pip_commands("Makefile")
     assert "--require-hashes --only-binary :all: -r locks/dev.txt" in everything
     assert re.search(r"--no-deps .* -c constraints-cpu.txt torch$", torch)
-    assert "--no-deps --no-build-isolation -e ." in project
+    assert "--no-deps --no-build-isolation -e ./library -e ." in project
 
 
 @pytest.mark.parametrize("path", ["docker/Dockerfile", "Makefile"])

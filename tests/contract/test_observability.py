@@ -8,11 +8,11 @@ from pathlib import Path
 from prometheus_client.parser import text_string_to_metric_families
 from starlette.types import Message
 
+from backend.store.census import Census
+from backend.store.jobs.events import Ended
+from backend.telemetry.observed import Observed
 from service.metrics import METRICS_PATH, Metrics
 from service.observe import Exchange
-from storage.census import Census
-from storage.jobs.tally import Ended
-from telemetry.observed import Observed
 from workers.observe import Task, fields
 
 PAGE = (Path(__file__).parents[2] / "docs" / "observability.md").read_text("utf-8")

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 import typer
 
+from calibrant.calibrators import METHODS
 from calibrant.diagrams.catalogue import DIAGRAMS
 from calibrant.measures.catalogue import MEASURES
-from calibrant.methods import METHODS
 from cli.main import app as command
 from schemas.inference import InferenceRequest
 from schemas.problem_table import PREFIX, TABLE

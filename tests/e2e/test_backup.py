@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from calibrant_client import Calibrant
-from cli.stack import stack
+from calibrant.client import Calibrant
+from cli.serve import stack
 
 _ENVIRONMENT = {name: value for name, value in os.environ.items() if not name.startswith("CALIBRANT_")}
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from calibrant_client import Calibrant
+from calibrant.client import Calibrant
 from tests.integration.redis_server import until
 
 P, Y = [0.1, 0.4, 0.6, 0.9] * 10, [0, 1, 0, 1] * 10

@@ -6,6 +6,7 @@ import os
 from typing import Any
 
 import schemathesis
+from schemathesis.specs.openapi.checks import use_after_free
 
 from tests.fuzz.bodies import BATCH_VARIABLE, archives, fitting
 
@@ -32,3 +33,10 @@ def problem_code_conformance(_: Any, response: schemathesis.Response, case: sche
     code = response.json()["type"].removeprefix("/problems/")
     if code not in named:
         raise AssertionError(f"{code} is not among the problems of this call; see raises() in its route")
+
+
+@schemathesis.check
+def use_after_delete(context: Any, response: schemathesis.Response, case: schemathesis.Case[Any]) -> None:
+    """What is deleted is gone; but deleting a job cancels it, and its record and events stay, as docs/api.md says."""
+    if not case.operation.path.startswith("/jobs/"):
+        use_after_free(context, response, case)

@@ -14,9 +14,9 @@ from typing import NamedTuple
 import yaml
 from redis import Redis
 
-from storage.processes import spawn, stop
-from storage.server.connection import UNAVAILABLE
-from storage.server.embedded import server_binary
+from backend.store.processes import spawn, stop
+from backend.store.server.connection import UNAVAILABLE
+from backend.store.server.embedded import server_binary
 from tests.images.building import REPOSITORY
 
 _PATIENCE = 20.0

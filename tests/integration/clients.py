@@ -8,7 +8,7 @@ import inspect
 from collections.abc import AsyncIterator, Iterator
 from typing import Any, Literal, cast
 
-from calibrant_client import AsyncCalibrant, Calibrant
+from calibrant.client import AsyncCalibrant, Calibrant
 
 Kind = Literal["sync", "async"]
 

@@ -15,18 +15,18 @@ import pytest
 import uvicorn
 from redis import Redis
 
+from backend.store.jobs.queues import Message
+from backend.store.jobs.runs import Run
+from backend.store.server.connection import connect
+from backend.store.server.embedded import embedded_server
+from backend.store.store import Store
 from benchmarks.examples.record import admitting
-from calibrant_client import Calibrant
+from calibrant.client import Calibrant
 from cli.api import Server
-from cli.stack import Stack, stack
+from cli.serve import Stack, stack
 from service.app import create_app
 from service.connections import Connection
 from service.settings import Settings
-from storage.jobs.queues import Message
-from storage.jobs.runs import Run
-from storage.server.connection import connect
-from storage.server.embedded import embedded_server
-from storage.store import Store
 
 
 @pytest.fixture(scope="session")

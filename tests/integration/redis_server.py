@@ -15,9 +15,9 @@ import httpx
 from redis import Redis
 from redis.exceptions import AuthenticationError
 
-from storage.processes import spawn, stop
-from storage.server.embedded import server_binary
-from storage.server.unavailable import UNAVAILABLE
+from backend.store.processes import spawn, stop
+from backend.store.server.connection import UNAVAILABLE
+from backend.store.server.embedded import server_binary
 
 
 class RedisServer:

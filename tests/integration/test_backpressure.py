@@ -12,17 +12,25 @@ import httpx
 import pytest
 from redis import Redis
 
+from backend.store.api_keys import ApiKeyStore
+from backend.store.budget import Quotas
+from backend.store.clock import now, stamp
+from backend.store.errors import QueueFull, TooManyJobs
+from backend.store.jobs.backlog import (
+    FOR_JOB,
+    FOR_PLACE,
+    KEPT,
+    MOST_FOR_JOB,
+    MOST_FOR_PLACE,
+    NEAR,
+    PATIENCE,
+    read_ends,
+    wait_for_job,
+)
+from backend.store.keyspace import Keyspace, Shared, new_id
+from backend.store.store import Store
 from schemas.jobs import JobRecord
 from service.settings import Settings
-from storage.api_keys import ApiKeyStore
-from storage.clock import now, stamp
-from storage.errors import QueueFull, TooManyJobs
-from storage.jobs.throughput import KEPT, read_ends
-from storage.jobs.unended import NEAR, PATIENCE
-from storage.jobs.waits import FOR_JOB, FOR_PLACE, MOST_FOR_JOB, MOST_FOR_PLACE, wait_for_job
-from storage.keyspace import Keyspace, Shared, new_id
-from storage.quotas import Quotas
-from storage.store import Store
 from tests.integration.conftest import claimed, serving
 
 ROWS = {"predictions": [0.1, 0.4, 0.6, 0.9] * 5, "labels": [0, 1, 0, 1] * 5}

@@ -17,25 +17,25 @@ import pytest
 from redis import Redis
 from zstandard import ZstdCompressor, ZstdDecompressor
 
-from calibrant_client import Calibrant
-from cli.stack import stack
+from backend.store.api_keys import ApiKeyStore
+from backend.store.backup.contents import write_backup
+from backend.store.backup.file import BackupWriter, Text, new_file, read_lines
+from backend.store.backup.restoring import Restored, restore, restore_job
+from backend.store.batches import BatchStore
+from backend.store.clock import stamp
+from backend.store.errors import DamagedBackup, LaterFormat, StorageError, StoreNotEmpty
+from backend.store.idempotency import Reservation, pack
+from backend.store.jobs.events import HELD_EXPIRES
+from backend.store.jobs.runs import part_id
+from backend.store.keyspace import Shared, new_id
+from backend.store.server.embedded import embedded_server
+from backend.store.store import Store
+from calibrant.client import Calibrant
+from cli.serve import stack
 from schemas.batches import BatchRecord
 from schemas.jobs import JobRecord
 from schemas.maps import FitSpec, MapRecord
 from service.settings import Settings
-from storage.api_keys import ApiKeyStore
-from storage.backup.contents import write_backup
-from storage.backup.file import BackupWriter, Text, new_file, read_lines
-from storage.backup.restoring import Restored, restore, restore_job
-from storage.batches import BatchStore
-from storage.clock import stamp
-from storage.errors import DamagedBackup, LaterFormat, StorageError, StoreNotEmpty
-from storage.idempotency import Reservation, pack
-from storage.jobs.holds import HELD_EXPIRES
-from storage.jobs.parts import part_id
-from storage.keyspace import Shared, new_id
-from storage.server.embedded import embedded_server
-from storage.store import Store
 from tests.integration.conftest import serving
 from tests.integration.first_version import load_first_store
 from tests.integration.monitors.stored import fill_monitor

@@ -9,19 +9,16 @@ from typing import cast
 import pytest
 from redis import Redis
 
-from calibrant.tallies.tally import Tally
-from monitoring.gathering import Gatherer, Leaves
-from monitoring.leaves import pooled, tally_of_cells
-from storage.backup.contents import write_backup
-from storage.backup.file import read_lines
-from storage.backup.restoring import _Writer, restore
-from storage.errors import StoreNotEmpty
-from storage.keyspace import Shared
-from storage.monitors.definitions import Definitions
-from storage.monitors.groups import FIRST_GROUP, Groups
-from storage.monitors.ledger import Change, Ledger
-from storage.monitors.strings import Ids, padded
-from storage.store import Store
+from backend.monitors.windows import Gatherer, Leaves, pooled, tally_of_cells
+from backend.store.backup.contents import write_backup
+from backend.store.backup.file import read_lines
+from backend.store.backup.restoring import _Writer, restore
+from backend.store.errors import StoreNotEmpty
+from backend.store.keyspace import Shared
+from backend.store.monitors.definitions import Definitions
+from backend.store.monitors.ledger import FIRST_GROUP, Change, Groups, Ids, Ledger, padded
+from backend.store.store import Store
+from calibrant.monitoring.tally import Tally
 from tests.integration.monitors.stored import NOW, change, fill_monitor, monitor, unnamed
 from tests.integration.test_backup import _snapshot
 

@@ -15,13 +15,13 @@ import numpy as np
 import pytest
 from redis import Redis
 
+from backend.store.clock import seconds
+from backend.store.keyspace import Keyspace, new_id
+from backend.store.processes import spawn, stop
+from backend.store.store import Store
 from schemas.batches import BatchRecord
 from schemas.jobs import FINAL
 from service.settings import Settings
-from storage.clock import seconds
-from storage.keyspace import Keyspace, new_id
-from storage.processes import spawn, stop
-from storage.store import Store
 from tests.integration.conftest import serving
 
 ROWS: dict[str, Any] = {"predictions": [0.1, 0.4, 0.6, 0.9], "labels": [0, 0, 1, 1]}

@@ -14,12 +14,12 @@ import numpy as np
 import pytest
 from redis.exceptions import ConnectionError as Away
 
+from backend.store.api_keys import ApiKeyStore
+from backend.store.budget import Budget, measure
+from backend.store.server.connection import connect, connect_async
+from backend.store.store import Store
 from schemas.keys import Scope
 from service.settings import Settings
-from storage.api_keys import ApiKeyStore
-from storage.budget import Budget, measure
-from storage.server.connection import connect, connect_async
-from storage.store import Store
 from tests.integration.conftest import serving
 from tests.integration.redis_server import RedisServer, redis_server, until
 from tests.integration.test_workers import supervisor

@@ -13,7 +13,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from cli.main import app
-from cli.stack import Stack
+from cli.serve import Stack
 
 Run = Callable[..., Result]
 

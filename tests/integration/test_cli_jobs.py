@@ -3,9 +3,9 @@ from __future__ import annotations
 import httpx
 from typer.testing import CliRunner, Result
 
+from backend.store.keyspace import new_id
 from cli.main import app
-from cli.stack import Stack
-from storage.keyspace import new_id
+from cli.serve import Stack
 from tests.integration.test_jobs import ENDLESS, ROWS
 
 

@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner, Result
 
-from calibrant_client import Calibrant
+from calibrant.client import Calibrant
 from cli.main import app
-from cli.stack import Stack
+from cli.serve import Stack
 
 Run = Callable[..., Result]
 NUMBERS = np.random.default_rng(4)

@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 from redis import Redis
 
-from calibrant_client import Calibrant, ProblemResponse
+from backend.store.clock import stamp
+from backend.store.keyspace import new_id
+from backend.store.store import Store
+from calibrant.client import Calibrant, ProblemResponse
 from schemas.jobs import JobRecord, Progress
-from storage.clock import stamp
-from storage.keyspace import new_id
-from storage.store import Store
 from tests.integration.conftest import claimed
 
 P, Y = np.array([0.1, 0.4, 0.6, 0.9]), np.array([0, 0, 1, 1])

@@ -15,13 +15,13 @@ import pytest
 from redis import Redis
 
 import calibrant
-from calibrant_client import AsyncCalibrant, Calibrant, JobTimeout, ProblemResponse
-from cli.stack import Stack
+from backend.store.clock import stamp
+from backend.store.keyspace import new_id
+from backend.store.store import Store
+from calibrant.client import AsyncCalibrant, Calibrant, JobTimeout, ProblemResponse
+from cli.serve import Stack
 from schemas.jobs import JobRecord, Progress
 from service.settings import Settings
-from storage.clock import stamp
-from storage.keyspace import new_id
-from storage.store import Store
 from tests.integration.clients import Kind, connected
 from tests.integration.conftest import claimed, serving
 

@@ -11,9 +11,9 @@ import pandas as pd
 import polars as pl
 import pytest
 
-from calibrant_client import Calibrant, ProblemResponse
-from calibrant_client.monitored import Form
-from cli.stack import Stack
+from calibrant.client import Calibrant, ProblemResponse
+from calibrant.client.monitored import Form
+from cli.serve import Stack
 from tests.integration.clients import Kind, connected
 
 NUMBERS = np.random.default_rng(12)

@@ -13,14 +13,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-import calibrant_client
-from calibrant_client import AsyncCalibrant, Calibrant
-from cli.stack import Stack
+import calibrant.client
+from calibrant.client import AsyncCalibrant, Calibrant
+from cli.serve import Stack
 
 PAGE = Path(__file__).parents[2] / "docs" / "client.md"
-PACKAGE = Path(calibrant_client.__file__).parent
+PACKAGE = Path(calibrant.client.__file__).parent
 MODULES = sorted(
-    ".".join(("calibrant_client", *path.relative_to(PACKAGE).with_suffix("").parts))
+    ".".join(("calibrant.client", *path.relative_to(PACKAGE).with_suffix("").parts))
     for path in PACKAGE.rglob("*.py")
     if path.name != "__init__.py"
 )

@@ -15,8 +15,8 @@ import httpx
 import numpy as np
 import pytest
 
-from calibrant_client import AsyncCalibrant, Calibrant, ProblemResponse
-from calibrant_client.packing import pack, unpack
+from calibrant.client import AsyncCalibrant, Calibrant, ProblemResponse
+from calibrant.client.packing import pack, unpack
 from tests.integration.clients import Kind, connected
 from tests.integration.failing_server import Told, failing
 

@@ -11,14 +11,14 @@ import pytest
 from redis import Redis
 
 import calibrant
+from backend.evaluations import read_asked, several_document, training_of
+from backend.store.store import Store
 from calibrant.batch import read_batch
-from calibrant.comparing import RAW
+from calibrant.client import Calibrant
+from calibrant.comparison import RAW
 from calibrant.digest import digest
-from calibrant_client import Calibrant
 from schemas.evaluate import EvaluateSpec
 from schemas.maps import MapRecord
-from storage.evaluations import read_asked, several_document, training_of
-from storage.store import Store
 
 RANDOM = np.random.default_rng(1)
 TRUE = RANDOM.random(3000)

@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 from benchmarks.http.load import peak_bytes, reset_peak
-from cli.stack import Stack
-from service import flow
+from cli.serve import Stack
+from service import connections
 from service.settings import Settings
 from tests.integration.conftest import serving
 
@@ -93,9 +93,24 @@ def test_a_head_without_end_is_refused_and_the_connection_closed(service: Stack,
         (b"GET /" + b"a" * (16 * 1024 - 1) + b" HTTP/1.1\r\nHost: localhost\r\n" + LAST + b"\r\n", 404),
         (b"GET /" + b"a" * 16 * 1024 + b" HTTP/1.1\r\nHost: localhost\r\n" + LAST + b"\r\n", 414),
         (CHUNKED + LAST + b"\r\n" + CHUNK[:2] + b";name=value" + CHUNK[2:] + b"0\r\nX: y\r\n\r\n", 200),
+        (CHUNKED + LAST + b"\r\n" + CHUNK + b"0\r\n" + b"a: b\r\n" * 100 + b"\r\n", 200),
+        (CHUNKED + LAST + b"\r\n" + CHUNK + b"0\r\n" + b"a: b\r\n" * 101 + b"\r\n", 431),
+        (CHUNKED + LAST + b"\r\n" + CHUNK + b"0\r\nX: " + b"a" * 64 * 1024 + b"\r\n\r\n", 431),
         (CHUNKED + LAST + b"\r\n" + b"".join(b"1\r\n%c\r\n" % c for c in ROWS + b" " * 20_000) + b"0\r\n\r\n", 200),
     ],
-    ids=["header", "larger-header", "headers", "more-headers", "url", "longer-url", "extension", "chunks"],
+    ids=[
+        "header",
+        "larger-header",
+        "headers",
+        "more-headers",
+        "url",
+        "longer-url",
+        "extension",
+        "trailers",
+        "more-trailers",
+        "larger-trailer",
+        "chunks",
+    ],
 )
 def test_the_bounds_of_a_head_are_64_kib_100_headers_and_16_kib_of_url(
     service: Stack, data: bytes, status: int
@@ -264,7 +279,7 @@ def _until_served(url: str) -> None:
 
 
 def test_a_client_that_does_not_read_its_answer_is_cut_off(redis_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(flow, "_READING_SECONDS", 0.2)
+    monkeypatch.setattr(connections, "_READING_SECONDS", 0.2)
     p = np.random.default_rng(1).random(1_000_000)
     with serving(Settings(redis_url, max_connections_per_address=1)) as url:
         rows = {"predictions": p[:1000].tolist(), "labels": (p[:1000] > 0.5).astype(int).tolist()}

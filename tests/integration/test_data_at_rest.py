@@ -21,7 +21,7 @@ from dask.distributed import Client, LocalCluster
 
 import calibrant
 from calibrant import distributed
-from calibrant.distributed.columns import Columns
+from calibrant.distributed.arrow import Columns
 from calibrant.distributed.parquet import count_piece, pieces_of
 from calibrant.errors import (
     CalibrationError,
@@ -33,7 +33,7 @@ from calibrant.errors import (
     NotFinite,
     OutOfRange,
 )
-from calibrant.tallies.event_tally import EventTally
+from calibrant.monitoring.event_tally import EventTally
 
 N, FILES = 240_000, 6
 COLUMNS: dict[str, Any] = {"prediction": "p", "label": "y", "group": "country", "fold": "fold"}

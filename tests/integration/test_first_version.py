@@ -8,12 +8,12 @@ import httpx
 import pytest
 from redis import Redis
 
+from backend.store.formats import newest_format
+from backend.store.keyspace import Keyspace
+from backend.store.store import Store
 from schemas.aliases import StoredAlias
 from schemas.jobs import JobRecord
 from schemas.maps import MapRecord
-from storage.formats import newest_format
-from storage.keyspace import Keyspace
-from storage.store import Store
 from tests.integration.first_version import load_first_store
 
 

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from benchmarks.examples.record import Recorder, admitting
-from calibrant_client import Calibrant
-from cli.stack import Stack, stack
+from calibrant.client import Calibrant
+from cli.serve import Stack, stack
 from service.app import create_app
 from service.examples.calls import CALLS
 from service.openapi import operations

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from redis import Redis
 
-from cli.stack import stack
+from cli.serve import stack
 from service.settings import Settings
 from tests.integration.conftest import one_place_taken, serving
 

@@ -11,14 +11,14 @@ import numpy as np
 import pytest
 from redis import Redis
 
+from backend.store.clock import now, seconds, stamp
+from backend.store.errors import BatchInUse, UnknownBatch
+from backend.store.jobs.events import batches_of, hold, release
+from backend.store.keyspace import Keyspace, new_id
+from backend.store.store import Store
 from schemas.batches import BatchRecord
 from schemas.jobs import JobRecord
 from schemas.problems import Problem
-from storage.clock import now, seconds, stamp
-from storage.errors import BatchInUse, UnknownBatch
-from storage.jobs.holds import batches_of, hold, release
-from storage.keyspace import Keyspace, new_id
-from storage.store import Store
 from tests.integration.conftest import claimed
 
 KEYS = Keyspace()

@@ -23,8 +23,8 @@ import requests
 import zstandard
 from prometheus_client.parser import text_string_to_metric_families
 
-from calibrant_client import Calibrant
-from cli.stack import Stack
+from calibrant.client import Calibrant
+from cli.serve import Stack
 
 RANDOM = np.random.default_rng(20)
 P = RANDOM.random(60_000)

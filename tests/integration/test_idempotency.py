@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 from redis import Redis
 
-from schemas.idempotency import StoredAnswer
-from storage.errors import IdempotencyConflict, IdempotencyInProgress
-from storage.idempotency import Reservation
-from storage.keyspace import Keyspace, Shared
-from storage.processes import spawn
-from storage.store import Store
+from backend.store.errors import IdempotencyConflict, IdempotencyInProgress
+from backend.store.idempotency import Reservation
+from backend.store.keyspace import Keyspace, Shared
+from backend.store.processes import spawn
+from backend.store.store import Store
+from schemas.jobs import StoredAnswer
 from tests.integration.conftest import claimed
 
 RANDOM = np.random.default_rng(0)

@@ -11,10 +11,10 @@ import pytest
 from redis import Redis
 
 import calibrant
-from calibrant_client import Calibrant
+from backend.store.api_keys import ApiKeyStore
+from backend.store.keyspace import Keyspace
+from calibrant.client import Calibrant
 from service.settings import Settings
-from storage.api_keys import ApiKeyStore
-from storage.keyspace import Keyspace
 from tests.integration.alone import Call, ask
 from tests.wire import answered, packed, request
 

@@ -19,11 +19,11 @@ import pytest
 from redis import Redis
 
 import calibrant
-from calibrant_client import Calibrant
-from cli.stack import Stack
+from backend.store.api_keys import ApiKeyStore
+from calibrant.client import Calibrant
+from cli.serve import Stack
 from service.app import create_app
 from service.settings import Settings
-from storage.api_keys import ApiKeyStore
 
 PAGES = Path(__file__).parents[2] / "docs" / "integrations"
 _BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)

@@ -12,15 +12,15 @@ import pytest
 from redis import Redis
 from redis.client import PubSub
 
-from calibrant_client import Calibrant
+from backend.store.clock import stamp
+from backend.store.errors import JobFinal
+from backend.store.jobs.queues import FITS, rq_queue
+from backend.store.keyspace import Keyspace, Shared, new_id
+from backend.store.store import Store
+from calibrant.client import Calibrant
 from schemas.jobs import JobRecord, Progress
 from schemas.problems import Problem
 from service.settings import Settings
-from storage.clock import stamp
-from storage.errors import JobFinal
-from storage.jobs.queues import FITS, rq_queue
-from storage.keyspace import Keyspace, Shared, new_id
-from storage.store import Store
 from tests.integration.conftest import claimed, serving
 
 RANDOM = np.random.default_rng(0)

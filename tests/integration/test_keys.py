@@ -14,12 +14,12 @@ from typing import cast
 import httpx
 import pytest
 
-from cli.stack import stack
-from storage.api_keys import ApiKeyStore, NewKey, is_live
-from storage.errors import KeyConflict, UnknownKey
-from storage.keyspace import Shared
-from storage.server.connection import connect
-from storage.server.embedded import embedded_server
+from backend.store.api_keys import ApiKeyStore, NewKey, is_live
+from backend.store.errors import KeyConflict, UnknownKey
+from backend.store.keyspace import Shared
+from backend.store.server.connection import connect
+from backend.store.server.embedded import embedded_server
+from cli.serve import stack
 
 GOOD = {"predictions": [0.1, 0.9], "labels": [0, 1]}
 

@@ -11,8 +11,8 @@ from typing import Any
 import orjson
 import yaml
 
-from calibrant_client import Calibrant
-from cli.stack import Stack
+from calibrant.client import Calibrant
+from cli.serve import Stack
 
 PAGE = (Path(__file__).parents[2] / "docs" / "integrations" / "kserve-monitor.md").read_text("utf-8")
 _BLOCK = re.compile(r"^( *)```(\w+)\n(.*?)^\1```$", re.MULTILINE | re.DOTALL)

@@ -20,18 +20,18 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from prometheus_client.parser import text_string_to_metric_families
 from redis import Redis
 
-from calibrant_client import Calibrant
-from cli.stack import stack
+from backend.store.api_keys import ApiKeyStore
+from backend.store.census import take_census
+from backend.store.clock import stamp
+from backend.store.keyspace import Keyspace, Shared, new_id
+from backend.store.processes import stop
+from backend.store.server.connection import connect
+from backend.store.server.embedded import embedded_server
+from backend.store.store import Store
+from calibrant.client import Calibrant
+from cli.serve import stack
 from schemas.jobs import JobRecord
 from schemas.problems import Problem
-from storage.api_keys import ApiKeyStore
-from storage.census import take_census
-from storage.clock import stamp
-from storage.keyspace import Keyspace, Shared, new_id
-from storage.processes import stop
-from storage.server.connection import connect
-from storage.server.embedded import embedded_server
-from storage.store import Store
 from tests.integration.conftest import claimed
 
 PASSWORD, NAME, GROUP = "hunter2-of-the-store", "name-of-a-map", "group-of-a-row"

@@ -11,11 +11,10 @@ import schemathesis
 
 from benchmarks.examples.record import record
 from benchmarks.examples.refusals import REFUSALS
-from calibrant_client import Calibrant
+from calibrant.client import Calibrant
 from schemas.problem_table import TABLE
 from service.examples import answer_of, problem_example
-from service.examples.calls import CALLS
-from service.examples.example import Example
+from service.examples.calls import CALLS, Example
 
 #: Brought about by no single request, or only by a service that is set up otherwise.
 NOT_BY_A_REQUEST = {

@@ -15,10 +15,10 @@ from pathlib import Path
 import httpx
 import pytest
 
+from backend.store.api_keys import ApiKeyStore
+from backend.store.link import STALE_SECONDS
+from backend.store.server.connection import connect
 from service.settings import Settings
-from storage.api_keys import ApiKeyStore
-from storage.link import STALE_SECONDS
-from storage.server.connection import connect
 from tests.integration.conftest import serving
 from tests.integration.redis_server import RedisServer, assert_away, ready, redis_server, until
 

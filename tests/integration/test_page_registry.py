@@ -9,8 +9,8 @@ import httpx
 import pytest
 from redis import Redis
 
+from backend.store.api_keys import ApiKeyStore
 from service.settings import Settings
-from storage.api_keys import ApiKeyStore
 from tests.integration.conftest import serving
 from tests.integration.visiting import ROWS, Visitor, hidden
 

@@ -13,12 +13,12 @@ import pytest
 from fastapi.routing import APIRoute
 from redis import Redis
 
+from backend.store.api_keys import ApiKeyStore, NewKey
+from backend.store.clock import stamp
+from backend.store.keyspace import Shared
+from backend.store.sessions import MOST_OF_A_KEY, SessionStore
 from service import routes
 from service.settings import Settings
-from storage.api_keys import ApiKeyStore, NewKey
-from storage.clock import stamp
-from storage.keyspace import Shared
-from storage.sessions import MOST_OF_A_KEY, SessionStore
 from tests.integration.conftest import serving
 from tests.integration.visiting import ROWS, Visitor
 

@@ -13,8 +13,8 @@ import httpx
 import pytest
 from redis import Redis
 
+from backend.store.store import Store
 from service.settings import Settings
-from storage.store import Store
 from tests.integration.conftest import one_place_taken, serving
 from tests.integration.visiting import Visitor
 

@@ -12,18 +12,17 @@ import pytest
 from redis import Redis
 
 import calibrant
+from backend.store.clock import stamp
+from backend.store.errors import RunLost, UnknownJob
+from backend.store.jobs.leases import read_leases
+from backend.store.jobs.queues import FITS, Message, rq_queue
+from backend.store.jobs.recovery import Recovery
+from backend.store.jobs.runs import MOST_KILLS, Run, part_id
+from backend.store.keyspace import Keyspace, Shared, new_id
+from backend.store.store import Store
 from schemas.jobs import JobRecord, JobsQuery, Progress
 from schemas.problems import Problem
 from service.paging import asked
-from storage.clock import stamp
-from storage.errors import RunLost, UnknownJob
-from storage.jobs.leases import read_leases
-from storage.jobs.parts import part_id
-from storage.jobs.queues import FITS, Message, rq_queue
-from storage.jobs.recovery import Recovery
-from storage.jobs.runs import MOST_KILLS, Run
-from storage.keyspace import Keyspace, Shared, new_id
-from storage.store import Store
 from tests.integration.test_workers import children, supervisor, until
 
 K = 6

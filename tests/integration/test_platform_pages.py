@@ -18,8 +18,8 @@ import numpy as np
 import pytest
 
 import calibrant
-from calibrant_client import Calibrant
-from cli.stack import Stack
+from calibrant.client import Calibrant
+from cli.serve import Stack
 
 PAGES = Path(__file__).parents[2] / "docs" / "integrations"
 
@@ -58,7 +58,7 @@ def test_a_calibrated_model_and_its_evaluation_are_logged_to_mlflow(service: Sta
         service,
         tmp_path,
         "[mlflow.get_run(run.info.run_id).data.metrics, calibrated.tolist(),"
-        f" client.calibrate('credit', {raw}).tolist(), report.model_dump(mode='json')]",
+        f" client.calibrate('credit', {raw}).tolist(), report.to_dict()]",
     )
     metrics, served, expected, report = told
     assert served == expected

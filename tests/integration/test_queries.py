@@ -5,7 +5,7 @@ from __future__ import annotations
 import httpx
 import pytest
 
-from storage.store import Store
+from backend.store.store import Store
 from tests.integration.monitors.taking import monitored
 
 CSV = {"content-type": "text/csv"}

@@ -17,10 +17,10 @@ import pytest
 
 import calibrant
 from calibrant.batch import read_batch
+from calibrant.client import Calibrant, ProblemResponse
+from calibrant.client.answers import MapRecord
 from calibrant.digest import digest
-from calibrant_client import Calibrant, ProblemResponse
-from cli.stack import Stack
-from schemas.maps import MapRecord
+from cli.serve import Stack
 
 RANDOM = np.random.default_rng(3)
 TRUE = RANDOM.random(400)
@@ -115,7 +115,7 @@ def test_a_job_keeps_the_same_record_as_a_fit_at_once(http: httpx.Client, client
     queued = http.post("/maps", json=fit | {"method": "pl", "options": {"candidates": [1, 2], "folds": 3}})
     assert queued.status_code == 202
     job = client.wait(queued.json()["id"], timeout=60)
-    by_job = client.map(str((job.result or {})["map"])).model_dump()
+    by_job = client.map(str((job.result or {})["map"])).to_dict()
     at_once = http.post("/maps", json=fit | {"method": "platt"}).json()
     assert set(by_job) == set(at_once)
     assert by_job["label_counts"] == at_once["label_counts"] == np.bincount(LABELS).tolist()
@@ -188,7 +188,7 @@ def test_an_alias_tells_where_it_points_and_moves(http: httpx.Client, client: Ca
     assert (first.revision, moved.revision, moved.version) == (1, 2, 2)
     other = client.alias(name, "challenger", 1)
     assert client.aliases(name) == [other, moved]
-    assert http.get(f"/maps/{name}/aliases/champion").json() == moved.model_dump()
+    assert http.get(f"/maps/{name}/aliases/champion").json() == moved.to_dict()
     client.delete_alias(name, "champion")
     assert client.aliases(name) == [other]
     assert _problem(http.get(f"/maps/{name}/aliases/champion"))[:2] == (404, "unknown-alias")

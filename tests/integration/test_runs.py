@@ -8,18 +8,15 @@ from typing import Any
 import pytest
 from redis import Redis
 
-from schemas.jobs import JobRecord, Progress
-from schemas.workers import WorkersRecord
-from storage.clock import seconds_of, stamp
-from storage.errors import RunLost
-from storage.jobs.leases import LOST_SECONDS, read_leases, renew
-from storage.jobs.lines import PLACES, Line
-from storage.jobs.queues import EVALUATIONS, FITS, GPU_FITS, Message, queue_key, rq_queue
-from storage.jobs.recovery import LOOK_SECONDS, MISSING_SECONDS, Recovery
-from storage.jobs.runs import DELAYS, MOST_KILLS, Run
-from storage.jobs.supervisors import announce, read_supervisors
-from storage.keyspace import Keyspace, Shared, new_id
-from storage.store import Store
+from backend.store.clock import seconds_of, stamp
+from backend.store.errors import RunLost
+from backend.store.jobs.leases import LOST_SECONDS, announce, read_leases, read_supervisors, renew
+from backend.store.jobs.queues import EVALUATIONS, FITS, GPU_FITS, PLACES, Line, Message, queue_key, rq_queue
+from backend.store.jobs.recovery import LOOK_SECONDS, MISSING_SECONDS, Recovery
+from backend.store.jobs.runs import DELAYS, MOST_KILLS, Run
+from backend.store.keyspace import Keyspace, Shared, new_id
+from backend.store.store import Store
+from schemas.jobs import JobRecord, Progress, WorkersRecord
 from tests.integration.conftest import claimed
 
 

@@ -14,9 +14,9 @@ import httpx
 import pytest
 from redis.exceptions import RedisError
 
-from calibrant_client import Calibrant
-from cli.stack import stack
-from storage.server.connection import connect
+from backend.store.server.connection import connect
+from calibrant.client import Calibrant
+from cli.serve import stack
 from tests.integration.redis_server import redis_server, until
 
 PASSWORD = "pa55-of-the-store"

@@ -11,10 +11,10 @@ from typing import Any, cast
 import httpx
 import pytest
 
+from backend.store.processes import spawn, stop
+from backend.store.server.connection import connect, connect_async
+from backend.store.server.embedded import server_binary
 from service.settings import Settings
-from storage.processes import spawn, stop
-from storage.server.connection import connect, connect_async
-from storage.server.embedded import server_binary
 from tests.integration.conftest import serving
 from tests.integration.redis_server import RedisServer, assert_away, free_port, ready, redis_server, until
 from tests.integration.test_workers import supervisor

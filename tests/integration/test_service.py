@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import calibrant
-from calibrant_client import Calibrant, JobFailed, ProblemResponse
+from calibrant.client import Calibrant, JobFailed, ProblemResponse
 
 RANDOM = np.random.default_rng(0)
 TRUE = RANDOM.random(3000)

@@ -18,9 +18,9 @@ import httpx
 import pytest
 from redis import Redis
 
-from cli.stack import Stack, stack
+from backend.store.api_keys import ApiKeyStore
+from cli.serve import Stack, stack
 from service.settings import Settings
-from storage.api_keys import ApiKeyStore
 from tests.integration.conftest import serving
 from tests.integration.visiting import Visitor
 

@@ -14,24 +14,23 @@ import pytest
 from redis import Redis
 
 import calibrant
+from backend.store.batches import BatchStore
+from backend.store.clock import stamp
+from backend.store.errors import EmbeddedStoreFailed, RunLost, UnknownBatch, UnknownJob, UnknownMap, UnsuitableStore
+from backend.store.jobs.queues import FITS, rq_queue
+from backend.store.keyspace import Keyspace, new_id
+from backend.store.processes import spawn, stop
+from backend.store.registry.listing import MAX_SCANNED
+from backend.store.server.connection import check_durability, safe_url
+from backend.store.server.embedded import embedded_server, locked
+from backend.store.store import Store, map_record
 from calibrant.batch import read_batch
-from schemas.batches import BatchRecord
+from schemas.batches import BatchRecord, UploadRecord
 from schemas.jobs import FINAL, JobRecord, Progress
 from schemas.listing import MapQuery
 from schemas.maps import FitSpec, MapRecord
 from schemas.problem_table import TABLE
 from schemas.problems import Problem
-from schemas.uploads import UploadRecord
-from storage.batches import BatchStore
-from storage.clock import stamp
-from storage.errors import EmbeddedStoreFailed, RunLost, UnknownBatch, UnknownJob, UnknownMap, UnsuitableStore
-from storage.jobs.queues import FITS, rq_queue
-from storage.keyspace import Keyspace, new_id
-from storage.processes import spawn, stop
-from storage.registry.listing import MAX_SCANNED
-from storage.server.connection import check_durability, safe_url
-from storage.server.embedded import embedded_server, locked
-from storage.store import Store, map_record
 from tests.integration.conftest import claimed
 from workers.alive import alive
 

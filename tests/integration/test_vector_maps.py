@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import calibrant
-from calibrant_client import Calibrant
+from calibrant.client import Calibrant
 
 RANDOM = np.random.default_rng(1)
 LOGITS = 4.0 * RANDOM.standard_normal((900, 3))

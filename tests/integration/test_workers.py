@@ -18,21 +18,19 @@ import numpy as np
 import pytest
 from redis import Redis
 
+from backend.store.clock import stamp
+from backend.store.jobs.leases import LOST_SECONDS, announce, read_leases, read_supervisors
+from backend.store.jobs.queues import FITS, GPU_FITS
+from backend.store.keyspace import new_id
+from backend.store.processes import spawn, stop
+from backend.store.server.connection import connect
+from backend.store.server.embedded import embedded_server
+from backend.store.store import Store
 from schemas.batches import BatchRecord
-from schemas.jobs import JobRecord, JobsQuery
+from schemas.jobs import JobRecord, JobsQuery, WorkersRecord
 from schemas.maps import FitSpec
-from schemas.workers import WorkersRecord
 from service.paging import asked
 from service.settings import Settings
-from storage.clock import stamp
-from storage.jobs.leases import LOST_SECONDS, read_leases
-from storage.jobs.queues import FITS, GPU_FITS
-from storage.jobs.supervisors import announce, read_supervisors
-from storage.keyspace import new_id
-from storage.processes import spawn, stop
-from storage.server.connection import connect
-from storage.server.embedded import embedded_server
-from storage.store import Store
 from tests.integration.conftest import serving
 
 

@@ -8,15 +8,13 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tabular.bounds import Bounds
-from tabular.csv_arrow import read_fast
-from tabular.csv_layout import layout_of
-from tabular.csv_plain import read_plain
-from tabular.errors import TabularError
-from tabular.reading import Asked, read_sheet
-from tabular.table import Places, Values
+from calibrant.io.bounds import Bounds
+from calibrant.io.csv import layout_of, read_fast, read_plain
+from calibrant.io.errors import TabularError
+from calibrant.io.reading import Asked, read_sheet
+from calibrant.io.table import Places, Values
 from tests.traced import PeakOf
-from tests.unit.tabular import files
+from tests.unit.io import files
 
 #: What a small file may take at once: a block of text and a few of its size.
 MEMORY = 24 << 20

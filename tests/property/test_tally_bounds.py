@@ -10,8 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from calibrant.measures.catalogue import read_requests
-from calibrant.reductions import Event
-from calibrant.tallies.bounds import (
+from calibrant.monitoring.bounds import (
     Bounds,
     brier_bounds,
     equal_mass_bounds,
@@ -19,7 +18,8 @@ from calibrant.tallies.bounds import (
     ks_bounds,
     log_loss_bounds,
 )
-from calibrant.tallies.tally import tally_of
+from calibrant.monitoring.tally import tally_of
+from calibrant.reductions import Event
 
 #: Crowded, so that cells hold many rows.
 predictions = st.one_of(

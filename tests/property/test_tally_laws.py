@@ -10,10 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from calibrant.tallies.betting import evidence, log_factors
-from calibrant.tallies.grid import CELLS, borders, place
-from calibrant.tallies.shifts import bets_placed, block_of_cell, shifts
-from calibrant.tallies.tally import Tally, from_bytes, merged, tally_of
+from calibrant.monitoring.evidence import bets_placed, block_of_cell, evidence, log_factors, shifts
+from calibrant.monitoring.tally import CELLS, Tally, borders, from_bytes, merged, place, tally_of
 
 predictions = st.one_of(
     st.floats(0.0, 1.0), st.sampled_from([0.0, 1e-300, 1e-9, 0.5, 1.0 - 1e-12, 1.0]), st.floats(0.4, 0.6)

@@ -7,7 +7,7 @@ import pytest
 
 import calibrant
 from calibrant.batch import Batch, read_batch
-from calibrant.comparing import Comparison, read_contestants
+from calibrant.comparison import Comparison, read_contestants
 from calibrant.diagrams.catalogue import read_diagrams
 from calibrant.evaluation import Evaluation
 from calibrant.measures.catalogue import read_requests

@@ -7,23 +7,19 @@ from typing import Any
 
 import numpy as np
 
-from calibrant.tallies.tally import Tally, tally_of
-from schemas.monitor_alarms import AuditEntry
-from schemas.monitor_deliveries import DeliveryRecord
-from schemas.monitor_events import AlarmTold, MonitorEvent
+from backend.store.clock import stamp
+from backend.store.keyspace import new_id
+from backend.store.monitors.buckets import Lists
+from backend.store.monitors.definitions import Definitions
+from backend.store.monitors.deliveries import Deliveries
+from backend.store.monitors.ledger import Change, Groups, Ids, Ledger, padded
+from backend.store.monitors.reference import put_reference
+from backend.store.monitors.standings import Change as StandingChange
+from backend.store.monitors.standings import Standings
+from backend.store.store import Store
+from calibrant.monitoring.tally import Tally, tally_of
+from schemas.monitor_alarms import AlarmTold, AuditEntry, DeliveryRecord, MonitorEvent
 from schemas.monitors import MonitorBody, MonitorRecord
-from storage.clock import stamp
-from storage.keyspace import new_id
-from storage.monitors.definitions import Definitions
-from storage.monitors.deliveries import Deliveries
-from storage.monitors.groups import Groups
-from storage.monitors.ledger import Change, Ledger
-from storage.monitors.lists import Lists
-from storage.monitors.reference import put_reference
-from storage.monitors.standings import Change as StandingChange
-from storage.monitors.standings import Standings
-from storage.monitors.strings import Ids, padded
-from storage.store import Store
 
 NOW = 1_700_000_000.0
 HOUR = 3600

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from calibrant.tallies.tally import FOLDS, Tally, tally_of
+from backend.store.monitors.ledger import Change, Ledger
+from backend.store.store import Store
+from calibrant.monitoring.tally import FOLDS, Tally, tally_of
 from schemas.monitors import MonitorRecord
-from storage.monitors.ledger import Change, Ledger
-from storage.store import Store
 
 #: When the streams begin, at the beginning of a bucket of an hour.
 BEGAN = 1_699_999_200.0

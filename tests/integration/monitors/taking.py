@@ -6,12 +6,12 @@ from typing import Any
 
 import httpx
 
+from backend.store.clock import stamp
+from backend.store.keyspace import new_id
+from backend.store.monitors.definitions import Definitions
+from backend.store.monitors.ledger import Ledger
+from backend.store.store import Store
 from schemas.monitors import DAY, HOUR, MonitorBody, MonitorRecord
-from storage.clock import stamp
-from storage.keyspace import new_id
-from storage.monitors.definitions import Definitions
-from storage.monitors.ledger import Ledger
-from storage.store import Store
 
 
 def monitored(store: Store, name: str = "m", **changes: Any) -> Ledger:

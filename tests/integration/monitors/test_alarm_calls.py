@@ -14,10 +14,10 @@ import numpy as np
 import pytest
 from redis import Redis
 
-from storage.chores import Chore, ask
-from storage.jobs.queues import queue_key
-from storage.keyspace import Shared
-from storage.store import Store
+from backend.store.chores import Chore, ask
+from backend.store.jobs.queues import queue_key
+from backend.store.keyspace import Shared
+from backend.store.store import Store
 from tests.integration.test_workers import children, supervisor, until
 
 BODY: dict[str, Any] = {"name": "m", "windows": [{"name": "day", "seconds": 86_400}], "bucket": 3600}

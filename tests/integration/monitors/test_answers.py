@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from redis import Redis
 
-from calibrant.tallies.grid import CELLS, borders
+from calibrant.monitoring.tally import CELLS, borders
 from tests.integration.monitors.writing import Floats, Outcomes, Writer
 
 HOUR, DAY = 3600, 86_400

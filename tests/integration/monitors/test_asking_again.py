@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from monitoring.looking import look_at
-from monitoring.recalibrating import recalibrate_at
-from monitoring.requesting import request_challenger
+from backend.monitors.looks import look_at
+from backend.monitors.recalibration import recalibrate_at, request_challenger
+from backend.store.monitors.definitions import Definitions
+from backend.store.monitors.standings import Standings
+from backend.store.pages import Asked
+from backend.store.store import Store
 from schemas.monitor_alarms import Standing
 from schemas.monitors import DAY, MonitorRecord
-from storage.monitors.definitions import Definitions
-from storage.monitors.standings import Standings
-from storage.pages import Asked
-from storage.store import Store
 from tests.integration.monitors.stored import monitor
 from tests.integration.monitors.streams import BEGAN, HOUR, pour, rows
 from tests.integration.monitors.test_recalibrating import actions, entries

@@ -10,12 +10,11 @@ import numpy as np
 import pytest
 from redis import Redis
 
-from calibrant.tallies.tally import Tally, merged
-from storage.monitors.definitions import Definitions
-from storage.monitors.ledger import Change, Ledger
-from storage.monitors.lists import LONG, Lists
-from storage.monitors.series import SPAN, TallyKind
-from storage.store import Store
+from backend.store.monitors.buckets import LONG, SPAN, Lists, TallyKind
+from backend.store.monitors.definitions import Definitions
+from backend.store.monitors.ledger import Change, Ledger
+from backend.store.store import Store
+from calibrant.monitoring.tally import Tally, merged
 from tests.integration.monitors.stored import HOUR, NOW, ledger_of, monitor, tally, unnamed
 
 

@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 from redis import Redis
 
-from storage.census import take_census
-from storage.chores import Chore, ask, begin, done, forget, later, owner_ended, queue_due, queue_of, renew
-from storage.jobs.queues import message_key, queue_key
-from storage.keyspace import Shared
+from backend.store.census import take_census
+from backend.store.chores import Chore, ask, begin, done, forget, later, owner_ended, queue_due, queue_of, renew
+from backend.store.jobs.queues import message_key, queue_key
+from backend.store.keyspace import Shared
 
 LOOK = Chore("look", "default", "a")
 QUEUE = queue_key(queue_of("look"))

@@ -16,7 +16,7 @@ from cloudevents.core.v1.event import CloudEvent
 from cloudevents.v1.conversion import to_binary, to_structured
 from cloudevents.v1.http import CloudEvent as FirstCloudEvent
 
-from storage.store import Store
+from backend.store.store import Store
 from tests.integration.monitors.taking import counted, monitored
 
 #: A request of an event: its headers and its body.

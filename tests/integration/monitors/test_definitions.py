@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from redis import Redis
 
+from backend.store.keyspace import Keyspace
+from backend.store.monitors.reference import read_reference
 from service.settings import Settings
-from storage.keyspace import Keyspace
-from storage.monitors.reference import read_reference
 from tests.integration.conftest import serving
 
 _HOSTS = "a.example.com,b.example.com,c.example.com,d.example.com"

@@ -18,25 +18,22 @@ import httpx
 import pytest
 from redis import Redis
 
-from monitoring.delivering.asking import ask, event_of
-from monitoring.delivering.attempting import Means, attempt
-from monitoring.delivering.schedule import Plan
-from monitoring.delivering.sending import Sender
-from monitoring.delivering.targets import InvalidTargets, Targets
-from schemas.monitor_deliveries import DeliveryRecord
-from schemas.monitor_events import AlarmTold, MonitorEvent
+from backend.monitors.webhook_requests import Sender
+from backend.monitors.webhook_targets import InvalidTargets, Targets
+from backend.monitors.webhooks import Means, Plan, ask, attempt, event_of
+from backend.store.census import take_census
+from backend.store.chores import Chore, begin, queue_due, queue_of
+from backend.store.clock import now
+from backend.store.errors import UnknownDelivery
+from backend.store.jobs.queues import queue_key
+from backend.store.keyspace import Shared, new_id
+from backend.store.monitors.deliveries import Deliveries
+from backend.store.pages import Asked
+from backend.store.store import Store
+from schemas.monitor_alarms import AlarmTold, DeliveryRecord, MonitorEvent
 from schemas.monitors import HookSpec, MonitorRecord
 from service.app import create_app
 from service.settings import Settings
-from storage.census import take_census
-from storage.chores import Chore, begin, queue_due, queue_of
-from storage.clock import now
-from storage.errors import UnknownDelivery
-from storage.jobs.queues import queue_key
-from storage.keyspace import Shared, new_id
-from storage.monitors.deliveries import Deliveries
-from storage.pages import Asked
-from storage.store import Store
 from tests.integration.conftest import serving
 from tests.integration.monitors.receiver import Receiver, receiving, status
 from tests.integration.monitors.stored import monitor

@@ -10,9 +10,9 @@ from typing import Any
 import httpx
 import pytest
 
+from backend.store.monitors.ledger import Ledger
+from backend.store.store import Store
 from service.settings import Settings
-from storage.monitors.ledger import Ledger
-from storage.store import Store
 from tests.integration.conftest import serving
 from tests.integration.monitors.taking import counted, monitored, told
 

@@ -5,18 +5,18 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from calibrant.tallies.betting import evidence, log_factors
-from calibrant.tallies.tally import FOLDS, Tally, tally_of
-from monitoring.acknowledging import acknowledge
-from monitoring.challenging import challenge
-from monitoring.evidence import Remembered, look_at_evidence, settling
-from monitoring.looking import look_at
-from monitoring.thresholds import tally_of_window
+from backend.monitors.alarms import acknowledge
+from backend.monitors.challengers import challenge
+from backend.monitors.evidence import Remembered, look_at_evidence, settling
+from backend.monitors.looks import look_at
+from backend.monitors.thresholds import tally_of_window
+from backend.store.monitors.buckets import Buckets
+from backend.store.monitors.definitions import Definitions
+from backend.store.monitors.standings import Standings
+from backend.store.store import Store
+from calibrant.monitoring.evidence import evidence, log_factors
+from calibrant.monitoring.tally import FOLDS, Tally, tally_of
 from schemas.monitor_alarms import Occasion
-from storage.monitors.buckets import Buckets
-from storage.monitors.definitions import Definitions
-from storage.monitors.standings import Standings
-from storage.store import Store
 from tests.integration.monitors.streams import BEGAN, HOUR, pour, rows
 from tests.integration.monitors.test_looks import actions, begun, looked
 from tests.integration.monitors.test_recalibrating import champion

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from storage.errors import MonitorFull, UnknownMonitor
-from storage.monitors.definitions import Definitions
-from storage.monitors.ledger import SLOTS, Change
-from storage.monitors.strings import Ids, padded
-from storage.store import Store
+from backend.store.errors import MonitorFull, UnknownMonitor
+from backend.store.monitors.definitions import Definitions
+from backend.store.monitors.ledger import SLOTS, Change, Ids, padded
+from backend.store.store import Store
 from tests.integration.monitors.stored import HORIZON, NOW, change, ledger_of, tally
 
 SLOT = HORIZON / SLOTS

@@ -8,28 +8,26 @@ from typing import Any
 import numpy as np
 import pytest
 
+from backend.monitors.alarms import acknowledge
+from backend.monitors.answers import Kept, Reader
+from backend.monitors.decisions import LABEL, PREDICTION, WAITING_LABEL, WAITING_PREDICTION, Entries, padded
+from backend.monitors.looks import LOOK_SECONDS, look, look_at
+from backend.monitors.readings import Memory, event_of, read_rows
+from backend.store.chores import Chore
+from backend.store.errors import NoAlarm, UnknownMonitor, UnknownRule
+from backend.store.monitors.definitions import Definitions
+from backend.store.monitors.deliveries import Deliveries
+from backend.store.monitors.ledger import Change, Ids, Ledger
+from backend.store.monitors.reference import put_reference
+from backend.store.monitors.standings import Standings, read_latest
+from backend.store.pages import Asked
+from backend.store.store import Store
 from calibrant.measures.catalogue import read_requests
 from calibrant.measures.intervals import PLAIN
 from calibrant.measures.measure import answers
-from calibrant.tallies.tally import Tally, merged
-from monitoring.acknowledging import acknowledge
-from monitoring.answers import Kept, Reader
-from monitoring.looking import LOOK_SECONDS, look, look_at
-from monitoring.readings import Memory, event_of, read_rows
-from monitoring.taking.entries import LABEL, PREDICTION, WAITING_LABEL, WAITING_PREDICTION, Entries, padded
+from calibrant.monitoring.tally import Tally, merged
 from schemas.monitor_alarms import RuleState
 from schemas.monitors import DAY, MonitorRecord
-from storage.chores import Chore
-from storage.errors import NoAlarm, UnknownMonitor, UnknownRule
-from storage.monitors.definitions import Definitions
-from storage.monitors.deliveries import Deliveries
-from storage.monitors.latest import read_latest
-from storage.monitors.ledger import Change, Ledger
-from storage.monitors.reference import put_reference
-from storage.monitors.standings import Standings
-from storage.monitors.strings import Ids
-from storage.pages import Asked
-from storage.store import Store
 from tests.integration.monitors.stored import monitor
 from tests.integration.monitors.streams import BEGAN, HOUR, pour, rows
 

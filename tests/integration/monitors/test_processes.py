@@ -11,12 +11,11 @@ from contextlib import ExitStack, contextmanager
 
 import numpy as np
 
-from calibrant.tallies.tally import tally_of
-from storage.monitors.definitions import Definitions
-from storage.monitors.ledger import Change, Ledger
-from storage.monitors.strings import Ids, padded
-from storage.server.connection import connect
-from storage.store import Store
+from backend.store.monitors.definitions import Definitions
+from backend.store.monitors.ledger import Change, Ids, Ledger, padded
+from backend.store.server.connection import connect
+from backend.store.store import Store
+from calibrant.monitoring.tally import tally_of
 from tests.integration.monitors.stored import NOW, monitor
 
 #: Rows in all, those of one commit, and the processes.

@@ -8,26 +8,26 @@ from typing import Any
 import numpy as np
 import pytest
 
+from backend.monitors.challengers import accept, reject
+from backend.monitors.looks import look_at
+from backend.monitors.recalibration import recalibrate_at
+from backend.store.budget import Quotas
+from backend.store.errors import ProposalOutdated, UnknownProposal
+from backend.store.keyspace import new_id
+from backend.store.monitors.definitions import Definitions
+from backend.store.monitors.standings import Change, Standings
+from backend.store.pages import Asked
+from backend.store.registry.aliases import promote
+from backend.store.store import Store, map_record
 from calibrant.batch import read_batch
+from calibrant.calibrators import FitContext, Fitting, fit_curve, read_method
 from calibrant.maps.calibration_map import load
-from calibrant.methods import FitContext, Fitting, fit_curve, read_method
+from calibrant.monitoring.event_tally import gain
+from calibrant.monitoring.tally import tally_of
 from calibrant.reductions import Event
-from calibrant.tallies.gains import gain
-from calibrant.tallies.tally import tally_of
-from monitoring.looking import look_at
-from monitoring.promoting import accept, reject
-from monitoring.recalibrating import recalibrate_at
 from schemas.maps import FitSpec
 from schemas.monitor_alarms import AuditEntry, Occasion
 from schemas.monitors import DAY, MonitorRecord
-from storage.errors import ProposalOutdated, UnknownProposal
-from storage.keyspace import new_id
-from storage.monitors.definitions import Definitions
-from storage.monitors.standings import Change, Standings
-from storage.pages import Asked
-from storage.quotas import Quotas
-from storage.registry.promotion import promote
-from storage.store import Store, map_record
 from tests.integration.monitors.stored import monitor
 from tests.integration.monitors.streams import BEGAN, HOUR, pour, rows
 

@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 from redis import Redis
 
-from schemas.monitor_events import AlarmTold, MonitorEvent
-from storage.clock import stamp
-from storage.keyspace import Keyspace
-from storage.monitors.standings import Change, Standings
+from backend.store.clock import stamp
+from backend.store.keyspace import Keyspace
+from backend.store.monitors.standings import Change, Standings
+from schemas.monitor_alarms import AlarmTold, MonitorEvent
 from tests.integration.monitors.writing import Floats, Outcomes, Writer
 
 HOUR, DAY = 3600, 86_400

@@ -10,18 +10,16 @@ from typing import Any, cast
 import pytest
 from redis import Redis
 
+from backend.store.budget import Quotas
+from backend.store.errors import MonitorExists, QuotaExceeded, StorageError, UnknownMonitor
+from backend.store.keyspace import Shared
+from backend.store.monitors.definitions import Definitions, delete_left
+from backend.store.monitors.ledger import FIRST_GROUP, OTHER_GROUP, Groups, Ledger
+from backend.store.monitors.reference import put_reference
+from backend.store.monitors.standings import put_latest
+from backend.store.pages import Asked
+from backend.store.store import Store
 from schemas.monitors import MonitorRecord, WindowSpec
-from storage.errors import MonitorExists, QuotaExceeded, StorageError, UnknownMonitor
-from storage.keyspace import Shared
-from storage.monitors.definitions import Definitions
-from storage.monitors.deletion import delete_left
-from storage.monitors.groups import FIRST_GROUP, OTHER_GROUP, Groups
-from storage.monitors.latest import put_latest
-from storage.monitors.ledger import Ledger
-from storage.monitors.reference import put_reference
-from storage.pages import Asked
-from storage.quotas import Quotas
-from storage.store import Store
 from tests.integration.monitors.stored import change, fill_standing, monitor, record_of, tally
 
 

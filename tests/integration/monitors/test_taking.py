@@ -8,9 +8,9 @@ from typing import Any
 import httpx
 import numpy as np
 
-from monitoring import delays
-from storage.monitors.groups import NO_GROUP
-from storage.store import Store
+from backend.monitors import readings
+from backend.store.monitors.ledger import NO_GROUP
+from backend.store.store import Store
 from tests.integration.monitors.taking import counted, monitored, told
 
 
@@ -123,7 +123,7 @@ def test_the_delay_of_a_label_is_counted_where_its_prediction_is(store: Store, a
     api.post("/monitors/m/predictions", json={"rows": [{"id": "a", "prediction": 0.5, "timestamp": now - 3600}]})
     api.post("/monitors/m/labels", json={"rows": [{"id": "a", "label": 1, "timestamp": now - 3500}]})
     counts = ledger.buckets.counts(0, 2**31)
-    assert counts == {"predictions": 1, "joined": 1} | delays.counted(np.array([100.0]))
+    assert counts == {"predictions": 1, "joined": 1} | readings.counted(np.array([100.0]))
 
 
 def test_groups_beyond_the_bound_are_counted_together_and_told(store: Store, api: httpx.Client) -> None:

@@ -15,14 +15,11 @@ from redis.backoff import NoBackoff
 from redis.exceptions import ConnectionError as Broken
 from redis.retry import Retry
 
-from monitoring.taking.outcomes import Account
-from monitoring.taking.rows import Rows
-from monitoring.taking.taking import Taking
-from storage.keyspace import Keyspace, Shared
-from storage.monitors.groups import Groups
-from storage.monitors.ledger import Ledger
-from storage.monitors.strings import Ids
-from storage.store import Store
+from backend.monitors.ingestion import Account, Taking
+from backend.monitors.rows import Rows
+from backend.store.keyspace import Keyspace, Shared
+from backend.store.monitors.ledger import Groups, Ids, Ledger
+from backend.store.store import Store
 from tests.integration.monitors.taking import counted, monitored, told
 
 

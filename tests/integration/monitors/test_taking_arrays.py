@@ -11,8 +11,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from backend.store.store import Store
 from service.formats.media import ARROW, NPZ
-from storage.store import Store
 from tests.integration.monitors.taking import monitored, told
 
 NONE = np.zeros(0)

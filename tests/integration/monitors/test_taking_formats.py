@@ -13,9 +13,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from backend.store.monitors.ledger import Groups
+from backend.store.store import Store
 from service.formats.media import ARROW, JSON, JSONL, NDJSON, NPZ
-from storage.monitors.groups import Groups
-from storage.store import Store
 from tests.integration.monitors.taking import counted, monitored, told
 
 N = 600

@@ -7,16 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from monitoring.expiring import expire
-from monitoring.taking.outcomes import Account
-from monitoring.taking.rows import Rows
-from monitoring.taking.screening import What
-from monitoring.taking.taking import Taking
+from backend.monitors.ingestion import Account, Taking
+from backend.monitors.looks import expire
+from backend.monitors.rows import Rows, What
+from backend.store.monitors.ledger import Groups, Ids, Ledger
+from backend.store.store import Store
 from schemas.monitors import DAY, HOUR, Taken
-from storage.monitors.groups import Groups
-from storage.monitors.ledger import Ledger
-from storage.monitors.strings import Ids
-from storage.store import Store
 from tests.integration.monitors.taking import counted, monitored
 
 NOW = 1_700_000_000.0

@@ -11,8 +11,8 @@ import httpx
 import numpy as np
 import pytest
 
-from storage.monitors.groups import Groups
-from storage.store import Store
+from backend.store.monitors.ledger import Groups
+from backend.store.store import Store
 from tests.integration.monitors.taking import counted, monitored, told
 
 JSON = {"content-type": "application/json"}

@@ -13,8 +13,8 @@ import pyarrow as arrow
 import pyarrow.ipc
 import pytest
 
-from calibrant_client import Calibrant
-from storage.store import Store
+from backend.store.store import Store
+from calibrant.client import Calibrant
 from tests.integration.monitors.taking import counted, monitored, told
 
 JSON = "application/json"

@@ -12,13 +12,11 @@ from typing import Any, get_args
 import pytest
 from standardwebhooks import WebhookVerificationError
 
-from monitoring.delivering.attempting import attempt
-from monitoring.delivering.schedule import DELAYS
-from monitoring.delivering.signing import new_secret
-from schemas.monitor_deliveries import AttemptError
-from schemas.monitor_events import AlarmType, HookTestType, RecalibrationType
-from storage.clock import now
-from storage.store import Store
+from backend.monitors.webhook_requests import new_secret
+from backend.monitors.webhooks import DELAYS, attempt
+from backend.store.clock import now
+from backend.store.store import Store
+from schemas.monitor_alarms import AlarmType, AttemptError, HookTestType, RecalibrationType
 from tests.integration.monitors.receiver import Got, receiving
 from tests.integration.monitors.stored import monitor
 from tests.integration.monitors.test_deliveries import asked, hook, means

@@ -8,13 +8,12 @@ import numpy as np
 import numpy.typing as npt
 from redis import Redis
 
-from calibrant.tallies.tally import FOLDS, Tally, tally_of
-from monitoring.delays import counted
+from backend.monitors.readings import counted
+from backend.store.keyspace import Keyspace
+from backend.store.monitors.definitions import Definitions
+from backend.store.monitors.ledger import Change, Groups, Ledger
+from calibrant.monitoring.tally import FOLDS, Tally, tally_of
 from schemas.monitors import MonitorRecord
-from storage.keyspace import Keyspace
-from storage.monitors.definitions import Definitions
-from storage.monitors.groups import Groups
-from storage.monitors.ledger import Change, Ledger
 
 Floats = npt.NDArray[np.float64]
 Outcomes = npt.NDArray[np.int8]

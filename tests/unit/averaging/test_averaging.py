@@ -18,7 +18,7 @@ from calibrant.maps.averaged import places, tabulate
 from calibrant.piecewise.fitting import fit_piecewise
 from calibrant.piecewise.folds import fold_cells
 from calibrant.piecewise.options import PiecewiseOptions
-from calibrant.piecewise.selection import weights
+from calibrant.piecewise.search import weights
 
 GRID = np.concatenate([np.linspace(0, 1, 501), [1e-300, 1e-12, 1 - 2**-53]])
 Floats = npt.NDArray[np.float64]

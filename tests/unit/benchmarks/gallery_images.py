@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from benchmarks.gallery.entries import PAPERS, Entry
-from tests.unit.pictures.likeness import GOLDEN, halved
+from tests.unit.plots.likeness import GOLDEN, halved
 
 FOLDER = GOLDEN.with_name("gallery")
 #: Of the five shapes over the known truth one is enough: they differ by their rows alone, and take seconds.

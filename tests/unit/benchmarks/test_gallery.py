@@ -15,7 +15,7 @@ from benchmarks.gallery.entries import ENTRIES
 from benchmarks.gallery.orders import KEPT, MEASURES, TRUTH
 from benchmarks.gallery.worlds import example, fitted, same_bars
 from tests.unit.benchmarks.gallery_images import FOLDER, SHOWN, drawn
-from tests.unit.pictures.likeness import alike, halved, pixels, unlike
+from tests.unit.plots.likeness import alike, halved, pixels, unlike
 
 
 @pytest.mark.parametrize("name", SHOWN)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import typer
 
-from cli.commands_page import all_commands
+from benchmarks.pages.commands import all_commands
 from cli.main import app
 from tests.unit.cli.conftest import Run
 

@@ -20,7 +20,7 @@ from calibrant.errors import (
     UnknownReduction,
     WrongShape,
 )
-from calibrant.tallies.event_tally import EventTally
+from calibrant.monitoring.event_tally import EventTally
 
 
 def _table(n: int = 300_000) -> pa.Table:

@@ -14,11 +14,18 @@ import calibrant
 from calibrant.binning import Binning
 from calibrant.density import densities_of_cells, nearest
 from calibrant.errors import InvalidDocument, NotConverged, OneClass, OnePrediction, TooFewRows
-from calibrant.maps.bbq import fit_bbq
 from calibrant.maps.kde import fit_kde
 from calibrant.maps.platt import fit_platt
-from calibrant.maps.scaling_binning import fit_scaling_binning
-from calibrant.maps.steps import Roofs, Slope, Steps, fit_cross_validated, fit_histogram, fit_sweep
+from calibrant.maps.steps import (
+    Roofs,
+    Slope,
+    Steps,
+    fit_bbq,
+    fit_cross_validated,
+    fit_histogram,
+    fit_scaling_binning,
+    fit_sweep,
+)
 from calibrant.reductions import Event
 
 Array = npt.NDArray[np.float64]

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import calibrant
-from calibrant.methods import METHODS
+from calibrant.calibrators import METHODS
 
 K, N = 3, 500
 #: Options that keep slow fits small.

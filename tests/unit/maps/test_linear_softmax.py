@@ -12,7 +12,7 @@ from sklearn.linear_model import LogisticRegression
 
 import calibrant
 from calibrant.errors import InvalidDocument, InvalidOption, MissingClass, NotConverged, OnePrediction, TooFewRows
-from calibrant.maps import softmax_features, softmax_regression
+from calibrant.maps import softmax_regression
 from calibrant.maps.linear_softmax import (
     Dirichlet,
     MatrixScaling,
@@ -20,8 +20,7 @@ from calibrant.maps.linear_softmax import (
     fit_regularised,
     fit_vector_scaling,
 )
-from calibrant.maps.softmax_features import Features
-from calibrant.maps.softmax_regression import Regression
+from calibrant.maps.softmax_regression import Features, Regression
 from calibrant.reductions import Vector
 from tests.unit.maps.drawn import drawn_logits, drawn_vector, log_loss, softmax
 
@@ -101,7 +100,7 @@ def test_conjugate_gradients_find_the_same_optimum_in_blocks(full: bool, monkeyp
     whole = fit(vector)
     monkeypatch.setattr(softmax_regression, "_WHOLE", 0)
     for name, value in (("_KEPT", 0), ("_BLOCK", 640)):
-        monkeypatch.setattr(softmax_features, name, value)
+        monkeypatch.setattr(softmax_regression, name, value)
     parts = fit(vector)
     np.testing.assert_allclose(parts.weights, whole.weights, atol=1e-6)
     np.testing.assert_allclose(parts.intercepts, whole.intercepts, atol=1e-6)

@@ -12,9 +12,8 @@ from scipy.optimize import minimize
 
 import calibrant
 from calibrant.errors import InvalidDocument, InvalidOption, NotConverged, OnePrediction, TooFewRows
-from calibrant.maps import order_preserving_fit, order_preserving_rows
-from calibrant.maps.order_preserving_fit import _problem, fit_order_preserving
-from calibrant.maps.order_preserving_rows import Kind
+from calibrant.maps import order_preserving_fit
+from calibrant.maps.order_preserving_fit import Kind, _problem, fit_order_preserving
 from tests.unit.maps.drawn import drawn_logits, drawn_vector, log_loss, softmax
 
 KINDS: list[Kind] = ["diagonal", "oi", "op"]
@@ -136,8 +135,8 @@ def test_l_bfgs_finds_the_same_optimum_in_blocks(kind: Kind, monkeypatch: pytest
     vector = replace(drawn_vector(400, 4), probabilities=None, logits=z, labels=y)
     newton = fit_order_preserving(vector, kind, n_knots=3, strength=0.01)
     monkeypatch.setattr(order_preserving_fit, "_WHOLE", 0.0)
-    monkeypatch.setattr(order_preserving_rows, "_KEPT", 0)
-    monkeypatch.setattr(order_preserving_rows, "_BLOCK", 500)
+    monkeypatch.setattr(order_preserving_fit, "_KEPT", 0)
+    monkeypatch.setattr(order_preserving_fit, "_BLOCK", 500)
     other = fit_order_preserving(vector, kind, n_knots=3, strength=0.01)
     assert other.log_loss == pytest.approx(newton.log_loss, abs=1e-6)
     np.testing.assert_allclose(newton.transform(z), other.transform(z), atol=1e-4)

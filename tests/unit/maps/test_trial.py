@@ -8,7 +8,7 @@ import pytest
 
 import calibrant
 from calibrant.errors import InvalidDocument
-from calibrant.maps.trial import MOST_CLASSES, try_map
+from calibrant.maps.calibration_map import MOST_CLASSES, try_map
 
 FILES = sorted((Path(__file__).parents[2] / "contract" / "stored").glob("map-*.json"))
 

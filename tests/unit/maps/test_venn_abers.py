@@ -11,7 +11,7 @@ from scipy.optimize import isotonic_regression
 import calibrant
 from calibrant.cells import WeightsKind
 from calibrant.errors import InvalidDocument, OneClass
-from calibrant.maps.venn_abers import fit_venn_abers
+from calibrant.maps.isotonic import fit_venn_abers
 from calibrant.reductions import Event
 
 GRID = np.linspace(0, 1, 1001)

@@ -9,8 +9,7 @@ import pytest
 from calibrant.batch import read_batch
 from calibrant.evaluation import Evaluation
 from calibrant.measures.catalogue import read_requests
-from calibrant.measures.decomposition import binned_decomposition, corp_decomposition
-from calibrant.measures.scores import mean_score
+from calibrant.measures.scores import binned_decomposition, corp_decomposition, mean_score
 from calibrant.reductions import Event
 from tests.unit.measures.drawn import answer_of, drawn_event, drawn_vector, rows_of
 

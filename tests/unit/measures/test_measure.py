@@ -10,8 +10,8 @@ import pytest
 import calibrant
 from calibrant.asked import Option
 from calibrant.measures.catalogue import read_requests
-from calibrant.measures.extent import Extent
 from calibrant.measures.intervals import Resampling
+from calibrant.measures.measure import Extent
 
 K, N = 4, 240
 

@@ -10,10 +10,9 @@ from calibrant.binning import MAX_COMPRESSED, compressed
 from calibrant.cells import Cells, Floats
 from calibrant.errors import InvalidOption
 from calibrant.measures.catalogue import read_requests
-from calibrant.measures.decomposition import corp_decomposition
-from calibrant.measures.extent import Extent
 from calibrant.measures.intervals import PLAIN, Resampling
-from calibrant.measures.measure import MeasureResult
+from calibrant.measures.measure import Extent, MeasureResult
+from calibrant.measures.scores import corp_decomposition
 from calibrant.measures.simulated import MOST_CELLS, label_shares, likely_truth, simulated_interval
 from calibrant.reductions import Classes, Event, Vector
 

@@ -11,7 +11,7 @@ from calibrant.errors import InvalidOption
 from calibrant.measures.catalogue import read_requests
 from calibrant.measures.intervals import PLAIN, Resampling
 from calibrant.measures.measure import MeasureResult
-from calibrant.measures.smooth_test import smooth_test, squares_tail
+from calibrant.measures.smooth import smooth_test, squares_tail
 from calibrant.reductions import Event
 
 DECAY: Floats = (1.0 + np.arange(8.0)) ** -1.5

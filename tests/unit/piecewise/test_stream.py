@@ -7,8 +7,8 @@ from calibrant.cells import sort_rows
 from calibrant.errors import LengthMismatch, OutOfRange, TooFewRows
 from calibrant.piecewise.families import Family
 from calibrant.piecewise.fitting import fit_cells, fit_piecewise
+from calibrant.piecewise.folds import CellStream
 from calibrant.piecewise.options import PiecewiseOptions
-from calibrant.piecewise.stream import CellStream
 
 GRID = np.linspace(0.001, 0.999, 999)
 

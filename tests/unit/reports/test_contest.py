@@ -5,11 +5,11 @@ from collections.abc import Mapping
 from typing import Any
 
 import calibrant
-from calibrant.comparing import RAW
-from reports.contest import Contest, contest
-from reports.html import standalone
-from reports.subject import Subject
-from storage.reports import comparison_document
+from calibrant.comparison import RAW
+from calibrant.reports.contest import Contest, contest
+from calibrant.reports.document import comparison_document
+from calibrant.reports.html import standalone
+from calibrant.reports.panel import Subject
 from tests.unit.reports.reading import Page
 from tests.unit.reports.worlds import draw
 

@@ -10,13 +10,13 @@ import pytest
 from scipy.stats import beta, binom
 
 import calibrant
-from reports import found
-from reports.hiding import could_hide, error_interval, largest_shift, shift_of
-from reports.html import standalone
-from reports.subject import Subject
-from reports.tables import measured
-from reports.verdict import verdict
-from storage.reports import report_document
+from calibrant.reports import found
+from calibrant.reports.document import report_document
+from calibrant.reports.html import standalone
+from calibrant.reports.panel import Subject
+from calibrant.reports.regions import could_hide, error_interval, largest_shift, shift_of
+from calibrant.reports.tables import measured
+from calibrant.reports.verdict import verdict
 from tests.unit.reports.reading import Page
 from tests.unit.reports.worlds import draw, many_classes, report_of
 

@@ -13,14 +13,12 @@ import numpy as np
 import pytest
 
 import calibrant
-import reports
 from calibrant.batch import read_batch
-from reports import panel
-from reports.html import fragment, standalone, stylesheet
-from reports.multiples import group_diagrams
-from reports.recommendation import recommend
-from reports.subject import Subject
-from storage.reports import report_document
+from calibrant.reports import panel
+from calibrant.reports.advice import recommend
+from calibrant.reports.document import report_document
+from calibrant.reports.html import fragment, standalone, stylesheet
+from calibrant.reports.panel import Subject, group_diagrams
 from tests.unit.reports.reading import Page
 from tests.unit.reports.worlds import draw, many_classes, report_of
 
@@ -196,5 +194,5 @@ def test_text_has_contrast_in_light_and_dark() -> None:
 
 
 def test_the_style_is_packed_with_the_room() -> None:
-    assert Path(str(reports.__file__)).with_name("templates").joinpath("report.css").is_file()
+    assert Path(str(calibrant.reports.__file__)).with_name("templates").joinpath("report.css").is_file()
     assert np.all([line.count("{") <= 2 for line in stylesheet().splitlines()])

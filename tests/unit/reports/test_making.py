@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from backend.evaluations import read_asked
+from backend.reports import apart, make, whole
 from calibrant.batch import Batch, read_batch
 from calibrant.progress import Progress
-from reports.making import apart, make, whole
 from schemas.evaluate import EvaluateSpec
-from storage.evaluations import read_asked
 
 BARE = EvaluateSpec(batch=None, measures=None, reduction=None, map=None, interval=None, resamples=500, seed=3)
 GROUPS = ["north", "south"] * 150

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from reports import numbers
-from reports.cleaning import cleaned
+from calibrant.reports import numbers
+from calibrant.reports.cleaning import cleaned
 
 
 @pytest.mark.parametrize(

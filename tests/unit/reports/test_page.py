@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from reports import recommendation, testing, verdict
+from calibrant.reports import advice, verdict
 
 PAGE = Path(__file__).parents[3] / "docs" / "reports.md"
 
@@ -19,7 +19,7 @@ def test_the_example_runs_and_makes_a_report() -> None:
 
 def test_the_thresholds_told_are_those_used() -> None:
     text = " ".join(PAGE.read_text("utf-8").split())
-    assert f"below {testing.ALPHA:g}" in text
-    assert f"is below {testing.LEAST_VARIANCE:g}, its normal law" in text
+    assert f"below {verdict.ALPHA:g}" in text
+    assert f"is below {verdict.LEAST_VARIANCE:g}, its normal law" in text
     assert f"fewer than {verdict.FEW_ROWS} rows, or X is above {100 * verdict.COULD_HIDE:g} points" in text
-    assert f"More than {recommendation.MOST_ROWS:,} rows, or {recommendation.MOST_NUMBERS:,} probabilities" in text
+    assert f"More than {advice.MOST_ROWS:,} rows, or {advice.MOST_NUMBERS:,} probabilities" in text

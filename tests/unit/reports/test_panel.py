@@ -5,9 +5,9 @@ import pytest
 import calibrant
 from calibrant.diagrams.catalogue import read_diagrams
 from calibrant.measures.catalogue import read_requests
-from reports import panel
+from calibrant.reports import panel
+from calibrant.reports.document import report_document
 from schemas.evaluate import EvaluateOptions
-from storage.reports import report_document
 from tests.unit.reports.worlds import draw, many_classes, report_of
 
 KINDS = [(None, None), (4, None), (4, "classwise"), (4, "canonical"), (4, "class:2"), (4, "pooled"), (2, "binary")]

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from calibrant.batch import Batch, read_batch
-from reports.advice import advice
-from reports.recommendation import MOST_ROWS, recommend
+from calibrant.reports.advice import MOST_ROWS, advice, recommend
 from tests.unit.reports.worlds import draw, many_classes, report_of
 
 

@@ -5,8 +5,8 @@ import pytest
 from scipy.stats import binom
 
 import calibrant
-from reports.regions import Region, find_regions
-from reports.wording import direction
+from calibrant.reports.regions import Region, find_regions
+from calibrant.reports.wording import direction
 from tests.unit.reports.worlds import TRUTHS, draw
 
 

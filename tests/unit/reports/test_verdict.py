@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import calibrant
-from reports.verdict import verdict
+from calibrant.reports.verdict import verdict
 from tests.unit.reports.worlds import draw, many_classes, report_of
 
 

@@ -10,8 +10,8 @@ from scipy.special import expit, logit
 
 import calibrant
 from calibrant.cells import Floats, Outcomes
-from reports import panel
-from storage.reports import report_document
+from calibrant.reports import panel
+from calibrant.reports.document import report_document
 
 #: The true probability by the predicted one.
 TRUTHS: dict[str, Callable[[Floats], Floats]] = {

@@ -2,11 +2,11 @@ from __future__ import annotations
 
 import pytest
 
+from backend.store.api_keys import digest_of
+from backend.store.clock import stamp
 from schemas.keys import KeyRecord, Scope, Secret
 from service.access import needed_scope
 from service.callers import Keyring
-from storage.api_keys import digest_of
-from storage.clock import stamp
 
 
 def _record(key_id: str, *secrets: Secret, tenant: str = "a") -> KeyRecord:

@@ -4,8 +4,8 @@ import pytest
 from starlette.datastructures import Headers
 
 from schemas.aliases import AliasRecord
-from service.conditions import Conditions, EntityTag, Tags, entity_tag, entity_tag_of, read_tags, weak_tag
 from service.errors import PreconditionFailed, RequestError
+from service.headers import Conditions, EntityTag, Tags, entity_tag, entity_tag_of, read_tags, weak_tag
 
 RECORD = AliasRecord(name="m", alias="a", version=1, map="map_0", revision=1, updated_at="2026-01-01T00:00:00.000Z")
 TAG = str(entity_tag_of(RECORD))

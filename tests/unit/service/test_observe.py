@@ -10,10 +10,10 @@ from starlette.requests import ClientDisconnect
 from starlette.routing import Mount, Route, Router
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from backend.store.census import Census
+from backend.store.jobs.events import Ended
 from service.metrics import Metrics
 from service.observe import Observe, route_of
-from storage.census import Census
-from storage.jobs.tally import Ended
 
 
 class Caller:

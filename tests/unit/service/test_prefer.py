@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from service.prefer import Preferences, read_prefer
+from service.headers import Preferences, read_prefer
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from telemetry.logs import FIELDS, Fields, ToFile, json_line, raised, tell, text_line
-from telemetry.observed import Observed, enter, leave
+from backend.telemetry.logs import FIELDS, Fields, ToFile, json_line, raised, tell, text_line
+from backend.telemetry.observed import Observed, enter, leave
 
 
 def _record(message: str, fields: Fields | None = None, **more: Any) -> logging.LogRecord:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from telemetry.traceparent import trace_id_of
+from backend.telemetry.tracing import trace_id_of
 
 TRACE, PARENT = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
 

@@ -5,9 +5,9 @@ import sys
 
 import pytest
 
-from telemetry.observed import Observed, carried, enter, leave, note_rows, span
-from telemetry.spread import Spread
-from telemetry.tracing import are_asked_for
+from backend.telemetry.observed import Observed, carried, enter, leave, note_rows, span
+from backend.telemetry.spread import Spread
+from backend.telemetry.tracing import are_asked_for
 
 COLLECTOR = "http://localhost:4318"
 
@@ -39,7 +39,8 @@ def test_without_being_asked_for_what_sends_traces_is_not_loaded() -> None:
         "import sys, service.app, workers.worker\n"
         "from service.settings import Settings\n"
         "service.app.create_app(Settings(redis_url='unix:///nowhere'))\n"
-        "extra = ('opentelemetry.sdk.trace', 'opentelemetry.exporter', 'opentelemetry.proto', 'telemetry.otlp')\n"
+        "extra = ('opentelemetry.sdk.trace', 'opentelemetry.exporter', 'opentelemetry.proto')\n"
+        "extra += ('backend.telemetry.otlp',)\n"
         "print([name for name in sys.modules if name.startswith(extra)])"
     )
     assert loaded.stdout.strip() == "[]", loaded.stderr
@@ -53,7 +54,7 @@ def test_traces_that_are_asked_for_without_the_extra_are_refused_at_the_start(co
         f"app(['{command}', '--redis-url', 'unix:///nowhere', '--otlp-endpoint', '{COLLECTOR}'])"
     )
     assert refused.returncode == 2
-    assert "calibrant[telemetry]" in refused.stderr
+    assert "calibrant-server[telemetry]" in refused.stderr
 
 
 def test_outside_of_a_request_nothing_is_noted_and_nothing_carried() -> None:

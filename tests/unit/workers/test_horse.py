@@ -4,9 +4,9 @@ import os
 import signal
 from datetime import UTC, datetime
 
+from backend.store.jobs.leases import Lease
 from schemas.jobs import JobRecord
-from storage.jobs.leases import Lease
-from workers.horse import MOST_GROWTH, MOST_RUNS, Horse, Order
+from workers.worker import MOST_GROWTH, MOST_RUNS, Horse, Order
 
 ORDER = Order(
     JobRecord(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import tracemalloc
 from contextlib import suppress
-from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -94,6 +94,28 @@ def test_commas_without_values_are_refused_wherever_the_pieces_meet(gap: bytes) 
             plain(read_document(text, LIMITS))
 
 
+@pytest.mark.parametrize(
+    "one",
+    [b"1e5", b"-0.0", b" 7\n", b"", b" ", b"e", b"1e", b"E5", b"-", b"true", b"null", b'"1"', b"[1]", b"1 2", b"1,"],
+)
+def test_numbers_are_read_and_refused_as_in_one_piece_wherever_the_pieces_meet(one: bytes) -> None:
+    numbers = [b"0.25", b"3e-05"] * 30_000
+    meets = PIECE // 11 * 2
+    for place in (0, *range(meets - 6, meets + 3), len(numbers) - 1):
+        text = b'{"predictions": [' + b",".join((*numbers[:place], one, *numbers[place + 1 :])) + b"]}"
+        assert len(text) > PIECE
+        try:
+            values = orjson.loads(text)["predictions"]
+        except orjson.JSONDecodeError:
+            assert told(partial(read_json, text, LIMITS))[0] == "malformed-json"
+            continue
+        if set(map(type, values)) <= {int, float}:
+            assert read_json(text, LIMITS).arrays["predictions"].tolist() == values
+        else:
+            expected = ("not-a-number", f"/predictions/{place}")
+            assert told(partial(read_json, text, LIMITS)) == expected
+
+
 def test_an_array_of_space_is_empty() -> None:
     assert plain(read_document(b'{"a": [' + b" " * 3 * PIECE + b"]}", LIMITS)) == {"a": []}
 
@@ -123,7 +145,7 @@ def test_nesting_is_bounded_across_pieces() -> None:
 
 
 def test_values_are_counted_outside_strings() -> None:
-    few = replace(LIMITS, max_json_values=1000)
+    few = LIMITS._replace(max_json_values=1000)
     check_values(b"[" + b"1," * 1000 + b"1]", few)
     check_values(b'{"a": "' + b",:" * 1000 + b'\\",", "b": [' + b"1," * 990 + b"1]}", few)
     for text in (b"[" + b"1," * 1001 + b"1]", b'{"a":"' + b",:" * PIECE + b'\\"","b":[' + b"1," * 1000 + b"1]}"):
@@ -197,7 +219,7 @@ def test_the_first_bad_row_is_named_in_whatever_piece(
 
 def test_the_most_rows_hold_for_long_arrays_and_nothing_beside_the_rows_is_long() -> None:
     text = b'{"labels":[' + b"1," * 200_000 + b"1]}"
-    assert told(lambda: read_json(text, replace(LIMITS, max_rows=1000)))[0] == "too-large"
+    assert told(lambda: read_json(text, LIMITS._replace(max_rows=1000)))[0] == "too-large"
     assert told(lambda: read_json(b"[" + b"1," * 200_000 + b"1]", LIMITS)) == ("invalid-field", "")
 
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from service.errors import NotAcceptable
-from service.formats.negotiation import choose
+from service.formats.answers import choose
 
 OFFERED = ["application/json", "application/x-npz", "text/csv"]
 

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from service.formats.limits import Limits
-from service.formats.npy import read_npy
-from service.formats.npz_body import read_npz
+from service.formats.npz_body import read_npy, read_npz
 from tests.unit.service.formats.told import told
 
 ARRAYS: dict[str, Any] = {

@@ -16,13 +16,12 @@ import pytest
 
 from calibrant.errors import CalibrationError
 from service.errors import Busy
-from service.formats.arrow_body import read_arrow
 from service.formats.body import BINARY
 from service.formats.csv_body import read_csv
 from service.formats.limits import Limits
 from service.formats.media import ARROW, NPZ, PARQUET
-from service.formats.parquet_body import read_parquet
 from service.formats.payload import Arrays
+from service.formats.tables import read_arrow, read_parquet
 from tests.unit.service.formats.told import told
 
 Read = Callable[[Any, Limits], Arrays]
@@ -184,7 +183,7 @@ def test_without_pyarrow_its_types_are_refused_and_the_extra_is_named() -> None:
         "    try:\n"
         "        BINARY[kind](b'', Limits(1, 1, 2, 3))\n"
         "    except UnsupportedMediaType as error:\n"
-        "        print('calibrant[arrow]' in error.detail)\n"
+        "        print('calibrant-server[arrow]' in error.detail)\n"
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert out.stdout.split() == ["True", "True"]

@@ -7,7 +7,7 @@ import pytest
 
 from service.errors import InvalidField, MalformedJson, RequestError, TooLarge, UnsupportedMediaType
 from service.formats.limits import Limits
-from service.inference.request import check_media_type, read_request, split
+from service.inference.infer import check_media_type, read_request, split
 
 LIMITS = Limits(1 << 30, 1_000_000, 1_000, 32)
 

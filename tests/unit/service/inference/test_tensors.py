@@ -9,7 +9,7 @@ import pytest
 
 from calibrant.errors import CalibrationError
 from schemas.inference import InferenceInput
-from service.inference.tensors import DTYPES, read_tensor, to_bytes
+from service.inference.infer import DTYPES, read_tensor, to_bytes
 from tests.wire import packed
 
 RAW = memoryview(packed([0.25, 0.5, 0.75, 1.0], "FP64"))

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from backend.store.errors import problem_of
 from calibrant.batch import read_predictions
 from calibrant.errors import OutOfRange
 from schemas.problems import Problem
 from service.web.upload_form import told_of_problem
 from service.web.words import said
-from storage.problems import problem_of
 
 
 @pytest.fixture

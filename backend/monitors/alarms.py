@@ -1,0 +1,228 @@
+"""Alarms: the rules of a monitor, what happened to an alarm, and acknowledging one."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+from backend.monitors.evidence import Seen, next_start
+from backend.monitors.webhooks import event_of
+from backend.monitors.windows import bucket_seconds
+from backend.store.chores import Chore
+from backend.store.clock import at
+from backend.store.errors import NoAlarm, UnknownRule
+from backend.store.monitors.standings import Change, Standings
+from backend.store.store import Store
+from schemas.monitor_alarms import (
+    AlarmTold,
+    AlarmType,
+    AuditAction,
+    AuditEntry,
+    EvidenceReading,
+    MonitorEvent,
+    Occasion,
+    RecalibrationTold,
+    RecalibrationType,
+    RuleState,
+    Standing,
+    ThresholdReading,
+)
+from schemas.monitors import EvidenceRule, MonitorRecord, Rule, ThresholdRule
+
+# --- The rules of a monitor: what becomes of each at a look. Nothing is read or written here
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What a look saw of a measure: the labelled rows, and the number that a rule compares, if there is one."""
+
+    rows: int
+    value: float | None
+
+
+def begun(rule: Rule, before: RuleState | None, started_at: float) -> RuleState:
+    """The state from which a look goes on: that before, or a new one where the rule or the start is another."""
+    definition = hashlib.sha256(rule.model_dump_json().encode()).hexdigest()[:16]
+    started = started_at if isinstance(rule, EvidenceRule) else 0.0
+    if before is not None and (before.definition, before.started_at) == (definition, started):
+        return before
+    alarms = 0 if before is None else before.alarms
+    return RuleState(rule=rule.name, kind=rule.kind, alarms=alarms, started_at=started, definition=definition)
+
+
+def judged_by_evidence(
+    rule: EvidenceRule, state: RuleState, seen: Seen, record: MonitorRecord, moment: float
+) -> RuleState:
+    """An alarm once the e-value has reached 1 / alpha at any look since the start, and until there is another start.
+
+    The evidence reported is that of the look with the largest e-value.
+    """
+    if not seen.rows:
+        return state.model_copy(update={"looked_at": at(moment)})
+    bound, found, told = math.log(1.0 / rule.alpha), seen.evidence, state.evidence
+    if told is None or found.log_e >= told.largest:
+        shift = found.shift
+        told = EvidenceReading(
+            log_e=found.log_e,
+            largest=found.log_e,
+            bound=bound,
+            level=found.level,
+            since=at(seen.first * bucket_seconds(record)),
+            shape=shift.shape,
+            delta=shift.delta,
+            spread=shift.spread,
+            low=shift.low,
+            high=shift.high,
+            told=shift.told(),
+        )
+    reading = told.model_copy(update={"log_e": found.log_e, "bound": bound})
+    after = state.model_copy(update={"rows": seen.rows, "looked_at": at(moment), "evidence": reading})
+    return _moved(after, "alarm" if reading.largest >= bound else "ok", moment)
+
+
+def judged_by_threshold(rule: ThresholdRule, state: RuleState, seen: Measured, moment: float) -> RuleState:
+    """An alarm after so many looks in a row above the bound, until as many at or below the lower one.
+
+    A look on the same rows as the one before, or on too few, counts as none.
+    """
+    clear = rule.above if rule.clear_below is None else rule.clear_below
+    known = state.threshold
+    looks = 0 if known is None else known.looks
+    same = known is not None and (state.rows, known.value) == (seen.rows, seen.value)
+    counts = seen.value is not None and seen.rows >= rule.least_rows and not same
+    status = state.status
+    if counts and seen.value is not None:
+        turns = seen.value > rule.above if status != "alarm" else seen.value <= clear
+        looks = looks + 1 if turns else 0
+        if looks >= rule.looks:
+            status, looks = "ok" if status == "alarm" else "alarm", 0
+        elif status == "unknown" and not turns:
+            status = "ok"
+    reading = ThresholdReading(
+        measure=rule.measure,
+        window=rule.window,
+        group=rule.group,
+        value=seen.value,
+        above=rule.above,
+        clear_below=clear,
+        looks=looks,
+    )
+    after = state.model_copy(update={"rows": seen.rows, "looked_at": at(moment), "threshold": reading})
+    return _moved(after, status, moment)
+
+
+def _moved(state: RuleState, status: str, moment: float) -> RuleState:
+    """The state with a status, which began now where it is another one."""
+    if status == state.status:
+        return state
+    raised = status == "alarm"
+    changes = {"status": status, "since": at(moment), "alarms": state.alarms + raised, "challengers": 0}
+    return state.model_copy(update=changes | {"acknowledged_at": None, "acknowledged_by": None})
+
+
+# --- Events of an alarm, for webhooks and for the audit log
+
+Turn = Literal["raised", "cleared", "acknowledged"]
+_TYPES: dict[Turn, AlarmType] = {
+    "raised": "monitor.alarm.raised",
+    "cleared": "monitor.alarm.cleared",
+    "acknowledged": "monitor.alarm.acknowledged",
+}
+_ACTIONS: dict[Turn, AuditAction] = {
+    "raised": "alarm-raised",
+    "cleared": "alarm-cleared",
+    "acknowledged": "alarm-acknowledged",
+}
+
+
+def happened(record: MonitorRecord, state: RuleState, turn: Turn, moment: float) -> MonitorEvent:
+    """The event of an alarm, the same one whoever tells of it: a rule's alarms are numbered."""
+    told = AlarmTold(
+        monitor=record.name,
+        rule=state.rule,
+        kind=state.kind,
+        measure=None if state.threshold is None else state.threshold.measure,
+        window=None if state.threshold is None else state.threshold.window,
+        group=None if state.threshold is None else state.threshold.group,
+        value=_value(state),
+        bound=_bound(state),
+        rows=state.rows,
+        since=state.since,
+    )
+    return event_of(record, f"{state.rule}:{state.alarms}", _TYPES[turn], told, moment=moment)
+
+
+def entry_of(state: RuleState, turn: Turn, moment: float, who: str | None = None) -> AuditEntry:
+    """The entry of the audit."""
+    detail = None if state.evidence is None or turn != "raised" else state.evidence.told
+    return AuditEntry(at=at(moment), action=_ACTIONS[turn], who=who, rule=state.rule, alarm=state.alarms, detail=detail)
+
+
+def recalibrated(
+    record: MonitorRecord, occasion: Occasion, type_: RecalibrationType, told: RecalibrationTold, now: float
+) -> MonitorEvent:
+    """The event of what was done upon an alarm."""
+    return event_of(record, occasion.seed, type_, told, moment=now)
+
+
+def step_of(
+    action: AuditAction,
+    now: float,
+    occasion: Occasion,
+    told: RecalibrationTold,
+    *,
+    who: str | None = None,
+    detail: str | None = None,
+) -> AuditEntry:
+    """The entry of the audit for a step that was taken upon an alarm."""
+    return AuditEntry(
+        at=at(now), action=action, who=who, rule=occasion.rule, alarm=occasion.number, detail=detail, found=told
+    )
+
+
+def _value(state: RuleState) -> float | None:
+    if state.evidence is not None:
+        return state.evidence.largest
+    return None if state.threshold is None else state.threshold.value
+
+
+def _bound(state: RuleState) -> float | None:
+    if state.evidence is not None:
+        return state.evidence.bound
+    return None if state.threshold is None else state.threshold.above
+
+
+# --- Acknowledging an alarm: that someone has seen it
+
+
+def acknowledge(store: Store, record: MonitorRecord, name: str, who: str | None, now: float) -> RuleState:
+    """Note that an alarm was seen; evidence begins anew, a threshold stays raised until it is cleared.
+
+    Raises ``UnknownRule``, and ``NoAlarm`` where none is raised or it was acknowledged already.
+    """
+    look = Chore("look", store.keys.tenant, record.uid)
+
+    def change(record: MonitorRecord, standing: Standing) -> Change:
+        rule = next((rule for rule in record.rules if rule.name == name), None)
+        state = standing.rules.get(name)
+        if rule is None:
+            raise UnknownRule("the monitor has no such rule")
+        if state is None or state.status != "alarm" or state.acknowledged_at is not None:
+            raise NoAlarm("the rule's alarm is not raised, or was acknowledged already")
+        event, entries = happened(record, state, "acknowledged", now), [entry_of(state, "acknowledged", now, who)]
+        started_at = None
+        if isinstance(rule, EvidenceRule):
+            started_at = next_start(record, now)
+            after = begun(rule, state, started_at)
+            entries.append(AuditEntry(at=at(now), action="evidence-restarted", who=who))
+        else:
+            after = state.model_copy(update={"acknowledged_at": at(now), "acknowledged_by": who})
+        left = standing.model_copy(update={"rules": standing.rules | {name: after}})
+        return Change(left, [event], entries, started_at, [look])
+
+    changed = Standings(store.redis, store.keys, record).change(change)
+    if changed is None:
+        raise NoAlarm("the rule's alarm is not raised")
+    return changed.standing.rules[name]

@@ -1,0 +1,376 @@
+"""What a monitor answers: its windows, beside its reference, and as a series."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+from typing import NamedTuple
+
+import numpy as np
+from redis import Redis
+from scipy.special import kolmogorov, ndtri
+
+from backend.monitors.readings import (
+    RESAMPLES,
+    Memory,
+    counts_of,
+    has_interval,
+    quantiles,
+    read_diagram,
+    read_measures,
+    read_rows,
+)
+from backend.monitors.reference import buckets_left, reference_span
+from backend.monitors.windows import GROUP_KEYS, WIDTH, Gathered, Gatherer, Leaves, Span, pooled, window_span
+from backend.store.keyspace import Keyspace
+from backend.store.monitors.buckets import SPAN, Buckets
+from backend.store.monitors.ledger import NO_GROUP, OTHER, OTHER_GROUP, Groups, Ledger
+from backend.store.monitors.reference import read_reference
+from backend.store.monitors.standings import Standings
+from backend.store.pages import Asked
+from calibrant.cells import Floats
+from calibrant.diagrams.reliability import wilson
+from calibrant.measures.intervals import PLAIN, Resampling
+from calibrant.measures.measure import Extent, MeasureRequest
+from calibrant.monitoring.tally import CELLS, Tally, merged
+from schemas.monitor_alarms import MonitorEvent, RuleState
+from schemas.monitor_answers import (
+    DelayReading,
+    Difference,
+    MeasureReading,
+    Readings,
+    ReferenceReading,
+    RowsReading,
+    SeriesPoint,
+    Shift,
+    WindowReading,
+)
+from schemas.monitors import Counts, MonitorRecord, WindowSpec
+
+# --- Two sets of independent rows, one beside the other: how their measures, their labels and their predictions
+#     differ
+
+Interval = tuple[float, float]
+
+
+def measures_beside(here: Readings, there: Readings) -> dict[str, Difference]:
+    """Each measure of some rows, less that of others; debiased values where both have one."""
+    return {key: _beside(here[key], there[key]) for key in here if key in there}
+
+
+def _beside(here: MeasureReading, there: MeasureReading) -> Difference:
+    debiased = here.debiased is not None and there.debiased is not None
+    one, other = (here.debiased, there.debiased) if debiased else (here.value, there.value)
+    return difference(one, other, here.interval, there.interval)
+
+
+def difference(
+    one: float | None, other: float | None, of_one: Interval | None, of_other: Interval | None
+) -> Difference:
+    """Two values and their difference, with an interval made of theirs.
+
+    The squares of the distances to the ends are added (Newcombe 1998; Zou & Donner 2008, section 2): of two normal
+    estimates this is the interval of their difference, and it keeps the asymmetry of theirs. A value outside its
+    interval, as a plain size of gaps may be, counts as its nearest end.
+    """
+    if one is None or other is None:
+        return Difference(value=one, reference=other, difference=None)
+    if of_one is None or of_other is None:
+        return Difference(value=one, reference=other, difference=one - other)
+    a, b = (min(max(value, low), high) for value, (low, high) in ((one, of_one), (other, of_other)))
+    low = a - b - math.hypot(a - of_one[0], of_other[1] - b)
+    high = a - b + math.hypot(of_one[1] - a, b - of_other[0])
+    gap = one - other
+    return Difference(value=one, reference=other, difference=gap, interval=(min(low, gap), max(high, gap)))
+
+
+def label_rates_beside(here: Tally, there: Tally, level: float | None) -> Difference:
+    """The shares of rows whose events came true, with Newcombe's interval (1998, method 10) of their difference."""
+    (one, of_one), (other, of_other) = (_label_rate(tally, level) for tally in (here, there))
+    return difference(one, other, of_one, of_other)
+
+
+def mean_predictions_beside(here: Tally, there: Tally, level: float | None) -> Difference:
+    """The mean predictions, with the normal interval of their difference; a cell's rows count at its mean."""
+    (one, of_one), (other, of_other) = (_mean_prediction(tally, level) for tally in (here, there))
+    return difference(one, other, of_one, of_other)
+
+
+def shift(here: Tally, there: Tally) -> Shift | None:
+    """The largest gap between the two distributions of the predictions; None where either has no rows.
+
+    The p-value is Kolmogorov's (Smirnov 1939), of the gap at the ends of the cells: at most the rows' own gap, so that
+    the p-value is at least theirs. O(cells).
+    """
+    n, m = len(here), len(there)
+    if not n or not m:
+        return None
+    gaps = np.cumsum(_by_cell(here)) / n - np.cumsum(_by_cell(there)) / m
+    distance = min(float(np.abs(gaps).max()), 1.0)
+    return Shift(distance=distance, p_value=float(kolmogorov(math.sqrt(n * m / (n + m)) * distance)))
+
+
+def _by_cell(tally: Tally) -> Floats:
+    rows: Floats = pooled([tally])[0].reshape(WIDTH // 2, 2).sum(axis=1)
+    return rows
+
+
+def _label_rate(tally: Tally, level: float | None) -> tuple[float | None, Interval | None]:
+    n = len(tally)
+    if not n:
+        return None, None
+    share = int(tally.rows[tally.keys & 1 == 1].sum()) / n
+    if level is None:
+        return share, None
+    low, high = wilson(np.array([share]), np.array([float(n)]), level)
+    return share, (float(low[0]), float(high[0]))
+
+
+def _mean_prediction(tally: Tally, level: float | None) -> tuple[float | None, Interval | None]:
+    n = len(tally)
+    if not n:
+        return None, None
+    mean = float(tally.p_sum.sum()) / n
+    if level is None:
+        return mean, None
+    spread = math.sqrt(max(float((tally.p_sum**2 / tally.rows).sum()) / n - mean * mean, 0.0) / n)
+    reach = float(ndtri((1.0 + level) / 2.0)) * spread
+    return mean, (mean - reach, mean + reach)
+
+
+# --- What a monitor answers: each of its windows as it is now, and beside its reference
+
+#: How many groups, the largest, are reported separately by default.
+LARGEST = 20
+#: Events that are looked through for alarms.
+MOST_EVENTS = 1000
+_SHARES = (0.5, 0.9, 0.99)
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What a process keeps of all monitors, so that what did not change is neither read nor computed again."""
+
+    leaves: Leaves = field(default_factory=Leaves)
+    memory: Memory = field(default_factory=Memory)
+
+
+class Reader:
+    """Reads one monitor as it is defined by ``record``."""
+
+    def __init__(self, redis: Redis, keys: Keyspace, record: MonitorRecord, kept: Kept) -> None:
+        self._redis = redis
+        self._keys = keys
+        self.record = record
+        self.kept = kept
+        self.buckets = Buckets(redis, keys, record)
+        self._standings = Standings(redis, keys, record)
+        self.gatherer = Gatherer(kept.leaves, self.buckets, record.uid)
+
+    def of(self, record: MonitorRecord) -> Reader:
+        """What reads the same monitor as another record defines it."""
+        return Reader(self._redis, self._keys, record, self.kept)
+
+    def rules(self) -> list[RuleState]:
+        """What each rule said at the last look; a rule of which there was none yet is left out."""
+        known = self._standings.read().rules
+        return [known[rule.name] for rule in self.record.rules if rule.name in known]
+
+    def raised(self) -> list[MonitorEvent]:
+        """The latest alarms that were raised, oldest first."""
+        found = self._standings.events(Asked(MOST_EVENTS)).items
+        return [event for event in reversed(found) if event.type == "monitor.alarm.raised"]
+
+    def counts(self) -> Counts:
+        """The counts since the monitor began."""
+        return counts_of(Ledger(self._redis, self._keys, self.record).totals())
+
+    def group_names(self) -> dict[int, str]:
+        """The names of the groups by their index."""
+        known = Groups(self._redis, self._keys, self.record).all()
+        return {OTHER_GROUP: OTHER, **{index: name for name, index in known.items()}}
+
+    def gathered(self, window: WindowSpec, now: float) -> Gathered:
+        """The rows of a window."""
+        return self.gatherer.window(self.record, window, now)
+
+    def window(
+        self, window: WindowSpec, now: float, *, reference: ReferenceTally | None = None, groups: int = LARGEST
+    ) -> WindowReading:
+        """A window as it is now, beside the reference if there is one, with the largest of its groups."""
+        record, memory = self.record, self.kept.memory
+        found = self.gathered(window, now)
+        whole = read_rows(found.tally, record, memory, intervals=True)
+        timed = window.seconds is not None
+        return WindowReading(
+            **dict(whole),
+            name=window.name,
+            seconds=window.seconds,
+            at_least=window.rows,
+            start=window_span(record, window.seconds, now).start if window.seconds is not None else None,
+            end=now if timed else None,
+            predictions=found.predictions if timed else None,
+            coverage=found.coverage if timed else None,
+            delay=_delay(found),
+            diagram=read_diagram(found.tally, record, memory),
+            groups=self.groups(found, groups),
+            reference=None if reference is None else self._beside(whole, found.tally, reference),
+        )
+
+    def rows_of(self, found: Gathered, group: int | None) -> Tally:
+        """Of some rows all, or those of the group of an index."""
+        if group is None:
+            return found.tally
+        return merged(()) if found.groups is None else found.groups.of_group(group)
+
+    def groups(self, found: Gathered, most: int) -> dict[str, RowsReading]:
+        """The largest groups of some rows, by name, without intervals."""
+        if found.groups is None or not most:
+            return {}
+        names = self.group_names()
+        return {
+            names[index]: read_rows(found.groups.of_group(index), self.record, self.kept.memory, intervals=False)
+            for index in largest_groups(found.groups, most)
+            if index in names
+        }
+
+    def reference(self) -> ReferenceTally | None:
+        """What windows are compared with, if anything: what is kept with the monitor, and of a span what is there."""
+        if self.record.reference is None:
+            return None
+        kept, span = read_reference(self._redis, self._keys, self.record.uid), reference_span(self.record)
+        if span is None:
+            return ReferenceTally(kept.tally)
+        first, last = buckets_left(span, kept)
+        left = self.gatherer.span(first, last).tally if first <= last else merged([])
+        return ReferenceTally(left if kept.tally is None else merged([kept.tally, left]))
+
+    def _beside(self, whole: RowsReading, tally: Tally, reference: ReferenceTally) -> ReferenceReading:
+        asked, there, level = self.record.reference, reference.tally, self.record.interval
+        told = {} if asked is None else asked.model_dump()
+        if there is None or not len(there):
+            return ReferenceReading(**told, rows=0, problem="no comparison: the reference has no labelled rows")
+        other = read_rows(there, self.record, self.kept.memory, intervals=True)
+        return ReferenceReading(
+            **told,
+            rows=other.rows,
+            measures=measures_beside(whole.measures, other.measures),
+            label_rate=label_rates_beside(tally, there, level),
+            mean_prediction=mean_predictions_beside(tally, there, level),
+            shift=shift(tally, there),
+            problem=None if whole.rows else "no comparison: the window has no labelled rows",
+        )
+
+
+@dataclass(frozen=True)
+class ReferenceTally:
+    """The rows that windows are compared with; None where those of a batch are not there."""
+
+    tally: Tally | None
+
+
+def largest_groups(groups: Tally, most: int) -> list[int]:
+    """The indices of the groups of most rows, largest first; rows without a group are none."""
+    if not len(groups.keys):
+        return []
+    rows = np.bincount(groups.keys // GROUP_KEYS, groups.rows)
+    rows[NO_GROUP] = 0
+    order: Sequence[int] = np.argsort(-rows, kind="stable")[:most].tolist()
+    return [index for index in order if rows[index] > 0]
+
+
+def _delay(found: Gathered) -> DelayReading | None:
+    told = None if found.delays is None else quantiles(found.delays, _SHARES)
+    if told is None or found.delays is None:
+        return None
+    return DelayReading(labels=sum(found.delays.values()), p50=told[0], p90=told[1], p99=told[2])
+
+
+# --- How long answers take, estimated before anything is computed
+
+#: What is estimated to take longer is not answered.
+MOST_SECONDS = 45.0
+#: What is estimated to take longer is heavy: less is not worth a place, since most of it is remembered.
+LIGHT_SECONDS = 1.0
+#: What a tally of all cells comes to: a row for each cell and outcome.
+_EXTENT = Extent(2 * CELLS)
+#: Estimates of fits are for requests of their own: among others, warm, they take a quarter or less.
+_WARM = 0.25
+#: Seconds that the simplest measure takes.
+_LEAST = 0.001
+
+
+def seconds_of(record: MonitorRecord, *, intervals: bool) -> float:
+    """Estimated seconds of the measures of a monitor, read once off a tally of all cells."""
+    level = record.interval if intervals else None
+    return sum(_seconds(request, level) for request in read_measures(record.measures, record.reduction or "binary"))
+
+
+def _seconds(request: MeasureRequest, level: float | None) -> float:
+    once = request.seconds(_EXTENT, PLAIN)
+    value = max(_LEAST, _WARM * once)
+    if level is None or not has_interval(request.measure):
+        return value
+    return value + max(0.0, request.seconds(_EXTENT, Resampling(level, RESAMPLES)) - once)
+
+
+# --- A monitor's values over time: one point per bucket, or per group of buckets
+
+
+class SeriesOptions(NamedTuple):
+    """Which values: of which buckets, of all rows or the group of an index, in at most so many points."""
+
+    span: Span
+    points: int
+    group: int | None = None
+    intervals: bool = False
+
+
+def together(span: Span, points: int) -> int:
+    """How many buckets make a point; points begin at multiples of it, so that they stay the same as time goes on."""
+    if points == 1:
+        return span.last + 1
+    width = max(1, -(-(span.last - span.first + 1) // points))
+    while span.last // width - span.first // width >= points:
+        width += 1
+    return width
+
+
+def read_series(
+    reader: Reader,
+    asked: SeriesOptions,
+    begin: Callable[[int], None] = lambda _: None,
+    go_on: Callable[[], None] = lambda: None,
+) -> list[SeriesPoint]:
+    """The points of spans in which something was predicted, oldest first.
+
+    Calls ``begin`` with the number of points, and ``go_on`` before each point; an exception that they raise propagates.
+    """
+    width = together(asked.span, asked.points)
+    numbers = reader.buckets.numbers(asked.span.first, asked.span.last)
+    begin(len({bucket // width for bucket in numbers}))
+    found = []
+    for place, own in groupby(numbers, lambda bucket: bucket // width):
+        go_on()
+        first = max(place * width, asked.span.first)
+        last = min((place + 1) * width - 1, asked.span.last)
+        # Spans are fewer lists, and not worth asking after where none fits into a point.
+        gathered = reader.gatherer.of(list(own)) if width < 2 * SPAN else reader.gatherer.span(first, last)
+        found.append(_point(reader, gathered, Span(first, last, asked.span.bucket), asked))
+    return found
+
+
+def _point(reader: Reader, gathered: Gathered, span: Span, asked: SeriesOptions) -> SeriesPoint:
+    whole = asked.group is None
+    rows = read_rows(
+        reader.rows_of(gathered, asked.group), reader.record, reader.kept.memory, intervals=asked.intervals
+    )
+    return SeriesPoint(
+        **dict(rows),
+        start=span.start,
+        end=span.end,
+        predictions=gathered.predictions if whole else None,
+        coverage=gathered.coverage if whole else None,
+    )

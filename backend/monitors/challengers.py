@@ -1,0 +1,306 @@
+"""Challengers: fitted to a monitor's window, compared with the champion, proposed or promoted."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from backend.monitors.alarms import recalibrated, step_of
+from backend.monitors.definitions import target_of, unlike_alias
+from backend.monitors.evidence import last_counted, next_start, settling
+from backend.monitors.thresholds import tally_of_window
+from backend.monitors.windows import time_span, window_named
+from backend.store.chores import Chore
+from backend.store.clock import at, seconds
+from backend.store.errors import ProposalOutdated, UnknownAlias, UnknownMap, UnknownProposal
+from backend.store.keyspace import derived_id
+from backend.store.monitors.buckets import Buckets, TallyKind
+from backend.store.monitors.standings import Change, Standings
+from backend.store.registry.aliases import promote
+from backend.store.store import Store, map_record
+from calibrant.batch import Batch, read_batch
+from calibrant.calibrators import FitContext, Fitting
+from calibrant.errors import CalibrationError
+from calibrant.maps.calibration_map import CalibrationMap, load
+from calibrant.monitoring.event_tally import Gain, gain
+from calibrant.monitoring.tally import FOLDS, Tally
+from schemas.aliases import AliasRecord
+from schemas.maps import FitSpec, MapRecord
+from schemas.monitor_alarms import AuditEntry, Occasion, Proposal, RecalibrationTold, Standing
+from schemas.monitors import MonitorRecord, WindowSpec
+
+# --- A challenger: fitted to rows of a monitor's window, and compared with the champion on others of it
+
+#: The fold whose rows are compared on; the fit has the others.
+COMPARED = FOLDS - 1
+#: Logits of exact 0 and 1 would be infinite.
+_TINY = 2.0**-52
+
+
+@dataclass(frozen=True)
+class Challenge:
+    """What became of a challenger: ``draft`` is its record where it is better beyond the level, else ``why`` not.
+
+    ``code`` says the same in a word: where it ``failed``, that of the problem by which it was refused. ``since`` is
+    when its rows begin, if not with the window; ``labelled`` their number.
+    """
+
+    why: str | None = None
+    code: str | None = None
+    failed: bool = False
+    champion: str | None = None
+    since: str | None = None
+    labelled: int | None = None
+    gain: Gain | None = None
+    draft: MapRecord | None = None
+
+    @property
+    def tried(self) -> bool:
+        """Whether the next one waits for the pause; where none could be tried yet it does not."""
+        return self.code not in ("pause", "too-few-rows", "recalibration-off")
+
+
+def challenge(
+    store: Store, record: MonitorRecord, occasion: Occasion, now: float, since: str | None = None
+) -> Challenge:
+    """Fit a challenger upon an alarm, and compare it; nothing is stored.
+
+    Its rows are those ``since`` the evidence speaks, where they are enough, else those of the window.
+    """
+    asked = record.recalibration
+    unlike = unlike_alias(record)
+    if unlike is not None:
+        return Challenge(unlike, "alias-not-compared")
+    if record.map is None and _is_alias(store, target_of(record), asked.alias):
+        return Challenge(
+            f"{target_of(record)}@{asked.alias} is there, whose map was not compared: the monitor has none",
+            "alias-not-compared",
+        )
+    window = window_named(record, asked.window)
+    if window is None:
+        return Challenge("the monitor has no such window any more", "unknown-window")
+    try:
+        champion = None if record.map is None else store.maps.get(record.map)
+    except UnknownMap:
+        return Challenge("the monitor's map is not there any more", "unknown-map", failed=True)
+    told = Challenge(champion=None if champion is None else champion.id)
+    tally, since = _rows(Buckets(store.redis, store.keys, record), record, window, since, now)
+    told = replace(told, since=since, labelled=len(tally))
+    if len(tally) < asked.least_rows:
+        why = f"the window has {len(tally)} labelled rows, and {asked.least_rows} are needed"
+        return replace(told, why=why, code="too-few-rows")
+    curve = None if champion is None else load(champion.document)
+    if curve is not None and curve.of_vector:
+        why = "the monitor's map is one of the whole vector, and a challenger would be one of one event"
+        return replace(told, why=why, code="map-of-vector")
+    try:
+        return _compared(record, occasion, tally, curve, told)
+    except CalibrationError as error:
+        return replace(told, why=error.detail, code=error.code, failed=True)
+
+
+def _rows(
+    buckets: Buckets, record: MonitorRecord, window: WindowSpec, since: str | None, now: float
+) -> tuple[Tally, str | None]:
+    """The rows since then, and since when; of the window, and None, where there are too few of them."""
+    kind: TallyKind = "measured" if record.map is None else "raw"
+    after = settling(record)
+    if since is not None:
+        span = time_span(record, seconds(since), now + record.skew)
+        last = min(span.last, last_counted(record, now, after))
+        tally = buckets.tally(span.first, max(span.first, last), kind)
+        if last >= span.first and len(tally) >= record.recalibration.least_rows:
+            return tally, since
+    return tally_of_window(buckets, record, window, now, kind, after), None
+
+
+def _compared(
+    record: MonitorRecord, occasion: Occasion, tally: Tally, champion: CalibrationMap | None, told: Challenge
+) -> Challenge:
+    """Fit to all folds but one, compare on that one."""
+    asked = record.recalibration
+    train = tally.of_folds([fold for fold in range(FOLDS) if fold != COMPARED])
+    batch = _batch(train, record)
+    fitted = _fitted(batch, record)
+    curve = None if champion is None else champion.curve
+    found = gain(tally.of_folds([COMPARED]), curve, fitted.curve, asked.level)
+    told = replace(told, gain=found)
+    if found.low <= 0.0:
+        return replace(told, why=f"it is not better beyond the level of {asked.level:g}", code="not-better")
+    spec = FitSpec(
+        method=asked.method,
+        name=None,  # a version of a name would go live for all who ask for the name alone
+        options=asked.options,
+        batch="",
+        reduction=fitted.reduction,
+        seed=0,
+        tags={
+            "monitor": record.name,
+            "alarm": occasion.seed,
+            "rows": str(len(tally)),
+            "gain": f"{found.value:.6g} ({found.low:.6g} to {found.high:.6g})",
+        },
+        description="fitted upon an alarm",
+    )
+    draft = map_record(derived_id("map", f"{record.uid} {occasion.seed}"), spec, fitted, batch)
+    return replace(told, draft=draft.model_copy(update={"n": len(train)}))
+
+
+def _is_alias(store: Store, name: str, alias: str) -> bool:
+    try:
+        store.aliases.get(name, alias)
+    except UnknownAlias:
+        return False
+    return True
+
+
+def _batch(tally: Tally, record: MonitorRecord) -> Batch:
+    """The rows of a tally as a batch on the monitor's scale, each cell with its count as frequency weight."""
+    event = tally.event()
+    if record.scale == "probability":
+        return read_batch(event.p, event.y, event.w)
+    p = np.clip(event.p, _TINY, 1.0 - _TINY)
+    return read_batch(np.log(p) - np.log1p(-p), event.y, event.w, scale="logit")
+
+
+def _fitted(batch: Batch, record: MonitorRecord) -> CalibrationMap:
+    """The map of the monitor's event, which takes predictions as the monitor does."""
+    asked = record.recalibration
+    fitted = Fitting.read(asked.method, asked.options, "binary").run(batch, FitContext(0, "cpu", None))
+    return replace(fitted, reduction=record.reduction or "binary", n_classes=record.n_classes)
+
+
+# --- Moving an alias to a challenger, and deciding on one that was proposed
+
+
+def accept(store: Store, record: MonitorRecord, who: str | None, now: float) -> Proposal:
+    """Name the challenger that waits, and move the alias to it; raises ``UnknownProposal`` and ``ProposalOutdated``.
+
+    Where this process ends in between, a worker carries it out.
+    """
+    standings = Standings(store.redis, store.keys, record)
+    proposal = waiting(standings.read())
+    check_unmoved(_alias(store, proposal), proposal)
+    seen_to = Chore("recalibrate", store.keys.tenant, record.uid)
+
+    def change(_: MonitorRecord, standing: Standing) -> Change:
+        _same(standing, proposal)
+        after = standing.model_copy(update={"proposal": None, "moving": proposal, "moved_by": who})
+        entry = step_of("proposal-accepted", now, proposal.occasion, proposal.found, who=who)
+        return Change(after, [], [entry], chores=[seen_to])
+
+    standings.change(change)
+    if not move(store, record, now):
+        raise ProposalOutdated("the alias was moved, or the challenger deleted, at the same time")
+    return proposal.model_copy(update={"version": store.maps.read(proposal.map).version})
+
+
+def reject(store: Store, record: MonitorRecord, who: str | None, now: float) -> Proposal:
+    """Decide against the challenger that is proposed, whose map stays without a name; raises ``UnknownProposal``."""
+    standings = Standings(store.redis, store.keys, record)
+    proposal = waiting(standings.read())
+    occasion, told = proposal.occasion, proposal.found.model_copy(update={"code": "rejected"})
+    look = Chore("look", store.keys.tenant, record.uid)
+
+    def change(record: MonitorRecord, standing: Standing) -> Change:
+        _same(standing, proposal)
+        event = recalibrated(record, occasion, "monitor.recalibration.declined", told, now)
+        entry = step_of("proposal-rejected", now, occasion, told, who=who)
+        return Change(standing.model_copy(update={"proposal": None}), [event], [entry], chores=[look])
+
+    standings.change(change)
+    return proposal
+
+
+def waiting(standing: Standing) -> Proposal:
+    """The proposal that waits to be decided; raises ``UnknownProposal``."""
+    if standing.proposal is None:
+        raise UnknownProposal("no challenger waits to be accepted or rejected")
+    return standing.proposal
+
+
+def move(store: Store, record: MonitorRecord, now: float) -> bool:
+    """Carry out the decision to move an alias, if there is one; False where it was moved elsewhere meanwhile."""
+    standings = Standings(store.redis, store.keys, record)
+    standing = standings.read()
+    proposal = standing.moving
+    if proposal is None:
+        return True
+    try:
+        alias = promote(
+            store.redis,
+            store.keys,
+            proposal.map,
+            proposal.name,
+            proposal.alias,
+            who=standing.moved_by,
+            check=lambda before: check_unmoved(before, proposal),
+        )
+        version, why, code = alias.version, None, None
+    except ProposalOutdated as error:
+        version, why, code = None, error.detail, "moved-meanwhile"
+    except UnknownMap as error:
+        version, why, code = None, "the challenger was deleted", error.code
+    told = proposal.found.model_copy(update={"code": code})
+    standings.change(lambda record, standing: moved(record, standing, proposal, told, version, why, now))
+    return why is None
+
+
+def moved(
+    record: MonitorRecord,
+    standing: Standing,
+    proposal: Proposal,
+    told: RecalibrationTold,
+    version: int | None,
+    why: str | None,
+    now: float,
+) -> Change | None:
+    """What follows when an alias was moved to a version, or why it could not be; None where another has seen to it.
+
+    Evidence begins anew with the rows that are mapped anew.
+    """
+    if standing.moving != proposal:
+        return None
+    who, occasion = standing.moved_by, proposal.occasion
+    after = standing.model_copy(update={"moving": None, "moved_by": None})
+    if why is not None:
+        event = recalibrated(record, occasion, "monitor.recalibration.declined", told, now)
+        return Change(after, [event], [step_of("alias-not-moved", now, occasion, told, who=who, detail=why)])
+    if record.map is not None:
+        after = after.model_copy(update={"applied": proposal.map})  # evidence begins anew here, and not at a look again
+    event = recalibrated(record, occasion, "monitor.recalibration.applied", told, now)
+    entries = [
+        step_of(
+            "alias-moved",
+            now,
+            occasion,
+            told,
+            who=who,
+            detail=f"{proposal.name}@{proposal.alias} to {version}",
+        ),
+        AuditEntry(at=at(now), action="evidence-restarted", who=who),
+    ]
+    return Change(after, [event], entries, started_at=next_start(record, now), chores=[])
+
+
+def check_unmoved(before: AliasRecord | None, proposal: Proposal) -> None:
+    """Raise ``ProposalOutdated`` where an alias is not as it was when its maps were compared, and not moved either."""
+    if before is not None and before.map == proposal.map:
+        return
+    if (None if before is None else before.map) != proposal.found.champion:
+        raise ProposalOutdated("the alias points to another map than the one that was compared")
+    if (None if before is None else before.revision) != proposal.revision:
+        raise ProposalOutdated("the alias was moved after the comparison")
+
+
+def _same(standing: Standing, proposal: Proposal) -> None:
+    if standing.proposal != proposal:
+        raise UnknownProposal("the proposal was decided or replaced at the same time")
+
+
+def _alias(store: Store, proposal: Proposal) -> AliasRecord | None:
+    try:
+        return store.aliases.get(proposal.name, proposal.alias)
+    except UnknownAlias:
+        return None

@@ -1,0 +1,314 @@
+"""What becomes of the rows of a request, decided from what is known of their ids."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from backend.monitors.rows import Mask
+from backend.store.monitors.ledger import padded as padded_strings
+from calibrant.batch import Integers, Predictions, Scale
+from calibrant.cells import Floats
+from calibrant.monitoring.tally import CELLS, FOLDS, Tally, place, tally_of_keys
+
+# --- What is known of an id, as bytes of a fixed layout: a prediction that waits, a label that waits, or both counted
+#
+# Every entry begins with its kind. ``PREDICTION``: p and the key of its tally but for the outcome, before the map
+# too; ``event`` is the label that makes the event true. ``LABEL``: a label without a prediction yet, or the one with
+# which the row was counted; ``time`` then is when a prediction came for an id that was known by then, else 0.
+
+#: The kinds, as the first byte of an entry; nothing is known of an id whose entry is absent.
+ABSENT, WAITING_PREDICTION, WAITING_LABEL, JOINED = 0, ord("P"), ord("L"), ord("J")
+
+PREDICTION = np.dtype(
+    [
+        ("kind", "u1"),
+        ("p", "<f8"),
+        ("raw_p", "<f8"),
+        ("event", "<u4"),
+        ("raw_event", "<u4"),
+        ("key", "<u4"),
+        ("raw_key", "<u4"),
+        ("bucket", "<u4"),
+        ("time", "<f8"),
+    ]
+)
+LABEL = np.dtype([("kind", "u1"), ("label", "<u4"), ("time", "<f8")])
+
+#: The bytes of the longest entry: as many as an array of any of them has for each.
+WIDTH = PREDICTION.itemsize
+
+#: ``(n,)`` of a structured type.
+Entries = npt.NDArray[Any]
+
+
+def known(read: Sequence[bytes | None]) -> Entries:
+    """Entries as they were read, ``(n,)`` of ``PREDICTION``: shorter ones are padded, absent ones are zeros."""
+    return padded_strings(read, WIDTH).view(PREDICTION).copy()
+
+
+def nothing(n: int) -> Entries:
+    """Entries of ids of which nothing is known."""
+    return np.zeros(n, PREDICTION)
+
+
+def labels_of(entries: Entries) -> Entries:
+    """The same bytes as labels: ``(n,)`` with ``label`` and ``time``, true where the kind is one of a label."""
+    return _table(entries)[:, : LABEL.itemsize].copy().view(LABEL)[:, 0]
+
+
+def padded(entries: Entries) -> Entries:
+    """Shorter entries in the layout of the longest."""
+    found = np.zeros((len(entries), WIDTH), np.uint8)
+    found[:, : entries.dtype.itemsize] = _table(entries)
+    return found.view(PREDICTION)[:, 0]
+
+
+def counted(labels: npt.NDArray[np.int64], met: npt.NDArray[np.bool_] | bool, now: float) -> Entries:
+    """The entries of rows that are counted with these labels; ``met`` says of which something was known before."""
+    entries = np.zeros(len(labels), LABEL)
+    entries["kind"], entries["label"], entries["time"] = JOINED, labels, np.where(met, now, 0.0)
+    return entries
+
+
+def came_after(entries: Entries, moment: float) -> npt.NDArray[np.bool_]:
+    """Whether rows are counted whose predictions came at a moment or later, for ids that were known by then."""
+    found: npt.NDArray[np.bool_] = (entries["kind"] == JOINED) & (labels_of(entries)["time"] >= moment)
+    return found
+
+
+def _table(entries: Entries) -> npt.NDArray[np.uint8]:
+    """The bytes of entries, a row each."""
+    return np.ascontiguousarray(entries).view(np.uint8).reshape(len(entries), entries.dtype.itemsize)
+
+
+# --- From predictions to the probability of one event a row, and the label that makes the event true
+
+#: Applies a map to checked predictions: ``(n,)`` of the map's event, or ``(n, K)``.
+Apply = Callable[[Predictions], Floats]
+
+
+@dataclass(frozen=True)
+class Reduced:
+    """``p (n,)`` is the probability that the label is ``event (n,)``; ``raw_p`` and ``raw_event`` are those before the
+    map, None without one.
+    """
+
+    p: Floats
+    event: Integers
+    raw_p: Floats | None = None
+    raw_event: Integers | None = None
+
+
+def reduce_rows(values: Floats, scale: Scale, reduction: str, apply: Apply | None = None) -> Reduced:
+    """Reduce checked predictions, ``(n,)`` or ``(n, K)``, after the map where there is one. O(n K).
+
+    ``reduction`` is binary, confidence, class:k or top:r. Of ``(n,)`` the event is label 1. Under ``confidence`` and
+    ``top:r`` it is the class of that rank, of equal probabilities the first; where a map of one event was applied,
+    the class that had the rank before it.
+
+    Examples
+    --------
+    >>> found = reduce_rows(np.array([[0.2, 0.7, 0.1], [0.4, 0.2, 0.4]]), "probability", "confidence")
+    >>> found.p.tolist(), found.event.tolist()
+    ([0.7, 0.4], [1, 0])
+    """
+    predictions = Predictions(values, scale)
+    raw_p, raw_event = _event(predictions.values, reduction)
+    if apply is None:
+        return Reduced(raw_p, raw_event)
+    mapped = apply(predictions)
+    p, event = (mapped, raw_event) if mapped.ndim == 1 else _event(mapped, reduction)
+    return Reduced(np.clip(p, 0.0, 1.0), event, raw_p, raw_event)
+
+
+def _event(values: Floats, reduction: str) -> tuple[Floats, Integers]:
+    n = len(values)
+    if values.ndim == 1:
+        return values, np.ones(n, np.int64)
+    if reduction == "binary":
+        event = np.ones(n, np.int64)
+    elif reduction.startswith("class:"):
+        event = np.full(n, int(reduction.removeprefix("class:")))
+    elif reduction in ("confidence", "top:1"):
+        event = values.argmax(axis=1)
+    else:
+        rank = int(reduction.removeprefix("top:"))
+        event = np.argsort(-values, axis=1, kind="stable")[:, rank - 1]
+    return values[np.arange(n), event].astype(np.float64), event
+
+
+# --- Predictions that are ready to be counted: each with the cell, the group and the fold that it belongs to
+
+#: The tallies that rows add to a time bucket: measured, and raw where there is a map.
+Tallies = dict[int, tuple[Tally, Tally | None]]
+
+
+@dataclass(frozen=True)
+class Predicted:
+    """``entries (n,)`` are of the type of a prediction that waits, whether it does or not."""
+
+    entries: Entries
+    mapped: bool
+
+    @classmethod
+    def of(cls, reduced: Reduced, times: Floats, bucket: int, groups: Integers | None, folds: Integers) -> Predicted:
+        """Reduced predictions of ``times (n,)``, in time buckets of so many seconds, ``groups`` and ``folds (n,)``."""
+        entries = np.zeros(len(times), PREDICTION)
+        entries["kind"], entries["time"] = WAITING_PREDICTION, times
+        entries["bucket"] = times // bucket
+        base = folds if groups is None else groups * FOLDS + folds
+        entries["p"], entries["event"], entries["key"] = reduced.p, reduced.event, _keys(base, reduced.p)
+        if reduced.raw_p is None or reduced.raw_event is None:
+            return cls(entries, mapped=False)
+        entries["raw_p"], entries["raw_event"] = reduced.raw_p, reduced.raw_event
+        entries["raw_key"] = _keys(base, reduced.raw_p)
+        return cls(entries, mapped=True)
+
+    def tallies(self, chosen: Mask, labels: Integers) -> Tallies:
+        """The tallies of the chosen rows, with their ``labels (n,)``, by time bucket. O(n log n)."""
+        rows, labels = (self.entries, labels) if chosen.all() else (self.entries[chosen], labels[chosen])
+        if not len(rows):
+            return {}
+        buckets = rows["bucket"]
+        if buckets.min() == buckets.max():
+            return {int(buckets[0]): self._both(rows, labels)}
+        order = np.argsort(buckets, kind="stable")
+        rows, labels = rows[order], labels[order]
+        begins = np.flatnonzero(np.diff(rows["bucket"], prepend=np.int64(-1)))
+        ends = [*begins[1:].tolist(), len(rows)]
+        return {
+            int(rows["bucket"][first]): self._both(rows[first:last], labels[first:last])
+            for first, last in zip(begins.tolist(), ends, strict=True)
+        }
+
+    def _both(self, rows: Entries, labels: Integers) -> tuple[Tally, Tally | None]:
+        measured = tally_of_keys(rows["key"] + (rows["event"] == labels), rows["p"])
+        raw = tally_of_keys(rows["raw_key"] + (rows["raw_event"] == labels), rows["raw_p"]) if self.mapped else None
+        return measured, raw
+
+
+def _keys(base: Integers, p: Floats) -> npt.NDArray[np.uint32]:
+    """The keys of a tally, but for the outcome."""
+    return ((base * CELLS + place(p)) * 2).astype(np.uint32)
+
+
+# --- What becomes of rows, as far as their ids are known: pure functions of the entries that were read
+#
+# For each id the first prediction and the first label count. A row that holds both is both at once.
+
+
+class Outcome(IntEnum):
+    """What became of a row."""
+
+    REFUSED = 0
+    STORED = 1
+    JOINED = 2
+    WAITING = 3
+    DUPLICATE = 4
+    CONTRADICTED = 5
+
+
+@dataclass(frozen=True)
+class Decided:
+    """``outcome (n,)``; the rows that ``changes`` says get the ``entries``, and those that ``counts`` says are counted.
+
+    A row counts as ``predicted`` and with its ``labels``, ``delays`` seconds after it was predicted. ``arrives`` says
+    of which rows the prediction is new, ``labelled`` of which the label is.
+    """
+
+    outcome: npt.NDArray[np.uint8]
+    changes: Mask
+    entries: Entries
+    counts: Mask
+    arrives: Mask
+    labelled: Mask
+    predicted: Predicted
+    labels: Integers
+    delays: Floats
+
+
+def decide_rows(known: Entries, first: Integers | None, own: Predicted, labels: Integers, now: float) -> Decided:
+    """Rows that bring prediction and label; ``first (n,)`` is where each id stands first, None where all differ."""
+    kind = known["kind"]
+    waits, has_label = kind == WAITING_PREDICTION, _has_label(kind)
+    kept = np.where(has_label, labels_of(known)["label"], labels).astype(np.int64)
+    fresh = _fresh(first, len(kind))
+    counts = (kind != JOINED) & fresh
+    outcome = np.where(counts, np.uint8(Outcome.JOINED), np.uint8(Outcome.DUPLICATE))
+    outcome[labels != _of_first(kept, first)] = Outcome.CONTRADICTED
+    predicted = _instead(own, known, waits)
+    return Decided(
+        outcome,
+        counts,
+        counted(kept, kind != ABSENT, now),
+        counts,
+        counts & ~waits,
+        counts & (kind != WAITING_LABEL),
+        predicted,
+        kept,
+        now - predicted.entries["time"],
+    )
+
+
+def decide_predictions(known: Entries, first: Integers | None, own: Predicted, now: float) -> Decided:
+    """Rows that bring a prediction alone."""
+    kind = known["kind"]
+    meets = kind == WAITING_LABEL
+    label = labels_of(known)
+    changes = ((kind == ABSENT) | meets) & _fresh(first, len(kind))
+    counts = meets & changes
+    outcome = np.where(changes, np.uint8(Outcome.STORED), np.uint8(Outcome.DUPLICATE))
+    outcome[counts] = Outcome.JOINED
+    kept = label["label"].astype(np.int64)
+    entries = own.entries.copy()
+    entries[meets] = padded(counted(kept[meets], True, now))
+    none = np.zeros(len(kind), np.bool_)
+    delays = np.where(meets, label["time"], 0.0) - own.entries["time"]
+    return Decided(outcome, changes, entries, counts, changes, none, own, kept, delays)
+
+
+def decide_labels(known: Entries, first: Integers | None, labels: Integers, times: Floats, *, mapped: bool) -> Decided:
+    """Rows that bring a label alone; ``times (n,)`` are those of the labels."""
+    kind = known["kind"]
+    meets = kind == WAITING_PREDICTION
+    kept = np.where(_has_label(kind), labels_of(known)["label"], labels).astype(np.int64)
+    changes = ((kind == ABSENT) | meets) & _fresh(first, len(kind))
+    counts = meets & changes
+    outcome = np.where(changes, np.uint8(Outcome.WAITING), np.uint8(Outcome.DUPLICATE))
+    outcome[counts] = Outcome.JOINED
+    outcome[labels != _of_first(kept, first)] = Outcome.CONTRADICTED
+    entries = np.zeros(len(kind), LABEL)
+    entries["kind"], entries["label"], entries["time"] = WAITING_LABEL, kept, times
+    entries["kind"][meets], entries["time"][meets] = JOINED, 0.0
+    none = np.zeros(len(kind), np.bool_)
+    predicted = Predicted(known, mapped)
+    return Decided(outcome, changes, entries, counts, none, changes, predicted, kept, times - known["time"])
+
+
+def _has_label(kind: npt.NDArray[np.uint8]) -> Mask:
+    found: Mask = (kind == WAITING_LABEL) | (kind == JOINED)
+    return found
+
+
+def _fresh(first: Integers | None, n: int) -> Mask:
+    """Whether no earlier row has the id."""
+    return np.ones(n, np.bool_) if first is None else first == np.arange(n)
+
+
+def _of_first(values: Integers, first: Integers | None) -> Integers:
+    return values if first is None else values[first]
+
+
+def _instead(own: Predicted, known: Entries, waits: Mask) -> Predicted:
+    """The rows' own predictions, but where one waits already that one."""
+    if not waits.any():
+        return own
+    entries = own.entries.copy()
+    entries[waits] = known[waits]
+    return Predicted(entries, own.mapped)

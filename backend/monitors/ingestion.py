@@ -1,0 +1,312 @@
+"""Ingestion: the rows of a request are counted exactly once, some thousands at a time."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from functools import partial
+from itertools import pairwise
+
+import numpy as np
+import numpy.typing as npt
+
+from backend.monitors.decisions import (
+    Apply,
+    Decided,
+    Entries,
+    Outcome,
+    Predicted,
+    decide_labels,
+    decide_predictions,
+    decide_rows,
+    known,
+    nothing,
+    reduce_rows,
+)
+from backend.monitors.readings import BINS, FIELDS
+from backend.monitors.readings import place as delay_place
+from backend.monitors.rows import (
+    REASONS,
+    Rows,
+    What,
+    Why,
+    Whys,
+    check_predictions,
+    first_places,
+    group_indices,
+    lengths_of,
+    screen,
+)
+from backend.store.monitors.ledger import MOST_ROWS, OTHER_GROUP, Change, Groups, Ids, Ledger, Once
+from calibrant.batch import Integers
+from calibrant.cells import Floats
+from calibrant.monitoring.tally import FOLDS
+from schemas.monitors import DAY, MINUTE, MonitorRecord, RefusedRow, Taken
+
+# --- What decided rows change in the store
+
+#: Counts of time buckets: bucket -> field -> how many more.
+Counts = dict[int, Counter[str]]
+
+
+def change_of(decided: Decided, ids: Ids | None, read: Entries, now: float) -> Change:
+    """The change of rows whose ids had the entries ``read (n,)`` when they were decided; ``ids`` None: none is kept."""
+    kept, expected, entries = _kept(decided, ids, read)
+    return Change(
+        kept,
+        expected,
+        entries,
+        now,
+        tallies=decided.predicted.tallies(decided.counts, decided.labels),
+        counts=_counts(decided),
+        totals=_totals(decided),
+    )
+
+
+def _kept(decided: Decided, ids: Ids | None, read: Entries) -> tuple[Ids | None, Entries | None, Entries | None]:
+    """The ids that change, what their entries are expected to be, and what they become."""
+    chosen = decided.changes
+    if ids is None or not chosen.any():
+        return None, None, None
+    expected, entries = read, decided.entries
+    if not chosen.all():
+        ids, expected, entries = ids.taken(chosen), read[chosen], entries[chosen]
+    return ids, expected if expected["kind"].any() else None, entries
+
+
+def _counts(decided: Decided) -> Counts:
+    """The predictions that are new, the joined ones and their delays, by time bucket of the prediction."""
+    buckets = decided.predicted.entries["bucket"].astype(np.int64)
+    found: Counts = {}
+    for bucket, n in zip(*_tallied(buckets[decided.arrives]), strict=True):
+        found.setdefault(bucket, Counter())["predictions"] = n
+    joined = buckets[decided.counts] * BINS + delay_place(decided.delays[decided.counts])
+    for code, n in zip(*_tallied(joined), strict=True):
+        bucket, delay = divmod(code, BINS)
+        found.setdefault(bucket, Counter()).update({"joined": n, FIELDS[delay]: n})
+    return found
+
+
+def _tallied(codes: np.ndarray[tuple[int], np.dtype[np.int64]]) -> tuple[list[int], list[int]]:
+    """The distinct codes, and the number of occurrences of each."""
+    if len(codes) and codes.min() == codes.max():
+        return [int(codes[0])], [len(codes)]
+    distinct, n = np.unique(codes, return_counts=True)
+    return distinct.tolist(), n.tolist()
+
+
+def _totals(decided: Decided) -> dict[str, int]:
+    found = {
+        "predictions": decided.arrives,
+        "labels": decided.labelled,
+        "joined": decided.counts,
+        "duplicates": decided.outcome == Outcome.DUPLICATE,
+        "contradicted": decided.outcome == Outcome.CONTRADICTED,
+    }
+    return {field: n for field, rows in found.items() if (n := int(np.count_nonzero(rows)))}
+
+
+# --- The account of a request: what became of its rows, added up piece by piece
+
+#: So many of the rows that are refused or contradicted are named.
+MOST_NAMED = 20
+
+
+class Account:
+    """Counts outcomes, and remembers the first rows that must be told of."""
+
+    def __init__(self) -> None:
+        self._counts: Counter[int] = Counter()
+        self._other = 0
+        self._ignored = 0
+        self._named: list[tuple[int, Why]] = []
+
+    def add(self, outcome: npt.NDArray[np.uint8], numbers: Integers, *, other: int = 0) -> None:
+        """Add rows that were decided, of which ``other`` are new and of a group beyond the bound."""
+        counts = np.bincount(outcome, minlength=len(Outcome))
+        self._counts.update({kind: int(counts[kind]) for kind in Outcome})
+        self._other += other
+        if counts[Outcome.CONTRADICTED]:
+            told = np.flatnonzero(outcome == Outcome.CONTRADICTED)[:MOST_NAMED]
+            self._name((int(row), Why.CONTRADICTED) for row in numbers[told])
+
+    def refuse(self, why: npt.NDArray[np.uint8], numbers: Integers) -> None:
+        """Add rows that are refused, each for its reason."""
+        self._counts[Outcome.REFUSED] += len(why)
+        self._name(
+            (int(row), Why(int(reason))) for row, reason in zip(numbers[:MOST_NAMED], why[:MOST_NAMED], strict=True)
+        )
+
+    @property
+    def refused(self) -> int:
+        """How many rows were refused."""
+        return self._counts[Outcome.REFUSED]
+
+    def ignore(self, events: int) -> None:
+        """Add events that say nothing of predictions or labels."""
+        self._ignored += events
+
+    def taken(self) -> Taken:
+        """The account as it is told."""
+        count = self._counts
+        return Taken(
+            accepted=count[Outcome.STORED] + count[Outcome.JOINED] + count[Outcome.WAITING],
+            joined=count[Outcome.JOINED],
+            waiting=count[Outcome.WAITING],
+            duplicates=count[Outcome.DUPLICATE],
+            contradicted=count[Outcome.CONTRADICTED],
+            refused=count[Outcome.REFUSED],
+            other_group=self._other,
+            ignored=self._ignored,
+            refusals=[
+                RefusedRow(row=row, code=REASONS[why].code, detail=REASONS[why].detail) for row, why in self._named
+            ],
+        )
+
+    def _name(self, rows: Iterable[tuple[int, Why]]) -> None:
+        self._named = sorted([*self._named, *rows])[:MOST_NAMED]
+
+
+# --- Ingestion of the rows of a request, some thousands at a time; a row that is sent again is not counted again
+#
+# Rows are decided from the stored entries of their ids, and written in one step if these have not changed since. If
+# another process changed them first, nothing is written: the new entries are read, and the rows are decided again.
+
+#: Rows without ids are counted so many at a time: no id has to be looked at.
+_MOST_WITHOUT = 50_000
+#: Seconds for which a request that is run again counts once, at least.
+_SEEDS_KNOWN = 7 * DAY
+
+
+class Taking:
+    """Takes in the rows of one monitor, as part of one request.
+
+    ``apply`` is its map. ``seed`` makes rows without ids count once, however often a request of that seed is run.
+    """
+
+    def __init__(
+        self, ledger: Ledger, groups: Groups, record: MonitorRecord, apply: Apply | None = None, seed: str | None = None
+    ) -> None:
+        self._ledger = ledger
+        self._groups = groups
+        self._record = record
+        self._apply = apply
+        self._seed = seed
+        self._rng = np.random.default_rng()
+
+    def take(self, what: What, rows: Rows, now: float, account: Account) -> None:
+        """Count rows, and add to the account what became of each.
+
+        Raises ``UnknownMonitor`` and ``MonitorFull``: the rows before stay counted, and are known again by their ids.
+        """
+        rows = _fine(rows, screen(rows, what, self._record, now), account)
+        rows = replace(rows, groups=group_indices(self._groups, rows.groups, rows.names), names=())
+        take = self._take_labels if what == "labels" else partial(self._take_predictions, with_labels=what == "rows")
+        for part in _parts(rows):
+            take(part, now, account)
+
+    def close(self, now: float, account: Account) -> None:
+        """Count the rows of a request that were refused."""
+        if account.refused:
+            totals = {"refused": account.refused}
+            self._ledger.commit(Change(None, None, None, now, totals=totals, once=self._once("refused")))
+
+    def _take_labels(self, rows: Rows, now: float, account: Account) -> None:
+        if rows.ids is None or rows.labels is None:  # a row without either was refused
+            return
+        labels, times, mapped = rows.labels.astype(np.int64), rows.moments(now), self._apply is not None
+
+        def decide(read: Entries, first: Integers | None) -> Decided:
+            return decide_labels(read, first, labels, times, mapped=mapped)
+
+        decided = self._settle(decide, rows.ids, known(self._ledger.entries(rows.ids)), now)
+        account.add(decided.outcome, rows.numbers)
+
+    def _take_predictions(self, rows: Rows, now: float, account: Account, *, with_labels: bool) -> None:
+        """Count predictions, with their labels where they bring them; either all have ids or none."""
+        rows, values = self._checked(rows, account)
+        if not len(rows):
+            return
+        own = self._predicted(rows, values, now)
+        labels = None if rows.labels is None else rows.labels.astype(np.int64)
+
+        def decide(read: Entries, first: Integers | None) -> Decided:
+            if labels is None or not with_labels:
+                return decide_predictions(read, first, own, now)
+            return decide_rows(read, first, own, labels, now)
+
+        if rows.ids is None:
+            piece = int(rows.numbers[0]) // _MOST_WITHOUT
+            decided = self._count(decide(nothing(len(rows)), None), piece, now)
+        else:
+            decided = self._settle(decide, rows.ids, nothing(len(rows)), now)
+        other = 0
+        if rows.groups is not None:
+            is_new = (decided.outcome == Outcome.STORED) | (decided.outcome == Outcome.JOINED)
+            other = int(np.count_nonzero(is_new & (rows.groups == OTHER_GROUP)))
+        account.add(decided.outcome, rows.numbers, other=other)
+
+    def _checked(self, rows: Rows, account: Account) -> tuple[Rows, Floats]:
+        """The rows whose predictions are right, and these."""
+        given = np.zeros(0) if rows.predictions is None else rows.predictions.astype(np.float64, copy=False)
+        why, values = check_predictions(given, self._record.scale)
+        return (_fine(rows, why, account), values[why == 0]) if why.any() else (rows, values)
+
+    def _predicted(self, rows: Rows, values: Floats, now: float) -> Predicted:
+        """The predictions reduced to one event each, with the cells that they belong to."""
+        record = self._record
+        reduced = reduce_rows(values, record.scale, record.reduction or "binary", self._apply)
+        folds = self._rng.integers(0, FOLDS, len(rows))
+        return Predicted.of(reduced, rows.moments(now), record.bucket or MINUTE, rows.groups, folds)
+
+    def _settle(
+        self, decide: Callable[[Entries, Integers | None], Decided], ids: Ids, read: Entries, now: float
+    ) -> Decided:
+        """Decide rows and write what they change, again and again until nobody was faster."""
+        first: Integers | None = None
+        while True:
+            decided = decide(read, first)
+            conflict = self._ledger.commit(change_of(decided, ids, read, now))
+            if conflict is None:
+                return decided
+            rows = np.flatnonzero(decided.changes)[conflict.indices]
+            entries = known(conflict.entries)
+            if first is None and (entries == read[rows]).any():  # an id that stands in these rows twice
+                first = first_places(ids)
+            read[rows] = entries
+
+    def _count(self, decided: Decided, piece: int, now: float) -> Decided:
+        """Count rows without ids: with a seed once, by the piece of the request that they are."""
+        change = change_of(decided, None, decided.predicted.entries, now)
+        self._ledger.commit(replace(change, once=self._once(str(piece))))
+        return decided
+
+    def _once(self, piece: str) -> Once | None:
+        """What names a piece of the request whenever it is run again."""
+        known_for = max(_SEEDS_KNOWN, self._record.horizon)
+        return None if self._seed is None else Once(f"{self._seed}:{piece}", known_for)
+
+
+def _fine(rows: Rows, why: Whys, account: Account) -> Rows:
+    """The rows that are not refused; the others are told to the account."""
+    fine = why == 0
+    if not fine.all():
+        account.refuse(why[~fine], rows.numbers[~fine])
+    return rows.taken(fine)
+
+
+def _parts(rows: Rows) -> Iterator[Rows]:
+    """The rows in pieces of bounded size: first those with ids, then those without."""
+    if rows.ids is not None:
+        has_id = lengths_of(rows.ids) > 0
+        named = rows.taken(has_id)
+        for start in range(0, len(named), MOST_ROWS):
+            yield named.part(start, start + MOST_ROWS)
+        rows = replace(rows.taken(~has_id), ids=None)
+    # Cut by the places of the rows in the request: a request that is run again has the same pieces.
+    last = int(rows.numbers[-1]) // _MOST_WITHOUT + 1 if len(rows) else 0
+    cuts = np.searchsorted(rows.numbers, np.arange(last + 1) * _MOST_WITHOUT).tolist()
+    for start, stop in pairwise(cuts):
+        if start < stop:
+            yield rows.part(start, stop)

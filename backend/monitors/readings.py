@@ -1,0 +1,333 @@
+"""Readings of a tally: measures with intervals, the reliability diagram, counts and delays."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import lru_cache
+from threading import Lock
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+import orjson
+
+from calibrant.cells import Floats
+from calibrant.diagrams.catalogue import read_diagrams
+from calibrant.errors import InvalidOption
+from calibrant.measures.catalogue import read_requests
+from calibrant.measures.intervals import PLAIN, Resampling
+from calibrant.measures.measure import Extent, Measure, MeasureRequest, MeasureResult, answers
+from calibrant.monitoring.tally import CELLS, Tally, tally_of
+from calibrant.reductions import Event
+from schemas.monitor_answers import MeasureReading, Readings, ReliabilityReading, RowsReading, Told
+from schemas.monitors import Counts, MonitorRecord
+
+# --- The measures that are read off a tally: of one event, quick, and the same of cells as of rows
+
+#: What a tally of all cells comes to: a row for each cell and outcome.
+_EXTENT = Extent(2 * CELLS)
+#: Measures estimated to take more seconds of it are not watched.
+_MOST_SECONDS = 0.5
+#: Measures that look behind the event: at the whole vectors of which it was made, which no tally keeps.
+_OF_VECTORS = ("optimal-temperature", "ece-after-temperature", "ece-temperature")
+
+
+def read_measures(measures: Sequence[str | Mapping[str, Any]], reduction: str) -> tuple[MeasureRequest, ...]:
+    """Read a monitor's measures; raises ``UnknownMeasure`` or ``InvalidOption`` at ``/measures/i``."""
+    asked = read_requests(list(measures))
+    for i, request in enumerate(asked):
+        reason = _hindered(request, reduction)
+        if reason is not None:
+            raise InvalidOption.at(f"/measures/{i}", f"cannot be watched: {reason}")
+    return asked
+
+
+def has_interval(measure: Measure) -> bool:
+    """Whether a measure's interval is had without computing it again on resampled rows, which cells are not."""
+    return measure.own_interval or measure.distance is not None or measure.influence is not None
+
+
+def _hindered(request: MeasureRequest, reduction: str) -> str | None:
+    """Why a measure is not read off a tally, if it is not."""
+    measure = request.measure
+    if measure.event is None:
+        return "it is of the whole predicted vector, and a monitor keeps one event of a row"
+    if measure.runs == "job":
+        return "it is a long fit"
+    if request.options.get("binning") == "exact":
+        return "bins of one prediction each are not those of cells"
+    if reduction != "binary" and measure.name in _OF_VECTORS:
+        return "under this reduction it is of the whole predicted vector"
+    if request.seconds(_EXTENT, PLAIN) > _MOST_SECONDS:
+        return "it takes too long"
+    return None
+
+
+# --- An event on fewer points, for intervals: their ends need no fine grid, and their cost grows with it
+
+#: Blocks of equal mass.
+BLOCKS = 256
+
+
+def coarse(event: Event) -> Event:
+    """The rows of an event that has weights, its cells gathered into at most ``BLOCKS`` of about equal mass.
+
+    All of a block stand at its mean p, as the rows of a cell do. A cumulative difference is read at their ends, where
+    it is exact: its supremum is at most what is between two of them larger, 1/256 of the rows times a gap. O(cells).
+    """
+    if event.w is None or len(event) <= 2 * BLOCKS:
+        return event
+    order = np.argsort(event.p, kind="stable")
+    p, y, w = event.p[order], event.y[order], event.w[order]
+    cells = np.cumsum(np.diff(p, prepend=-1.0) > 0.0) - 1
+    mass = np.bincount(cells, w)
+    middle = np.cumsum(mass) - mass / 2.0
+    block = np.minimum(middle / mass.sum() * BLOCKS, BLOCKS - 1).astype(np.int64)[cells]
+    p_mean = np.bincount(block, w * p, BLOCKS) / np.maximum(np.bincount(block, w, BLOCKS), 1.0)
+    rows: Floats = np.bincount(2 * block + y, w, 2 * BLOCKS).astype(np.float64)
+    there = np.flatnonzero(rows)
+    return Event(p_mean[there // 2], (there % 2).astype(np.int8), rows[there], event.kind, event.decided)
+
+
+# --- What is read off a tally: the measures with their intervals, and the reliability diagram
+
+Value = TypeVar("Value")
+
+#: Resamples of an interval: its ends are off by at most a seventh of a standard error, in 1 to 10 ms a measure.
+RESAMPLES = 400
+#: Readings that a process keeps.
+_MOST_KEPT = 2048
+_NO_INTERVAL = "no interval: it would resample rows, and a monitor keeps cells"
+_DIAGRAM = read_diagrams(["reliability"])[0]
+#: Measures whose intervals are read at the ends of blocks: else they take ten times as long.
+_ROUGH = ("Cumulative calibration errors", "Smooth calibration errors")
+#: Reductions of which the event is that a decision already taken is right.
+_DECIDED = ("confidence", "top:")
+
+
+class Memory:
+    """The latest of what was computed, by all that it was computed from: it is the same whenever it is read."""
+
+    def __init__(self, most: int = _MOST_KEPT) -> None:
+        self._most = most
+        self._kept: OrderedDict[bytes, Any] = OrderedDict()
+        self._turn = Lock()
+
+    def of(self, tally: Tally, asked: object, compute: Callable[[], Value]) -> Value:
+        """What ``compute`` gives of a tally and what is ``asked`` of it, plain JSON."""
+        key = _digest(tally, asked)
+        with self._turn:
+            if key in self._kept:
+                self._kept.move_to_end(key)
+                held: Value = self._kept[key]
+                return held
+        found = compute()
+        with self._turn:
+            self._kept[key] = found
+            while len(self._kept) > self._most:
+                self._kept.popitem(last=False)
+        return found
+
+
+def _digest(tally: Tally, asked: object) -> bytes:
+    told = hashlib.blake2b(orjson.dumps(asked), digest_size=24)
+    for array in (tally.keys, tally.rows, tally.p_sum):
+        told.update(array.tobytes())
+    return told.digest()
+
+
+def event_of(tally: Tally, reduction: str) -> Event:
+    """The rows of a tally as the event that they were counted for; raises ``EmptyBatch``."""
+    return replace(tally.event(), decided=reduction.startswith(_DECIDED))
+
+
+def read_rows(tally: Tally, record: MonitorRecord, memory: Memory, *, intervals: bool) -> RowsReading:
+    """The measures of some rows, their mean prediction and label rate; of none every measure tells that."""
+    asked = [record.measures, record.reduction, record.interval if intervals else None]
+    return memory.of(tally, ["rows", *asked], lambda: _rows(tally, record, intervals=intervals))
+
+
+def read_diagram(tally: Tally, record: MonitorRecord, memory: Memory) -> ReliabilityReading | None:
+    """The reliability diagram of some rows, as plain as ``POST /diagrams`` tells it; None of no rows."""
+    shown = diagram_of(tally, record, memory)
+    return None if shown is None or shown["data"] is None else ReliabilityReading.model_validate(shown["data"])
+
+
+def diagram_of(tally: Tally, record: MonitorRecord, memory: Memory) -> Mapping[str, Any] | None:
+    """The same with its definition, as reports hold diagrams."""
+    reduction = record.reduction or "binary"
+    if not len(tally.rows):
+        return None
+    return memory.of(tally, ["diagram", reduction], lambda: _drawn(tally, reduction))
+
+
+def _drawn(tally: Tally, reduction: str) -> dict[str, Any]:
+    """The diagram with the rows counted: to the diagram itself each cell and outcome is one, with a weight."""
+    shown, n = _DIAGRAM.drawn(event_of(tally, reduction)), len(tally)
+    data = shown["data"]
+    if data is None:
+        return shown
+    count = [round(share * n) for share in data["histogram"]["share"]]
+    return shown | {"data": data | {"count": data["rows"], "histogram": data["histogram"] | {"count": count}}}
+
+
+def rates(tally: Tally) -> tuple[int, float | None, float | None]:
+    """The number of rows, their mean prediction and the share of them whose event came true."""
+    n = len(tally)
+    if not n:
+        return 0, None, None
+    return n, float(tally.p_sum.sum()) / n, int(tally.rows[tally.keys & 1 == 1].sum()) / n
+
+
+def definitions(record: MonitorRecord) -> dict[str, Told]:
+    """What each measure is, in full."""
+    asked = read_measures(record.measures, record.reduction or "binary")
+    return {request.key: {"name": request.measure.name, **request.options} for request in asked}
+
+
+def _rows(tally: Tally, record: MonitorRecord, *, intervals: bool) -> RowsReading:
+    n, mean_prediction, label_rate = rates(tally)
+    requests = read_measures(record.measures, record.reduction or "binary")
+    if n:
+        level = record.interval if intervals else None
+        found = measured(requests, event_of(tally, record.reduction or "binary"), level)
+    else:
+        found = {
+            request.key: MeasureReading(value=None, problem="no value: no row has a label yet") for request in requests
+        }
+    return RowsReading(rows=n, mean_prediction=mean_prediction, label_rate=label_rate, measures=found)
+
+
+def measured(requests: Sequence[MeasureRequest], event: Event, level: float | None) -> Readings:
+    """Every measure of an event, in the order asked for: as answers tell it, and rules compare it."""
+    ranged = Resampling(level, RESAMPLES)
+    own = [request for request in requests if request.measure.own_interval]
+    others = [request for request in requests if not request.measure.own_interval]
+    found = answers(own, event, ranged) | answers(others, event, Resampling(None, RESAMPLES))
+    rough, told = coarse(event), {}
+    for request in requests:
+        result, missing = found[request.key], None
+        if level is not None and not has_interval(request.measure):
+            missing = _NO_INTERVAL if request.measure.resampled else None
+        elif level is not None and request in others:
+            result = request.finished(result, rough if request.measure.family in _ROUGH else event, ranged)
+        told[request.key] = _reading(result, missing)
+    return told
+
+
+def _reading(result: MeasureResult, missing: str | None) -> MeasureReading:
+    return MeasureReading(
+        value=result.value,
+        debiased=result.debiased,
+        interval=result.interval,
+        p_value=result.p_value,
+        parts={name: part for name, part in result.parts.items() if not isinstance(part, dict)},
+        problem=result.problem or missing,
+    )
+
+
+# --- Which numbers a measure has, of those that a rule may compare: read off rows on which every one is defined
+
+#: Many, so that bins are not empty though a measure has many.
+_ROWS = 20_000
+_GOLDEN = 0.6180339887498949
+
+
+def numbers_of(request: MeasureRequest, reduction: str, level: float | None) -> list[str]:
+    """Those of ``value``, ``lower`` and ``debiased`` that a measure gives; ``level`` is that of the interval."""
+    told = measured([request], event_of(_calibrated(), reduction), level)[request.key]
+    found = {
+        "value": told.value is not None,
+        "lower": told.interval is not None,
+        "debiased": told.debiased is not None,
+    }
+    return [name for name, there in found.items() if there]
+
+
+@lru_cache(maxsize=1)
+def _calibrated() -> Tally:
+    """Rows all over the predictions, of which as many come true as they say."""
+    i = np.arange(_ROWS)
+    p = (i + 0.5) / _ROWS
+    one = np.zeros(_ROWS, dtype=np.int64)
+    return tally_of(p, ((i * _GOLDEN) % 1.0 < p).astype(np.int8), one, one)
+
+
+# --- The counts of a monitor, with those that follow of what is counted
+
+
+def counts_of(totals: Mapping[str, int]) -> Counts:
+    """The counts of a ledger's totals: what has come and neither met its other half nor expired still waits.
+
+    >>> counts_of({"predictions": 5, "labels": 3, "joined": 2, "expired": 1}).pending
+    2
+    >>> counts_of({"labels": 3, "joined": 2, "unmatched": 1}).waiting
+    0
+    """
+    found = {name: totals.get(name, 0) for name in Counts.model_fields}
+    pending = found["predictions"] - found["joined"] - found["expired"]
+    waiting = found["labels"] - found["joined"] - found["unmatched"]
+    return Counts.model_validate(found | {"pending": pending, "waiting": waiting})
+
+
+# --- How long labels take: delays counted in a fixed number of bins, and what is read off the counts
+
+#: Bins of delays: the first is below a second; each later one ends a third further than the one before, so that the
+#: last begins after 650 days, which is longer than any horizon.
+BINS = 64
+#: The names of the bins among the counts of a time bucket.
+FIELDS = tuple(f"d{k}" for k in range(BINS))
+_RATIO = 4.0 / 3.0
+
+Bins = npt.NDArray[np.int64]
+
+
+def place(seconds: Floats) -> Bins:
+    """The bin of each delay: ``(n,)``, 0 to ``BINS`` - 1; a label that came before its prediction waited 0 s. O(n).
+
+    Examples
+    --------
+    >>> place(np.array([-3.0, 0.5, 1.0, 1.5, 60.0, 1e9])).tolist()
+    [0, 0, 1, 2, 15, 63]
+    """
+    steps = np.log(np.maximum(seconds, 1.0)) / math.log(_RATIO)
+    # A border belongs to the bin above it, whatever the rounding of its logarithm.
+    found = np.where(seconds < 1.0, 0.0, 1.0 + np.floor(steps + 1e-9))
+    return np.minimum(found, BINS - 1).astype(np.int64)
+
+
+def counted(seconds: Floats) -> dict[str, int]:
+    """The number of delays in each bin that has some, by the bin's field. O(n).
+
+    Examples
+    --------
+    >>> counted(np.array([0.5, 1.5, 1.6]))
+    {'d0': 1, 'd2': 2}
+    """
+    found = np.bincount(place(seconds), minlength=BINS)
+    return {FIELDS[k]: int(found[k]) for k in np.flatnonzero(found)}
+
+
+def quantiles(counts: Mapping[str, int], shares: Sequence[float]) -> list[float] | None:
+    """The delays that such shares of the labels took at most, in seconds; None of no labels.
+
+    Within a bin delays are taken to be even in their logarithm, so that a quantile is off by at most a third; one below
+    a second is told as 0.
+
+    Examples
+    --------
+    >>> [round(seconds, 3) for seconds in quantiles({"d1": 10}, [0.5]) or ()]
+    [1.155]
+    """
+    rows = np.array([counts.get(field, 0) for field in FIELDS], dtype=np.float64)
+    total = np.cumsum(rows)
+    if total[-1] <= 0.0:
+        return None
+    wanted = np.asarray(shares) * total[-1]
+    k = np.minimum(np.searchsorted(total, wanted), BINS - 1)
+    within = np.clip((wanted - (total[k] - rows[k])) / np.maximum(rows[k], 1.0), 0.0, 1.0)
+    return [float(seconds) for seconds in np.where(k == 0, 0.0, _RATIO ** (k - 1.0 + within))]

@@ -1,0 +1,198 @@
+"""Recalibration: what a policy does upon an alarm, and challengers that callers request."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+
+from redis import Redis
+
+from backend.monitors.alarms import recalibrated, step_of
+from backend.monitors.challengers import Challenge, challenge, move
+from backend.monitors.definitions import target_of
+from backend.monitors.looks import rested, rows_between, spoken_since, tell
+from backend.store.budget import Quotas
+from backend.store.chores import Chore
+from backend.store.clock import at
+from backend.store.errors import QuotaExceeded, UnknownAlias, UnknownMonitor
+from backend.store.keyspace import Keyspace, derived_id
+from backend.store.monitors.definitions import Definitions
+from backend.store.monitors.ledger import Ledger
+from backend.store.monitors.standings import Change, Standings
+from backend.store.store import Store
+from schemas.monitor_alarms import (
+    AuditAction,
+    AuditEntry,
+    Occasion,
+    Proposal,
+    RecalibrationRequested,
+    RecalibrationTold,
+    RecalibrationType,
+    Standing,
+)
+from schemas.monitors import MonitorRecord
+
+# --- The chore ``recalibrate``: what follows an alarm if the policy proposes or promotes
+#
+# A challenger is fitted once an occasion, though the chore may be done twice: its id comes from that, and what
+# follows is decided in one change of the monitor's standing, in which the occasion is no longer one to be seen to. An
+# alias is moved when that is decided, only if nobody moved it since the comparison; who comes upon a decision that
+# was not carried out carries it out.
+
+#: The setting of that name, which the API is told as well; a supervisor leaves it to its workers.
+QUOTA_VARIABLE = "CALIBRANT_QUOTA_MAPS"
+#: What is told where there is no challenger, by whether it failed.
+_TYPES: dict[bool, RecalibrationType] = {
+    False: "monitor.recalibration.declined",
+    True: "monitor.recalibration.failed",
+}
+
+
+def recalibrate(redis: Redis, chore: Chore) -> float | None:
+    """See to the alarms of a monitor upon which a challenger is asked for."""
+    store = Store.of(redis, chore.tenant, Quotas(maps=int(os.environ.get(QUOTA_VARIABLE, "0"))))
+    with contextlib.suppress(UnknownMonitor):
+        recalibrate_at(store, Definitions(redis, Keyspace(chore.tenant)).by_uid(chore.id), time.time())
+    return None
+
+
+def recalibrate_at(store: Store, record: MonitorRecord, now: float) -> None:
+    """The same, at a moment; raises ``UnknownMonitor`` where the monitor is deleted meanwhile."""
+    standings = Standings(store.redis, store.keys, record)
+    standing = standings.read()
+    for occasion in standing.asked:
+        _see_to(store, record, standings, occasion, now)
+    move(store, record, now)
+    tell(store, record, standings)
+
+
+def _see_to(store: Store, record: MonitorRecord, standings: Standings, occasion: Occasion, now: float) -> None:
+    asked, standing = record.recalibration, standings.read()
+    revision = _revision(store, record)
+    joined = Ledger(store.redis, store.keys, record).totals().get("joined", 0)
+    if occasion.rule is not None and asked.policy == "off":
+        found = Challenge("recalibration was turned off", "recalibration-off")
+    elif occasion.rule is not None and not rested(record, standing, now):
+        found = Challenge(f"the last challenger was tried less than {asked.pause} s ago", "pause")
+    else:
+        found = _challenge(store, record, occasion, spoken_since(standing, occasion), now)
+    if found.draft is not None:
+        store.maps.put(found.draft)
+    wanted = joined + rows_between(record, found.labelled)
+    standings.change(lambda record, standing: decided(record, standing, occasion, found, revision, wanted, now))
+
+
+def _challenge(store: Store, record: MonitorRecord, occasion: Occasion, since: str | None, now: float) -> Challenge:
+    """A challenger, unless there is no room for it."""
+    try:
+        store.charges.check_maps()
+    except QuotaExceeded as error:
+        return Challenge(error.detail, error.code, failed=True)
+    return challenge(store, record, occasion, now, since)
+
+
+def decided(
+    record: MonitorRecord,
+    standing: Standing,
+    occasion: Occasion,
+    found: Challenge,
+    revision: int | None,
+    wanted: int,
+    now: float,
+) -> Change | None:
+    """What follows from a challenge; None where another has seen to the occasion already.
+
+    ``wanted`` is of how many rows another one is worth a try. That there are too few is told once an alarm.
+    """
+    if occasion not in standing.asked:
+        return None
+    told = _told(record, occasion, found)
+    changes: dict[str, object] = {"asked": [each for each in standing.asked if each != occasion]}
+    if found.tried:
+        changes["last_asked"] = now
+    if found.tried or found.code == "too-few-rows":
+        changes["rows_wanted"] = wanted
+    after = standing.model_copy(update=changes)
+    if found.draft is None and occasion.attempt > 1 and not found.tried:
+        return Change(after)
+    if found.draft is None:
+        action: AuditAction = "recalibration-failed" if found.failed else "recalibration-declined"
+        entry = step_of(action, now, occasion, told, detail=found.why)
+        return Change(after, [recalibrated(record, occasion, _TYPES[found.failed], told, now)], [entry])
+    proposal = Proposal(
+        id=derived_id("proposal", f"{record.uid} {occasion.seed}"),
+        created_at=at(now),
+        occasion=occasion,
+        map=found.draft.id,
+        name=told.name or "",
+        alias=record.recalibration.alias,
+        revision=revision,
+        found=told,
+    )
+    entries = [step_of("challenger-proposed", now, occasion, told)]
+    if standing.proposal is not None:
+        replaced = standing.proposal
+        entries.insert(0, step_of("proposal-replaced", now, replaced.occasion, replaced.found))
+    if record.recalibration.policy == "auto":
+        moving = {"proposal": None, "moving": proposal, "moved_by": None}
+        return Change(after.model_copy(update=moving), [], entries)
+    event = recalibrated(record, occasion, "monitor.recalibration.proposed", told, now)
+    return Change(after.model_copy(update={"proposal": proposal}), [event], entries)
+
+
+def _revision(store: Store, record: MonitorRecord) -> int | None:
+    """Where the alias stands before the comparison."""
+    try:
+        return store.aliases.get(target_of(record), record.recalibration.alias).revision
+    except UnknownAlias:
+        return None
+
+
+def _told(record: MonitorRecord, occasion: Occasion, found: Challenge) -> RecalibrationTold:
+    asked, gain = record.recalibration, found.gain
+    return RecalibrationTold(
+        monitor=record.name,
+        rule=occasion.rule,
+        name=target_of(record),
+        alias=asked.alias,
+        champion=found.champion,
+        challenger=None if found.draft is None else found.draft.id,
+        gain=None if gain is None else gain.value,
+        low=None if gain is None else gain.low,
+        high=None if gain is None else gain.high,
+        rows=found.labelled if gain is None else gain.rows,
+        since=found.since,
+        code=found.code,
+    )
+
+
+# --- Asking for a challenger without an alarm
+
+
+def request_challenger(store: Store, record: MonitorRecord, who: str | None, now: float) -> RecalibrationRequested:
+    """Have a challenger fitted as soon as a worker is free, whatever the pause; raises ``UnknownMonitor``.
+
+    Of requests at once one is seen to, and all are in the audit.
+    """
+    requested = record
+
+    def change(record: MonitorRecord, standing: Standing) -> Change:
+        nonlocal requested
+        requested = record
+        entry = AuditEntry(at=at(now), action="recalibration-requested", who=who)
+        if any(occasion.rule is None for occasion in standing.asked):
+            return Change(standing, [], [entry.model_copy(update={"alarm": standing.requests})])
+        occasion = Occasion(number=standing.requests + 1)
+        after = standing.model_copy(update={"asked": [*standing.asked, occasion], "requests": occasion.number})
+        chore = Chore("recalibrate", store.keys.tenant, record.uid)
+        return Change(after, [], [entry.model_copy(update={"alarm": occasion.number})], chores=[chore])
+
+    changed = Standings(store.redis, store.keys, record).change(change)
+    return RecalibrationRequested(
+        monitor=record.name,
+        number=changed.standing.requests if changed is not None else 0,
+        requested_at=at(now),
+        requested_by=who,
+        recalibration=requested.recalibration,
+    )

@@ -1,0 +1,337 @@
+"""The rows of a request as arrays, and why rows are refused."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Literal, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from backend.store.monitors.ledger import NO_GROUP, OTHER, Groups, Ids
+from calibrant.batch import SUM_ROUNDING, TOLERANCE, Integers, Scale
+from calibrant.cells import Floats
+from schemas.monitors import MonitorRecord
+
+# --- The rows of a request, as arrays: whatever format they came in
+
+Mask = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Rows:
+    """``refused (n,)`` is why a reader could not read a row, 0 where it could; what stands in such a row is ignored.
+
+    ``ids`` are empty where a row has none. ``predictions`` are (n,) or (n, K), ``labels (n,)`` whole numbers as
+    doubles, ``times (n,)`` seconds since 1970 with NaN for now, ``groups (n,)`` the place of a group's name in
+    ``names``, -1 for none. ``numbers (n,)`` are the rows' places in the request.
+    """
+
+    refused: npt.NDArray[np.uint8]
+    numbers: Integers
+    ids: Ids | None = None
+    predictions: Floats | None = None
+    labels: Floats | None = None
+    times: Floats | None = None
+    groups: Integers | None = None
+    names: Sequence[str] = ()
+
+    def __len__(self) -> int:
+        """How many rows there are."""
+        return len(self.refused)
+
+    def part(self, start: int, stop: int) -> Rows:
+        """The rows from one to before another."""
+        return self._of(slice(start, stop), None if self.ids is None else part_of(self.ids, start, stop))
+
+    def taken(self, kept: Mask) -> Rows:
+        """The rows where ``kept (n,)`` is true, in their order."""
+        return self if kept.all() else self._of(kept, None if self.ids is None else self.ids.taken(kept))
+
+    def moments(self, now: float) -> Floats:
+        """The time of each row, ``(n,)``; now where it has none."""
+        if self.times is None:
+            return np.full(len(self), now)
+        return np.where(np.isnan(self.times), now, self.times)
+
+    def _of(self, chosen: slice | Mask, ids: Ids | None) -> Rows:
+        return Rows(
+            self.refused[chosen],
+            self.numbers[chosen],
+            ids,
+            None if self.predictions is None else self.predictions[chosen],
+            None if self.labels is None else self.labels[chosen],
+            None if self.times is None else self.times[chosen],
+            None if self.groups is None else self.groups[chosen],
+            self.names,
+        )
+
+
+def together(parts: Sequence[Rows]) -> Rows:
+    """The rows of several parts one behind the other, numbered anew; of none no rows."""
+    if len(parts) == 1:
+        return parts[0]
+    n = sum(map(len, parts))
+    place: dict[str, int] = {}
+    for part in parts:
+        for name in part.names:
+            place.setdefault(name, len(place))
+    return Rows(
+        np.concatenate([np.zeros(0, np.uint8), *(part.refused for part in parts)]),
+        np.arange(n),
+        _all_ids(parts) if any(part.ids is not None for part in parts) else None,
+        _all([part.predictions for part in parts], parts),
+        _all([part.labels for part in parts], parts),
+        _all([part.times for part in parts], parts),
+        _all_groups(parts, place) if place else None,
+        list(place),
+    )
+
+
+def _all(columns: Sequence[Floats | None], parts: Sequence[Rows]) -> Floats | None:
+    """A column of all parts; NaN for the rows of those that lack it, and None if all do."""
+    if all(column is None for column in columns):
+        return None
+    pairs = zip(columns, parts, strict=True)
+    return np.concatenate([np.full(len(part), np.nan) if column is None else column for column, part in pairs])
+
+
+def _all_ids(parts: Sequence[Rows]) -> Ids:
+    lengths = [np.zeros(len(part), np.uint32) if part.ids is None else lengths_of(part.ids) for part in parts]
+    text = b"".join(b"" if part.ids is None else part.ids.text for part in parts)
+    return Ids(text, np.cumsum(np.concatenate(lengths), dtype=np.uint32))
+
+
+def _all_groups(parts: Sequence[Rows], place: Mapping[str, int]) -> Integers:
+    found = []
+    for part in parts:
+        places = np.array([*(place[name] for name in part.names), -1], dtype=np.int64)
+        found.append(np.full(len(part), -1) if part.groups is None else places[part.groups])
+    return np.concatenate(found)
+
+
+def part_of(ids: Ids, start: int, stop: int) -> Ids:
+    """The strings from one to before another."""
+    begin = int(ids.ends[start - 1]) if start else 0
+    ends = ids.ends[start:stop]
+    return Ids(ids.text[begin : int(ends[-1]) if len(ends) else begin], ends - np.uint32(begin))
+
+
+def lengths_of(ids: Ids) -> npt.NDArray[np.uint32]:
+    """The bytes of each id."""
+    return np.diff(ids.ends, prepend=np.uint32(0))
+
+
+def first_places(ids: Ids) -> Integers:
+    """For each id the place of the first that is the same."""
+    met: dict[bytes, int] = {}
+    return np.array([met.setdefault(one, i) for i, one in enumerate(ids.strings())], dtype=np.int64)
+
+
+# --- Why a row is refused: a stable code and a message, never the data
+
+#: An id and the name of a group have at most so many bytes of UTF-8.
+MAX_ID_BYTES = MAX_GROUP_BYTES = 200
+
+
+class Reason(NamedTuple):
+    """A code, and what is wrong in words that read on from the row's number."""
+
+    code: str
+    detail: str
+
+
+class Why(IntEnum):
+    """The place of a reason in ``REASONS``; arrays of rows hold it as one byte each."""
+
+    FINE = 0
+    UNREADABLE = 1
+    UNKNOWN_FIELD = 2
+    NO_ID = 3
+    LONG_ID = 4
+    NO_PREDICTION = 5
+    NOT_A_NUMBER = 6
+    NOT_FINITE = 7
+    OUT_OF_RANGE = 8
+    WRONG_SUM = 9
+    WRONG_SHAPE = 10
+    NO_LABEL = 11
+    INVALID_LABEL = 12
+    INVALID_TIME = 13
+    FUTURE = 14
+    TOO_OLD = 15
+    INVALID_GROUP = 16
+    CONTRADICTED = 17
+    INVALID_ID = 18
+    FORGOTTEN = 19
+    RESERVED_GROUP = 20
+    MILLISECONDS = 21
+    EMPTY_ID = 22
+
+
+REASONS: dict[Why, Reason] = {
+    Why.UNREADABLE: Reason("unreadable", "is no JSON object, or no event, or holds nothing in a form that is known"),
+    Why.UNKNOWN_FIELD: Reason(
+        "invalid-field", "holds a field that is none of id, prediction, label, timestamp and group, or not of this call"
+    ),
+    Why.NO_ID: Reason("missing-id", "has no id, without which nothing can be joined to it"),
+    Why.LONG_ID: Reason("invalid-id", f"has an id of more than {MAX_ID_BYTES} bytes"),
+    Why.NO_PREDICTION: Reason("missing-prediction", "has no prediction"),
+    Why.NOT_A_NUMBER: Reason("not-a-number", "has a prediction that holds something else than numbers"),
+    Why.NOT_FINITE: Reason("not-finite", "has a prediction that is not a finite number"),
+    Why.OUT_OF_RANGE: Reason("out-of-range", "has a prediction outside [0, 1]; logits need a monitor on their scale"),
+    Why.WRONG_SUM: Reason("out-of-range", "has a prediction that does not sum to 1"),
+    Why.WRONG_SHAPE: Reason("wrong-shape", "has a prediction of another number of classes than the monitor"),
+    Why.NO_LABEL: Reason("missing-label", "has no label"),
+    Why.INVALID_LABEL: Reason("invalid-label", "has a label that is not an integer from 0 to the classes less one"),
+    Why.INVALID_TIME: Reason("invalid-timestamp", "has a timestamp that is no seconds since 1970 and no RFC 3339"),
+    Why.FUTURE: Reason("from-the-future", "has a timestamp further in the future than the monitor's skew"),
+    Why.TOO_OLD: Reason("too-old", "has a timestamp from before the monitor's retention"),
+    Why.FORGOTTEN: Reason(
+        "too-old", "has an id, and a timestamp from before the monitor's horizon: its id may have been forgotten"
+    ),
+    Why.INVALID_GROUP: Reason("invalid-group", f"has a group that is no string of at most {MAX_GROUP_BYTES} bytes"),
+    Why.RESERVED_GROUP: Reason("invalid-group", "has the group (other), the name of all groups beyond the bound"),
+    Why.CONTRADICTED: Reason("contradicted", "has another label than the one that came first, which stays"),
+    Why.EMPTY_ID: Reason("missing-id", "has an empty id: a row without one has no such field, or null"),
+    Why.INVALID_ID: Reason("invalid-id", "has an id that is neither a string nor an integer"),
+    Why.MILLISECONDS: Reason("from-the-future", "has a timestamp in the far future of seconds: is it in milliseconds?"),
+}
+
+
+# --- Checks of rows one by one: what is wrong with a row refuses that row, and leaves the others alone
+#
+# The tolerances are those of ``calibrant.batch``, which refuses whole batches.
+
+Whys = npt.NDArray[np.uint8]
+
+
+def check_predictions(values: Floats, scale: Scale) -> tuple[Whys, Floats]:
+    """What is wrong with each of ``values (n,)`` or ``(n, K)``, and the values as they count.
+
+    Those within the tolerance are clipped and divided by their sum, as ``read_predictions`` does; those of refused
+    rows become 1/2, or 1/K. O(n K).
+    """
+    why = np.zeros(len(values), np.uint8)
+    if not values.size:
+        return why, values
+    # A NaN survives min and max, so two passes find whether anything is out of place.
+    low, high = float(values.min()), float(values.max())
+    if not (math.isfinite(low) and math.isfinite(high)):
+        why[_any(~np.isfinite(values))] = Why.NOT_FINITE
+        values = _without(values, why)
+    if scale == "logit":
+        return why, values
+    if not (low >= 0.0 and high <= 1.0):
+        why[_any((values < -TOLERANCE) | (values > 1.0 + TOLERANCE))] = Why.OUT_OF_RANGE
+        values = _without(np.clip(values, 0.0, 1.0), why)
+    return (why, values) if values.ndim == 1 else _check_sums(values, why)
+
+
+def _check_sums(values: Floats, why: Whys) -> tuple[Whys, Floats]:
+    """Rows of sum 1; those of another sum are refused, those nearly of it divided by it."""
+    sums = values @ np.ones(values.shape[1])
+    away = np.abs(sums - 1.0)
+    if away.max() <= SUM_ROUNDING:
+        return why, values
+    # What clipping takes from a row of many classes may be more than the tolerance of one number.
+    wrong = (away > TOLERANCE) & (why == 0)
+    why[wrong] = Why.WRONG_SUM
+    values = _without(values, why)
+    off = (away > SUM_ROUNDING) & (why == 0)
+    values[off] /= sums[off, None]
+    return why, values
+
+
+def _any(cells: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+    """Whether it is true of any number of a row."""
+    return cells if cells.ndim == 1 else np.logical_or.reduce(cells, axis=1)
+
+
+def _without(values: Floats, why: Whys) -> Floats:
+    """A copy of the values with something harmless in the rows that are refused."""
+    found = values.copy()
+    found[why != 0] = 0.5 if values.ndim == 1 else 1.0 / values.shape[1]
+    return found
+
+
+def check_labels(labels: Floats, n_classes: int) -> Whys:
+    """What is wrong with each label: whole numbers from 0 to ``n_classes`` - 1 are right."""
+    with np.errstate(invalid="ignore"):
+        wrong = ~((labels >= 0) & (labels < n_classes) & (labels == np.floor(labels)))
+    return np.where(wrong, np.uint8(Why.INVALID_LABEL), np.uint8(0))
+
+
+def check_times(times: Floats, now: float, *, skew: float, retention: float) -> Whys:
+    """What is wrong with each time, in seconds since 1970; NaN is none given."""
+    why = np.zeros(len(times), np.uint8)
+    why[times > now + skew] = Why.FUTURE
+    why[(times > now + skew) & (np.abs(times / 1000.0 - now) <= max(skew, retention))] = Why.MILLISECONDS
+    why[times < now - retention] = Why.TOO_OLD
+    return why
+
+
+# --- Groups by name: the index under which the rows of each are counted
+
+#: Names that are asked for at once.
+_AT_ONCE = 1000
+
+
+def group_indices(groups: Groups, codes: Integers | None, names: Sequence[str]) -> Integers | None:
+    """The index of each row's group; ``codes (n,)`` are the places of their names, -1 for none, as is an empty name.
+
+    New groups get an index while the monitor has one left, in the order of their names in the request.
+    """
+    if codes is None:
+        return None
+    used = np.flatnonzero(np.bincount(codes[codes >= 0], minlength=len(names)))
+    indices = np.full(len(names) + 1, NO_GROUP, dtype=np.int64)  # the last is that of -1
+    for start in range(0, len(used), _AT_ONCE):
+        asked = [code for code in used[start : start + _AT_ONCE].tolist() if names[code]]
+        indices[asked] = groups.indices([names[code] for code in asked])
+    found: Integers = indices[codes]
+    return found
+
+
+def reserved(codes: Integers, names: Sequence[str]) -> Mask:
+    """Whether each row's group has the name under which those beyond the bound are told."""
+    found: Mask = np.isin(codes, [code for code, name in enumerate(names) if name == OTHER])
+    return found
+
+
+# --- Screening: rows that are refused for their own contents, before any id is looked up
+
+#: What the rows of a request bring: predictions with labels, or one of the two.
+What = Literal["rows", "predictions", "labels"]
+
+
+def screen(rows: Rows, what: What, record: MonitorRecord, now: float) -> npt.NDArray[np.uint8]:
+    """Why each row is refused, 0 where it is not; the predictions themselves are not looked at. O(n)."""
+    why = rows.refused.copy()
+    if what != "labels" and rows.predictions is None:
+        _refuse(why, Why.NO_PREDICTION)
+    if what != "predictions":
+        _refuse(why, Why.NO_LABEL if rows.labels is None else check_labels(rows.labels, record.n_classes or 2))
+    if rows.ids is not None:
+        lengths = lengths_of(rows.ids)
+        _refuse(why, np.where(lengths > MAX_ID_BYTES, np.uint8(Why.LONG_ID), np.uint8(0)))
+        if what != "rows":
+            _refuse(why, np.where(lengths == 0, np.uint8(Why.NO_ID), np.uint8(0)))
+    elif what != "rows":
+        _refuse(why, Why.NO_ID)
+    if rows.groups is not None:
+        _refuse(why, np.where(reserved(rows.groups, rows.names), np.uint8(Why.RESERVED_GROUP), np.uint8(0)))
+    if rows.times is not None:
+        _refuse(why, check_times(rows.times, now, skew=record.skew, retention=record.retention))
+        if rows.ids is not None:
+            old = (rows.times < now - record.horizon) & (lengths_of(rows.ids) > 0)
+            _refuse(why, np.where(old, np.uint8(Why.FORGOTTEN), np.uint8(0)))
+    return why
+
+
+def _refuse(why: npt.NDArray[np.uint8], reasons: npt.NDArray[np.uint8] | int) -> None:
+    """Refuse rows for further reasons; the first that was found stays."""
+    np.copyto(why, reasons, where=why == 0, casting="unsafe")

@@ -1,0 +1,224 @@
+"""One webhook request: a signed body posted to a target within a bounded time."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+import hashlib
+import hmac
+import queue
+import secrets
+import ssl
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import NamedTuple
+
+import httpx
+
+from backend.monitors.webhook_targets import Resolver, Target, Targets, resolve
+from schemas.monitor_alarms import AttemptError
+
+# --- One attempt: a body posted to a target, at an address that was looked at, within a bounded time
+#
+# The transport is used by itself: it follows no redirect, asks no proxy and no file of the environment, keeps no
+# cookie and writes no URL into a log. The connection goes to the address that was found fit, under the name of the
+# target, so that a name which resolves otherwise the next moment changes nothing. Of the answer the status is read
+# and no more.
+
+#: Seconds that a connection may take, and an attempt in all.
+CONNECT_SECONDS, WHOLE_SECONDS = 5.0, 15.0
+#: Addresses of one name that are tried, one after the other where there is no connection.
+MOST_ADDRESSES = 3
+
+
+class Outcome(NamedTuple):
+    """What an attempt came to: a status, or why there is none. ``wait`` is the seconds of its ``Retry-After``."""
+
+    status: int | None = None
+    error: AttemptError | None = None
+    wait: int | None = None
+
+    @property
+    def succeeded(self) -> bool:
+        """Whether the receiver has taken it."""
+        return self.status is not None and 200 <= self.status < 300
+
+    @property
+    def gone(self) -> bool:
+        """Whether the receiver wants nothing more of this kind."""
+        return self.status == 410
+
+
+@dataclass(frozen=True)
+class Sender:
+    """What attempts are made with. ``trust`` is whom receivers' certificates must come from; None: the usual ones."""
+
+    targets: Targets
+    resolver: Resolver = resolve
+    trust: ssl.SSLContext | None = None
+    connect_seconds: float = CONNECT_SECONDS
+    whole_seconds: float = WHOLE_SECONDS
+
+    def post(self, target: Target, body: bytes, headers: Mapping[str, str]) -> Outcome:
+        """Post a body to a target that is admitted; raises nothing that a receiver can bring about."""
+        ends = time.monotonic() + self.whole_seconds
+        try:
+            found = self._find(target)
+        except TimeoutError:
+            return Outcome(error="timed-out")
+        except (OSError, UnicodeError):
+            return Outcome(error="not-resolved")
+        fit = self.targets.fit(found)[:MOST_ADDRESSES]
+        if not fit:
+            return Outcome(error="address-refused" if found else "not-resolved")
+        try:
+            return asyncio.run(self._within(target, fit, body, headers, ends))
+        except TimeoutError:
+            return Outcome(error="timed-out")
+
+    def _find(self, target: Target) -> Sequence[str]:
+        """The addresses of a target; the system's resolver knows no time limit, so a thread waits for it."""
+        if target.address is not None:
+            return [target.host]
+        answers: queue.SimpleQueue[Sequence[str] | Exception] = queue.SimpleQueue()
+
+        def ask() -> None:
+            try:
+                answers.put(self.resolver(target.host, target.port))
+            except Exception as error:
+                answers.put(error)
+
+        threading.Thread(target=ask, daemon=True).start()
+        try:
+            answer = answers.get(timeout=self.connect_seconds)
+        except queue.Empty:
+            raise TimeoutError from None
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    async def _within(
+        self, target: Target, addresses: Sequence[str], body: bytes, headers: Mapping[str, str], ends: float
+    ) -> Outcome:
+        async with asyncio.timeout(max(0.0, ends - time.monotonic())):
+            outcome = Outcome(error="not-connected")
+            for address in addresses:
+                outcome = await self._try(target, address, body, headers)
+                if outcome.error != "not-connected":
+                    break
+            return outcome
+
+    async def _try(self, target: Target, address: str, body: bytes, headers: Mapping[str, str]) -> Outcome:
+        request = self._request(target, address, body, headers)
+        transport = httpx.AsyncHTTPTransport(verify=self.trust or usual_trust(), trust_env=False)
+        try:
+            async with transport:
+                response = await transport.handle_async_request(request)
+                await response.aclose()
+        except httpx.ConnectTimeout:
+            return Outcome(error="not-connected")
+        except httpx.ConnectError as error:
+            return Outcome(error="tls-failed" if _is_tls(error) else "not-connected")
+        except httpx.TimeoutException:
+            return Outcome(error="timed-out")
+        except httpx.HTTPError:
+            return Outcome(error="broken-answer")
+        return Outcome(response.status_code, wait=_seconds(response.headers.get("retry-after", "")))
+
+    def _request(self, target: Target, address: str, body: bytes, headers: Mapping[str, str]) -> httpx.Request:
+        """The request to an address in the name of its target."""
+        host = f"[{address}]" if ":" in address else address
+        given = {"Host": target.authority, **headers, "Connection": "close"}
+        return httpx.Request(
+            "POST",
+            httpx.URL(f"{target.scheme}://{host}:{target.port}", raw_path=target.path.encode()),
+            headers=given,
+            content=body,
+            extensions={
+                "sni_hostname": target.host,
+                "timeout": {
+                    "connect": self.connect_seconds,
+                    "read": self.whole_seconds,
+                    "write": self.whole_seconds,
+                    "pool": self.whole_seconds,
+                },
+            },
+        )
+
+
+@cache
+def usual_trust() -> ssl.SSLContext:
+    """The authorities that come with Python's HTTP client, or those of ``SSL_CERT_FILE`` or ``SSL_CERT_DIR``."""
+    return httpx.create_ssl_context()
+
+
+def _is_tls(error: BaseException | None) -> bool:
+    """Whether TLS failed at the root of an error."""
+    while error is not None:
+        if isinstance(error, ssl.SSLError):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
+
+
+def _seconds(text: str) -> int | None:
+    """The seconds of a ``Retry-After``; a date there is passed over."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else None
+
+
+# --- Signatures of webhooks: Standard Webhooks 1.0.0, symmetric scheme ``v1``
+#
+# The specification: github.com/standard-webhooks/standard-webhooks, spec/standard-webhooks.md, "Signature scheme" and
+# "Webhook headers". Signed is ``id.timestamp.body``, by HMAC-SHA256. A secret is written as ``whsec_`` and 24 to 64
+# bytes in base64. While a secret is changed the header holds a signature by each, separated by a space.
+
+PREFIX = "whsec_"
+#: Bytes of a secret, and of one that is made here.
+LEAST_BYTES, MOST_BYTES, NEW_BYTES = 24, 64, 32
+
+
+class InvalidSecret(ValueError):
+    """A text that is no secret; the error does not repeat it."""
+
+
+def new_secret() -> str:
+    """A secret that cannot be guessed."""
+    return PREFIX + base64.b64encode(secrets.token_bytes(NEW_BYTES)).decode()
+
+
+def read_secret(text: str) -> bytes:
+    """The bytes of a secret; raises ``InvalidSecret``."""
+    wanted = f"must be {PREFIX} and {LEAST_BYTES} to {MOST_BYTES} bytes in base64"
+    if not text.startswith(PREFIX):
+        raise InvalidSecret(wanted)
+    try:
+        key = base64.b64decode(text.removeprefix(PREFIX), validate=True)
+    except (binascii.Error, ValueError):
+        raise InvalidSecret(wanted) from None  # the cause holds the text
+    if not LEAST_BYTES <= len(key) <= MOST_BYTES:
+        raise InvalidSecret(wanted)
+    return key
+
+
+def sign(keys: Sequence[bytes], message_id: str, timestamp: int, body: bytes) -> str:
+    """The header ``webhook-signature``: a signature by each key, in this order.
+
+    >>> sign([b"a key of 24 bytes at least"], "msg_1", 1674087231, b"{}")
+    'v1,qAveFQ9Qh73G+BkaRGpPi9tWAcoU0Kkrlyp3ddJpWIY='
+    """
+    signed = f"{message_id}.{timestamp}.".encode() + body
+    made = (base64.b64encode(hmac.new(key, signed, hashlib.sha256).digest()).decode() for key in keys)
+    return " ".join(f"v1,{each}" for each in made)
+
+
+def headers(keys: Sequence[bytes], message_id: str, timestamp: int, body: bytes) -> dict[str, str]:
+    """The headers by which a receiver knows who sent ``body``; ``timestamp`` is that of this attempt, in seconds."""
+    return {
+        "webhook-id": message_id,
+        "webhook-timestamp": str(timestamp),
+        "webhook-signature": sign(keys, message_id, timestamp, body),
+    }

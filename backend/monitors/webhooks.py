@@ -1,0 +1,268 @@
+"""Webhooks: the hooks of a monitor, deliveries requested, attempted and tried again."""
+
+from __future__ import annotations
+
+import logging
+import os
+import random
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+
+from redis import Redis
+
+from backend.monitors.definitions import check_secret
+from backend.monitors.webhook_requests import InvalidSecret, Outcome, Sender, headers, read_secret
+from backend.monitors.webhook_targets import TargetRefused, Targets
+from backend.store.chores import Chore
+from backend.store.clock import at, now, stamp
+from backend.store.errors import UnknownDelivery, UnknownMonitor
+from backend.store.keyspace import derived_id
+from backend.store.monitors.definitions import Definitions
+from backend.store.monitors.deliveries import Deliveries
+from backend.store.store import Store
+from calibrant import __version__
+from calibrant.errors import CalibrationError
+from schemas.monitor_alarms import (
+    AlarmTold,
+    DeliveryRecord,
+    DeliveryStatus,
+    EventType,
+    HookTestTold,
+    MonitorEvent,
+    RecalibrationTold,
+)
+from schemas.monitors import DAY, HIDDEN_PATH, HookSpec, MonitorRecord
+
+# --- The hooks of a monitor, looked at before they are stored, and the keys that sign for them
+
+#: Seconds that a secret which was replaced signs on.
+ROTATION_SECONDS = DAY
+
+
+class HookRefused(CalibrationError):
+    """A hook to whose URL the service does not send."""
+
+    code = "hook-refused"
+
+
+def prepare(
+    hooks: Sequence[HookSpec],
+    targets: Targets,
+    *,
+    now: float,
+    make: Callable[[str], str],
+    before: Sequence[HookSpec] = (),
+) -> list[HookSpec]:
+    """The hooks as they are stored, each with a secret; ``make`` makes that of a hook of that name.
+
+    A hook that was there ``before`` under its name keeps what is not given: its secrets, and its URL where that is
+    given as it is told. One that is given another secret signs with the one before as well, for a day. Raises
+    ``HookRefused``, and ``InvalidOption`` for a secret that is none.
+    """
+    known = {hook.name: hook for hook in before}
+    return [_prepared(hook, known.get(hook.name), targets, now, make, f"/hooks/{i}") for i, hook in enumerate(hooks)]
+
+
+def _prepared(
+    hook: HookSpec, before: HookSpec | None, targets: Targets, now: float, make: Callable[[str], str], place: str
+) -> HookSpec:
+    url = before.url if before is not None and hook.url == before.told_url else hook.url
+    if url.endswith(HIDDEN_PATH):
+        raise HookRefused.at(f"{place}/url", f"ends with {HIDDEN_PATH}, which stands for a path that is not told")
+    try:
+        targets.admit(url)
+    except TargetRefused as error:
+        raise HookRefused.at(f"{place}/url", str(error)) from None
+    check_secret(hook.secret, f"{place}/secret")
+    check_secret(hook.old_secret, f"{place}/old_secret")
+    secret, old, until = _secrets(hook, before)
+    if old is None:
+        until = None
+    elif until is None:
+        until = now + ROTATION_SECONDS
+    changed = {"url": url, "secret": secret or make(hook.name), "old_secret": old, "old_secret_until": until}
+    return hook.model_copy(update=changed)
+
+
+def _secrets(hook: HookSpec, before: HookSpec | None) -> tuple[str | None, str | None, float | None]:
+    """The secret of a hook, the one before it, and until when that signs: as given, else as they were."""
+    if before is None or hook.old_secret is not None:
+        return hook.secret or (before.secret if before else None), hook.old_secret, hook.old_secret_until
+    if hook.secret in (None, before.secret):
+        return before.secret, before.old_secret, before.old_secret_until
+    return hook.secret, before.secret, hook.old_secret_until
+
+
+def keys_of(hook: HookSpec, now: float) -> list[bytes]:
+    """The keys that sign for a hook, the newest first; raises ``InvalidSecret`` where it has none."""
+    keys = [read_secret(hook.secret or "")]
+    if hook.old_secret is not None and (hook.old_secret_until is None or now < hook.old_secret_until):
+        keys.append(read_secret(hook.old_secret))
+    return keys
+
+
+# --- Requesting deliveries: an event goes to every hook of its monitor; requesting it again delivers nothing new
+
+
+def event_of(
+    monitor: MonitorRecord,
+    seed: str,
+    type_: EventType,
+    data: AlarmTold | RecalibrationTold | HookTestTold,
+    *,
+    moment: float,
+) -> MonitorEvent:
+    """The event that happened to a monitor at ``moment``, in seconds since 1970.
+
+    Its id comes from the monitor, the type and ``seed``, which names this occasion, such as ``rule:7`` for the rule's
+    seventh alarm: who tells of the same occasion again, as after a crash, tells of the same event.
+    """
+    return MonitorEvent(
+        id=derived_id("event", f"{monitor.uid} {type_} {seed}"), type=type_, timestamp=at(moment), data=data
+    )
+
+
+def ask(store: Store, monitor: MonitorRecord, event: MonitorEvent) -> None:
+    """Have an event delivered to all hooks of a monitor; each gets one delivery, however often this is asked for."""
+    for hook in monitor.hooks:
+        ask_one(store, monitor, hook, event)
+
+
+def ask_one(store: Store, monitor: MonitorRecord, hook: HookSpec, event: MonitorEvent) -> str:
+    """Have an event delivered to one hook, once; gives the id of the delivery."""
+    record = DeliveryRecord(
+        id=derived_id("delivery", f"{event.id} {hook.name}"),
+        monitor=monitor.name,
+        hook=hook.name,
+        event=event,
+        created_at=(asked := stamp()),
+        next_at=asked,
+    )
+    Deliveries(store.redis, store.keys, monitor.uid).create(record)
+    return record.id
+
+
+# --- When a delivery is tried again: ever later, never at the same time for two
+
+#: Seconds between two attempts.
+DELAYS = (5.0, 30.0, 120.0, 600.0, 3600.0, 21_600.0, 86_400.0)
+#: The longest that a receiver may ask to wait by ``Retry-After``.
+MOST_SECONDS = 86_400.0
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The delay behind each attempt; behind one that has none a delivery is dead. ``jitter`` is a share of a delay."""
+
+    delays: tuple[float, ...] = DELAYS
+    jitter: float = 0.25
+
+    @property
+    def attempts(self) -> int:
+        """How often a delivery is tried."""
+        return len(self.delays) + 1
+
+    def after(self, tried: int, wait: int | None = None) -> float | None:
+        """Seconds until the next attempt, behind so many; None behind the last.
+
+        What the receiver asks to ``wait`` lengthens them, up to a day.
+        """
+        if tried >= self.attempts:
+            return None
+        delay = self.delays[tried - 1] * random.uniform(1 - self.jitter, 1 + self.jitter)  # noqa: S311 - jitter
+        return max(delay, min(float(wait or 0), MOST_SECONDS))
+
+
+# --- One attempt at a delivery, from its record to what became of it
+
+log = logging.getLogger(__name__)
+
+#: A failed attempt that took longer holds the others to this hook back for so long, so that a receiver that does not
+#: answer holds up those of others no more than now and then.
+SLOW_SECONDS, AWAY_SECONDS = 2.0, 30.0
+
+
+@dataclass(frozen=True)
+class Means:
+    """What deliveries are made with, and when they are tried again."""
+
+    sender: Sender
+    plan: Plan = field(default_factory=Plan)
+    slow_seconds: float = SLOW_SECONDS
+
+
+def attempt(store: Store, uid: str, delivery_id: str, means: Means) -> float | None:
+    """Try a delivery once, if it is still to be made; in how many seconds it is to be tried again, None for never."""
+    deliveries = Deliveries(store.redis, store.keys, uid)
+    try:
+        monitor = Definitions(store.redis, store.keys).by_uid(uid)
+        known = deliveries.get(delivery_id)
+        if known.status == "pending" and (wait := deliveries.away(known.hook)):
+            return wait
+        begun = deliveries.begin(delivery_id, means.plan.attempts)
+        if begun is None:
+            return None
+        hook = next((each for each in monitor.hooks if each.name == begun.hook), None)
+        return _settle(deliveries, begun, hook, means)
+    except (UnknownMonitor, UnknownDelivery):  # deleted, or forgotten, even while it was sent
+        return None
+
+
+def _settle(deliveries: Deliveries, begun: DeliveryRecord, hook: HookSpec | None, means: Means) -> float | None:
+    """Make an attempt that has begun, and write down what it came to."""
+    began = time.monotonic()
+    outcome = _send(begun, hook, means.sender)
+    took = time.monotonic() - began
+    made = begun.attempts[-1].model_copy(
+        update={"status": outcome.status, "error": outcome.error, "seconds": round(took, 3)}
+    )
+    after = None if _is_final(outcome) else means.plan.after(begun.tried, outcome.wait)
+    status: DeliveryStatus = "succeeded" if outcome.succeeded else "dead" if after is None else "pending"
+    if outcome.succeeded or took > means.slow_seconds:
+        deliveries.keep_away(begun.hook, 0.0 if outcome.succeeded else AWAY_SECONDS)
+    if status == "dead":
+        log.warning("%s to a hook of monitor %s is dead: %s", begun.id, begun.monitor, outcome.error or outcome.status)
+    return deliveries.end(begun, made, status, after)
+
+
+def _is_final(outcome: Outcome) -> bool:
+    """Whether another attempt would come to nothing else, or none is needed."""
+    return outcome.succeeded or outcome.gone or outcome.error == "no-hook"
+
+
+def _send(begun: DeliveryRecord, hook: HookSpec | None, sender: Sender) -> Outcome:
+    """Sign the event for its hook, and post it."""
+    if hook is None:
+        return Outcome(error="no-hook")
+    moment = now().timestamp()
+    body = begun.event.body().encode()
+    try:
+        signed = headers(keys_of(hook, moment), begun.event.id, int(moment), body)
+        target = sender.targets.admit(hook.url)
+    except InvalidSecret:
+        return Outcome(error="no-secret")
+    except TargetRefused:
+        return Outcome(error="not-admitted")
+    about = {"Content-Type": "application/json", "User-Agent": f"Calibrant/{__version__}"}
+    return sender.post(target, body, about | signed)
+
+
+# --- The chore ``deliver``: what a worker does when a delivery is due
+
+#: The settings of the same names, which the API is told as well; a supervisor leaves them to its workers.
+HOSTS_VARIABLE, PRIVATE_VARIABLE = "CALIBRANT_WEBHOOK_HOSTS", "CALIBRANT_WEBHOOK_PRIVATE_ADDRESSES"
+
+
+def deliver(redis: Redis, chore: Chore) -> float | None:
+    """Try the delivery of a chore; in how many seconds it is to be tried again, None for never."""
+    uid, _, delivery_id = chore.id.partition("/")
+    return attempt(Store.of(redis, chore.tenant), uid, delivery_id, _means())
+
+
+@cache
+def _means() -> Means:
+    """What the environment of this process says, read once."""
+    given = Targets.read(os.environ.get(HOSTS_VARIABLE, ""), os.environ.get(PRIVATE_VARIABLE, ""))
+    return Means(Sender(given))

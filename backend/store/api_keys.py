@@ -1,0 +1,160 @@
+"""API keys: made, rotated and revoked in the store, which keeps digests of their secrets alone; and their rates."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from collections.abc import Callable, Mapping
+from typing import NamedTuple, cast
+
+from redis import Redis
+from redis.asyncio import Redis as AsyncRedis
+from redis.client import Pipeline
+
+from backend.store.clock import seconds, stamp
+from backend.store.errors import KeyConflict, UnknownKey
+from backend.store.formats import read_stored
+from backend.store.keyspace import Shared
+from backend.store.link import Change, announce
+from backend.store.transactions import transact
+from schemas.keys import KeyRecord, Scope, Secret
+
+# --- API keys: made, rotated and revoked in the store, which keeps digests of their secrets alone
+#
+# A key is handed out once as ``calk_ID_SECRET``. The secret has 256 random bits, so one round of SHA-256 is all that
+# its digest needs: there is nothing to guess.
+
+#: Keys begin so, by which scanners of leaked secrets know them.
+PREFIX = "calk"
+
+
+class NewKey(NamedTuple):
+    """A key with the text that its bearer sends, which is stored nowhere."""
+
+    record: KeyRecord
+    text: str
+
+
+class ApiKeyStore:
+    """The API keys of all tenants."""
+
+    def __init__(self, redis: Redis) -> None:
+        self._redis = redis
+
+    def create(
+        self, name: str, *, tenant: str, scope: Scope, expires_at: str | None = None, rate_limit: int | None = None
+    ) -> NewKey:
+        """Make a key; raises pydantic's ``ValidationError`` for a name or tenant that is none."""
+        key_id, (secret, text) = secrets.token_hex(8), _fresh(expires_at)
+        record = KeyRecord(
+            id=key_id,
+            name=name,
+            tenant=tenant,
+            scope=scope,
+            secrets=[secret],
+            created_at=secret.created_at,
+            rate_limit=rate_limit,
+        )
+        with self._redis.pipeline() as pipe:
+            self._write(pipe, record)
+            pipe.execute()
+        return NewKey(record, f"{PREFIX}_{key_id}_{text}")
+
+    def rotate(self, key_id: str, *, grace: int, expires_at: str | None = None) -> NewKey:
+        """Give a key a second secret; the first ends after ``grace`` seconds at the latest.
+
+        Raises ``UnknownKey``, and ``KeyConflict`` for a revoked key or one that has two live secrets.
+        """
+        secret, text = _fresh(expires_at)
+
+        def change(record: KeyRecord) -> KeyRecord:
+            live = [s for s in record.secrets if is_live(s)]
+            if record.revoked_at is not None:
+                raise KeyConflict("the key is revoked")
+            if len(live) > 1:
+                raise KeyConflict("the key has two live secrets; the older one must end first")
+            ending = [s.model_copy(update={"expires_at": _sooner(s.expires_at, stamp(after=grace))}) for s in live]
+            return record.model_copy(update={"secrets": [*ending, secret]})
+
+        return NewKey(self._change(key_id, change), f"{PREFIX}_{key_id}_{text}")
+
+    def revoke(self, key_id: str) -> KeyRecord:
+        """End a key now, in every process within a second; raises ``UnknownKey``."""
+        return self._change(
+            key_id, lambda r: r.model_copy(update={"revoked_at": r.revoked_at or stamp(), "secrets": []})
+        )
+
+    def all(self) -> list[KeyRecord]:
+        """Every key that was ever made, the oldest first; revoked ones too."""
+        found = cast(dict[bytes, bytes], self._redis.hgetall(Shared.api_keys()))
+        return sorted((read_stored(KeyRecord, data) for data in found.values()), key=lambda r: r.created_at)
+
+    def any(self) -> bool:
+        """Whether a key was ever made: from then on the service asks for one."""
+        return bool(self._redis.hlen(Shared.api_keys()))
+
+    def restore(self, record: KeyRecord) -> bool:
+        """Store the record of a key as it was; False where there is one of its id, which stays."""
+
+        def write(pipe: Pipeline) -> bool:
+            known = pipe.hexists(Shared.api_keys(), record.id)
+            pipe.multi()
+            if not known:
+                self._write(pipe, record)
+            return not known
+
+        return transact(self._redis, write, Shared.api_keys())
+
+    def _change(self, key_id: str, change: Callable[[KeyRecord], KeyRecord]) -> KeyRecord:
+        def write(pipe: Pipeline) -> KeyRecord:
+            stored = pipe.hget(Shared.api_keys(), key_id)
+            if stored is None:
+                raise UnknownKey("there is no such key")
+            changed = change(read_stored(KeyRecord, stored))
+            pipe.multi()
+            self._write(pipe, changed)
+            return changed
+
+        return transact(self._redis, write, Shared.api_keys())
+
+    @staticmethod
+    def _write(pipe: Pipeline, record: KeyRecord) -> None:
+        pipe.hset(Shared.api_keys(), record.id, record.model_dump_json())
+        pipe.sadd(Shared.tenants(), record.tenant)
+        announce(pipe, Change("keys"))
+
+
+def is_live(secret: Secret) -> bool:
+    """Whether a secret has not ended."""
+    return secret.expires_at is None or seconds(secret.expires_at) > seconds(stamp())
+
+
+def digest_of(text: str) -> str:
+    """SHA-256 of a secret, hexadecimal."""
+    return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()
+
+
+def _fresh(expires_at: str | None) -> tuple[Secret, str]:
+    text = secrets.token_urlsafe(32)
+    return Secret(digest=digest_of(text), created_at=stamp(), expires_at=expires_at), text
+
+
+def _sooner(one: str | None, other: str) -> str:
+    return other if one is None or seconds(other) < seconds(one) else one
+
+
+# --- How many requests each API key sent in a minute, counted over all processes
+
+#: Seconds of a window.
+WINDOW = 60
+
+
+async def add_requests(redis: AsyncRedis, counts: Mapping[tuple[str, int], int]) -> dict[tuple[str, int], int]:
+    """Add to the counts of ``(key id, window)`` and answer what they have come to, of all processes."""
+    async with redis.pipeline() as pipe:
+        for (key_id, window), count in counts.items():
+            key = Shared.requests(key_id, window)
+            pipe.incrby(key, count)
+            pipe.expire(key, 2 * WINDOW)
+        answers = await pipe.execute()
+    return dict(zip(counts, answers[::2], strict=True))

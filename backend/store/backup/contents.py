@@ -1,0 +1,393 @@
+"""The contents of a backup: batches, maps, monitors and records as lines, while others read and write the store."""
+
+from __future__ import annotations
+
+import base64
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby, islice
+from typing import Any, BinaryIO, Literal, NamedTuple, TypeVar, cast
+
+import orjson
+from redis import Redis
+from redis.client import Pipeline
+
+from backend.store.backup.file import BackupWriter, Text
+from backend.store.batches import RECORD
+from backend.store.clock import now
+from backend.store.formats import read_stored
+from backend.store.jobs.events import HELD_EXPIRES
+from backend.store.jobs.runs import is_part
+from backend.store.keyspace import Keyspace, Shared, keys_of_all_tenants, read_key
+from backend.store.monitor_keys import MonitorKeys
+from backend.store.monitors.buckets import KINDS, SPAN, by_rows, by_span
+from backend.store.monitors.ledger import Ids, read_pieces
+from backend.store.transactions import transact
+from schemas.aliases import StoredAlias
+from schemas.jobs import FINAL
+from schemas.monitors import StoredMonitor
+
+# --- Stored strings, many at once and yet never more than so many bytes of them
+
+Item = TypeVar("Item")
+
+#: Keys whose sizes are asked for at once.
+_RECORDS_AT_ONCE = 200
+#: Bytes that are read at once, or one document that is larger.
+_MOST_BYTES = 4 * 1024 * 1024
+
+
+class Kept(NamedTuple):
+    """A stored document: its tenant and name, its JSON, and the milliseconds that it is still kept, if not for ever."""
+
+    tenant: str
+    name: str
+    json: bytes
+    life: int | None
+
+
+def kept(redis: Redis, keys: Iterable[bytes]) -> Iterator[Kept]:
+    """The strings at these keys; those that are gone are left out."""
+    for some in chunks(keys, _RECORDS_AT_ONCE):
+        with redis.pipeline(transaction=False) as pipe:
+            for key in some:
+                pipe.strlen(key)
+            sizes = pipe.execute()
+        for group in _groups(some, sizes):
+            yield from _read(redis, group)
+
+
+def life_of(milliseconds: int) -> int | None:
+    """What Redis tells of a key's time to live; None for one that is kept for ever."""
+    return None if milliseconds < 0 else max(1, milliseconds)
+
+
+def chunks(items: Iterable[Item], size: int) -> Iterator[list[Item]]:
+    """Lists of the items, each but the last of that size."""
+    rest = iter(items)
+    while some := list(islice(rest, size)):
+        yield some
+
+
+def _groups(keys: list[bytes], sizes: list[int]) -> Iterator[list[bytes]]:
+    group: list[bytes] = []
+    total = 0
+    for key, size in zip(keys, sizes, strict=True):
+        if group and total + size > _MOST_BYTES:
+            yield group
+            group, total = [], 0
+        group.append(key)
+        total += size
+    yield group
+
+
+def _read(redis: Redis, keys: list[bytes]) -> Iterator[Kept]:
+    with redis.pipeline() as pipe:
+        for key in keys:
+            pipe.get(key)
+            pipe.pttl(key)
+        found = pipe.execute()
+    for key, json, life in zip(keys, found[::2], found[1::2], strict=True):
+        if json is not None:
+            yield Kept(*read_key(key), json, life_of(life))
+
+
+# --- A batch as lines: its fields piece by piece, then its record, which proves that they are complete
+
+#: Bytes of a batch that stand in one line.
+_PIECE_BYTES = 1024 * 1024
+#: Milliseconds that a batch which jobs hold lives at least, though it would have expired without them.
+_LEAST_HELD_MS = 24 * 3600 * 1000
+
+
+def batch_lines(redis: Redis, keys: Keyspace, batch_id: str) -> Iterator[Text]:
+    """The lines of a batch as it stands now; of one that goes while it is read, some pieces without a record.
+
+    Rows that are appended meanwhile are fields of their own, which the record that was read does not tell of.
+    """
+    key = keys.batch(batch_id)
+    with redis.pipeline() as pipe:
+        pipe.hget(key, RECORD)
+        pipe.hkeys(key)
+        pipe.pttl(key)
+        pipe.hget(key, HELD_EXPIRES)
+        record, fields, life, expires = pipe.execute()
+    if expires is not None:  # jobs hold it: those that are restored must find it, and then hold it anew
+        life = max(_LEAST_HELD_MS, int(expires) - round(now().timestamp() * 1000))
+    for field in sorted({name.decode() for name in fields} - {RECORD, HELD_EXPIRES}):
+        data = cast(bytes | None, redis.hget(key, field))
+        if data is None:
+            return
+        yield from _pieces(keys.tenant, batch_id, field, data)
+    if record is not None:
+        told = {"tenant": keys.tenant, "record": orjson.Fragment(record), "life": life_of(life)}
+        yield Text("batch", orjson.dumps({"kind": "batch", **told}))
+
+
+def _pieces(tenant: str, batch_id: str, field: str, data: bytes) -> Iterator[Text]:
+    """At least one, though it be empty."""
+    for start in range(0, max(1, len(data)), _PIECE_BYTES):
+        text = base64.b64encode(data[start : start + _PIECE_BYTES]).decode()
+        told = {"tenant": tenant, "batch": batch_id, "field": field, "data": text}
+        yield Text("piece", orjson.dumps({"kind": "piece", **told}))
+
+
+# --- A monitor as lines: its tallies and counts span by span, what else is kept of it, its ids, then its definition
+#
+# Rows may come meanwhile. A span is told as it stood in one moment, and ids are told last: a row that comes while a
+# backup is taken may be known in it and not counted, and is never counted twice when it is sent again.
+
+Kind = Literal["hash", "list", "zset", "string"]
+
+#: Pieces of ids that are read at once, and ids whose entries are.
+_PIECES, _IDS_AT_ONCE = 20, 1000
+
+
+def monitor_lines(redis: Redis, keys: Keyspace, record: bytes) -> Iterator[Text]:
+    """The lines of a monitor whose stored definition was read."""
+    told = read_stored(StoredMonitor, record)
+    return _Monitor(redis, keys, told.uid).lines(told.name, record)
+
+
+class _Monitor:
+    def __init__(self, redis: Redis, keys: Keyspace, uid: str) -> None:
+        self._redis = redis
+        self._of_tenant = keys
+        self._keys = keys.monitor(uid)
+        self._uid = uid
+
+    def lines(self, name: str, record: bytes) -> Iterator[Text]:
+        found = cast(list[bytes], self._redis.zrange(self._keys.buckets(), 0, -1))
+        for span, buckets in groupby(map(int, found), lambda bucket: bucket // SPAN):
+            yield from self._span(span, list(buckets))
+        for row in cast(list[bytes], self._redis.hkeys(self._keys.row_buckets())):
+            yield from self._row_bucket(int(row))
+        yield from self._parts([*_others(self._keys)], [])
+        for slot in cast(list[bytes], self._redis.zrange(self._keys.slots(), 0, -1)):
+            yield from self._slot(int(slot))
+        # One that was deleted meanwhile is told as it was: its other lines stand already.
+        last = cast(bytes | None, self._redis.hget(self._of_tenant.monitor_definitions(), name))
+        same = last is not None and read_stored(StoredMonitor, last).uid == self._uid
+        yield self._line("monitor", record=orjson.Fragment(cast(bytes, last) if same else record))
+
+    def _span(self, span: int, buckets: Sequence[int]) -> Iterator[Text]:
+        k = self._keys
+        lists = [(kind, bucket) for kind in KINDS for bucket in buckets] + [(by_span(kind), span) for kind in KINDS]
+        hashes: list[tuple[str, Kind]] = [(k.counts(bucket), "hash") for bucket in buckets]
+        # First, so that a restore which was interrupted is found to have written the others.
+        yield self._part(k.buckets(), "zset", [word for bucket in buckets for word in (b"%d" % bucket, b"%d" % bucket)])
+        yield from self._parts([*hashes, (k.span_counts(span), "hash")], lists)
+
+    def _row_bucket(self, row: int) -> Iterator[Text]:
+        rows = cast(bytes | None, self._redis.hget(self._keys.row_buckets(), str(row)))
+        if rows is not None:
+            yield self._part(self._keys.row_buckets(), "hash", [b"%d" % row, rows])
+            yield from self._parts([], [(by_rows(kind), row) for kind in KINDS])
+
+    def _parts(self, keys: Sequence[tuple[str, Kind]], lists: Sequence[tuple[str, int]]) -> Iterator[Text]:
+        """The parts at these keys, and lists of tallies with their generations, as they stand in one moment."""
+        every: list[tuple[str, Kind]] = [*keys, *((self._keys.tallies(*one), "list") for one in lists)]
+        with self._redis.pipeline() as pipe:
+            for key, kind in every:
+                _READ[kind](pipe, key)
+                pipe.pttl(key)
+            for series, number in lists:
+                pipe.hget(self._keys.generations(), f"{series}:{number}")
+            answers = pipe.execute()
+        generations = [None] * len(keys) + answers[2 * len(every) :]
+        for i, ((key, kind), generation) in enumerate(zip(every, generations, strict=True)):
+            if answers[2 * i]:
+                items = _items(kind, answers[2 * i])
+                yield self._part(key, kind, items, generation=generation, life=life_of(answers[2 * i + 1]))
+
+    def _slot(self, slot: int) -> Iterator[Text]:
+        """The ids of a slot that are known, each with its entry."""
+        at = 0
+        while pieces := cast(list[bytes], self._redis.lrange(self._keys.slot(slot), at, at + _PIECES - 1)):
+            at += len(pieces)
+            for piece in pieces:
+                names = read_pieces([piece]).strings()
+                entries: list[bytes | None] = []
+                for some in chunks(names, _IDS_AT_ONCE):
+                    found = self._redis.hmget(self._keys.ids(), cast(list[str], some))
+                    entries += cast(list[bytes | None], found)
+                known = [(name, entry) for name, entry in zip(names, entries, strict=True) if entry is not None]
+                if known:
+                    ids, told = (_base64(Ids.of(column).to_bytes()) for column in zip(*known, strict=True))
+                    yield self._line("monitor-ids", uid=self._uid, slot=slot, ids=ids, entries=told)
+
+    def _part(
+        self, key: str, kind: Kind, items: Sequence[bytes], *, generation: bytes | None = None, life: int | None = None
+    ) -> Text:
+        told = {"uid": self._uid, "name": self._keys.name_of(key), "type": kind, "items": list(map(_base64, items))}
+        number = None if generation is None else int(generation)
+        return self._line("monitor-part", **told, generation=number, life=life)
+
+    def _line(self, kind: str, **told: Any) -> Text:
+        return Text(kind, orjson.dumps({"kind": kind, "tenant": self._of_tenant.tenant, **told}))
+
+
+def _others(k: MonitorKeys) -> Iterator[tuple[str, Kind]]:
+    """The keys that belong to no bucket and no slot; the numbers that others take from ``state`` come last."""
+    for key in (k.totals(), k.groups(), k.deliveries()):
+        yield key, "hash"
+    for key in (k.once(), k.alarms(), k.audit(), k.delivery_times()):
+        yield key, "zset"
+    yield k.untold(), "list"
+    for key in (k.standing(), k.reference()):
+        yield key, "string"
+    yield k.state(), "hash"
+
+
+_READ = {
+    "hash": Pipeline.hgetall,
+    "list": lambda pipe, key: pipe.lrange(key, 0, -1),
+    "zset": lambda pipe, key: pipe.zrange(key, 0, -1, withscores=True),
+    "string": Pipeline.get,
+}
+
+
+def _items(kind: Kind, found: Any) -> list[bytes]:
+    """What stands at a key as a list: fields and values, members and scores, items, or one string."""
+    match kind:
+        case "hash":
+            return [word for pair in found.items() for word in pair]
+        case "zset":
+            return [word for member, score in found for word in (member, repr(score).encode())]
+        case "list":
+            return list(found)
+        case "string":
+            return [found]
+
+
+def _base64(data: bytes) -> str:
+    return base64.b64encode(data).decode()
+
+
+# --- What the store holds, as the lines of a backup, while others read and write it
+#
+# Each document is read whole, in one moment of its own. What was there when this began and still is when it ends is
+# told; what comes or goes meanwhile may be. What refers to others is read before them and told behind them, so that
+# they are told too: jobs before batches and maps, and an alias in one transaction with its map. Version numbers are
+# read last: no map that is told has one above them.
+
+#: Names, ids or keys that are asked for at once.
+_AT_ONCE = 500
+
+
+def write_backup(redis: Redis, out: BinaryIO, *, batches: bool = True) -> dict[str, int]:
+    """Write all that a store holds to a file; give how many lines there are of each kind.
+
+    Without ``batches`` neither they are told nor the jobs that have not ended and need them.
+    """
+    writer = BackupWriter(out)
+    with tempfile.TemporaryFile() as spool:
+        for text in Contents(redis, batches).lines(spool):
+            writer.add(text)
+    return writer.end()
+
+
+@dataclass(frozen=True)
+class Contents:
+    """What a store holds, with batches or without."""
+
+    redis: Redis
+    batches: bool
+
+    def lines(self, spool: BinaryIO) -> Iterator[Text]:
+        """Every line between the header and the end; ``spool`` is an empty file to put lines aside in."""
+        for text in self._jobs():
+            spool.write(text.json + b"\n")
+        yield from self._keys()
+        if self.batches:
+            yield from self._batches()
+        for tenant in self._tenants():
+            yield from self._maps(Keyspace(tenant))
+        yield from self._monitors()
+        yield from self._answers()
+        spool.seek(0)
+        for line in spool:
+            yield Text("job", line.rstrip(b"\n"))
+
+    def _jobs(self) -> Iterator[Text]:
+        for found in self._kept("job"):
+            if is_part(found.name):  # made anew with its job
+                continue
+            if self.batches or orjson.loads(found.json)["status"] in FINAL:
+                yield _line("job", tenant=found.tenant, record=found.json, life=found.life)
+
+    def _keys(self) -> Iterator[Text]:
+        for record in cast(dict[bytes, bytes], self.redis.hgetall(Shared.api_keys())).values():
+            yield _line("key", record=record)
+
+    def _batches(self) -> Iterator[Text]:
+        for key in self.redis.scan_iter(keys_of_all_tenants("batch", "*"), count=_AT_ONCE):
+            tenant, batch_id = read_key(key)
+            yield from batch_lines(self.redis, Keyspace(tenant), batch_id)
+
+    def _monitors(self) -> Iterator[Text]:
+        for key in self.redis.scan_iter(keys_of_all_tenants("monitor-definitions"), count=_AT_ONCE):
+            keys = Keyspace(read_key(key)[0])
+            for record in cast(dict[bytes, bytes], self.redis.hgetall(keys.monitor_definitions())).values():
+                yield from monitor_lines(self.redis, keys, record)
+
+    def _answers(self) -> Iterator[Text]:
+        for found in self._kept("idempotency"):
+            yield _line("answer", tenant=found.tenant, digest=found.name, record=found.json, life=found.life)
+
+    def _kept(self, kind: str) -> Iterator[Kept]:
+        return kept(self.redis, self.redis.scan_iter(keys_of_all_tenants(kind, "*"), count=_AT_ONCE))
+
+    def _tenants(self) -> list[str]:
+        """The tenants that have, or had, maps."""
+        found = {
+            read_key(key)[0]
+            for kind in ("maps", "newest-versions")
+            for key in self.redis.scan_iter(keys_of_all_tenants(kind), count=_AT_ONCE)
+        }
+        return sorted(found)
+
+    def _maps(self, keys: Keyspace) -> Iterator[Text]:
+        """The maps of a tenant, those at which aliases point before all others, and what belongs to their names."""
+        told: set[str] = set()
+        for name in self._names_with_aliases(keys):
+            aliases, maps = self._aliased(keys, name)
+            for map_id, record in maps.items():
+                told.add(map_id)
+                yield _line("map", tenant=keys.tenant, record=record)
+            for alias in aliases:
+                yield _line("alias", tenant=keys.tenant, record=alias)
+        ids = (member.decode() for member, _ in self.redis.zscan_iter(keys.maps(), count=_AT_ONCE))
+        others = (keys.map(map_id).encode() for map_id in ids if map_id not in told)
+        for found in kept(self.redis, others):
+            yield _line("map", tenant=keys.tenant, record=found.json)
+        for field, version in self.redis.hscan_iter(keys.newest_versions(), count=_AT_ONCE):
+            yield _line("version", tenant=keys.tenant, name=field.decode(), version=int(version))
+
+    def _names_with_aliases(self, keys: Keyspace) -> Iterator[str]:
+        names = (name.decode() for name, _ in self.redis.hscan_iter(keys.newest_versions(), count=_AT_ONCE))
+        for some in chunks(names, _AT_ONCE):
+            with self.redis.pipeline(transaction=False) as pipe:
+                for name in some:
+                    pipe.exists(keys.aliases(name))
+                yield from (name for name, there in zip(some, pipe.execute(), strict=True) if there)
+
+    def _aliased(self, keys: Keyspace, name: str) -> tuple[list[bytes], dict[str, bytes]]:
+        """The aliases of a name, and the maps at which they point."""
+
+        def read(pipe: Pipeline) -> tuple[list[bytes], dict[str, bytes]]:
+            aliases = cast(list[bytes], pipe.hvals(keys.aliases(name)))
+            ids = {read_stored(StoredAlias, alias).map for alias in aliases}
+            found = {map_id: cast(bytes | None, pipe.get(keys.map(map_id))) for map_id in sorted(ids)}
+            pipe.multi()
+            return aliases, {map_id: record for map_id, record in found.items() if record is not None}
+
+        # A map is deleted only where no alias points at it, and whoever moves one touches this hash.
+        return transact(self.redis, read, keys.aliases(name))
+
+
+def _line(kind: str, *, record: bytes | None = None, **told: str | int | None) -> Text:
+    """A line; the record stands in it as it is stored."""
+    document = {"kind": kind, **told} | ({} if record is None else {"record": orjson.Fragment(record)})
+    return Text(kind, orjson.dumps(document))

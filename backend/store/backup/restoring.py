@@ -1,0 +1,197 @@
+"""The lines of a backup, written into a store by its own transactions.
+
+What is there already stays as it is. Every document is read first as those of the store are, so that one of an earlier
+format is stored as one of today's, and one of a later format is refused.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import BinaryIO
+
+from redis import Redis
+from redis.client import Pipeline
+
+from backend.store.api_keys import ApiKeyStore
+from backend.store.backup.file import read_lines
+from backend.store.clock import seconds
+from backend.store.errors import StorageError, StoreNotEmpty
+from backend.store.formats import read_document
+from backend.store.jobs.events import write_job
+from backend.store.keyspace import Keyspace, Shared, keys_of_all_tenants
+from backend.store.monitors.restoring import Arriving
+from backend.store.store import Store
+from backend.store.transactions import transact
+from schemas.aliases import StoredAlias
+from schemas.backup import (
+    AliasLine,
+    AnswerLine,
+    BatchLine,
+    JobLine,
+    KeyLine,
+    Line,
+    MapLine,
+    MonitorIdsLine,
+    MonitorLine,
+    MonitorPartLine,
+    PieceLine,
+    VersionLine,
+)
+from schemas.batches import BatchRecord
+from schemas.jobs import FINAL, IdempotencyRecord, JobRecord, Progress
+from schemas.keys import KeyRecord
+from schemas.maps import MapRecord
+from schemas.monitors import StoredMonitor
+
+#: Writes a document; False where it was there, or could not be.
+Write = Callable[[], bool]
+
+
+@dataclass
+class Restored:
+    """How many documents of each kind were written; and left out, since they or others in their place were there."""
+
+    written: Counter[str] = field(default_factory=Counter)
+    left: Counter[str] = field(default_factory=Counter)
+
+
+def restore(redis: Redis, source: BinaryIO, *, merge: bool) -> Restored:
+    """Write a backup into a store, which only with ``merge`` may hold something already.
+
+    Raises ``StoreNotEmpty``, and ``DamagedBackup``, ``LaterFormat`` or ``StorageError`` before anything is written.
+    """
+    if not merge and holds_anything(redis):
+        raise StoreNotEmpty("the store holds something already; --merge adds to it what it does not hold")
+    writer, restored = _Writer(redis), Restored()
+    _check(source, writer)
+    for line in read_lines(source):
+        written = writer.plan(line)()
+        if not isinstance(line, PieceLine | MonitorPartLine | MonitorIdsLine):
+            (restored.written if written else restored.left)[line.kind] += 1
+    return restored
+
+
+def _check(source: BinaryIO, writer: _Writer) -> None:
+    """Read all of a backup. That it is damaged is told rather than what of its documents cannot be read for it."""
+    refused: StorageError | None = None
+    for line in read_lines(source):
+        try:
+            writer.plan(line)
+        except StorageError as error:
+            refused = refused or error
+    if refused is not None:
+        raise refused
+
+
+def holds_anything(redis: Redis) -> bool:
+    """Whether a store holds an API key, or anything of a tenant that a backup would tell of."""
+    documents = [keys_of_all_tenants(kind, "*") for kind in ("map", "batch", "job", "idempotency")]
+    patterns = [*documents, keys_of_all_tenants("newest-versions"), keys_of_all_tenants("monitor-definitions")]
+    found = (key for pattern in patterns for key in redis.scan_iter(pattern, count=1000))
+    return bool(redis.exists(Shared.api_keys())) or next(found, None) is not None
+
+
+class _Writer:
+    """Turns lines into writes; all of a line is checked before its write is given."""
+
+    def __init__(self, redis: Redis) -> None:
+        self._redis = redis
+        self._field: PieceLine | None = None
+        self._data = bytearray()
+        self._batch: tuple[str, str] | None = None
+        self._monitor: tuple[tuple[str, str], Arriving] | None = None
+
+    def plan(self, line: Line) -> Write:
+        """The write of a line; raises ``LaterFormat`` or ``StorageError``."""
+        match line:
+            case KeyLine():
+                key = read_document(KeyRecord, line.record)
+                return lambda: ApiKeyStore(self._redis).restore(key)
+            case PieceLine():
+                return lambda: self._collect(line)
+            case BatchLine():
+                batch = read_document(BatchRecord, line.record)
+                return lambda: self._end_batch(line, batch)
+            case MapLine():
+                record = read_document(MapRecord, line.record)
+                return lambda: self._store(line.tenant).maps.restore(record)
+            case AliasLine():
+                alias = read_document(StoredAlias, line.record).record()
+                return lambda: self._store(line.tenant).aliases.restore(alias)
+            case VersionLine():
+                return lambda: self._store(line.tenant).maps.restore_newest(line.name, line.version)
+            case MonitorPartLine():
+                return lambda: self._arriving(line.tenant, line.uid).part(line)
+            case MonitorIdsLine():
+                return lambda: self._arriving(line.tenant, line.uid).ids(line)
+            case MonitorLine():
+                monitor = read_document(StoredMonitor, line.record).record()
+                return lambda: self._arriving(line.tenant, monitor.uid).end(monitor)
+            case AnswerLine():
+                answer = read_document(IdempotencyRecord, line.record)
+                return lambda: self._store(line.tenant).idempotency.restore(line.digest, answer, life=line.life)
+            case JobLine():
+                job = read_document(JobRecord, line.record)
+                return lambda: restore_job(self._store(line.tenant), job, life=line.life)
+
+    def _store(self, tenant: str) -> Store:
+        return Store.of(self._redis, tenant)
+
+    def _collect(self, piece: PieceLine) -> bool:
+        """Put the pieces of a field together; those of one that is whole are sent on."""
+        if self._field is not None and _place(self._field) != _place(piece):
+            self._send()
+        self._field = piece
+        self._data += base64.b64decode(piece.data)
+        return True
+
+    def _arriving(self, tenant: str, uid: str) -> Arriving:
+        """The monitor whose lines are being read."""
+        if self._monitor is None or self._monitor[0] != (tenant, uid):
+            self._monitor = (tenant, uid), Arriving(self._redis, Keyspace(tenant), uid)
+        return self._monitor[1]
+
+    def _end_batch(self, line: BatchLine, record: BatchRecord) -> bool:
+        self._send()
+        return self._store(line.tenant).batches.restore(record, life=line.life)
+
+    def _send(self) -> None:
+        if self._field is None:
+            return
+        batch = self._field.tenant, self._field.batch
+        data = bytes(self._data)
+        self._data.clear()
+        batches = self._store(self._field.tenant).batches
+        batches.arrive(self._field.batch, self._field.field, data, first=batch != self._batch)
+        self._batch, self._field = batch, None
+
+
+def restore_job(store: Store, record: JobRecord, *, life: int | None) -> bool:
+    """Store a job as it ended, for ``life`` milliseconds; queue it once more where it has not. False: it is there."""
+    if record.status not in FINAL:
+        begun = {"status": "queued", "started_at": None, "progress": Progress()}
+        waiting = record.model_copy(update=begun | ({} if record.parts == 1 else {"left": record.parts}))
+        return store.jobs.submit(waiting) is waiting
+    keys = store.keys
+
+    def write(pipe: Pipeline) -> bool:
+        there = pipe.exists(keys.job(record.id))
+        pipe.multi()
+        if there:
+            return False
+        pipe.sadd(Shared.tenants(), keys.tenant)
+        pipe.zadd(keys.jobs(), {record.id: seconds(record.created_at)})
+        write_job(pipe, keys, record, measured=False)
+        if life is not None:
+            pipe.pexpire(keys.job(record.id), life)
+            pipe.pexpire(keys.job_events(record.id), life)
+        return True
+
+    return transact(store.redis, write, keys.job(record.id))
+
+
+def _place(piece: PieceLine) -> tuple[str, str, str]:
+    return piece.tenant, piece.batch, piece.field

@@ -1,0 +1,323 @@
+"""The budget of the store, and the quotas of its tenants."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from threading import Lock
+from typing import Any, Literal, cast
+
+import orjson
+from redis import Redis
+from redis.client import Pipeline
+from redis.exceptions import RedisError
+
+from backend.store.errors import QuotaExceeded, StoreFull
+from backend.store.keyspace import Keyspace, Shared
+from backend.store.server.connection import AsyncRedis, StoreRefuses, connect, connect_async, kind_of
+
+# --- The budget of the store: the share of its memory that callers may fill, and the share of one tenant
+#
+# Every process asks the store for its memory once a second and adds what it has let in since. The bytes of each
+# tenant are measured over the keys themselves, so they hold for every kind of data, after deletes, expiry and
+# restarts alike. No tenant can have half of the budget before the store holds half of it: until then nothing is
+# measured. From then on one process at a time looks at all keys, for at most a fifth of the time, and the others read
+# what it found.
+#
+# Only callers are held to the budget. Workers are not: the rest of the memory is for the results of accepted jobs.
+
+log = logging.getLogger(__name__)
+
+#: What is wrong with a store that answers.
+Reason = Literal["store-full", "store-cannot-save"]
+
+#: Seconds between two looks at the store's memory, and the fewest.
+LOOK_SECONDS, _SOONEST_SECONDS = 1.0, 0.1
+#: The share of the budget that one tenant may have.
+SHARE = 0.5
+#: The part of the budget at which the store counts as full: what is left is too little for many a request.
+_FULL = 0.95
+#: The part of the budget from which on the tenants' bytes are measured.
+_MEASURED_FROM = 0.4
+#: Seconds that a measurement may take before another process may begin one, and for which its result is kept.
+_MEASURING_SECONDS, _KEPT_SECONDS = 60, 3600
+#: A measurement is followed by a pause of so many times its duration.
+_REST = 4
+#: Seconds that the store may be silent.
+_TIMEOUT = 5.0
+#: Keys that are measured at once.
+_KEYS = 500
+
+# ARGV: where to go on, how many keys. Answers where to go on next, then tenants and the bytes of their keys.
+_MEASURE = """#!lua flags=no-writes,allow-oom
+local found, bytes = redis.call('SCAN', ARGV[1], 'MATCH', 'calibrant:*', 'COUNT', ARGV[2]), {}
+for _, key in ipairs(found[2]) do
+    local tenant = string.match(key, '^calibrant:([^:]*):')
+    if tenant then bytes[tenant] = (bytes[tenant] or 0) + (redis.call('MEMORY', 'USAGE', key) or 0) end
+end
+local answer = {found[1]}
+for tenant, size in pairs(bytes) do
+    answer[#answer + 1] = tenant
+    answer[#answer + 1] = string.format('%.0f', size)
+end
+return answer
+"""
+
+
+class Budget:
+    """The budget of one store, as one process knows it.
+
+    It is ``part`` of the store's ``maxmemory``, or of its machine's memory if that is not set; 0 is none. ``shared``
+    tells whether there are tenants to share it.
+    """
+
+    def __init__(self, url: str, part: float, shared: Callable[[], bool]) -> None:
+        self._url = url
+        self._part = min(part, 1.0)
+        self._shared = shared
+        self._shares: dict[str, int] = {}
+        self._read = b""
+        #: The looks at the store that still count, and the bytes that each tenant was let in with after them.
+        self._let_in: list[tuple[float, Counter[str]]] = [(0.0, Counter())]
+        self._counting = Lock()
+        self._limit = 0
+        self._cannot_save = self._closed = self._was_full = False
+        self._failure: str | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._wake = asyncio.Event()
+        #: Bytes of the budget and of what the store holds; 0 while they are not known.
+        self.bytes = self.used = 0
+
+    @property
+    def reason(self) -> Reason | None:
+        """Why the store takes no more, or soon will not; None if nothing is wrong."""
+        if self._limit and self.used >= self._limit:
+            return "store-full"
+        return "store-cannot-save" if self._cannot_save else None
+
+    def check(self, tenant: str, more: int = 0) -> None:
+        """Raise ``StoreFull`` if so many bytes more would pass the budget or the tenant's share of it."""
+        if not self.bytes:
+            return
+        let_in = self._let_in
+        if self.used + let_in[-1][1].total() + max(more, 1) > self.bytes:
+            raise StoreFull("the store's budget is used up by all that it keeps, of all tenants together")
+        share = int(self.bytes * SHARE)
+        of_tenant = self._shares.get(tenant, 0) + sum(since[tenant] for _, since in let_in)
+        if self._shared() and of_tenant + max(more, 1) > share:
+            raise StoreFull(f"this tenant may keep {share} bytes in the store; delete some, or let them expire")
+
+    def claim(self, tenant: str, more: int) -> None:
+        """Check bytes that are stored next, and count them from now on."""
+        self.check(tenant, more)
+        if not self.bytes:
+            return
+        with self._counting:
+            looked, let_in = self._let_in[-1]
+            let_in[tenant] += more
+            used = self.used + let_in.total()
+        # The tenants' shares are needed now, not in a second.
+        needed = self._shared() and not self._read and used > self.bytes * _MEASURED_FROM
+        if needed and self._loop is not None and time.monotonic() - looked > _SOONEST_SECONDS:
+            self._loop.call_soon_threadsafe(self._wake.set)
+
+    async def run(self) -> None:
+        """Look at the store until closed or cancelled."""
+        redis = connect_async(self._url, timeout=_TIMEOUT)
+        self._loop = asyncio.get_running_loop()
+        try:
+            while not self._closed:
+                try:
+                    await self._look(redis)
+                except (RedisError, OSError) as error:
+                    self._fail(kind_of(error))
+                else:
+                    self._failure = None
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(self._wake.wait(), LOOK_SECONDS)
+                self._wake.clear()
+        finally:
+            self._loop = None
+            await redis.aclose()
+
+    def close(self) -> None:
+        """Have ``run`` end."""
+        self._closed = True
+        self._wake.set()
+
+    async def _look(self, redis: AsyncRedis) -> None:
+        began = time.monotonic()
+        with self._counting:
+            # A look after which nothing was let in is worth no place: none is added for as long as the store is away.
+            kept = self._let_in if self._let_in[-1][1] else self._let_in[:-1]
+            self._let_in = [*kept, (began, Counter())]
+        found: dict[str, Any] = await redis.info("memory", "persistence")
+        most = int(found.get("maxmemory", 0))
+        # As the server counts what it holds against maxmemory.
+        self.used = max(0, int(found["used_memory"]) - int(found.get("mem_not_counted_for_evict", 0)))
+        self.bytes = int((most or int(found.get("total_system_memory", 0))) * self._part)
+        self._limit = int(self.bytes * _FULL) or most
+        self._cannot_save = "err" in (found.get("aof_last_write_status"), found.get("rdb_last_bgsave_status"))
+        if not self._shared() or self.used < self.bytes * _MEASURED_FROM:
+            self._shares, self._read = {}, b""
+            self._forget(began)
+        else:
+            await self._share(redis)
+        self._tell()
+
+    async def _share(self, redis: AsyncRedis) -> None:
+        """Measure if it is time, and read what the last measurement found."""
+        try:
+            turn = bool(await redis.set(Shared.measuring(), b"", nx=True, ex=_MEASURING_SECONDS))
+        except StoreRefuses:  # out of memory: nothing is let in anyway
+            return
+        if turn:
+            began = time.monotonic()
+            found = await asyncio.to_thread(self._measure)
+            took = time.monotonic() - began
+            told = orjson.dumps({"at": time.time(), "took": took, "bytes": found})
+            await redis.set(Shared.shares(), told, ex=_KEPT_SECONDS)
+            await redis.pexpire(Shared.measuring(), round(1000 * max(LOOK_SECONDS, _REST * took)))
+        stored = cast(bytes | None, await redis.get(Shared.shares()))
+        if stored is not None and stored != self._read:
+            read = orjson.loads(stored)
+            self._read, self._shares = stored, read["bytes"]
+            self._forget(time.monotonic() - read["took"] - LOOK_SECONDS)
+
+    def _measure(self) -> dict[str, int]:
+        with connect(self._url, timeout=_TIMEOUT) as redis:
+            return measure(redis)
+
+    def _forget(self, moment: float) -> None:
+        """Count no longer what was let in before the last look before a moment: it has been measured."""
+        with self._counting:
+            looks = [since for since, _ in self._let_in]
+            first = max((i for i, since in enumerate(looks) if since <= moment), default=0)
+            self._let_in = self._let_in[first:]
+
+    def _fail(self, kind: str) -> None:
+        """Log why nothing is known, once for each cause; that the store is away is logged by the link."""
+        if kind != self._failure:
+            log.info("store: its memory is not known (%s)", kind)
+        self._failure = kind
+
+    def _tell(self) -> None:
+        """Log once that the budget is reached, and once that it no longer is."""
+        full = self.reason == "store-full"
+        if full and not self._was_full:
+            log.warning("store: full, %d bytes of a budget of %d are in use", self.used, self.bytes)
+        elif self._was_full and not full:
+            log.info("store: there is room again, %d bytes of a budget of %d are in use", self.used, self.bytes)
+        self._was_full = full
+
+
+def measure(redis: Redis) -> dict[str, int]:
+    """The bytes of each tenant, by the keys that begin with its name. O(keys)."""
+    found = Counter[str]()
+    count = redis.register_script(_MEASURE)
+    cursor = b"0"
+    while True:
+        cursor, *counted = cast(list[bytes], count(args=[cursor, _KEYS]))
+        for tenant, size in zip(counted[::2], counted[1::2], strict=True):
+            found[tenant.decode()] += int(size)
+        if cursor == b"0":
+            break
+    found.pop("", None)  # what belongs to no tenant
+    return dict(found)
+
+
+# --- What a tenant may keep: bytes of batches, maps and monitors
+#
+# How many jobs may be under way stands in ``Quotas`` too; ``unended`` sees to that.
+#
+# A quota is looked at before something is written, and the charge is made with the write. So it may be passed by what
+# is written at the same moment, never by what comes after.
+
+
+@dataclass(frozen=True)
+class Quotas:
+    """The quotas of every tenant, and ``all_jobs``, the jobs of all tenants together; 0 is none.
+
+    ``budget`` is the store's; None for those who are not held to it.
+    """
+
+    stored_bytes: int = 0
+    maps: int = 0
+    queued_jobs: int = 0
+    all_jobs: int = 0
+    monitors: int = 0
+    budget: Budget | None = None
+
+
+#: Of a store that keeps what it is given.
+NO_QUOTAS = Quotas()
+
+
+class Charges:
+    """What one tenant has taken of its quotas."""
+
+    def __init__(self, redis: Redis, keys: Keyspace, quotas: Quotas) -> None:
+        self._redis = redis
+        self._keys = keys
+        self._quotas = quotas
+
+    def stored_bytes(self) -> int:
+        """Bytes of the batches that have not expired. O(batches)."""
+        sizes = cast(dict[bytes, bytes], self._redis.hgetall(self._keys.batch_bytes()))
+        with self._redis.pipeline(transaction=False) as pipe:
+            for batch_id in sizes:
+                pipe.exists(self._keys.batch(batch_id.decode()))
+            there = dict(zip(sizes, pipe.execute(), strict=True))
+        gone = [batch_id for batch_id, exists in there.items() if not exists]
+        if gone:
+            self._redis.hdel(self._keys.batch_bytes(), *cast(list[str], gone))
+        return sum(int(size) for batch_id, size in sizes.items() if there[batch_id])
+
+    def maps(self) -> int:
+        """Maps. O(1)."""
+        return self._redis.zcard(self._keys.maps())
+
+    def monitors(self) -> int:
+        """Monitors. O(1)."""
+        return self._redis.zcard(self._keys.monitors())
+
+    def queued_jobs(self) -> int:
+        """Jobs that are queued or running. O(1)."""
+        return self._redis.scard(self._keys.unended_jobs())
+
+    def check_bytes(self, more: int) -> None:
+        """Raise ``QuotaExceeded`` or ``StoreFull`` where so many bytes more would be too many."""
+        self._check_quota(more)
+        if self._quotas.budget is not None:
+            self._quotas.budget.claim(self._keys.tenant, more)
+
+    def _check_quota(self, more: int) -> None:
+        quota = self._quotas.stored_bytes
+        if not quota:
+            return
+        if more > quota:
+            raise QuotaExceeded(f"batches of this tenant may take {quota} bytes in all")
+        # What has expired is counted until the sum is near the quota, which is seldom.
+        counted = sum(map(int, self._redis.hvals(self._keys.batch_bytes())))
+        if counted + more > quota and self.stored_bytes() + more > quota:
+            raise QuotaExceeded(
+                f"batches of this tenant may take {quota} bytes in all; delete some, or let them expire"
+            )
+
+    def check_maps(self) -> None:
+        """Raise ``QuotaExceeded`` where there are as many maps as there may be."""
+        if self._quotas.maps and self.maps() >= self._quotas.maps:
+            raise QuotaExceeded(f"this tenant may have {self._quotas.maps} maps; delete some")
+
+    def charge(self, pipe: Pipeline, batch_id: str, size: int) -> None:
+        """Charge a batch's bytes, in the transaction that stores them."""
+        pipe.hincrby(self._keys.batch_bytes(), batch_id, size)
+
+    def release(self, pipe: Pipeline, batch_id: str) -> None:
+        """Give a batch's bytes back, in the transaction that forgets it."""
+        pipe.hdel(self._keys.batch_bytes(), batch_id)

@@ -1,0 +1,67 @@
+"""What the whole store holds, over all tenants: numbers for those who run it, told to no tenant."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from redis import Redis
+
+from backend.store.chores import read_chore_counts
+from backend.store.jobs.backlog import pace_of, read_ends
+from backend.store.jobs.events import Ended, read_counts
+from backend.store.jobs.leases import read_supervisors
+from backend.store.jobs.queues import QUEUES, lines, queue_key
+from backend.store.keyspace import DEFAULT_TENANT, Keyspace, Shared
+from backend.store.monitors.standings import Json, read_latest
+
+
+@dataclass(frozen=True)
+class Census:
+    """One look at the store. ``queued`` is the jobs that wait, by queue; ``workers`` those that beat.
+
+    ``unended`` is the jobs that wait or run, ``per_second`` how many end in a second while there is work, by queue;
+    ``monitors`` what the last looks at monitors left, by tenant and uid, of a bounded number of them; ``chores`` how
+    often chores came to what, by kind and outcome, and ``deliveries`` how many ended how.
+    """
+
+    queued: dict[str, int]
+    maps: int
+    workers: int
+    ended: dict[tuple[str, str], Ended]
+    unended: int = 0
+    per_second: dict[str, float] = field(default_factory=dict)
+    monitors: dict[tuple[str, str], Json] = field(default_factory=dict)
+    chores: dict[tuple[str, str], int] = field(default_factory=dict)
+    deliveries: dict[str, int] = field(default_factory=dict)
+
+
+def take_census(redis: Redis) -> Census:
+    """Count by lengths alone, in a few round trips."""
+    workers = sum(record.processes for record in read_supervisors(redis))
+    waiting = lines(redis)
+    with redis.pipeline(transaction=False) as pipe:
+        pipe.smembers(Shared.tenants())
+        pipe.hgetall(Shared.job_counts())
+        for name in QUEUES:
+            pipe.llen(queue_key(name))
+        for tenant, name in waiting:
+            pipe.llen(Keyspace(tenant).line(name))
+        pipe.scard(Shared.unended())
+        for name in QUEUES:
+            pipe.lrange(Shared.ends(name), 0, -1)
+        tenants, counts, *lengths = pipe.execute()
+    lengths, unended, ends = lengths[: -len(QUEUES) - 1], lengths[-len(QUEUES) - 1], lengths[-len(QUEUES) :]
+    paces = {name: pace_of(read_ends(stored)).per_second() for name, stored in zip(QUEUES, ends, strict=True) if stored}
+    queued = dict(zip(QUEUES, lengths, strict=False))
+    for (_, name), length in zip(waiting, lengths[len(QUEUES) :], strict=True):
+        queued[name] = queued.get(name, 0) + length
+    known = {DEFAULT_TENANT} | {tenant.decode() for tenant in tenants}
+    with redis.pipeline(transaction=False) as pipe:
+        for tenant in known:
+            pipe.zcard(Keyspace(tenant).maps())
+        pipe.hgetall(Shared.chore_counts())
+        pipe.hgetall(Shared.delivery_counts())
+        *maps, chores, delivered = pipe.execute()
+    deliveries = {status.decode(): int(number) for status, number in delivered.items()}
+    of_monitors = (read_latest(redis), read_chore_counts(chores), deliveries)
+    return Census(queued, sum(maps), workers, read_counts(counts), unended, paces, *of_monitors)

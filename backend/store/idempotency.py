@@ -1,0 +1,136 @@
+"""Idempotency keys: what a request with one was, and what it was answered.
+
+A key is reserved before its request is worked on, with a secret seed. The ids of all that the request makes come
+from the seed, so that a request that is run again, because its process died, makes the same things once more and
+nothing twice. A lease tells whether someone is at work; one that runs out lets the next caller take over.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import secrets
+import zlib
+from collections.abc import Callable
+from typing import NamedTuple, cast
+
+from redis import Redis
+from redis.client import Pipeline
+
+from backend.store.errors import IdempotencyConflict, IdempotencyInProgress
+from backend.store.formats import read_stored
+from backend.store.keyspace import Keyspace
+from backend.store.transactions import transact
+from schemas.jobs import IdempotencyRecord, StoredAnswer
+
+#: The largest answer that is kept, compressed.
+MOST_BYTES = 1024 * 1024
+
+
+class Reservation(NamedTuple):
+    """The right to work on the request of a key. ``again``: someone began it before and did not end it."""
+
+    digest: str
+    seed: str
+    holder: str
+    again: bool
+
+
+class IdempotencyStore:
+    """The idempotency keys of one tenant."""
+
+    def __init__(self, redis: Redis, keys: Keyspace) -> None:
+        self._redis = redis
+        self._keys = keys
+
+    def reserve(self, key: str, fingerprint: str, *, ttl: int, lease: int) -> Reservation | StoredAnswer:
+        """Reserve a key for ``lease`` seconds, or give the answer that its request got.
+
+        Raises ``IdempotencyConflict`` for a key of another request, ``IdempotencyInProgress`` for one whose request
+        someone works on.
+        """
+        digest = hashlib.sha256(key.encode()).hexdigest()
+        stored_key, lease_key = self._names(digest)
+        holder = secrets.token_hex(8)
+
+        def write(pipe: Pipeline) -> Reservation | StoredAnswer:
+            found = _read(pipe.get(stored_key))
+            held = pipe.exists(lease_key)
+            pipe.multi()
+            if found is not None and found.fingerprint != fingerprint:
+                raise IdempotencyConflict("this idempotency key was used for another request")
+            if found is not None and found.answer is not None:
+                return found.answer
+            if held:
+                raise IdempotencyInProgress("the first request with this idempotency key is still at work")
+            record = found or IdempotencyRecord(fingerprint=fingerprint, seed=secrets.token_hex(16))
+            pipe.set(stored_key, record.model_dump_json(), ex=ttl)
+            pipe.set(lease_key, holder, ex=lease)
+            return Reservation(digest, record.seed, holder, again=found is not None)
+
+        return transact(self._redis, write, stored_key, lease_key)
+
+    def settle(self, held: Reservation, answer: StoredAnswer, *, ttl: int) -> None:
+        """Keep the answer of a reserved request; the first that is kept stays."""
+
+        def change(record: IdempotencyRecord) -> IdempotencyRecord | None:
+            return record if record.answer is not None else record.model_copy(update={"answer": answer})
+
+        self._end(held, change, ttl)
+
+    def leave(self, held: Reservation, *, ttl: int) -> None:
+        """Let the next caller work on the request again, with the same seed."""
+        self._end(held, lambda record: record, ttl)
+
+    def free(self, held: Reservation, *, ttl: int) -> None:
+        """Forget the key of a request that was refused and did nothing; one that was begun twice is only left."""
+        self._end(held, lambda record: record if held.again else None, ttl)
+
+    def restore(self, digest: str, record: IdempotencyRecord, *, life: int | None) -> bool:
+        """Store what is known of a key, for ``life`` milliseconds; False where it is known, which stays so."""
+        return bool(self._redis.set(self._keys.idempotency(digest), record.model_dump_json(), px=life, nx=True))
+
+    def _end(
+        self, held: Reservation, change: Callable[[IdempotencyRecord], IdempotencyRecord | None], ttl: int
+    ) -> None:
+        stored_key, lease_key = self._names(held.digest)
+
+        def write(pipe: Pipeline) -> None:
+            found = _read(pipe.get(stored_key))
+            holder = pipe.get(lease_key)
+            pipe.multi()
+            if found is None or found.seed != held.seed:
+                return  # it expired, and may be another's
+            changed = change(found)
+            mine = holder is None or cast(bytes, holder).decode() == held.holder
+            if changed is not None and changed != found:
+                pipe.set(stored_key, changed.model_dump_json(), ex=ttl)
+            if changed is None and mine:
+                pipe.delete(stored_key)
+            if mine:
+                pipe.delete(lease_key)
+
+        transact(self._redis, write, stored_key, lease_key)
+
+    def _names(self, digest: str) -> tuple[str, str]:
+        return self._keys.idempotency(digest), self._keys.idempotency_lease(digest)
+
+
+def pack(status: int, headers: dict[str, str], body: bytes) -> StoredAnswer | None:
+    """An answer as it is kept; None for one that is too large to be."""
+    # What is this much larger is not compressed at all: no text of numbers shrinks so far.
+    if len(body) > 10 * MOST_BYTES:
+        return None
+    data = zlib.compress(body, level=1)
+    if len(data) > MOST_BYTES:
+        return None
+    return StoredAnswer(status=status, headers=headers, body=base64.b64encode(data).decode())
+
+
+def unpack(answer: StoredAnswer) -> bytes:
+    """The body of a kept answer."""
+    return zlib.decompress(base64.b64decode(answer.body))
+
+
+def _read(data: object) -> IdempotencyRecord | None:
+    return None if data is None else read_stored(IdempotencyRecord, data)

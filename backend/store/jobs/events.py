@@ -1,0 +1,186 @@
+"""The changes of a job, each written with its record in one transaction; held batches, and counts of ended jobs."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple, cast
+
+from redis import Redis
+from redis.client import Pipeline
+
+from backend.store.clock import seconds
+from backend.store.formats import check_format
+from backend.store.jobs.backlog import end, ended
+from backend.store.jobs.leases import end_lease
+from backend.store.keyspace import Keyspace, Shared
+from backend.telemetry.spread import Spread
+from schemas.jobs import FINAL, JobRecord, JobSummary
+
+# --- Counts of all jobs that ever ended, by kind and outcome: kept in the store, since workers come and go
+
+#: Upper ends of the buckets of a job's seconds; what is longer falls into the last one, without an end.
+BUCKETS = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 900.0, 3600.0)
+
+_ENDED = "ended"
+_SECONDS = "seconds"
+#: Beside ``_ENDED``: a field a bucket, with the jobs of this bucket alone.
+_NAMES = (*(f"le:{end:g}" for end in BUCKETS), "le:+Inf")
+
+
+@dataclass
+class Ended:
+    """The jobs of one kind and outcome: how many, and the seconds of those that ran."""
+
+    number: int = 0
+    seconds: Spread = field(default_factory=lambda: Spread(BUCKETS))
+
+
+def count(pipe: Pipeline, record: JobRecord) -> None:
+    """Count a job that ends, in the transaction that ends it. One that never ran has no duration."""
+    hashed, prefix = Shared.job_counts(), f"{record.kind}:{record.status}"
+    pipe.hincrby(hashed, f"{prefix}:{_ENDED}", 1)
+    if record.started_at is not None and record.finished_at is not None:
+        took = max(0.0, seconds(record.finished_at) - seconds(record.started_at))
+        pipe.hincrbyfloat(hashed, f"{prefix}:{_SECONDS}", took)
+        pipe.hincrby(hashed, f"{prefix}:{_NAMES[bisect_left(BUCKETS, took)]}", 1)
+
+
+def read_counts(fields: Mapping[bytes, bytes]) -> dict[tuple[str, str], Ended]:
+    """The hash of counts, by kind and outcome."""
+    counts: dict[tuple[str, str], Ended] = {}
+    for name, value in fields.items():
+        kind, outcome, what = name.decode().split(":", 2)
+        ended = counts.setdefault((kind, outcome), Ended())
+        if what == _ENDED:
+            ended.number = int(value)
+        elif what == _SECONDS:
+            ended.seconds.total = float(value)
+        elif what in _NAMES:
+            ended.seconds.counts[_NAMES.index(what)] = int(value)
+    return counts
+
+
+# --- Holds: while a job that has not ended needs a batch, the batch does not expire
+#
+# Each hold is queued on the transaction that submits a job, each release on the one that ends it, as scripts, so that
+# they decide on what is there when that transaction runs. A batch that is held has no expiry; the moment that it had
+# before stands in its hash, where it goes when the batch goes. A batch that was stored before there were holds is
+# held like any other, and a job that was queued before holds none and lets go of none.
+
+#: The field of a held batch that keeps the moment when it would have expired, in milliseconds since 1970.
+HELD_EXPIRES = "expires"
+
+_HOLD = """
+if redis.call('EXISTS', KEYS[1]) == 0 then return end
+redis.call('SADD', KEYS[2], ARGV[1])
+local expires = redis.call('PEXPIRETIME', KEYS[1])
+if expires > 0 then
+    redis.call('HSET', KEYS[1], ARGV[2], string.format('%.0f', expires))
+    redis.call('PERSIST', KEYS[1])
+end
+"""
+
+# What expires at a moment that is past is gone at once.
+_RELEASE = """
+if redis.call('SREM', KEYS[2], ARGV[1]) == 0 or redis.call('EXISTS', KEYS[2]) == 1 then return end
+local expires = redis.call('HGET', KEYS[1], ARGV[2])
+if expires then
+    redis.call('HDEL', KEYS[1], ARGV[2])
+    redis.call('PEXPIREAT', KEYS[1], expires)
+end
+"""
+
+
+def batches_of(spec: Mapping[str, Any]) -> list[str]:
+    """The ids of the batches that a job of this spec needs."""
+    return list(spec.get("batches") or filter(None, [spec.get("batch")]))
+
+
+def hold(pipe: Pipeline, keys: Keyspace, job_id: str, batch_ids: Iterable[str]) -> None:
+    """Queue: let these batches not expire before the job lets go of them. One that does not exist is not held.
+
+    A job that holds a batch already goes on holding it once.
+    """
+    _each(pipe, _HOLD, keys, job_id, batch_ids)
+
+
+def release(pipe: Pipeline, keys: Keyspace, job_id: str, batch_ids: Iterable[str]) -> None:
+    """Queue: let go of these batches; the last job that does gives a batch the moment back when it expires.
+
+    Where that is past, it expires now. A job that holds a batch no longer, or never did, changes nothing.
+    """
+    _each(pipe, _RELEASE, keys, job_id, batch_ids)
+
+
+def _each(pipe: Pipeline, script: str, keys: Keyspace, job_id: str, batch_ids: Iterable[str]) -> None:
+    for batch_id in batch_ids:
+        pipe.eval(script, 2, keys.batch(batch_id), keys.batch_holds(batch_id), job_id, HELD_EXPIRES)
+
+
+# --- The changes of a job: each is written with its record in one transaction, and published
+
+#: About so many changes of a job are kept: a progress that is left out is told by the next.
+MOST_KEPT = 1000
+#: The format of the changes that are written; one that names none is of format 1.
+FORMAT = 1
+#: Changes that are read at once.
+_CHUNK = 200
+
+EventName = Literal["status", "progress"]
+_ID = re.compile(r"[0-9]{1,19}-[0-9]{1,19}")
+
+
+class JobEvent(NamedTuple):
+    """One change: its place in the order of all, what changed, and the job after it."""
+
+    id: str
+    name: EventName
+    job: JobSummary
+
+
+def is_event_id(text: str) -> bool:
+    """Whether this can be the id of a change."""
+    return _ID.fullmatch(text) is not None
+
+
+def write_job(
+    pipe: Pipeline, keys: Keyspace, record: JobRecord, name: EventName | None = "status", *, measured: bool = True
+) -> None:
+    """Queue the writes of a changed job: its record and, where the change has a ``name``, its event and word of it.
+
+    One that does not run has no lease. One that ends is counted, lets go of its batches and its place, and tells how
+    fast jobs end, unless it ended long ago and is not ``measured``.
+    """
+    ttl = record.ttl if record.status in FINAL else None
+    key, events = keys.job(record.id), keys.job_events(record.id)
+    pipe.set(key, record.model_dump_json(), ex=ttl)
+    if record.status != "running":
+        end_lease(pipe, keys.tenant, record.id)
+    if record.parent is not None or name is None:  # of a part, callers are told by the whole
+        return
+    summary = record.summary().model_dump_json()
+    pipe.xadd(events, {"format": FORMAT, "name": name, "job": summary}, maxlen=MOST_KEPT, approximate=True)
+    if ttl is not None:
+        pipe.expire(events, ttl)
+        count(pipe, record)
+        release(pipe, keys, record.id, batches_of(record.spec))
+        if measured:
+            ended(pipe, record)
+        end(pipe, keys, record)
+    pipe.publish(Shared.job_changes(), key)
+
+
+def read_events(redis: Redis, keys: Keyspace, job_id: str, after: str | None) -> list[JobEvent]:
+    """The first changes that are kept after the one of that id, or of all."""
+    low = "-" if after is None else f"({after}"
+    found = redis.xrange(keys.job_events(job_id), min=low, count=_CHUNK)
+    return [_event(event_id, fields) for event_id, fields in cast(list[tuple[bytes, dict[bytes, bytes]]], found)]
+
+
+def _event(event_id: bytes, fields: dict[bytes, bytes]) -> JobEvent:
+    check_format(int(fields.get(b"format", b"1")), FORMAT)
+    job = JobSummary.model_validate_json(fields[b"job"])
+    return JobEvent(event_id.decode(), cast(EventName, fields[b"name"].decode()), job)

@@ -1,0 +1,198 @@
+"""Finding the jobs that nobody does any more, and having them run again.
+
+Any number of supervisors may look at once: each finding is acted on in a transaction that looks again. All of them look
+at the leases and the delays. The lines of all tenants and, now and then, all jobs are looked over by one of them, the
+leader, since that is long and seldom finds anything; when it ends, another is the leader within seconds.
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+import time
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from functools import partial
+from typing import TypeVar, cast
+
+from redis import Redis
+
+from backend.store.clock import seconds_of
+from backend.store.errors import StorageError
+from backend.store.jobs.leases import LOST_SECONDS, RENEWAL_SECONDS, Lease, read_leases, serves
+from backend.store.jobs.queues import FITS, GPU_FITS, Line, Message, lines, missing
+from backend.store.jobs.runs import DELAYS, RunStore, part_id, read_job
+from backend.store.keyspace import Keyspace, Shared, job_field, read_job_field
+from schemas.jobs import JobRecord
+
+log = logging.getLogger(__name__)
+
+#: Seconds between two looks.
+LOOK_SECONDS = RENEWAL_SECONDS
+#: Seconds after which a message that is in nobody's hands counts as lost.
+MISSING_SECONDS = 1.0
+#: Seconds between two audits by one leader.
+AUDIT_SECONDS = 30.0
+#: Seconds that a leader is one after its last word.
+_LEADER_SECONDS = 2
+
+_LEAD = """
+if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('EXPIRE', KEYS[1], ARGV[2]) end
+return redis.call('SET', KEYS[1], ARGV[1], 'NX', 'EX', ARGV[2]) and 1 or 0
+"""
+#: Jobs that an audit reads at once.
+_CHUNK = 500
+
+
+Thing = TypeVar("Thing", bound=Hashable)
+Result = TypeVar("Result")
+
+
+class Unchanged:
+    """What was seen again and again: a thing counts as still there once it was seen so for ``seconds``.
+
+    A pause between two looks, as while the store was away, counts as no longer than two looks take.
+    """
+
+    def __init__(self, seconds: float, clock: Callable[[], float]) -> None:
+        self._seconds = seconds
+        self._clock = clock
+        self._seen: dict[Hashable, float] = {}
+        self._looked = clock()
+
+    def look(self, things: Iterable[Thing]) -> list[Thing]:
+        """Those of ``things`` that have been there for so long."""
+        moment = self._clock()
+        passed = min(moment - self._looked, 2 * LOOK_SECONDS)
+        self._looked = moment
+        self._seen = {thing: self._seen[thing] + passed if thing in self._seen else 0.0 for thing in things}
+        return cast(list[Thing], [thing for thing, seconds in self._seen.items() if seconds >= self._seconds])
+
+
+class Recovery:
+    """What one supervisor remembers between its looks. ``clock`` is in seconds and never set."""
+
+    def __init__(self, redis: Redis, clock: Callable[[], float] = time.monotonic) -> None:
+        self._redis = redis
+        self._clock = clock
+        self._id = secrets.token_hex(8)
+        self._audited = float("-inf")
+        self._leases = Unchanged(LOST_SECONDS, clock)
+        self._missing = Unchanged(MISSING_SECONDS, clock)
+        self._stranded = Unchanged(LOST_SECONDS, clock)
+
+    def look(self) -> None:
+        """Look once, and recover what was lost; raises what redis-py raises while the store is away."""
+        for lease, _ in self._leases.look(read_leases(self._redis).items()):
+            log.warning("job %s: its lease was not renewed, it is run again", lease.job_id)
+            _with_readable(lease.job_id, self._runs(lease.tenant).lose, lease)
+        for tenant, job_id in self._due():
+            _with_readable(job_id, self._runs(tenant).enqueue, job_id)
+        if self._redis.eval(_LEAD, 1, Shared.leader(), self._id, str(_LEADER_SECONDS)):
+            waiting = lines(self._redis)
+            self._replace(waiting)
+            self._free_from_gpu([tenant for tenant, queue in waiting if queue == GPU_FITS])
+            if self._clock() - self._audited >= AUDIT_SECONDS:
+                self._audited = self._clock()
+                self._audit()
+
+    def worker_ended(self, owner: str, *, killed: bool) -> None:
+        """Recover the job of a worker that has ended: lost with it, or given back by one that was told to stop."""
+        for lease in read_leases(self._redis):
+            if lease.owner == owner:
+                runs = self._runs(lease.tenant)
+                if killed:
+                    log.warning("job %s: its worker ended, it is run again", lease.job_id)
+                    _with_readable(lease.job_id, partial(runs.lose, killed=True), lease)
+                else:
+                    _with_readable(lease.job_id, runs.release, lease)
+
+    def _runs(self, tenant: str) -> RunStore:
+        return RunStore(self._redis, Keyspace(tenant))
+
+    def _due(self) -> list[tuple[str, str]]:
+        """The jobs whose delay is over, or lies further off than any does: then Redis's clock was set back."""
+        moment = seconds_of(self._redis.time())
+        with self._redis.pipeline() as pipe:
+            pipe.zrangebyscore(Shared.delayed(), "-inf", moment)
+            pipe.zrangebyscore(Shared.delayed(), moment + 2 * max(DELAYS), "+inf")
+            over, never = pipe.execute()
+        return [read_job_field(field) for field in (*over, *never)]
+
+    def _replace(self, waiting: list[tuple[str, str]]) -> None:
+        """Queue again the messages that were taken from a queue and not claimed."""
+        for tenant, queue, message in self._missing.look(missing(self._redis, waiting)):
+            if self._line(tenant, queue).replace(message):
+                log.warning("message %s was lost, it is queued again", message)
+
+    def _free_from_gpu(self, tenants: list[str]) -> None:
+        """Move what waits for a GPU to the queue of the CPUs, once no worker that has one is left."""
+        if not tenants or serves(self._redis, GPU_FITS):
+            tenants = []
+        for tenant in self._stranded.look(tenants):
+            for message in self._line(tenant, GPU_FITS).messages():
+                job_id = message.rpartition("-")[0]
+                _with_readable(job_id, self._runs(tenant).move, job_id, FITS)
+
+    def _line(self, tenant: str, queue: str) -> Line:
+        return Line(self._redis, Keyspace(tenant), queue)
+
+    def _audit(self) -> None:
+        """Have the jobs run that neither wait nor run though they should, as those of an earlier version.
+
+        A job that moves on between the looks at its parts is safe: what is done to it looks at its record again.
+        """
+        for tenant in sorted(cast(set[bytes], self._redis.smembers(Shared.tenants()))):
+            self._audit_tenant(tenant.decode())
+
+    def _audit_tenant(self, tenant: str) -> None:
+        for record in self._unended(tenant):
+            if not self._is_stray(tenant, record):
+                continue
+            log.warning("job %s was %s and nobody knew of it, it is run again", record.id, record.status)
+            if record.status == "queued":
+                self._runs(tenant).enqueue(record.id)
+            else:
+                self._runs(tenant).lose(Lease(tenant, record.id, record.run, ""))
+
+    def _is_stray(self, tenant: str, record: JobRecord) -> bool:
+        """Whether a job neither waits nor runs that should, and that is still so when it is read once more.
+
+        It moves on in the transactions that change its record: unchanged, it was nowhere when it was looked for.
+        """
+        known = self._waits if record.status == "queued" else self._has_lease
+        if record.status not in ("queued", "running") or known(tenant, record):
+            return False
+        again = self._read(tenant, [record.id])
+        return [(each.status, each.run) for each in again] == [(record.status, record.run)]
+
+    def _unended(self, tenant: str) -> Iterator[JobRecord]:
+        """The jobs that have not ended, and the parts of those that are done in parts."""
+        ids = sorted(cast(set[bytes], self._redis.smembers(Keyspace(tenant).unended_jobs())))
+        for i in range(0, len(ids), _CHUNK):
+            for record in self._read(tenant, [job_id.decode() for job_id in ids[i : i + _CHUNK]]):
+                if record.parts == 1:
+                    yield record
+                else:
+                    yield from self._read(tenant, [part_id(record.id, part) for part in range(record.parts + 1)])
+
+    def _read(self, tenant: str, ids: Sequence[str]) -> list[JobRecord]:
+        keys = Keyspace(tenant)
+        stored = cast(list[bytes | None], self._redis.mget([keys.job(job_id) for job_id in ids]))
+        found = (_with_readable(job_id, read_job, data) for job_id, data in zip(ids, stored, strict=True))
+        return [record for record in found if record is not None]
+
+    def _has_lease(self, tenant: str, record: JobRecord) -> bool:
+        return bool(self._redis.hexists(Shared.leases(), job_field(tenant, record.id)))
+
+    def _waits(self, tenant: str, record: JobRecord) -> bool:
+        delayed = self._redis.zscore(Shared.delayed(), job_field(tenant, record.id))
+        return delayed is not None or self._line(tenant, record.queue).has(Message.next_of(tenant, record).id)
+
+
+def _with_readable(job_id: str, act: Callable[..., Result], *args: object) -> Result | None:
+    """What ``act`` gives; a job that this version cannot read is passed over, for another to look after."""
+    try:
+        return act(*args)
+    except StorageError as error:
+        log.warning("job %s: %s", job_id, error.detail)
+        return None

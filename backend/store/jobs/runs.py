@@ -1,0 +1,442 @@
+"""The runs of jobs, as workers see them: claimed, and ended by a result, a problem, or a loss."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar, cast
+
+import orjson
+from redis import Redis
+from redis.client import Pipeline
+
+from backend.store.clock import seconds_of, stamp
+from backend.store.errors import RunLost
+from backend.store.formats import read_stored
+from backend.store.jobs.events import write_job
+from backend.store.jobs.leases import Lease, grant, holds
+from backend.store.jobs.queues import FITS, GPU_FITS, Line, Message
+from backend.store.keyspace import Keyspace, Shared, job_field
+from backend.store.transactions import transact
+from schemas.jobs import FINAL, JobRecord, Progress
+from schemas.problem_table import problem
+from schemas.problems import Problem
+
+# --- Jobs in parts: one job for its callers, and for the queue as many as it has parts, and one more that joins them
+#
+# A part is a record beside the job's, under an id of its own, and is claimed, lost, given back and run again as any
+# job is. The job itself is never queued: it runs from its first part's claim on, counts down the parts that are left,
+# and the transaction that ends the last of them queues the join. Whatever ends the job takes all that is left of it
+# away.
+
+#: A job in parts tells its progress in thousandths, of which the join is the last few.
+_UNITS, _JOIN_UNITS = 1000, 50
+#: Milliseconds between two updates of such a job, whichever of its parts makes them.
+_GATE_MS = 200
+
+
+#: KEYS: the part's record, shares, gate. ARGV: run, part, share, milliseconds.
+_NOTE = """
+local record = redis.call('GET', KEYS[1])
+if not record or cjson.decode(record).run ~= tonumber(ARGV[1]) then return false end
+redis.call('HSET', KEYS[2], ARGV[2], ARGV[3])
+if not redis.call('SET', KEYS[3], '', 'NX', 'PX', ARGV[4]) then return {} end
+return redis.call('HVALS', KEYS[2])
+"""
+
+
+def is_join(record: JobRecord) -> bool:
+    """Whether a part is the one that joins all others."""
+    return record.part == record.parts
+
+
+def parts_of(job: JobRecord) -> list[JobRecord]:
+    """The records of a job's parts as they are queued; none where it is done in one piece."""
+    return [] if job.parts == 1 else [_part(job, part) for part in range(job.parts)]
+
+
+def _part(job: JobRecord, part: int) -> JobRecord:
+    begun: dict[str, Any] = {"id": part_id(job.id, part), "parent": job.id, "part": part, "status": "queued"}
+    none = {"run": 0, "losses": 0, "kills": 0, "left": 0, "progress": Progress(), "started_at": None}
+    return job.model_copy(update=begun | none)
+
+
+def part_id(job_id: str, part: int) -> str:
+    """The id of a part's record."""
+    return f"{job_id}-p{part}"
+
+
+def is_part(job_id: str) -> bool:
+    """Whether an id is that of a part's record."""
+    return "-" in job_id
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a transaction read of a job or of a part of one: ``whole`` is the job itself, with all its ``parts``."""
+
+    record: JobRecord | None = None
+    whole: JobRecord | None = None
+    parts: Sequence[JobRecord] = field(default_factory=list)
+
+    def runs(self, run: int) -> bool:
+        """Whether it is in its ``run``-th run."""
+        record, whole = self.record, self.whole
+        going = whole is not None and whole.status not in FINAL
+        return going and record is not None and record.status == "running" and record.run == run
+
+
+def find(pipe: Pipeline, keys: Keyspace, job_id: str) -> Found:
+    """Read a job or a part, which is watched, with all that belongs to it."""
+    record = read_job(pipe.get(keys.job(job_id)))
+    if record is None or record.parts == 1:
+        return Found(record, record)
+    whole = record
+    if record.parent is not None:
+        pipe.watch(keys.job(record.parent))  # type: ignore[no-untyped-call]
+        found = read_job(pipe.get(keys.job(record.parent)))
+        if found is None:
+            return Found(record, None)
+        whole = found
+    ids = [part_id(whole.id, part) for part in range(whole.parts + 1)]
+    stored = cast(list[bytes | None], pipe.mget([keys.job(each) for each in ids]))
+    return Found(record, whole, [part for part in map(read_job, stored) if part is not None])
+
+
+def end_whole(pipe: Pipeline, redis: Redis, keys: Keyspace, found: Found, changes: dict[str, Any]) -> None:
+    """Queue the writes that end a job, and take away what is left of its parts.
+
+    A part that is claimed at this moment finds no record when it is to write its result.
+    """
+    if found.whole is None:
+        return
+    write_job(pipe, keys, found.whole.model_copy(update=changes))
+    for part in found.parts:
+        Line(redis, keys, part.queue).leave(pipe, Message.next_of(keys.tenant, part).id)
+        field = job_field(keys.tenant, part.id)
+        pipe.zrem(Shared.delayed(), field)
+        pipe.hdel(Shared.leases(), field)
+        pipe.delete(keys.job(part.id))
+    if found.whole.parts > 1:
+        pipe.delete(keys.part_results(found.whole.id), keys.part_progress(found.whole.id))
+
+
+def end_part(pipe: Pipeline, redis: Redis, keys: Keyspace, found: Found, result: dict[str, Any]) -> None:
+    """Queue the writes that end a part with its result; the last one queues the join."""
+    record, whole = found.record, found.whole
+    if record is None or whole is None:
+        return
+    pipe.hset(keys.part_results(whole.id), str(record.part), orjson.dumps(result))
+    pipe.hset(keys.part_progress(whole.id), str(record.part), "1")
+    pipe.hdel(Shared.leases(), job_field(keys.tenant, record.id))
+    pipe.delete(keys.job(record.id))
+    left = whole.left - 1
+    write_job(pipe, keys, whole.model_copy(update={"left": left}), None)
+    if not left:
+        # Where its parts went: there may be no worker left for the queue that the job was first in.
+        join = _part(whole.model_copy(update={"queue": record.queue}), whole.parts)
+        write_job(pipe, keys, join)
+        Line(redis, keys, join.queue).enter(pipe, join, front=True)
+
+
+def read_results(redis: Redis, keys: Keyspace, record: JobRecord) -> list[dict[str, Any]]:
+    """What the parts of a job came to, in order; ``record`` is its join."""
+    stored = cast(dict[bytes, bytes], redis.hgetall(keys.part_results(record.parent or "")))
+    return [orjson.loads(stored[b"%d" % part]) for part in range(record.parts)]
+
+
+def note_progress(redis: Redis, keys: Keyspace, record: JobRecord, progress: Progress) -> Progress | None:
+    """Note how far a part is; gives how far the whole job is, where it is time to tell.
+
+    Raises ``RunLost`` where the run is the part's no more.
+    """
+    job_id = record.parent or ""
+    share = progress.done / progress.total if progress.total else 0.0
+    names = keys.job(record.id), keys.part_progress(job_id), keys.part_gate(job_id)
+    found = redis.eval(_NOTE, 3, *names, str(record.run), str(record.part), str(share), str(_GATE_MS))
+    if found is None:
+        raise RunLost("the job has been cancelled or taken away")
+    shares = cast(list[bytes], found)
+    if not shares:
+        return None
+    if is_join(record):
+        return Progress(done=round(_UNITS - _JOIN_UNITS * (1.0 - share)), total=_UNITS, stage=f"join: {progress.stage}")
+    done = (_UNITS - _JOIN_UNITS) * sum(map(float, shares)) / record.parts
+    stage = f"{record.parts} parts; part {(record.part or 0) + 1}: {progress.stage}"
+    return Progress(done=round(done), total=_UNITS, stage=stage)
+
+
+def read_job(data: object) -> JobRecord | None:
+    """The job of a stored record; None where there is none."""
+    return None if data is None else read_stored(JobRecord, data)
+
+
+# --- The runs of jobs, as workers see them: claimed, and ended by a result, a problem, or a loss
+#
+# Every change is one transaction that looks at the job's record first. What a run writes counts only while the job is
+# running and has that run's number, so a run that was taken away changes nothing, however late it comes.
+
+Result = TypeVar("Result")
+
+#: Seconds that a job waits after each of its losses; one more ends it.
+DELAYS = (0.0, 1.0, 3.0)
+#: So many runs that may have ended their process end the job.
+MOST_KILLS = 3
+
+#: What is told of a job that was lost too often.
+WORKER_LOST = problem(
+    "worker-lost",
+    f"the job's worker was lost, and so were those of its next runs, {MOST_KILLS} killed or {len(DELAYS) + 1} in all",
+)
+
+
+class Run:
+    """One run of a job, or of a part of one. Its methods raise ``RunLost`` once that was cancelled or taken away."""
+
+    def __init__(self, store: RunStore, job: JobRecord, lease: Lease) -> None:
+        self._store = store
+        self.job = job
+        self.lease = lease
+
+    @property
+    def tenant(self) -> str:
+        """Whose job it is."""
+        return self.lease.tenant
+
+    def report(self, progress: Progress) -> None:
+        """Note how far the job is."""
+        self._store.report(self.job, progress)
+
+    def succeed(self, result: dict[str, Any]) -> None:
+        """End the job, or this part of it, with its result."""
+        self._store.succeed(self.job, result)
+
+    def fail(self, why: Problem) -> None:
+        """End the job with a problem, whichever part has it."""
+        self._store.fail(self.job, why)
+
+    def lose(self, *, killed: bool = False) -> None:
+        """Have the job run again, after a while that grows, or end it where that has been done often enough."""
+        self._store.lose(self.lease, killed=killed)
+
+    def release(self) -> None:
+        """Give the job back to the front of its line, as if it had not been begun."""
+        self._store.release(self.lease)
+
+    def results(self) -> list[dict[str, Any]]:
+        """What the parts came to that this run joins, in order."""
+        return self._store.results(self.job)
+
+    def look(self, pipe: Pipeline) -> Found:
+        """What belongs to the job, read and watched by a transaction that may end it."""
+        return self._store.look(pipe, self.job.id)
+
+    def finish(self, pipe: Pipeline, found: Found, result: dict[str, Any]) -> None:
+        """Queue the writes that end the job, on a transaction that has looked."""
+        self._store.finish(pipe, found, result)
+
+
+class RunStore:
+    """The runs of one tenant's jobs."""
+
+    def __init__(self, redis: Redis, keys: Keyspace) -> None:
+        self._redis = redis
+        self._keys = keys
+
+    def claim(self, message: Message, owner: str, queue: str) -> Run | None:
+        """Begin the run that a message of ``queue`` speaks of; None where the job wants no such run any more.
+
+        Either way the message is gone, and the next of its tenant has its place.
+        """
+        line = Line(self._redis, self._keys, queue)
+        lease = Lease(message.tenant, message.job_id, message.run, owner)
+
+        def write(pipe: Pipeline) -> Run | None:
+            found = self.look(pipe, message.job_id)
+            held = holds(pipe, lease)
+            pipe.multi()
+            line.leave(pipe, message.id)
+            record, whole = found.record, found.whole
+            if record is None or whole is None or whole.status in FINAL:
+                return None
+            if held:  # claimed before, by a write whose answer was lost
+                return Run(self, record, lease)
+            if record.status != "queued" or record.run + 1 != message.run:
+                return None
+            begun = {"status": "running", "started_at": record.started_at or stamp()}
+            record = record.model_copy(update=begun | {"run": message.run})
+            write_job(pipe, self._keys, record)
+            if whole.id != record.id and whole.status == "queued":
+                write_job(pipe, self._keys, whole.model_copy(update=begun))
+            grant(pipe, lease)
+            return Run(self, record, lease)
+
+        return self._transact(message.job_id, write)
+
+    def drop(self, message: Message, queue: str) -> None:
+        """Take a message away whose job cannot be read."""
+        with self._redis.pipeline() as pipe:
+            Line(self._redis, self._keys, queue).leave(pipe, message.id)
+            pipe.execute()
+
+    def report(self, job: JobRecord, progress: Progress) -> None:
+        """Note how far a run is."""
+        told: Progress | None = progress
+        if job.parent is not None:
+            told = note_progress(self._redis, self._keys, job, progress)
+        if told is None:
+            return
+
+        def write(pipe: Pipeline) -> None:
+            found = self.look(pipe, job.id)
+            pipe.multi()
+            if found.whole is None or not found.runs(job.run):
+                raise _lost()
+            done = max(told.done, found.whole.progress.done if job.parent is not None else 0)
+            change = {"progress": told.model_copy(update={"done": done})}
+            write_job(pipe, self._keys, found.whole.model_copy(update=change), "progress")
+
+        self._transact(job.id, write)
+
+    def succeed(self, job: JobRecord, result: dict[str, Any]) -> None:
+        """End a run with its result; done before, as by a write whose answer was lost, it stays done."""
+
+        def write(pipe: Pipeline) -> None:
+            found = self.look(pipe, job.id)
+            pipe.multi()
+            if not found.runs(job.run):
+                _check_done(found.record, job)
+            elif job.parent is not None and not is_join(job):
+                end_part(pipe, self._redis, self._keys, found, result)
+            else:
+                self.finish(pipe, found, result)
+
+        self._transact(job.id, write)
+
+    def finish(self, pipe: Pipeline, found: Found, result: dict[str, Any]) -> None:
+        """Queue the writes that end a job with its result."""
+        if found.whole is not None:
+            progress = found.whole.progress.model_copy(update={"done": found.whole.progress.total, "stage": "done"})
+            changes = {"status": "succeeded", "finished_at": stamp(), "result": result, "progress": progress}
+            end_whole(pipe, self._redis, self._keys, found, changes)
+
+    def fail(self, job: JobRecord, why: Problem) -> None:
+        """End a job with the problem of a run; ended in that run before, it stays as it is."""
+
+        def write(pipe: Pipeline) -> None:
+            found = self.look(pipe, job.id)
+            pipe.multi()
+            if found.runs(job.run):
+                end_whole(pipe, self._redis, self._keys, found, _failed(why))
+            else:
+                _check_done(found.record, job)
+
+        self._transact(job.id, write)
+
+    def lose(self, lease: Lease, *, killed: bool = False) -> None:
+        """Take a run away that was lost with its process; nothing changes where it is not the job's run any more.
+
+        A job that was lost on a GPU is run on a CPU.
+        """
+        moment = seconds_of(self._redis.time())
+
+        def write(pipe: Pipeline) -> None:
+            found = self.look(pipe, lease.job_id)
+            pipe.multi()
+            record = found.record
+            if record is None or not found.runs(lease.run):
+                self._forget(pipe, lease, record)
+                return
+            losses, kills = record.losses + 1, record.kills + killed
+            if losses > len(DELAYS) or kills >= MOST_KILLS:
+                end_whole(pipe, self._redis, self._keys, found, _failed(WORKER_LOST))
+                return
+            queue = FITS if record.queue == GPU_FITS else record.queue
+            waiting = _waiting(record, losses=losses, kills=kills, queue=queue)
+            write_job(pipe, self._keys, waiting)
+            delay = DELAYS[losses - 1]
+            if delay:
+                pipe.zadd(Shared.delayed(), {job_field(self._keys.tenant, record.id): moment + delay})
+            else:
+                Line(self._redis, self._keys, queue).enter(pipe, waiting, front=True)
+
+        self._transact(lease.job_id, write)
+
+    def release(self, lease: Lease) -> None:
+        """Take a run away whose worker was told to stop: the job waits at the front of its line."""
+
+        def write(pipe: Pipeline) -> None:
+            found = self.look(pipe, lease.job_id)
+            pipe.multi()
+            if found.record is None or not found.runs(lease.run):
+                self._forget(pipe, lease, found.record)
+                return
+            waiting = _waiting(found.record)
+            write_job(pipe, self._keys, waiting)
+            Line(self._redis, self._keys, waiting.queue).enter(pipe, waiting, front=True)
+
+        self._transact(lease.job_id, write)
+
+    def move(self, job_id: str, queue: str) -> None:
+        """Have a job that waits wait in another queue."""
+        key = self._keys.job(job_id)
+
+        def write(pipe: Pipeline) -> None:
+            record = read_job(pipe.get(key))
+            pipe.multi()
+            if record is None or record.status != "queued" or record.queue == queue:
+                return
+            message = Message.next_of(self._keys.tenant, record)
+            Line(self._redis, self._keys, record.queue).leave(pipe, message.id)
+            moved = record.model_copy(update={"queue": queue})
+            write_job(pipe, self._keys, moved)
+            Line(self._redis, self._keys, queue).enter(pipe, moved)
+
+        transact(self._redis, write, key)
+
+    def enqueue(self, job_id: str) -> None:
+        """Have a job wait in its line that should and does not, or whose delay is over."""
+        key = self._keys.job(job_id)
+
+        def write(pipe: Pipeline) -> None:
+            record = read_job(pipe.get(key))
+            pipe.multi()
+            pipe.zrem(Shared.delayed(), job_field(self._keys.tenant, job_id))
+            if record is not None and record.status == "queued":
+                Line(self._redis, self._keys, record.queue).enter(pipe, record)
+
+        transact(self._redis, write, key)
+
+    def results(self, job: JobRecord) -> list[dict[str, Any]]:
+        """What the parts of a job came to, which the run of its join has."""
+        return read_results(self._redis, self._keys, job)
+
+    def look(self, pipe: Pipeline, job_id: str) -> Found:
+        """Read a job or a part, with all that belongs to it."""
+        return find(pipe, self._keys, job_id)
+
+    def _transact(self, job_id: str, write: Callable[[Pipeline], Result]) -> Result:
+        return transact(self._redis, write, self._keys.job(job_id))
+
+    def _forget(self, pipe: Pipeline, lease: Lease, record: JobRecord | None) -> None:
+        """Queue the end of a lease that has outlived its run."""
+        if record is None or record.status != "running" or record.run <= lease.run:
+            pipe.hdel(Shared.leases(), lease.field)
+
+
+def _waiting(record: JobRecord, **changes: Any) -> JobRecord:
+    return record.model_copy(update={"status": "queued", "progress": Progress()} | changes)
+
+
+def _failed(why: Problem) -> dict[str, Any]:
+    return {"status": "failed", "finished_at": stamp(), "problem": why}
+
+
+def _check_done(record: JobRecord | None, job: JobRecord) -> None:
+    """Pass over a job that has ended in this run, as it does where the word of its end was lost."""
+    if record is None or record.run != job.run or record.status not in ("succeeded", "failed"):
+        raise _lost()
+
+
+def _lost() -> RunLost:
+    return RunLost("the job has been cancelled or taken away")

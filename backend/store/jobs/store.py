@@ -1,0 +1,213 @@
+"""Jobs as their callers see them: submitted, listed, watched and cancelled."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from typing import cast
+
+from redis import Redis
+from redis.asyncio import Redis as AsyncRedis
+from redis.client import Pipeline
+from rq.command import send_command
+
+from backend.store.clock import seconds, stamp
+from backend.store.errors import JobFinal, UnknownJob
+from backend.store.jobs.backlog import begin
+from backend.store.jobs.events import JobEvent, batches_of, hold, read_events, write_job
+from backend.store.jobs.leases import read_leases
+from backend.store.jobs.queues import Line, Message
+from backend.store.jobs.runs import end_whole, find, parts_of, read_job
+from backend.store.keyspace import Keyspace, Shared, job_field
+from backend.store.pages import Asked, Page, read_page
+from backend.store.server.connection import UNAVAILABLE, kind_of
+from backend.store.transactions import transact
+from schemas.jobs import FINAL, JobRecord
+
+# --- Jobs as their callers see them: submitted, listed, looked at and cancelled. What workers do is in ``runs``
+
+
+class JobStore:
+    """The jobs of one tenant. A finished job is forgotten after its own time to live."""
+
+    def __init__(self, redis: Redis, keys: Keyspace) -> None:
+        self._redis = redis
+        self._keys = keys
+
+    def submit(self, record: JobRecord) -> JobRecord:
+        """Store a job and queue it, both or neither.
+
+        A job that is there already stays as it is: one that is submitted twice runs once.
+        """
+        key = self._keys.job(record.id)
+
+        def write(pipe: Pipeline) -> JobRecord:
+            stored = pipe.get(key)
+            pipe.multi()
+            if stored is not None:
+                return self._read(stored)
+            parts = parts_of(record)
+            for part in parts:
+                write_job(pipe, self._keys, part)
+            for piece in parts or [record]:
+                Line(self._redis, self._keys, record.queue).enter(pipe, piece)
+            pipe.sadd(Shared.tenants(), self._keys.tenant)
+            begin(pipe, self._keys, record)
+            pipe.zadd(self._keys.jobs(), {record.id: seconds(record.created_at)})
+            hold(pipe, self._keys, record.id, batches_of(record.spec))
+            write_job(pipe, self._keys, record)
+            return record
+
+        return transact(self._redis, write, key)
+
+    def page(self, asked: Asked, keep: Callable[[JobRecord], bool]) -> Page[JobRecord]:
+        """A page of the jobs that ``keep`` holds true, newest first."""
+
+        def read(ids: Sequence[str]) -> list[JobRecord | None]:
+            stored = cast(list[bytes | None], self._redis.mget([self._keys.job(job_id) for job_id in ids]))
+            return [None if data is None else self._read(data) for data in stored]
+
+        return read_page(self._redis, self._keys.jobs(), asked, read, keep)
+
+    def events(self, job_id: str, after: str | None) -> list[JobEvent]:
+        """What is kept of the job's changes after the one of that id, the first of them; none for an unknown job."""
+        return read_events(self._redis, self._keys, job_id, after)
+
+    def key(self, job_id: str) -> str:
+        """What the channel of changes says when this job has changed."""
+        return self._keys.job(job_id)
+
+    def get(self, job_id: str) -> JobRecord:
+        """The job as it stands; raises ``UnknownJob``."""
+        return self._known(read_job(self._redis.get(self._keys.job(job_id))))
+
+    def cancel(self, job_id: str) -> JobRecord:
+        """End a job that is queued or running; one that was cancelled before stays so.
+
+        From here on nothing of it is stored. Its worker is told to stop; one that does not hear it finds at its next
+        renewal that it has no lease. Raises ``JobFinal`` for a job that has ended otherwise.
+        """
+        self.get(job_id)
+
+        def write(pipe: Pipeline) -> tuple[JobRecord, list[str]]:
+            found = find(pipe, self._keys, job_id)
+            record = self._known(found.whole)
+            pipe.multi()
+            if record.status in FINAL:
+                return record, []
+            if record.status == "queued" and record.parts == 1:
+                message = Message.next_of(self._keys.tenant, record)
+                Line(self._redis, self._keys, record.queue).leave(pipe, message.id)
+                pipe.zrem(Shared.delayed(), job_field(self._keys.tenant, job_id))
+            changes = {"status": "cancelled", "finished_at": stamp()}
+            end_whole(pipe, self._redis, self._keys, found, changes)
+            return record.model_copy(update=changes), [each.id for each in (record, *found.parts)]
+
+        # Who runs it is read before the leases end.
+        held = {lease.job_id: lease.owner for lease in read_leases(self._redis) if lease.tenant == self._keys.tenant}
+        record, pieces = transact(self._redis, write, self._keys.job(job_id))
+        if record.status != "cancelled":
+            raise JobFinal(f"the job has {record.status}")
+        for piece in pieces:
+            if piece in held:
+                send_command(self._redis, held[piece], "stop-job", job_id=piece)
+        return record
+
+    def before(self, record: JobRecord) -> int | None:
+        """How many of the tenant's runs of jobs wait before a job in its queue.
+
+        None for one that is not in it, and for one of several parts, which wait each for itself.
+        """
+        if record.status != "queued" or record.parts > 1:
+            return None
+        message = Message.next_of(self._keys.tenant, record)
+        return Line(self._redis, self._keys, record.queue).before(message.id)
+
+    def status(self, job_id: str) -> str:
+        """The status of a job, ``forgotten`` where there is none."""
+        record = read_job(self._redis.get(self._keys.job(job_id)))
+        return "forgotten" if record is None else record.status
+
+    @staticmethod
+    def _known(record: JobRecord | None) -> JobRecord:
+        if record is None or record.parent is not None:
+            raise UnknownJob("there is no such job, or it has expired")
+        return record
+
+    @staticmethod
+    def _read(data: object) -> JobRecord:
+        return JobStore._known(read_job(data))
+
+
+# --- Waiting for changes of jobs: one subscription a process, however many wait, and no thread for any
+
+log = logging.getLogger(__name__)
+
+#: Seconds after which a lost subscription is tried again.
+_AGAIN_SECONDS = 0.5
+#: Seconds of silence after which the connection is looked after.
+_LISTEN_SECONDS = 0.2
+
+
+class Watcher:
+    """Wakes those who wait for a key of ``Shared.job_changes``.
+
+    What was told while the subscription was away wakes all, once it is back.
+    """
+
+    def __init__(self, redis: AsyncRedis) -> None:
+        self._redis = redis
+        self._waiting: dict[str, set[asyncio.Event]] = {}
+        self.closed = False
+
+    async def run(self) -> None:
+        """Listen until closed or cancelled."""
+        while not self.closed:
+            try:
+                await self._listen()
+            except UNAVAILABLE as error:
+                # The link to the store tells it, once; here it would be told at every attempt.
+                log.debug("watch: store away: %s", kind_of(error))
+            if not self.closed:
+                await asyncio.sleep(_AGAIN_SECONDS)
+
+    def close(self) -> None:
+        """Wake all for the last time: ``closed`` tells them to wait no more."""
+        self.closed = True
+        self._wake_all()
+
+    @contextlib.contextmanager
+    def waiting(self, key: str) -> Iterator[asyncio.Event]:
+        """An event that is set at every change of ``key``; begun before the first look, no change is missed."""
+        event = asyncio.Event()
+        events = self._waiting.setdefault(key, set())
+        events.add(event)
+        try:
+            yield event
+        finally:
+            events.discard(event)
+            if not events and self._waiting.get(key) is events:
+                del self._waiting[key]
+
+    async def pause(self, changed: asyncio.Event, seconds: float) -> None:
+        """Wait until ``changed`` is set, at most ``seconds``."""
+        if not self.closed:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(changed.wait(), seconds)
+
+    async def _listen(self) -> None:
+        async with self._redis.pubsub() as pubsub:
+            await pubsub.subscribe(Shared.job_changes())
+            self._wake_all()
+            while not self.closed:
+                message = await pubsub.get_message(ignore_subscribe_messages=True, timeout=_LISTEN_SECONDS)
+                if message is not None:
+                    for event in self._waiting.get(message["data"].decode(), ()):
+                        event.set()
+
+    def _wake_all(self) -> None:
+        for events in self._waiting.values():
+            for event in events:
+                event.set()

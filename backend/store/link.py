@@ -1,0 +1,185 @@
+"""The link to the store by which a process hears what changed of that which it keeps in memory."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import random
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any, Literal, cast
+
+import orjson
+from redis.asyncio.client import PubSub
+from redis.client import Pipeline
+from redis.exceptions import RedisError
+
+from backend.store.errors import StorageError
+from backend.store.keyspace import Shared
+from backend.store.server.connection import StoreAway, StoreRefuses, connect_async, kind_of
+
+# --- The word that something changed which processes keep in memory: published with the change, in its transaction
+
+What = Literal["keys", "map"]
+
+
+@dataclass(frozen=True)
+class Change:
+    """What changed: the API keys; or, of a tenant, what a ``name`` stands for or the map of an ``id``."""
+
+    what: What
+    tenant: str | None = None
+    name: str | None = None
+    id: str | None = None
+
+
+def announce(pipe: Pipeline, change: Change) -> None:
+    """Queue the word of a change on the transaction that makes it."""
+    pipe.publish(Shared.changes(), orjson.dumps(change))
+
+
+def read_change(data: bytes) -> Change | None:
+    """The change that a message tells; None for one of a later version that is not understood."""
+    try:
+        return Change(**orjson.loads(data))
+    except (orjson.JSONDecodeError, TypeError):
+        return None
+
+
+# --- The link to the store by which a process hears what changed of that which it keeps in memory
+#
+# A change is published in the transaction that makes it, and a ping that is answered behind it on the same connection
+# proves that every word before it was heard. So what is kept in memory is at most as old as the last answered ping.
+
+log = logging.getLogger(__name__)
+
+#: Seconds without an answered ping after which nothing kept in memory may be served.
+STALE_SECONDS = 1.0
+_PING_SECONDS = 0.2
+_BACKOFF_SECONDS = (0.02, 0.5)
+
+
+class Link:
+    """Listens for changes until it is closed.
+
+    ``opened`` runs on every connection before the link counts as fresh, to read anew what may have changed
+    unheard; it raises a ``StorageError`` for a store that must not be used, which is kept as ``refusal`` for as long
+    as that is so. ``changed`` is told of each change.
+    """
+
+    #: Whether the store was ever reached and found fit.
+    reached = False
+    refusal: StorageError | None = None
+
+    def __init__(
+        self, url: str, *, opened: Callable[[], Awaitable[None]], changed: Callable[[Change], Awaitable[None]]
+    ) -> None:
+        self._redis = connect_async(url, timeout=STALE_SECONDS)
+        self._opened = opened
+        self._changed = changed
+        self._proved = float("-inf")
+        self._beat = asyncio.Event()
+        self._closed = False
+        self._open = False
+        self._told: str | None = None
+
+    def check_open(self) -> None:
+        """Raise ``StoreAway`` where the link is known to be lost: what is sent now would only wait.
+
+        Unlike ``fresh`` it asks no clock, so that an event loop which is held up for a second refuses nothing.
+        """
+        if not self._open:
+            raise StoreAway("the store is away")
+
+    @property
+    def fresh(self) -> bool:
+        """Whether every change older than a second was heard."""
+        return time.monotonic() - self._proved < STALE_SECONDS
+
+    async def settled(self, patience: float) -> bool:
+        """Whether the link is fresh now or becomes so within ``patience`` seconds."""
+        if not self.fresh:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._beat.wait(), patience)
+        return self.fresh
+
+    async def run(self) -> None:
+        """Listen, and connect again whenever the connection is lost; ends when it is closed or cancelled."""
+        pause = _BACKOFF_SECONDS[0]
+        try:
+            while not self._closed:
+                try:
+                    async with self._redis.pubsub() as channel:
+                        await channel.subscribe(Shared.changes())
+                        await self._listen(channel)
+                except (RedisError, StorageError, OSError) as error:
+                    if self._open:
+                        pause = _BACKOFF_SECONDS[0]
+                    self._lose(error)
+                    await asyncio.sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311 - jitter, not a secret
+                    pause = min(2 * pause, _BACKOFF_SECONDS[1])
+        finally:
+            await self._redis.aclose()
+
+    def close(self) -> None:
+        """Have ``run`` end, also where a cancellation is lost in a read that has just timed out."""
+        self._closed = True
+
+    async def _listen(self, channel: PubSub) -> None:
+        opened, waiting, asked = False, True, time.monotonic()
+        await channel.ping()
+        while not self._closed:
+            message = await _next_message(channel)
+            if message is not None and message["type"] == "message":
+                change = read_change(message["data"])
+                if change is not None:
+                    await self._changed(change)
+            elif message is not None and message["type"] == "pong":
+                waiting = False
+                if not opened:
+                    await self._opened()
+                    opened = True
+                    self._find()
+                self._prove(asked)
+            since = time.monotonic() - asked
+            if waiting and since > STALE_SECONDS:
+                raise ConnectionError("a ping was not answered")
+            if not waiting and since >= _PING_SECONDS:
+                asked, waiting = time.monotonic(), True
+                await channel.ping()
+
+    def _find(self) -> None:
+        if self._told is not None:
+            log.info("store: the link is there again")
+        self._open = self.reached = True
+        self.refusal = self._told = None
+
+    def _lose(self, error: RedisError | StorageError | OSError) -> None:
+        """Note that nothing is known of the store from now on; each cause is told once, not at every attempt."""
+        self._open, self._proved = False, float("-inf")
+        self.refusal = error if isinstance(error, StorageError) else None
+        told = error.detail if isinstance(error, StorageError) else kind_of(error)
+        if told != self._told:
+            log.log(logging.WARNING if self.refusal is None else logging.ERROR, "store: the link is lost (%s)", told)
+        self._told = told
+        if self.refusal is not None:
+            self._beat.set()
+            self._beat.clear()
+
+    def _prove(self, moment: float) -> None:
+        """Note that all that was published before ``moment`` has been heard; wake those who wait for it."""
+        self._proved = moment
+        self._beat.set()
+        self._beat.clear()
+
+
+async def _next_message(channel: PubSub) -> dict[str, Any] | None:
+    """The next message, if one comes soon. A server that cannot save refuses pings as well, which answers them."""
+    try:
+        return cast(dict[str, Any] | None, await channel.get_message(timeout=_PING_SECONDS))
+    except StoreRefuses as refusal:
+        if refusal.kind != "MISCONF":
+            raise
+        return {"type": "pong"}

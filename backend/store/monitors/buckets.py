@@ -1,0 +1,323 @@
+"""The buckets of a monitor: lists of tallies, appended to, read, compacted and expired."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Final, Literal, NamedTuple, cast
+
+import numpy as np
+from redis import Redis
+
+from backend.store.keyspace import Keyspace
+from backend.store.monitor_keys import MonitorKeys
+from backend.store.monitors.scripts import COMPACT, COVER, DROP, VERSIONS
+from calibrant.monitoring.tally import Tally, from_bytes, merged
+from schemas.monitors import MonitorRecord
+
+# --- Lists of tallies: appended to, read, and made short again
+
+#: A list of so many tallies is made one; and again at every so many more, where that came to nothing.
+LONG = (64, 32)
+#: Tallies that are made one at once.
+_MOST_MERGED = 512
+#: Lists that are read at once.
+_LISTS_AT_ONCE = 100
+#: Lists that are asked after at once.
+_ASKED = 1000
+
+
+class Version(NamedTuple):
+    """What a list was: of one generation and length it always holds the same; and three of the counts beside it."""
+
+    generation: int
+    length: int
+    predictions: int = 0
+    joined: int = 0
+    expired: int = 0
+
+
+class Tail(NamedTuple):
+    """The tallies of a list behind its first ``since``, and its generation as they were read."""
+
+    generation: int
+    since: int
+    parts: list[Tally]
+
+
+class Lists:
+    """The lists of one monitor, each of a series and a number."""
+
+    def __init__(self, redis: Redis, keys: MonitorKeys) -> None:
+        self._redis = redis
+        self._keys = keys
+
+    def tally(self, series: str, numbers: Sequence[int]) -> Tally:
+        """The rows of some lists of a series."""
+        found = merged([])
+        for some in self._read(series, numbers):
+            found = merged([found, *(part for _, parts in some for part in parts)])
+        return found
+
+    def tallies(self, series: str, numbers: Sequence[int]) -> dict[int, Tally]:
+        """The rows of each of some lists."""
+        return {number: merged(parts) for some in self._read(series, numbers) for number, parts in some}
+
+    def versions(self, series: str, numbers: Sequence[int], stem_of_counts: str) -> list[Version]:
+        """What each list is now, and the counts beside it, whose names begin with a stem, or nothing for none."""
+        stems = (self._keys.stem(series), stem_of_counts)
+        found: list[Version] = []
+        for start in range(0, len(numbers), _ASKED):
+            some = map(str, numbers[start : start + _ASKED])
+            told = self._redis.eval(VERSIONS, 1, self._keys.generations(), series, *stems, *some)
+            rows = np.frombuffer(cast(bytes, told), "<f8").astype(np.int64).reshape(-1, 5)
+            found += [Version(*row) for row in rows.tolist()]
+        return found
+
+    def tails(self, series: str, wanted: Sequence[tuple[int, int]]) -> list[Tail]:
+        """Of each list the tallies behind its first so many, with the generation in which they stand."""
+        found: list[Tail] = []
+        for start in range(0, len(wanted), _LISTS_AT_ONCE):
+            some = wanted[start : start + _LISTS_AT_ONCE]
+            with self._redis.pipeline() as pipe:
+                pipe.hmget(self._keys.generations(), [f"{series}:{number}" for number, _ in some])
+                for number, since in some:
+                    pipe.lrange(self._keys.tallies(series, number), since, -1)
+                generations, *answers = pipe.execute()
+            for (_, since), generation, parts in zip(some, generations, answers, strict=True):
+                found.append(Tail(int(generation or 0), since, [from_bytes(part) for part in parts]))
+        return found
+
+    def compact(self, series: str, number: int) -> bool:
+        """Make the tallies of a list one; False where another did, or the list is gone. What comes meanwhile stays."""
+        field, key = f"{series}:{number}", self._keys.tallies(series, number)
+        with self._redis.pipeline() as pipe:
+            pipe.lrange(key, 0, _MOST_MERGED - 1)
+            pipe.hget(self._keys.generations(), field)
+            parts, generation = pipe.execute()
+        if generation is None or len(parts) < 2:
+            return False
+        one = merged(map(from_bytes, parts)).to_bytes()
+        keys = (key, self._keys.generations(), self._keys.loose(), self._keys.state())
+        args = (field, generation, str(len(parts)), one)
+        return bool(self._redis.eval(COMPACT, len(keys), *keys, *cast(tuple[str, ...], args)))
+
+    def loose(self) -> list[tuple[str, int]]:
+        """The lists of more than one tally, the longest first."""
+        found = [read_field(field) for field in cast(set[bytes], self._redis.smembers(self._keys.loose()))]
+        with self._redis.pipeline(transaction=False) as pipe:
+            for series, number in found:
+                pipe.llen(self._keys.tallies(series, number))
+            lengths = pipe.execute()
+        return [one for _, one in sorted(zip(lengths, found, strict=True), reverse=True)]
+
+    def forget(self, lists: Sequence[tuple[str, int]]) -> None:
+        """Remove lists, and what is kept about them."""
+        if not lists:
+            return
+        fields = [f"{series}:{number}" for series, number in lists]
+        with self._redis.pipeline() as pipe:
+            pipe.unlink(*(self._keys.tallies(series, number) for series, number in lists))
+            pipe.hdel(self._keys.generations(), *fields)
+            pipe.srem(self._keys.loose(), *fields)
+            pipe.execute()
+
+    def _read(self, series: str, numbers: Sequence[int]) -> Iterator[list[tuple[int, list[Tally]]]]:
+        """The tallies of lists, some lists at a time."""
+        for start in range(0, len(numbers), _LISTS_AT_ONCE):
+            some = numbers[start : start + _LISTS_AT_ONCE]
+            with self._redis.pipeline(transaction=False) as pipe:
+                for number in some:
+                    pipe.lrange(self._keys.tallies(series, number), 0, -1)
+                answers = pipe.execute()
+            yield [(number, list(map(from_bytes, parts))) for number, parts in zip(some, answers, strict=True)]
+
+
+def read_field(field: bytes) -> tuple[str, int]:
+    """The series and number of a list by its name in hashes and sets."""
+    series, _, number = field.decode().rpartition(":")
+    return series, int(number)
+
+
+# --- The series of lists that hold a monitor's tallies
+#
+# Of each kind, measured and raw, there are three: by time bucket, by span, which is so many time buckets, and by row
+# bucket, which holds rows in the order in which they were counted. What is counted in a bucket is counted in its span
+# as well: a long window is read off few lists, though labels of its oldest rows still come.
+
+TallyKind = Literal["measured", "raw"]
+KINDS: tuple[TallyKind, ...] = ("measured", "raw")
+
+#: Time buckets of a span.
+SPAN = 64
+#: A row window is so many row buckets; all of them together are at most so many.
+_OF_A_WINDOW, _OF_ALL = 16, 4096
+
+
+def by_span(kind: TallyKind) -> str:
+    """The series by span of a kind, whose series by time bucket has its name."""
+    return f"{kind}-spans"
+
+
+def by_rows(kind: TallyKind) -> str:
+    """The series by row bucket of a kind."""
+    return f"{kind}-rows"
+
+
+def rows_of_bucket(record: MonitorRecord) -> int:
+    """Rows at which a row bucket is closed; 0 for a monitor without windows by rows."""
+    windows = [window.rows for window in record.windows if window.rows is not None]
+    return max(1, min(windows) // _OF_A_WINDOW, max(windows) // _OF_ALL) if windows else 0
+
+
+# --- What is read off a monitor's buckets, and what becomes of them with time
+
+__all__ = ["MEASURED", "ROWS_OF", "Buckets", "Tail", "TallyKind", "Version"]
+
+#: The series by time bucket of the measured tallies, and the series by row bucket of each kind.
+MEASURED: Final = "measured"
+ROWS_OF: Mapping[str, str] = {kind: by_rows(kind) for kind in KINDS}
+
+#: Lists that are made one by one look.
+_COMPACTED = 50
+#: Row buckets are forgotten so many at once.
+_DROPPED = 16
+#: Buckets whose counts are read, or that are dropped, at once.
+_AT_ONCE = 500
+
+
+class Buckets:
+    """The buckets of one monitor."""
+
+    def __init__(self, redis: Redis, keys: Keyspace, record: MonitorRecord) -> None:
+        self._redis = redis
+        self._keys = keys.monitor(record.uid)
+        self._record = record
+        self._lists = Lists(redis, self._keys)
+
+    def numbers(self, first: int, last: int) -> list[int]:
+        """The time buckets that there are from ``first`` to ``last``, both included, ascending."""
+        found = cast(list[bytes], self._redis.zrangebyscore(self._keys.buckets(), first, last))
+        return [int(bucket) for bucket in found]
+
+    def tally(self, first: int, last: int, kind: TallyKind = "measured") -> Tally:
+        """The rows of the time buckets from ``first`` to ``last``, both included."""
+        spans, buckets = self.cover(first, last)
+        return merged([self._lists.tally(by_span(kind), spans), self._lists.tally(kind, buckets)])
+
+    def tallies(self, first: int, last: int, kind: TallyKind = "measured") -> dict[int, Tally]:
+        """The rows of each time bucket from ``first`` to ``last`` that there is."""
+        return self._lists.tallies(kind, self.numbers(first, last))
+
+    def versions(self, series: str, numbers: Sequence[int]) -> list[Version]:
+        """What the list of each bucket is now: ``tails`` tells what came to it since."""
+        of_counts = {MEASURED: self._keys.counts_stem(), by_span(MEASURED): self._keys.span_counts_stem()}
+        return self._lists.versions(series, numbers, of_counts.get(series, ""))
+
+    def tails(self, series: str, wanted: Sequence[tuple[int, int]]) -> list[Tail]:
+        """Of each bucket the tallies behind its first so many, with the generation in which they stand."""
+        return self._lists.tails(series, wanted)
+
+    def counts(self, first: int, last: int) -> dict[str, int]:
+        """The counts of the time buckets from ``first`` to ``last``, both included, added up."""
+        spans, buckets = self.cover(first, last)
+        total: Counter[str] = Counter()
+        for counts in (*self._counts(self._keys.span_counts, spans), *self._counts(self._keys.counts, buckets)):
+            total.update(counts)
+        return dict(total)
+
+    def counts_by_bucket(self, first: int, last: int) -> dict[int, dict[str, int]]:
+        """The counts of each time bucket from ``first`` to ``last`` that there is."""
+        numbers = self.numbers(first, last)
+        return dict(zip(numbers, self.counts_of(numbers), strict=True))
+
+    def counts_of(self, numbers: Sequence[int], series: str = MEASURED) -> list[dict[str, int]]:
+        """The counts of each time bucket, or of each span."""
+        return self._counts(self._keys.counts if series == MEASURED else self._keys.span_counts, numbers)
+
+    def latest_rows(self, n: int, kind: TallyKind = "measured") -> Tally:
+        """The last ``n`` rows that were counted, and those before them in the same row bucket."""
+        return self._lists.tally(by_rows(kind), self.latest_row_buckets(n))
+
+    def latest_row_buckets(self, n: int) -> list[int]:
+        """The row buckets that hold the last ``n`` rows that were counted, newest first."""
+        numbers, found = [], 0
+        for bucket, rows in self._row_buckets():
+            if found >= n:
+                break
+            numbers.append(bucket)
+            found += rows
+        return numbers
+
+    def compact_closed(self, now: float) -> None:
+        """Make the tallies of buckets one that are no longer the newest, those of the longest lists first."""
+        bucket = int(now // (self._record.bucket or 1))
+        row = int(cast(bytes | None, self._redis.hget(self._keys.state(), "row")) or 0)
+        open_ones = {series: at for k in KINDS for series, at in ((k, bucket), (by_span(k), bucket // SPAN))}
+        closed = [(series, n) for series, n in self._lists.loose() if n < open_ones.get(series, row)]
+        for series, number in closed[:_COMPACTED]:
+            self._lists.compact(series, number)
+
+    def drop(self, before: int) -> None:
+        """Forget the time buckets before one; what was counted since the monitor began stays."""
+        self._redis.eval(DROP, 1, self._keys.state(), str(before))
+        numbers = self.numbers(0, before - 1)
+        for start in range(0, len(numbers), _AT_ONCE):
+            some = numbers[start : start + _AT_ONCE]
+            # A span of which some buckets stay is not read any more, and goes with the last of them.
+            spans = sorted({b // SPAN for b in some} - {b // SPAN for b in self.numbers(before, before + SPAN)})
+            lists = [(by_span(kind), span) for kind in KINDS for span in spans]
+            self._lists.forget(lists + [(kind, bucket) for kind in KINDS for bucket in some])
+            # What tells of them goes last, so that this is done again where a process died.
+            with self._redis.pipeline() as pipe:
+                pipe.unlink(*map(self._keys.counts, some), *map(self._keys.span_counts, spans))
+                pipe.zrem(self._keys.buckets(), *map(str, some))
+                pipe.execute()
+
+    def dropped(self) -> int:
+        """The number of the bucket before which all were forgotten."""
+        return int(cast(bytes | None, self._redis.hget(self._keys.state(), "dropped")) or 0)
+
+    def drop_rows(self) -> None:
+        """Forget the row buckets that no window reaches."""
+        most = max((window.rows or 0 for window in self._record.windows), default=0)
+        found, passed = 0, []
+        for bucket, rows in self._row_buckets():
+            if found >= most:
+                passed.append(bucket)
+            found += rows
+        if passed:
+            self._lists.forget([(by_rows(kind), bucket) for kind in KINDS for bucket in passed])
+            self._redis.hdel(self._keys.row_buckets(), *map(str, passed))
+
+    def after_commit(self, long: Iterable[bytes], opened: int) -> None:
+        """Do what a commit has made due: make long lists short, and now and then forget row buckets.
+
+        ``opened`` is the row bucket that it opened, 0 for none.
+        """
+        for field in long:
+            self._lists.compact(*read_field(field))
+        if opened and opened % _DROPPED == 0:
+            self.drop_rows()
+
+    def cover(self, first: int, last: int) -> tuple[list[int], list[int]]:
+        """The spans that lie between ``first`` and ``last`` with all their buckets, and the other buckets there."""
+        keys = (self._keys.buckets(), self._keys.state())
+        told = self._redis.eval(COVER, len(keys), *keys, str(first), str(last), str(SPAN))
+        # Thousands of numbers are read as two strings, several times faster than one by one.
+        spans, single = (np.frombuffer(one, "<f8").astype(np.int64).tolist() for one in cast(list[bytes], told))
+        return spans, single
+
+    def _counts(self, key_of: Callable[[int], str], numbers: Sequence[int]) -> list[dict[str, int]]:
+        answers: list[dict[bytes, bytes]] = []
+        for start in range(0, len(numbers), _AT_ONCE):
+            with self._redis.pipeline(transaction=False) as pipe:
+                for number in numbers[start : start + _AT_ONCE]:
+                    pipe.hgetall(key_of(number))
+                answers += pipe.execute()
+        return [{name.decode(): int(count) for name, count in counts.items()} for counts in answers]
+
+    def _row_buckets(self) -> list[tuple[int, int]]:
+        """The row buckets, newest first, and the rows of each."""
+        found = cast(dict[bytes, bytes], self._redis.hgetall(self._keys.row_buckets()))
+        return sorted(((int(bucket), int(rows)) for bucket, rows in found.items()), reverse=True)

@@ -1,0 +1,207 @@
+"""The monitors of a tenant: their definitions, and how they are deleted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import TypeVar, cast
+
+from redis import Redis
+from redis.client import Pipeline
+
+from backend.store.budget import NO_QUOTAS, Quotas
+from backend.store.clock import seconds
+from backend.store.errors import MonitorExists, QuotaExceeded, UnknownMonitor
+from backend.store.formats import read_stored
+from backend.store.keyspace import Keyspace, Shared, job_field, read_job_field
+from backend.store.monitors.buckets import KINDS, SPAN, by_rows, by_span
+from backend.store.pages import Asked, Page, read_page
+from backend.store.transactions import transact
+from schemas.monitors import MonitorRecord, StoredMonitor
+
+# --- The keys of deleted monitors, removed in bounded steps; a later look goes on where a process died
+
+#: Fields of a hash, or lists, that are removed at once.
+_AT_ONCE = 1000
+
+
+def delete_left(redis: Redis) -> None:
+    """Remove the keys of all deleted monitors of which some may be left."""
+    for member in cast(set[bytes], redis.smembers(Shared.monitors_to_delete())):
+        tenant, uid = read_job_field(member)
+        delete_keys(redis, Keyspace(tenant), uid)
+
+
+def delete_keys(redis: Redis, keys: Keyspace, uid: str) -> None:
+    """Remove all keys of a monitor whose definition is gone.
+
+    What lists others goes behind them, so that this can be done again at any time. UNLINK takes a key away at once, and
+    its memory is given back by another thread.
+    """
+    own = keys.monitor(uid)
+    named = job_field(keys.tenant, uid)
+    for slots in _chunks(redis, own.slots()):
+        redis.unlink(*(own.slot(slot) for slot in slots))
+        redis.zrem(own.slots(), *map(str, slots))
+    for buckets in _chunks(redis, own.buckets()):
+        spans = {bucket // SPAN for bucket in buckets}
+        lists = [own.tallies(kind, bucket) for kind in KINDS for bucket in buckets]
+        lists += [own.tallies(by_span(kind), span) for kind in KINDS for span in spans]
+        redis.unlink(*lists, *map(own.counts, buckets), *map(own.span_counts, spans))
+        redis.zrem(own.buckets(), *map(str, buckets))
+    rows = [int(bucket) for bucket in cast(list[bytes], redis.hkeys(own.row_buckets()))]
+    for start in range(0, len(rows), _AT_ONCE):
+        some = rows[start : start + _AT_ONCE]
+        redis.unlink(*(own.tallies(by_rows(kind), bucket) for kind in KINDS for bucket in some))
+    redis.hdel(Shared.latest_of_monitors(), named)
+    redis.unlink(*own.single())
+    redis.srem(Shared.monitors_to_delete(), named)
+
+
+def _chunks(redis: Redis, index: str) -> Iterator[list[int]]:
+    while found := cast(list[bytes], redis.zrange(index, 0, _AT_ONCE - 1)):
+        yield [int(member) for member in found]
+
+
+# --- The monitors of a tenant: what each watches, and how
+
+# Allowed without memory too: what is deleted next frees more than this takes.
+_NOTE = """#!lua flags=allow-oom
+return redis.call('SADD', KEYS[1], ARGV[1])
+"""
+
+
+class Definitions:
+    """The definitions of one tenant's monitors."""
+
+    def __init__(self, redis: Redis, keys: Keyspace, quotas: Quotas = NO_QUOTAS) -> None:
+        self._redis = redis
+        self._keys = keys
+        self._quotas = quotas
+
+    def put(self, record: MonitorRecord) -> MonitorRecord:
+        """Store a new monitor; raises ``MonitorExists``, and ``QuotaExceeded``.
+
+        One of the same uid is there already where a request is done again, and stays as it is.
+        """
+        keys = self._keys
+
+        def write(pipe: Pipeline) -> MonitorRecord:
+            there = pipe.hget(keys.monitor_definitions(), record.name)
+            number = pipe.zcard(keys.monitors())
+            pipe.multi()
+            if there is not None and _read(there).uid == record.uid:
+                return _read(there)
+            if there is not None:
+                raise MonitorExists("there is a monitor of this name", "/name")
+            if 0 < self._quotas.monitors <= number:
+                raise QuotaExceeded(f"this tenant may have {self._quotas.monitors} monitors; delete some")
+            pipe.sadd(Shared.tenants(), keys.tenant)
+            pipe.zadd(keys.monitors(), {record.uid: seconds(record.created_at)})
+            pipe.hset(keys.monitor_names(), record.uid, record.name)
+            self._write(pipe, record)
+            return record
+
+        return transact(self._redis, write, keys.monitor_definitions())
+
+    def get(self, name: str) -> MonitorRecord:
+        """A monitor by its name; raises ``UnknownMonitor``."""
+        found = self._redis.hget(self._keys.monitor_definitions(), name)
+        if found is None:
+            raise unknown_monitor()
+        return _read(found)
+
+    def by_uid(self, uid: str) -> MonitorRecord:
+        """A monitor by its uid; raises ``UnknownMonitor`` for one that was deleted, though its name be used again."""
+        name = cast(bytes | None, self._redis.hget(self._keys.monitor_names(), uid))
+        record = None if name is None else self.get(name.decode())
+        if record is None or record.uid != uid:
+            raise unknown_monitor()
+        return record
+
+    def patch(self, name: str, change: Callable[[MonitorRecord], MonitorRecord]) -> MonitorRecord:
+        """Store what ``change`` makes of a monitor as it is now; raises ``UnknownMonitor``, and what ``change`` does.
+
+        ``change`` is called again where another was faster.
+        """
+
+        def write(pipe: Pipeline) -> MonitorRecord:
+            found = pipe.hget(self._keys.monitor_definitions(), name)
+            if found is None:
+                raise unknown_monitor()
+            changed = change(_read(found))
+            pipe.multi()
+            self._write(pipe, changed)
+            return changed
+
+        return transact(self._redis, write, self._keys.monitor_definitions())
+
+    def delete(self, name: str) -> MonitorRecord:
+        """Forget a monitor and all that belongs to it; raises ``UnknownMonitor``. Its name is free at once."""
+        keys = self._keys
+
+        def write(pipe: Pipeline) -> MonitorRecord:
+            found = pipe.hget(keys.monitor_definitions(), name)
+            if found is None:
+                raise unknown_monitor()
+            record = _read(found)
+            pipe.multi()
+            pipe.hdel(keys.monitor_definitions(), name)
+            pipe.hdel(keys.monitor_names(), record.uid)
+            pipe.zrem(keys.monitors(), record.uid)
+            pipe.eval(_NOTE, 1, Shared.monitors_to_delete(), job_field(keys.tenant, record.uid))
+            return record
+
+        record = transact(self._redis, write, keys.monitor_definitions(), keys.monitor_names())
+        delete_keys(self._redis, keys, record.uid)
+        return record
+
+    def number(self) -> int:
+        """How many monitors there are. O(1)."""
+        return int(self._redis.zcard(self._keys.monitors()))
+
+    def page(self, asked: Asked) -> Page[MonitorRecord]:
+        """Monitors, newest first; raises ``InvalidCursor``."""
+        return read_page(self._redis, self._keys.monitors(), asked, self._of_uids)
+
+    def all(self) -> list[MonitorRecord]:
+        """All monitors, by name."""
+        found = cast(dict[bytes, bytes], self._redis.hgetall(self._keys.monitor_definitions()))
+        return sorted(map(_read, found.values()), key=lambda record: record.name)
+
+    def _of_uids(self, uids: Sequence[str]) -> list[MonitorRecord | None]:
+        names = cast(list[bytes | None], self._redis.hmget(self._keys.monitor_names(), list(uids)))
+        asked = [(name or b"").decode() for name in names]
+        found = cast(list[bytes | None], self._redis.hmget(self._keys.monitor_definitions(), asked))
+        records = [None if data is None else _read(data) for data in found]
+        return [
+            record if record is not None and record.uid == uid else None
+            for uid, record in zip(uids, records, strict=True)
+        ]
+
+    def _write(self, pipe: Pipeline, record: MonitorRecord) -> None:
+        pipe.hset(self._keys.monitor_definitions(), record.name, StoredMonitor.of(record).model_dump_json())
+
+
+def unknown_monitor() -> UnknownMonitor:
+    """What is told of a monitor that there is not."""
+    return UnknownMonitor("there is no such monitor")
+
+
+def _read(data: object) -> MonitorRecord:
+    return read_stored(StoredMonitor, data).record()
+
+
+# --- Writes to what belongs to a monitor, which come to nothing once it is deleted
+
+Result = TypeVar("Result")
+
+
+def while_alive(redis: Redis, keys: Keyspace, uid: str, write: Callable[[Pipeline], Result], *watched: str) -> Result:
+    """Run ``write`` as ``transact`` does, of a monitor that is there; raises ``UnknownMonitor``."""
+
+    def guarded(pipe: Pipeline) -> Result:
+        if not pipe.hexists(keys.monitor_names(), uid):
+            raise unknown_monitor()
+        return write(pipe)
+
+    return transact(redis, guarded, keys.monitor_names(), *watched)

@@ -1,0 +1,194 @@
+"""Deliveries: events on their way to the hooks of a monitor, and what became of them.
+
+An attempt is written down before it is made, so that one whose process ends counts as well, and again with what it
+came to. A record holds neither a URL nor a secret: those are read from the definition when something is sent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final, cast
+
+from redis import Redis
+from redis.client import Pipeline
+
+from backend.store.chores import Chore, ask
+from backend.store.clock import at, now, seconds
+from backend.store.errors import UnknownDelivery
+from backend.store.formats import read_stored
+from backend.store.keyspace import Keyspace, Shared
+from backend.store.pages import Asked, Page, read_page
+from backend.store.transactions import transact
+from schemas.monitor_alarms import MOST_ATTEMPTS, Attempt, DeliveryRecord, DeliveryStatus
+
+#: A monitor knows so many deliveries, for so many seconds since they were created.
+MOST_DELIVERIES: Final = 1000
+LIFE_SECONDS: Final = 30 * 86_400
+#: Of those that are too many, the first ended ones among so many of the oldest go.
+_LOOKED = 200
+
+
+class Deliveries:
+    """The deliveries of one monitor, of which so many are known at ``most``."""
+
+    def __init__(self, redis: Redis, keys: Keyspace, uid: str, *, most: int = MOST_DELIVERIES) -> None:
+        self._redis = redis
+        self._most = most
+        self._tenant = keys.tenant
+        self._uid = uid
+        self._keys = keys.monitor(uid)
+
+    def create(self, record: DeliveryRecord) -> None:
+        """Store a delivery and have it made, both or neither; one that is there already stays as it is."""
+
+        def write(pipe: Pipeline) -> None:
+            there = pipe.hexists(self._keys.deliveries(), record.id)
+            pipe.multi()
+            if not there:
+                pipe.zadd(self._keys.delivery_times(), {record.id: seconds(record.created_at)})
+                self._write(pipe, record)
+                ask(pipe, self._chore(record.id))
+
+        transact(self._redis, write, self._keys.deliveries())
+        self._trim()
+
+    def get(self, delivery_id: str) -> DeliveryRecord:
+        """A delivery as it stands; raises ``UnknownDelivery``."""
+        return _known(self._redis.hget(self._keys.deliveries(), delivery_id))
+
+    def page(self, asked: Asked, *, status: DeliveryStatus | None, hook: str | None) -> Page[DeliveryRecord]:
+        """Deliveries, newest first, of a status and to a hook; raises ``InvalidCursor``."""
+
+        def keep(record: DeliveryRecord) -> bool:
+            return status in (None, record.status) and hook in (None, record.hook)
+
+        return read_page(self._redis, self._keys.delivery_times(), asked, self._read, keep)
+
+    def begin(self, delivery_id: str, most: int) -> DeliveryRecord | None:
+        """Write down that an attempt is made; None where none is to be, for it has ended or was tried ``most`` often.
+
+        Raises ``UnknownDelivery``.
+        """
+
+        def change(record: DeliveryRecord) -> DeliveryRecord | None:
+            if record.status != "pending":
+                return None
+            if record.tried >= most:  # the last was interrupted
+                return record.model_copy(update={"status": "dead", "ended_at": at(moment), "next_at": None})
+            number = record.attempts[-1].number + 1 if record.attempts else 1
+            made = Attempt(number=number, at=at(moment), error="interrupted")
+            attempts = [*record.attempts, made][-MOST_ATTEMPTS:]
+            return record.model_copy(update={"attempts": attempts, "tried": record.tried + 1, "next_at": None})
+
+        moment = now().timestamp()
+        changed = self._change(delivery_id, change)
+        return changed if changed is not None and changed.status == "pending" else None
+
+    def end(self, begun: DeliveryRecord, attempt: Attempt, status: DeliveryStatus, after: float | None) -> float | None:
+        """Write down what an attempt came to: the status that the delivery has now, and when it is tried next.
+
+        Gives the seconds until then; None where nothing is to be done, because it has ended, or was begun anew by
+        another meanwhile. Raises ``UnknownDelivery``.
+        """
+        moment = now().timestamp()
+
+        def change(record: DeliveryRecord) -> DeliveryRecord:
+            attempts = [attempt if each.number == attempt.number else each for each in record.attempts]
+            told = record.model_copy(update={"attempts": attempts})
+            if not still_ours(record):
+                return told
+            ended = None if status == "pending" else at(moment)
+            again = None if after is None else at(moment + after)
+            return told.model_copy(update={"status": status, "ended_at": ended, "next_at": again})
+
+        def still_ours(record: DeliveryRecord) -> bool:
+            return (record.status, record.tried, record.created_at) == ("pending", begun.tried, begun.created_at)
+
+        changed = cast(DeliveryRecord, self._change(begun.id, change))
+        return after if changed.status == "pending" and changed.tried == begun.tried else None
+
+    def away(self, hook: str) -> float:
+        """Seconds for which nothing is to be sent to a hook; 0 for none."""
+        until = self._redis.hget(self._keys.hooks_away(), hook)
+        return 0.0 if until is None else max(0.0, float(cast(bytes, until)) - now().timestamp())
+
+    def keep_away(self, hook: str, seconds_: float) -> None:
+        """Have nothing sent to a hook for so long; 0 for no longer."""
+        if seconds_ > 0:
+            self._redis.hset(self._keys.hooks_away(), hook, repr(now().timestamp() + seconds_))
+            self._redis.expire(self._keys.hooks_away(), LIFE_SECONDS)
+        else:
+            self._redis.hdel(self._keys.hooks_away(), hook)
+
+    def resend(self, delivery_id: str) -> DeliveryRecord:
+        """Have a delivery made now, with all its attempts before it, whatever became of it; the event stays the same.
+
+        Raises ``UnknownDelivery``.
+        """
+
+        def change(record: DeliveryRecord) -> DeliveryRecord:
+            return record.model_copy(update={"status": "pending", "tried": 0, "ended_at": None, "next_at": stamp})
+
+        stamp = at(now().timestamp())
+        self.keep_away(self.get(delivery_id).hook, 0.0)
+        return cast(DeliveryRecord, self._change(delivery_id, change, begins=True))
+
+    def ask_pending(self) -> None:
+        """Have the deliveries made that wait."""
+        stored = cast(dict[bytes, bytes], self._redis.hgetall(self._keys.deliveries()))
+        for record in (read_stored(DeliveryRecord, data) for data in stored.values()):
+            if record.status == "pending":
+                ask(self._redis, self._chore(record.id))
+
+    def _change(
+        self, delivery_id: str, change: Callable[[DeliveryRecord], DeliveryRecord | None], *, begins: bool = False
+    ) -> DeliveryRecord | None:
+        """Store what ``change`` makes of a delivery, if anything, and where it ``begins`` anew have it made."""
+
+        def write(pipe: Pipeline) -> DeliveryRecord | None:
+            before = _known(pipe.hget(self._keys.deliveries(), delivery_id))
+            changed = change(before)
+            pipe.multi()
+            if changed is not None:
+                self._write(pipe, changed)
+                if before.status == "pending" != changed.status:
+                    pipe.hincrby(Shared.delivery_counts(), changed.status, 1)
+                if begins:
+                    ask(pipe, self._chore(delivery_id))
+            return changed
+
+        return transact(self._redis, write, self._keys.deliveries())
+
+    def _write(self, pipe: Pipeline, record: DeliveryRecord) -> None:
+        pipe.hset(self._keys.deliveries(), record.id, record.model_dump_json())
+        for key in (self._keys.deliveries(), self._keys.delivery_times()):
+            pipe.expire(key, LIFE_SECONDS)
+
+    def _trim(self) -> None:
+        """Forget the deliveries that are too old, and of those that are too many the oldest, ended ones first."""
+        times = self._keys.delivery_times()
+        old = cast(list[bytes], self._redis.zrangebyscore(times, "-inf", now().timestamp() - LIFE_SECONDS))
+        over = int(self._redis.zcard(times)) - len(old) - self._most
+        if over > 0:
+            oldest = cast(list[bytes], self._redis.zrange(times, len(old), len(old) + over + _LOOKED - 1))
+            read = self._read([each.decode() for each in oldest])
+            pending = [record is not None and record.status == "pending" for record in read]
+            old += [each for _, each in sorted(zip(pending, oldest, strict=True), key=lambda both: both[0])][:over]
+        if old:
+            with self._redis.pipeline() as pipe:
+                pipe.hdel(self._keys.deliveries(), *cast(list[str], old))
+                pipe.zrem(times, *old)
+                pipe.execute()
+
+    def _read(self, ids: Sequence[str]) -> list[DeliveryRecord | None]:
+        stored = cast(list[bytes | None], self._redis.hmget(self._keys.deliveries(), list(ids)))
+        return [None if data is None else read_stored(DeliveryRecord, data) for data in stored]
+
+    def _chore(self, delivery_id: str) -> Chore:
+        return Chore("deliver", self._tenant, f"{self._uid}/{delivery_id}")
+
+
+def _known(data: object) -> DeliveryRecord:
+    if data is None:
+        raise UnknownDelivery("the monitor has no such delivery, or it is forgotten")
+    return read_stored(DeliveryRecord, data)

@@ -1,0 +1,394 @@
+"""The ledger of a monitor: what is known of each id, and the one step in which rows are counted, all or none."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any, cast
+from uuid import uuid4
+
+import numpy as np
+import numpy.typing as npt
+import orjson
+from redis import Redis
+
+from backend.store.errors import MonitorFull, UnknownMonitor
+from backend.store.keyspace import Keyspace
+from backend.store.monitor_keys import MonitorKeys
+from backend.store.monitors.buckets import KINDS, LONG, SPAN, Buckets, TallyKind, by_rows, by_span, rows_of_bucket
+from backend.store.monitors.definitions import unknown_monitor
+from backend.store.monitors.scripts import COMMIT, GROUPS
+from calibrant.monitoring.tally import Tally, merged
+from schemas.monitors import MonitorRecord
+
+# --- What a change adds to lists and counts, as arguments of the script that commits it
+
+Tallies = Mapping[int, tuple[Tally, Tally | None]]
+Counts = Mapping[int, Mapping[str, int]]
+
+
+@dataclass
+class Additions:
+    """Keys and blobs, and the plan that tells which blob is added to which key.
+
+    A tally that is added to several lists is one blob, counted from 1.
+    """
+
+    keys: list[str] = field(default_factory=list)
+    blobs: list[bytes] = field(default_factory=list)
+    plan: dict[str, Any] = field(default_factory=dict)
+
+
+def additions(keys: MonitorKeys, tallies: Tallies, counts: Counts, close: int) -> Additions:
+    """What is added to time buckets, to their spans and, where ``close`` is not 0, to the open row bucket."""
+    added = Additions()
+    lists: list[tuple[str, int, int]] = []
+    rows: list[tuple[str, str, int]] = []
+    for kind in KINDS:
+        own = {bucket: tally for bucket, both in tallies.items() if (tally := both[KINDS.index(kind)]) is not None}
+        if own:
+            lists += _of_kind(added, kind, own)
+            if close:
+                whole = _joined(added, [(at, own[bucket]) for series, bucket, at in lists if series == kind])
+                rows.append((by_rows(kind), keys.stem(by_rows(kind)), whole))
+    added.keys = [keys.tallies(series, number) for series, number, _ in lists]
+    added.keys += [keys.counts(bucket) for bucket in counts]
+    spans = _by_span(counts)
+    added.keys += [keys.span_counts(span) for span in spans]
+    added.plan = {"lists": lists, "counts": [*counts.values(), *spans.values()], "long": LONG}
+    added.plan["buckets"] = sorted({*tallies, *counts})
+    if rows:
+        added.plan["rows"] = (sum(len(measured) for measured, _ in tallies.values()), close, rows)
+    return added
+
+
+def _of_kind(added: Additions, kind: TallyKind, own: Mapping[int, Tally]) -> list[tuple[str, int, int]]:
+    """The series, number and blob of every list of time buckets and spans."""
+    found: list[tuple[str, int, int]] = []
+    spans: defaultdict[int, list[tuple[int, Tally]]] = defaultdict(list)
+    for bucket, tally in own.items():
+        added.blobs.append(tally.to_bytes())
+        found.append((kind, bucket, len(added.blobs)))
+        spans[bucket // SPAN].append((len(added.blobs), tally))
+    return found + [(by_span(kind), span, _joined(added, parts)) for span, parts in spans.items()]
+
+
+def _joined(added: Additions, parts: list[tuple[int, Tally]]) -> int:
+    """The blob of all rows of some tallies, each of which has one."""
+    if len(parts) > 1:
+        added.blobs.append(merged(tally for _, tally in parts).to_bytes())
+        return len(added.blobs)
+    return parts[0][0]
+
+
+def _by_span(counts: Counts) -> dict[int, Counter[str]]:
+    found: defaultdict[int, Counter[str]] = defaultdict(Counter)
+    for bucket, counted in counts.items():
+        found[bucket // SPAN].update(counted)
+    return found
+
+
+# --- Many byte strings as two arrays, without a Python object each
+
+Ends = npt.NDArray[np.uint32]
+Rows = npt.NDArray[np.void]
+
+#: A number as MessagePack has it, and what begins an array of them: its length follows, four bytes.
+_NUMBER = np.dtype([("kind", "u1"), ("value", ">u4")])
+_NUMBER_KIND, _ARRAY_KIND = 0xCE, 0xDD
+_HEAD = 5
+
+
+@dataclass(frozen=True)
+class Ids:
+    """Byte strings one behind the other: the i-th is ``text[ends[i - 1] : ends[i]]``."""
+
+    text: bytes
+    ends: Ends
+
+    @classmethod
+    def of(cls, strings: Sequence[bytes]) -> Ids:
+        """Put strings together."""
+        return cls(b"".join(strings), np.cumsum([len(one) for one in strings], dtype=np.uint32))
+
+    def __len__(self) -> int:
+        """How many strings there are."""
+        return len(self.ends)
+
+    def strings(self) -> list[bytes]:
+        """The strings one by one."""
+        return [self.text[start:end] for start, end in pairwise([0, *self.ends.tolist()])]
+
+    def taken(self, kept: npt.NDArray[np.bool_]) -> Ids:
+        """The strings where ``kept (n,)`` is true, in their order. O(bytes)."""
+        lengths = np.diff(self.ends, prepend=np.uint32(0))
+        inside = np.repeat(kept, lengths)
+        text = np.frombuffer(self.text, np.uint8)[inside].tobytes()
+        return Ids(text, np.cumsum(lengths[kept], dtype=np.uint32))
+
+    def packed_ends(self) -> bytes:
+        """``ends`` as a MessagePack array."""
+        numbers = np.empty(len(self.ends), _NUMBER)
+        numbers["kind"], numbers["value"] = _NUMBER_KIND, self.ends
+        return bytes([_ARRAY_KIND]) + len(self.ends).to_bytes(4, "big") + numbers.tobytes()
+
+    def told_ends(self) -> bytes:
+        """``ends`` for a script: the width of all strings where they have one, as digits, else ``packed_ends``."""
+        width, rest = divmod(len(self.text), max(1, len(self.ends)))
+        if width and not rest and np.array_equal(self.ends, np.arange(1, len(self.ends) + 1) * width):
+            return b"%d" % width
+        return self.packed_ends()
+
+    def to_bytes(self) -> bytes:
+        """All of it in one string, which ``read_pieces`` reads."""
+        return self.packed_ends() + self.text
+
+
+def read_pieces(pieces: Iterable[bytes]) -> Ids:
+    """The strings of several ``Ids``, written by ``to_bytes``, one behind the other."""
+    texts, ends, at = [], [np.zeros(0, np.uint32)], 0
+    for piece in pieces:
+        n = int.from_bytes(piece[1:_HEAD], "big")
+        text = piece[_HEAD + n * _NUMBER.itemsize :]
+        texts.append(text)
+        ends.append(np.frombuffer(piece, _NUMBER, n, _HEAD)["value"].astype(np.uint32) + np.uint32(at))
+        at += len(text)
+    return Ids(b"".join(texts), np.concatenate(ends))
+
+
+def without_padding(rows: npt.NDArray[Any]) -> Ids:
+    """Fixed-size records ``(n,)`` as strings, without the zeros at the end of each; one of zeros alone is empty."""
+    size = rows.dtype.itemsize
+    table = np.ascontiguousarray(rows).view(np.uint8).reshape(len(rows), size)
+    filled = table != 0
+    lengths = np.where(filled.any(axis=1), size - np.argmax(filled[:, ::-1], axis=1), 0)
+    kept = np.arange(size) < lengths[:, None]
+    return Ids(table[kept].tobytes(), np.cumsum(lengths, dtype=np.uint32))
+
+
+def padded(strings: Sequence[bytes | None], size: int) -> Rows:
+    """Strings of at most ``size`` bytes as records ``(n,)`` of that size; None is one of zeros."""
+    text = b"".join((one or b"").ljust(size, b"\0") for one in strings)
+    return np.frombuffer(text, np.dtype((np.void, size)))
+
+
+# --- What a monitor knows of each id, and the one step in which rows are counted: whole or not at all, once each
+
+#: Rows of a change at most: Redis serves nobody else while it takes one in.
+MOST_ROWS = 5000
+#: The horizon is so many slots long: ids are known for their life, and up to one slot more.
+SLOTS = 32
+#: Seconds by which the clocks of processes may differ, and a request take from its beginning to its last row.
+_MARGIN = 60
+#: Seconds for which it is known that a change was made: longer than any connection is tried again.
+_KNOWN_FOR = 300
+#: Ids that are asked for at once.
+_AT_ONCE = 1000
+
+
+@dataclass(frozen=True)
+class Pieces:
+    """The oldest ids that arrived in a slot: of its first ``number`` pieces, when ``taken`` had been forgotten.
+
+    The slot was over at ``end``, in seconds since 1970.
+    """
+
+    slot: int
+    number: int
+    taken: str
+    ids: Ids
+    end: float
+
+
+@dataclass(frozen=True)
+class Once:
+    """The name of a change that is made once, and for how many seconds that is known."""
+
+    name: str
+    seconds: int
+
+
+@dataclass(frozen=True)
+class Change:
+    """What some rows, at most ``MOST_ROWS``, change.
+
+    ``ids`` is None for rows without ids. ``expected (n,)`` are the entries as they were read, zeros where there was
+    none; None where there was none at all. ``entries (n,)`` are what they become, zeros for none; None deletes all.
+    Either may be records of any size: zeros at their ends are not stored. A change that ``forgets`` pieces remembers
+    those of its ids that keep an entry as if they had arrived now. ``tallies`` are what is added to each time
+    bucket, measured and raw, ``counts`` and ``totals`` too. What was done ``once`` is not done again; None: however
+    often this one call is sent to the store.
+    """
+
+    ids: Ids | None
+    expected: Rows | None
+    entries: Rows | None
+    now: float
+    tallies: Tallies = field(default_factory=dict)
+    counts: Counts = field(default_factory=dict)
+    totals: Mapping[str, int] = field(default_factory=dict)
+    forgets: Pieces | None = None
+    once: Once | None = None
+
+
+@dataclass(frozen=True)
+class Conflict:
+    """Why nothing was written: the rows ``indices (m,)`` whose ``entries`` were not as expected.
+
+    One whose entry is as expected repeats the id of an earlier row. With m = 0 the pieces to be forgotten no longer
+    were the oldest.
+    """
+
+    indices: npt.NDArray[np.int64]
+    entries: list[bytes | None]
+
+
+class Ledger:
+    """The ids, tallies and counts of one monitor."""
+
+    def __init__(self, redis: Redis, keys: Keyspace, record: MonitorRecord) -> None:
+        self._redis = redis
+        self._names = keys.monitor_names()
+        self._keys = keys.monitor(record.uid)
+        self._record = record
+        self._commit = redis.register_script(COMMIT)
+        self._slot_seconds = max(1.0, record.horizon / SLOTS)
+        # The row of an id that is forgotten lies before the horizon, whatever time within the skew it named.
+        self._life = record.horizon + record.skew + _MARGIN
+        self.buckets = Buckets(redis, keys, record)
+
+    def entries(self, ids: Ids) -> list[bytes | None]:
+        """The entry of each id; None for one that is not known."""
+        names = ids.strings()
+        with self._redis.pipeline(transaction=False) as pipe:
+            for start in range(0, len(names), _AT_ONCE):
+                pipe.hmget(self._keys.ids(), cast(list[str], names[start : start + _AT_ONCE]))
+            return [entry for answer in pipe.execute() for entry in answer]
+
+    def known(self) -> int:
+        """How many ids are known."""
+        return int(self._redis.hlen(self._keys.ids()))
+
+    def totals(self) -> dict[str, int]:
+        """The counts since the monitor began."""
+        found = cast(dict[bytes, bytes], self._redis.hgetall(self._keys.totals()))
+        return {name.decode(): int(count) for name, count in found.items()}
+
+    def commit(self, change: Change) -> Conflict | None:
+        """Write all of a change, or nothing and tell what is not as expected.
+
+        Raises ``MonitorFull`` where more ids would be known than may be, and ``UnknownMonitor``.
+        """
+        keys, args = self._plan(change)
+        outcome, *told = cast(list[Any], self._commit(keys, args))
+        match outcome:
+            case b"done":
+                self.buckets.after_commit(told[0], told[1])
+                return None
+            case b"conflict":
+                return Conflict(np.array(told[0], dtype=np.int64), [entry or None for entry in told[1]])
+            case b"full":
+                raise MonitorFull(f"this monitor may know {self._record.max_ids} ids at once")
+            case _:
+                raise UnknownMonitor("there is no such monitor")
+
+    def due_slots(self, now: float) -> list[int]:
+        """The slots that hold ids whose life is over, oldest first."""
+        last = int((now - self._life) // self._slot_seconds) - 1
+        found = cast(list[bytes], self._redis.zrangebyscore(self._keys.slots(), "-inf", last))
+        return [int(slot) for slot in found]
+
+    def oldest(self, slot: int) -> Pieces | None:
+        """The oldest pieces of a slot, to be forgotten by a change of exactly their ids; None where none is left."""
+        with self._redis.pipeline() as pipe:
+            pipe.lrange(self._keys.slot(slot), 0, _AT_ONCE - 1)
+            pipe.hget(self._keys.state(), "taken")
+            found, taken = pipe.execute()
+        pieces: list[bytes] = []
+        n = 0
+        for piece in found:
+            n += int.from_bytes(piece[1:5], "big")
+            if pieces and n > MOST_ROWS:
+                break
+            pieces.append(piece)
+        if not pieces:
+            return None
+        end = (slot + 1) * self._slot_seconds
+        return Pieces(slot, len(pieces), "0" if taken is None else taken.decode(), read_pieces(pieces), end)
+
+    def _plan(self, change: Change) -> tuple[list[str], list[bytes]]:
+        """The keys and arguments of the script."""
+        k, slot, forgets = self._keys, int(change.now // self._slot_seconds), change.forgets
+        once = change.once or Once(uuid4().hex, _KNOWN_FOR)
+        strings, piece, fresh = _strings(change)
+        added = additions(k, change.tallies, change.counts, rows_of_bucket(self._record))
+        plan = {"once": (once.name, once.seconds), "max_ids": self._record.max_ids, "fresh": fresh, "slot": slot}
+        plan |= {"totals": change.totals} | added.plan
+        if forgets is not None:
+            plan["forgets"] = (forgets.number, forgets.taken, forgets.slot)
+        fixed = [self._names, k.ids(), k.slots(), k.slot(slot), k.slot(slot if forgets is None else forgets.slot)]
+        fixed += [k.state(), k.totals(), k.buckets(), k.generations(), k.loose(), k.row_buckets(), k.once()]
+        told = orjson.dumps(plan, option=orjson.OPT_SERIALIZE_NUMPY)
+        return fixed + added.keys, [self._record.uid.encode(), told, *strings, piece, *added.blobs]
+
+
+def _strings(change: Change) -> tuple[list[bytes], bytes, int]:
+    """The six strings of ids, entries expected and to come; the ids to be remembered, in a piece; how many are new."""
+    if change.ids is None:
+        return [b""] * 6, b"", 0
+    before, after = (None if rows is None else without_padding(rows) for rows in (change.expected, change.entries))
+    told = [change.ids.text, change.ids.told_ends()]
+    for strings in (before, after):
+        told += [b"", b""] if strings is None else [strings.text, strings.told_ends()]
+    fresh = np.broadcast_to(_empty(before) & _filled(after), len(change.ids))
+    kept = fresh if change.forgets is None else np.broadcast_to(_filled(after), len(change.ids))
+    piece = b"" if not kept.any() else (change.ids if kept.all() else change.ids.taken(kept)).to_bytes()
+    return told, piece, int(np.count_nonzero(fresh))
+
+
+def _empty(strings: Ids | None) -> npt.NDArray[np.bool_]:
+    """Where there is no string, or none at all."""
+    return np.ones(1, dtype=bool) if strings is None else np.diff(strings.ends, prepend=np.uint32(0)) == 0
+
+
+def _filled(strings: Ids | None) -> npt.NDArray[np.bool_]:
+    return ~_empty(strings)
+
+
+# --- The groups of a monitor by name: numbered in the order in which they came, and bounded
+
+#: The index of rows without a group, of those in groups beyond the bound, and of the first that has a name.
+NO_GROUP, OTHER_GROUP, FIRST_GROUP = 0, 1, 2
+#: How the groups beyond the bound are told.
+OTHER = "(other)"
+
+
+class Groups:
+    """The groups of one monitor."""
+
+    def __init__(self, redis: Redis, keys: Keyspace, record: MonitorRecord) -> None:
+        self._redis = redis
+        self._names = keys.monitor_names()
+        self._groups = keys.monitor(record.uid).groups()
+        self._record = record
+
+    def indices(self, names: Sequence[str]) -> list[int]:
+        """The index of each name, of a new one the next; ``OTHER_GROUP`` for those beyond the monitor's bound.
+
+        Raises ``UnknownMonitor``.
+        """
+        if not names:
+            return []
+        record = self._record
+        args = (record.uid, str(record.max_groups), str(FIRST_GROUP), *names)
+        found = self._redis.eval(GROUPS, 2, self._names, self._groups, *args)
+        if found is None:
+            raise unknown_monitor()
+        return cast(list[int], found)
+
+    def all(self) -> dict[str, int]:
+        """Every name that has an index, in the order of these."""
+        found = cast(dict[bytes, bytes], self._redis.hgetall(self._groups))
+        return dict(sorted(((name.decode(), int(index)) for name, index in found.items()), key=lambda item: item[1]))

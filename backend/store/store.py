@@ -1,0 +1,162 @@
+"""One tenant's view of the store."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from redis import Redis
+
+from backend.store.batches import BatchStore, UploadStore
+from backend.store.budget import NO_QUOTAS, Charges, Quotas
+from backend.store.clock import stamp
+from backend.store.idempotency import IdempotencyStore
+from backend.store.jobs.backlog import Places
+from backend.store.jobs.runs import RunStore
+from backend.store.jobs.store import JobStore
+from backend.store.keyspace import DEFAULT_TENANT, Keyspace
+from backend.store.monitors.definitions import Definitions
+from backend.store.registry.aliases import AliasStore
+from backend.store.registry.listing import Listing
+from backend.store.registry.maps import MapStore
+from calibrant.batch import Batch
+from calibrant.in_sample import Fit, in_sample
+from calibrant.maps.calibration_map import CalibrationMap
+from schemas.maps import Bins, FitBins, FitSpec, ImportOptions, InSample, MapRecord, Scores
+
+
+@dataclass(frozen=True)
+class Store:
+    """Batches, maps, their aliases, jobs, monitors and idempotency keys of one tenant, on one connection pool.
+
+    Each part is made when it is first asked for: a view is built for every request, and most need one part or none.
+    """
+
+    redis: Redis
+    keys: Keyspace
+    quotas: Quotas
+
+    @classmethod
+    def of(cls, redis: Redis, tenant: str = DEFAULT_TENANT, quotas: Quotas = NO_QUOTAS) -> Store:
+        """Build the view of ``tenant``."""
+        return cls(redis, Keyspace(tenant), quotas)
+
+    @cached_property
+    def batches(self) -> BatchStore:
+        """The batches."""
+        return BatchStore(self.redis, self.keys, self.quotas)
+
+    @cached_property
+    def uploads(self) -> UploadStore:
+        """What is told of files that became batches."""
+        return UploadStore(self.redis, self.keys)
+
+    @cached_property
+    def maps(self) -> MapStore:
+        """The maps, one by one."""
+        return MapStore(self.redis, self.keys)
+
+    @cached_property
+    def aliases(self) -> AliasStore:
+        """The aliases of maps."""
+        return AliasStore(self.redis, self.keys)
+
+    @cached_property
+    def listing(self) -> Listing:
+        """The maps as a list."""
+        return Listing(self.redis, self.keys)
+
+    @cached_property
+    def jobs(self) -> JobStore:
+        """The jobs."""
+        return JobStore(self.redis, self.keys)
+
+    @cached_property
+    def runs(self) -> RunStore:
+        """The runs of the jobs."""
+        return RunStore(self.redis, self.keys)
+
+    @cached_property
+    def places(self) -> Places:
+        """The places for jobs that have not ended."""
+        return Places(self.redis, self.keys, self.quotas)
+
+    @cached_property
+    def monitors(self) -> Definitions:
+        """The monitors' definitions."""
+        return Definitions(self.redis, self.keys, self.quotas)
+
+    @cached_property
+    def idempotency(self) -> IdempotencyStore:
+        """The idempotency keys."""
+        return IdempotencyStore(self.redis, self.keys)
+
+    @cached_property
+    def charges(self) -> Charges:
+        """What has been taken of the quotas."""
+        return Charges(self.redis, self.keys, self.quotas)
+
+
+def map_record(map_id: str, spec: FitSpec, fitted: CalibrationMap, batch: Batch) -> MapRecord:
+    """The record of a map fitted as ``spec`` says to ``batch``; storing it gives it its version."""
+    seen = in_sample(batch, fitted)
+    return MapRecord(
+        id=map_id,
+        name=spec.name,
+        version=None,
+        method=spec.method,
+        options=spec.options,
+        reduction=fitted.reduction,
+        scale=fitted.scale,
+        n_classes=fitted.n_classes,
+        n=seen.n,
+        seed=spec.seed,
+        created_at=stamp(),
+        created_by=spec.created_by,
+        tags=spec.tags,
+        description=spec.description,
+        digest=seen.digest,
+        label_rate=seen.label_rate,
+        in_sample=InSample(before=_scores(seen.before), after=_scores(seen.after)),
+        label_counts=None if seen.label_counts is None else list(seen.label_counts),
+        bins=FitBins(of=seen.binned, before=_bins(seen.before), after=_bins(seen.after)),
+        document=fitted.to_document(),
+    )
+
+
+def imported_record(map_id: str, asked: ImportOptions, fitted: CalibrationMap, *, who: str | None) -> MapRecord:
+    """The record of a map read from a document, of whose fit nothing else is known."""
+    return MapRecord(
+        id=map_id,
+        name=asked.name,
+        version=None,
+        method=fitted.method,
+        options={},
+        reduction=fitted.reduction,
+        scale=fitted.scale,
+        n_classes=fitted.n_classes,
+        n=None,
+        seed=None,
+        created_at=stamp(),
+        created_by=who,
+        tags=asked.tags,
+        description=asked.description,
+        imported=True,
+        document=fitted.to_document(),
+    )
+
+
+def _scores(fit: Fit) -> Scores:
+    return Scores(log_loss=fit.log_loss, brier=fit.brier, ece=fit.ece)
+
+
+def _bins(fit: Fit) -> Bins:
+    bins = fit.bins
+    return Bins(
+        start=bins.start.tolist(),
+        count=list(fit.counts),
+        rows=bins.rows.tolist(),
+        share=(bins.mass / bins.mass.sum()).tolist(),
+        mean_prediction=bins.mean_p.tolist(),
+        label_share=bins.mean_y.tolist(),
+    )

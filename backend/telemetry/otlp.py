@@ -1,0 +1,104 @@
+"""Traces by OpenTelemetry, sent over OTLP on HTTP. The one module that imports it."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.metadata
+from collections.abc import Iterator, Mapping
+
+from opentelemetry import trace
+from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+from opentelemetry.sdk.resources import SERVICE_NAME, SERVICE_VERSION, Resource
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor
+from opentelemetry.trace import SpanKind, StatusCode
+from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+
+from backend.telemetry.observed import Attribute
+
+_VERSION = importlib.metadata.version("calibrant")
+#: The path of spans below a collector's address.
+_TRACES_PATH = "/v1/traces"
+#: Seconds that a collector may take to answer; it must not hold up a worker.
+_EXPORT_SECONDS = 2.0
+
+_CONTEXT = TraceContextTextMapPropagator()
+
+
+class Root:
+    """The span of a whole request or task."""
+
+    def __init__(self, span: trace.Span) -> None:
+        self._span = span
+
+    @property
+    def trace_id(self) -> str:
+        """Its trace's id, 32 hexadecimal digits."""
+        return trace.format_trace_id(self._span.get_span_context().trace_id)
+
+    def told(self, name: str, attributes: Mapping[str, Attribute | None], *, failed: bool) -> None:
+        """Say at its end what it was called, what is known of it, and whether it failed."""
+        self._span.update_name(name)
+        self._span.set_attributes({key: value for key, value in attributes.items() if value is not None})
+        if failed:
+            # Without a description: an error's words may be made of the caller's data.
+            self._span.set_status(StatusCode.ERROR)
+
+
+class OtlpTracer:
+    """Spans of one process."""
+
+    def __init__(self, provider: TracerProvider) -> None:
+        self._provider = provider
+        self._tracer = provider.get_tracer("calibrant", _VERSION)
+
+    @classmethod
+    def to(cls, endpoint: str | None, service: str) -> OtlpTracer:
+        """Send to the collector at ``endpoint``, or at the one that the standard's variables name.
+
+        The standard's variables for the service's name and attributes, headers and sampling hold as well.
+        """
+        url = None if endpoint is None else endpoint.rstrip("/") + _TRACES_PATH
+        resource = Resource.create({SERVICE_VERSION: _VERSION})
+        if str(resource.attributes[SERVICE_NAME]).startswith("unknown_service"):
+            resource = resource.merge(Resource({SERVICE_NAME: service}))
+        # No atexit: a forked task ends without it, and the API closes its tracer itself.
+        provider = TracerProvider(resource=resource, shutdown_on_exit=False)
+        provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter(endpoint=url, timeout=_EXPORT_SECONDS)))
+        return cls(provider)
+
+    def close(self) -> None:
+        """Send what is left."""
+        self._provider.shutdown()
+
+    @contextlib.contextmanager
+    def root(self, name: str, carrier: Mapping[str, str], *, serves: bool) -> Iterator[Root]:
+        """The span of a request that is served, or of a task that is taken from a queue, in its caller's trace."""
+        kind = SpanKind.SERVER if serves else SpanKind.CONSUMER
+        with self._tracer.start_as_current_span(
+            name, _CONTEXT.extract(carrier), kind, record_exception=False, set_status_on_exception=False
+        ) as span:
+            yield Root(span)
+
+    @contextlib.contextmanager
+    def span(self, name: str, attributes: Mapping[str, Attribute] | None = None) -> Iterator[None]:
+        """A part of the work under way."""
+        with self._tracer.start_as_current_span(
+            name, attributes=attributes, record_exception=False, set_status_on_exception=False
+        ) as span:
+            try:
+                yield
+            except Exception as error:
+                span.set_status(StatusCode.ERROR)
+                span.set_attribute("error.type", type(error).__qualname__)
+                raise
+
+    def past(self, name: str, began: int, ended: int) -> None:
+        """A part that is over already."""
+        self._tracer.start_span(name, start_time=began).end(ended)
+
+    def carrier(self) -> dict[str, str]:
+        """The headers of the span under way."""
+        carrier: dict[str, str] = {}
+        _CONTEXT.inject(carrier)
+        return carrier

@@ -1,0 +1,3 @@
+from benchmarks.pages import write_pages
+
+write_pages()

@@ -1,0 +1,101 @@
+"""Calibrant: are a classifier's probabilities to be trusted, and how are they repaired.
+
+``evaluate`` measures, ``compare`` sets several maps side by side, ``fit`` makes a calibration map, ``load`` reads one
+from its document,
+``measure_by_size`` tells how measures depend on the number of rows, ``cost_plane`` which of two models' decisions cost
+less, and ``logistic_normal`` draws a world whose truth is known.
+``tally`` counts the rows of a partition of data larger than one machine, ``merge`` adds tallies up, ``evaluate_tally``
+and ``fit_tally`` answer from them.
+``CalibrantClassifier`` puts a map behind any classifier of scikit-learn.
+Importing this package loads nothing else: each name is loaded when it is first used.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from calibrant.by_size import MeasuresBySize, SizeCurve, measure_by_size
+    from calibrant.calibrators import METHODS, fit
+    from calibrant.classifier import CalibrantClassifier
+    from calibrant.comparison import ComparisonReport, Training, compare
+    from calibrant.costs import cost_plane
+    from calibrant.diagrams.catalogue import DIAGRAMS
+    from calibrant.errors import CalibrationError, Offence
+    from calibrant.evaluation import GroupReport, Report, evaluate
+    from calibrant.maps.calibration_map import CalibrationMap, load
+    from calibrant.measures.catalogue import MEASURES
+    from calibrant.measures.gaps import Gap
+    from calibrant.measures.measure import MeasureResult
+    from calibrant.measures.selective import CostPlane
+    from calibrant.monitoring.event_tally import EventTally, merge, tally
+    from calibrant.monitoring.front import evaluate_tally, fit_tally
+    from calibrant.synthetic import logistic_normal
+
+__version__ = "0.1.0"
+
+#: Module -> the names that this package takes from it.
+_NAMES = {
+    "by_size": ("MeasuresBySize", "SizeCurve", "measure_by_size"),
+    "calibrators": ("METHODS", "fit"),
+    "classifier": ("CalibrantClassifier",),
+    "comparison": ("ComparisonReport", "Training", "compare"),
+    "costs": ("cost_plane",),
+    "diagrams.catalogue": ("DIAGRAMS",),
+    "errors": ("CalibrationError", "Offence"),
+    "evaluation": ("GroupReport", "Report", "evaluate"),
+    "maps.calibration_map": ("CalibrationMap", "load"),
+    "measures.catalogue": ("MEASURES",),
+    "measures.gaps": ("Gap",),
+    "measures.measure": ("MeasureResult",),
+    "measures.selective": ("CostPlane",),
+    "monitoring.event_tally": ("EventTally", "merge", "tally"),
+    "monitoring.front": ("evaluate_tally", "fit_tally"),
+    "synthetic": ("logistic_normal",),
+}
+_MODULE_OF = {name: module for module, names in _NAMES.items() for name in names}
+
+__all__ = [
+    "DIAGRAMS",
+    "MEASURES",
+    "METHODS",
+    "CalibrantClassifier",
+    "CalibrationError",
+    "CalibrationMap",
+    "ComparisonReport",
+    "CostPlane",
+    "EventTally",
+    "Gap",
+    "GroupReport",
+    "MeasureResult",
+    "MeasuresBySize",
+    "Offence",
+    "Report",
+    "SizeCurve",
+    "Training",
+    "__version__",
+    "compare",
+    "cost_plane",
+    "evaluate",
+    "evaluate_tally",
+    "fit",
+    "fit_tally",
+    "load",
+    "logistic_normal",
+    "measure_by_size",
+    "merge",
+    "tally",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Load a name when it is first used."""
+    module = _MODULE_OF.get(name)
+    if module is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(f"{__name__}.{module}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,159 @@
+"""The model average: a Gaussian process, and curves weighed by their out-of-fold log losses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.optimize import isotonic_regression
+from scipy.special import expit
+
+from calibrant.averaging.options import AveragedOptions
+from calibrant.averaging.process import Posterior, fit_process, held_out_loss
+from calibrant.cells import Floats, SortedRows
+from calibrant.logistic import fit_logistic
+from calibrant.maps import beta
+from calibrant.maps.averaged import Averaged, tabulate
+from calibrant.maps.curves import clipped_logit
+from calibrant.maps.piecewise_linear import PL3_CLIP
+from calibrant.piecewise.families import Family
+from calibrant.piecewise.fitting import CrossFit, cross_fit, one_thread
+from calibrant.piecewise.folds import FoldCells, fold_cells
+from calibrant.piecewise.options import PiecewiseOptions, check_rows
+from calibrant.piecewise.search import weights
+from calibrant.progress import Progress, Rising
+
+#: Nats, of all rows together, by which the process must be better to have e times the other half's share.
+TEMPERATURE = 4.0
+#: Prior variance of coefficients that are to be free.
+_FREE = 1e6
+_FAMILIES: tuple[Family, ...] = ("pl", "pl3")
+
+
+@dataclass(frozen=True)
+class _Candidate:
+    """One curve of the average: its parameters, its log loss over all rows outside their folds, and itself."""
+
+    name: str
+    parameters: int
+    loss: float
+    values: Callable[[Floats], Floats]
+
+
+def fit_averaged(
+    rows: SortedRows,
+    options: AveragedOptions,
+    *,
+    seed: int = 0,
+    device: str = "cpu",
+    progress: Progress | None = None,
+) -> tuple[Averaged, dict[str, Any]]:
+    """Fit the model average to sorted rows: the curve, and what the fit has to tell.
+
+    One part is the mean of PL and PL3 of every candidate number of pieces, of logistic curves on
+    logit p (Platt, unsmoothed) and on ln p and -ln(1 - p) (beta), of isotonic regression, each the mean over
+    its folds, and of the identity, with weights proportional to exp(-L - 0.35 k): L the log loss of all rows
+    outside their folds, k the parameters. The other is ``process.fit_process``. Where both predict equally
+    well they have half each; a difference of 4 nats in L is a factor of e. Raises as ``fit_piecewise`` does.
+    """
+    checked = options.piecewise()
+    check_rows(rows.p, rows.y, checked)
+    cells = fold_cells(rows, options.folds, seed)
+    counts = checked.piece_counts(len(rows))
+    return average_cells(cells, counts, checked, fit_process(cells), device=device, progress=progress)
+
+
+def average_cells(
+    cells: FoldCells,
+    counts: tuple[int, ...],
+    options: PiecewiseOptions,
+    process: Posterior,
+    *,
+    device: str = "cpu",
+    progress: Progress | None = None,
+) -> tuple[Averaged, dict[str, Any]]:
+    """``fit_averaged`` to cells, and the process that has been fitted to them."""
+    told = Rising(progress, 2)
+    fits = []
+    with one_thread():
+        for part, family in enumerate(_FAMILIES):
+            told.begin(part)
+            fits.append(cross_fit(family, cells, counts, options, device=device, told=told))
+    curve, told_of_average = average(cells, fits, process)
+    return curve, {"candidates": list(counts), "folds": cells.n_folds, "cells": len(cells.p)} | told_of_average
+
+
+def average(cells: FoldCells, fits: Sequence[CrossFit], process: Posterior) -> tuple[Averaged, dict[str, Any]]:
+    """The average of what has been fitted to the same cells: the curve, and the weights of its parts."""
+    candidates = [*_logistic(cells), _isotonic(cells)]
+    for fit in fits:
+        candidates += _piecewise(fit, cells)
+    losses = np.array([c.loss for c in candidates])
+    given = weights(losses, np.array([c.parameters for c in candidates], np.float64))
+    by_process = held_out_loss(process, cells)
+    behind = by_process - float(given @ losses)
+    share = float(expit(-behind / TEMPERATURE))
+    curve = tabulate(lambda p: share * process.mean(p) + (1.0 - share) * _weighed(candidates, given, p))
+    parts = {c.name: round(float(w), 6) for c, w in zip(candidates, given, strict=True) if w > 0.0}
+    rows = float(cells.w.sum())
+    told = {c.name: c.loss / rows for c in candidates} | {"process": by_process / rows}
+    return curve, {
+        "weights": parts,
+        "held_out_losses": told,
+        "process_share": share,
+        "identity_probability": process.identity,
+    }
+
+
+def _weighed(candidates: list[_Candidate], given: Floats, p: Floats) -> Floats:
+    parts = [weight * c.values(p) for c, weight in zip(candidates, given, strict=True) if weight > 0.0]
+    total: Floats = np.sum(parts, axis=0)
+    return total
+
+
+def _piecewise(fits: CrossFit, cells: FoldCells) -> list[_Candidate]:
+    """PL or PL3 of every number of pieces."""
+    return [
+        _Candidate(f"{fits.family}:{pieces}", 2 * pieces, float(loss), fits.curve(i))
+        for i, (pieces, loss) in enumerate(zip(fits.counts, fits.log_losses(cells), strict=True))
+    ]
+
+
+def _logistic(cells: FoldCells) -> list[_Candidate]:
+    """Platt, beta and the identity."""
+    w, wy = (part[:-1] for part in cells.training())
+
+    def candidate(name: str, features: Callable[[Floats], Floats]) -> _Candidate:
+        basis = features(cells.p)
+        variance = np.full((len(w), basis.shape[1]), _FREE)
+        theta = fit_logistic(basis, np.zeros(len(basis)), w, wy, variance).theta
+        f = theta @ basis.T
+        loss = float((cells.w * np.logaddexp(0.0, f) - cells.wy * f).sum())
+        return _Candidate(name, basis.shape[1], loss, lambda p: expit(features(p) @ theta.T).mean(axis=1))
+
+    logits = clipped_logit(cells.p, PL3_CLIP)
+    as_is = float((cells.w * np.logaddexp(0.0, logits) - cells.wy * logits).sum())
+    return [
+        _Candidate("identity", 0, as_is, lambda p: p),
+        candidate("platt", lambda p: np.column_stack([clipped_logit(p, PL3_CLIP), np.ones_like(p)])),
+        candidate("beta", lambda p: beta.features(p, PL3_CLIP)),
+    ]
+
+
+def _isotonic(cells: FoldCells) -> _Candidate:
+    """The best non-decreasing map outside each fold, each block's share with half a row of each label added."""
+    w, wy = (part[:-1] for part in cells.training())
+    curves, sizes, loss = [], 0, 0.0
+    for fold in range(cells.n_folds):
+        kept = w[fold] > 0
+        mass, positives = w[fold][kept], wy[fold][kept]
+        ends = isotonic_regression(positives / mass, weights=mass).blocks
+        share = (np.add.reduceat(positives, ends[:-1]) + 0.5) / (np.add.reduceat(mass, ends[:-1]) + 1.0)
+        curves.append((cells.p[kept], np.repeat(share, np.diff(ends))))
+        sizes += len(share)
+        c = np.interp(cells.p, *curves[-1])
+        loss -= float((cells.wy[fold] * np.log(c) + (cells.w[fold] - cells.wy[fold]) * np.log1p(-c)).sum())
+    parameters = round(sizes / cells.n_folds)
+    return _Candidate("isotonic", parameters, loss, lambda p: np.mean([np.interp(p, *c) for c in curves], axis=0))

@@ -1,0 +1,205 @@
+"""Measures against the number of rows: how much of a value is the size of the sample."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from calibrant.batch import Batch, Scale, read_batch
+from calibrant.cells import Floats, WeightsKind
+from calibrant.errors import InvalidOption
+from calibrant.evaluation import Evaluation
+from calibrant.measures.catalogue import read_requests
+from calibrant.measures.intervals import PLAIN, Resampling
+from calibrant.measures.measure import MeasureRequest, MeasureResult, answers, extent_of
+from calibrant.progress import Progress, Rising
+from calibrant.reductions import subject
+
+#: Sizes from the smallest to the whole.
+STEPS = 10
+MAX_REPETITIONS = 100_000
+#: Columns of a matrix that rows are sorted by.
+_COLUMNS = 8
+#: Seconds that a subsample costs, a row of it, and a measure of it, beside what the measure takes for its rows.
+_SAMPLE, _ROW, _MEASURE = 5e-5, 1e-7, 2e-4
+
+
+@dataclass(frozen=True)
+class SizeCurve:
+    """One measure against size, a number for each size: ``mean`` and ``standard_deviation`` over the subsamples.
+
+    Subsamples without a value are left out, as many as ``lost`` says. A mean is None where all are lost, a standard
+    deviation where fewer than two are left. ``full`` is the answer of all rows.
+    """
+
+    mean: tuple[float | None, ...]
+    standard_deviation: tuple[float | None, ...]
+    lost: tuple[int, ...]
+    full: MeasureResult
+
+
+@dataclass(frozen=True)
+class MeasuresBySize:
+    """What ``measure_by_size`` answers: ``sizes`` and their ``repetitions``, and the curves by the measures' keys."""
+
+    reduction: str
+    sizes: tuple[int, ...]
+    repetitions: tuple[int, ...]
+    curves: Mapping[str, SizeCurve]
+
+
+@dataclass(frozen=True)
+class BySize:
+    """Measures by size as they are asked for: everything but the rows. Of ``resampling`` the seed counts alone."""
+
+    measures: tuple[MeasureRequest, ...]
+    reduction: str | None = None
+    start: int = 100
+    start_repetitions: int = 100
+    resampling: Resampling = PLAIN
+
+    @property
+    def inline(self) -> bool:
+        """Whether no measure is a long fit."""
+        return all(asked.measure.runs == "inline" for asked in self.measures)
+
+    def check(self, batch: Batch) -> str:
+        """The full name of the reduction; raises what ``run`` would, without measuring."""
+        name, _ = Evaluation(self.measures, self.reduction).check(batch)
+        n = len(batch) if batch.weights is None else int(np.count_nonzero(batch.weights))
+        _plan(n, self.start, self.start_repetitions)
+        return name
+
+    def seconds(self, batch: Batch) -> float:
+        """Estimated seconds of ``run``; raises what it would."""
+        extent, n = extent_of(batch, self.check(batch)), len(batch)
+        sizes, repetitions = _plan(n, self.start, self.start_repetitions)
+        parts = [extent._replace(rows=extent.rows * size // n) for size in sizes]
+        return sum(
+            repeats
+            * (_SAMPLE + _ROW * part.rows + sum(_MEASURE + m.seconds(part, self.resampling) for m in self.measures))
+            for part, repeats in zip(parts, repetitions, strict=True)
+        )
+
+    def run(self, batch: Batch, progress: Progress | None = None) -> MeasuresBySize:
+        """Answer for a checked batch. ``progress`` is told at each subsample; what it raises ends the work."""
+        name = self.check(batch)
+        rows = _order(batch)
+        sizes, repetitions = _plan(len(rows), self.start, self.start_repetitions)
+        told = Rising(progress)
+        resampling = replace(self.resampling, told=told.held())
+        asked = subject(batch, name)
+        total, done = int(np.dot(sizes, repetitions)), 0
+        told(done, total, "all rows")
+        whole = answers(self.measures, asked, resampling)
+        random = np.random.default_rng(resampling.seed)
+        found: dict[str, list[Floats]] = {request.key: [] for request in self.measures}
+        for size, repeats in zip(sizes, repetitions, strict=True):
+            values = np.full((len(self.measures), repeats), np.nan)
+            for i in range(repeats):
+                told(done, total, f"{size} rows")
+                done += size
+                if size == len(rows):
+                    answered = whole
+                else:
+                    chosen = rows[random.choice(len(rows), size, replace=False)]
+                    answered = answers(self.measures, asked.rows(chosen), resampling)
+                values[:, i] = [_value(answered[request.key]) for request in self.measures]
+            for request, line in zip(self.measures, values, strict=True):
+                found[request.key].append(line[np.isfinite(line)])
+        curves = {key: _curve(lines, repetitions, whole[key]) for key, lines in found.items()}
+        return MeasuresBySize(name, sizes, repetitions, curves)
+
+
+def measure_by_size(
+    predictions: Any,
+    labels: Any,
+    *,
+    measures: Sequence[str | Mapping[str, Any]] | None = None,
+    reduction: str | None = None,
+    start: int = 100,
+    start_repetitions: int = 100,
+    weights: Any = None,
+    weights_kind: WeightsKind = "frequency",
+    scale: Scale = "probability",
+    seed: int = 0,
+) -> MeasuresBySize:
+    """Compute measures on random subsamples of growing size: an estimate that is not biased stays level.
+
+    The protocol of Gruber & Buettner (2022): ten sizes equally spaced in log2 from ``start`` to n, drawn without
+    replacement, (linspace(sqrt(start_repetitions), 1, 10))^2 times each, rounded; the last is the whole, once. Their
+    10,000 repetitions of the smallest size make 35,485 subsamples in all, 100 make 385.
+
+    Parameters
+    ----------
+    predictions, labels, measures, reduction, weights, weights_kind, scale : as ``evaluate`` takes them
+    start : the smallest size, at least 1 and below n, the number of rows of weight above 0
+    start_repetitions : subsamples of the smallest size, from 1 to 100,000
+    seed : of the draws, and of measures that draw
+
+    Returns
+    -------
+    MeasuresBySize
+        ``result.curves[key].mean`` and ``.standard_deviation`` by size, and ``.full``
+
+    Raises
+    ------
+    CalibrationError
+        of the first thing wrong with the arguments
+
+    Notes
+    -----
+    Rows are drawn in the order of their labels and predictions, so that the order they came in does not matter.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> p = np.linspace(0.01, 0.99, 400)
+    >>> found = measure_by_size(p, np.arange(400) % 2, measures=["ece"], start=25, start_repetitions=9)
+    >>> found.sizes
+    (25, 34, 46, 63, 86, 117, 159, 216, 294, 400)
+    >>> found.repetitions
+    (9, 8, 7, 5, 4, 4, 3, 2, 1, 1)
+    """
+    resampling = Resampling.read(None, seed=seed)
+    asked = BySize(read_requests(measures), reduction, start, start_repetitions, resampling)
+    return asked.run(read_batch(predictions, labels, weights, scale=scale, kind=weights_kind))
+
+
+def _plan(n: int, start: object, start_repetitions: object) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    if type(start) is not int or not 1 <= start < n:
+        raise InvalidOption.at("/start", "must be an integer from 1 to one below the number of rows")
+    if type(start_repetitions) is not int or not 1 <= start_repetitions <= MAX_REPETITIONS:
+        raise InvalidOption.at("/start_repetitions", f"must be an integer from 1 to {MAX_REPETITIONS}")
+    sizes = np.round(np.exp2(np.linspace(np.log2(start), np.log2(n), STEPS))).astype(np.int64)
+    repetitions = np.round(np.linspace(np.sqrt(start_repetitions), 1.0, STEPS) ** 2).astype(np.int64)
+    return tuple(sizes.tolist()), tuple(repetitions.tolist())
+
+
+def _value(answered: MeasureResult) -> float:
+    return np.nan if answered.value is None else answered.value
+
+
+def _curve(lines: Sequence[Floats], repetitions: Sequence[int], full: MeasureResult) -> SizeCurve:
+    return SizeCurve(
+        tuple(float(line.mean()) if len(line) else None for line in lines),
+        tuple(float(line.std(ddof=1)) if len(line) > 1 else None for line in lines),
+        tuple(repeats - len(line) for repeats, line in zip(repetitions, lines, strict=True)),
+        full,
+    )
+
+
+def _order(batch: Batch) -> npt.NDArray[np.int64]:
+    """The rows of weight above 0, sorted by what tells them apart."""
+    given = batch.predictions.values if batch.predictions.logits is None else batch.predictions.logits
+    columns: list[npt.NDArray[Any]] = [given]
+    if given.ndim == 2:
+        columns = [*given[:, :_COLUMNS].T, given.max(axis=1), given[np.arange(len(batch)), batch.labels]]
+    if batch.weights is None:
+        return np.lexsort((*columns, batch.labels))
+    order = np.lexsort((*columns, batch.labels, batch.weights))
+    return order[batch.weights[order] > 0.0]

@@ -1,0 +1,300 @@
+"""Maps of the whole vector in the catalogue, and the maps that show what measures can be fooled by."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from calibrant.asked import Option
+from calibrant.calibrators.method import FitContext, FittedCurve, FittedTransform, Method, Traits
+from calibrant.maps.ets import fit_ets
+from calibrant.maps.fooling import (
+    fit_accuracy_constant,
+    fit_event_accuracy,
+    fit_predicted_class,
+    fit_side_means,
+)
+from calibrant.maps.linear_softmax import (
+    STRENGTHS,
+    Dirichlet,
+    MatrixScaling,
+    fit_matrix_scaling,
+    fit_regularised,
+    fit_vector_scaling,
+)
+from calibrant.maps.order_preserving import RANKS
+from calibrant.maps.order_preserving_fit import STRENGTHS as ORDER_STRENGTHS
+from calibrant.maps.order_preserving_fit import Kind, fit_order_preserving
+from calibrant.reductions import Event, Vector
+
+_LOGITS = "the whole vector: logits as given, else logarithms of probabilities clipped at 2^-52"
+_LOGARITHMS = "the whole vector: logarithms of probabilities (of logits their softmax), clipped at 2^-52"
+_VECTOR = "the whole vector: probabilities, of logits their softmax"
+_EVENT = "the probability of an event"
+_NO_END = "logits have no end"
+_CLIPPED = "p clips at 2^-52"
+_GUO = "Guo et al. (2017), section 4.2"
+_KULL = "Kull, Perello-Nieto, Kangsepp et al. (2019), section 4"
+_GRUBER = "Gruber & Buettner (2022)"
+_CHOSEN = "a strength of null is chosen among powers of ten from 1e-7 to 1e3 by held-out log loss"
+
+_STRENGTH = Option(None, choices=(None,), low=1e-9, high=1e9, real=True)
+_REGULARISED = {"strength": _STRENGTH, "folds": Option(3, low=2, high=20)}
+_ODIR = {**_REGULARISED, "intercept_strength": _STRENGTH}
+_RAHIMI = "Rahimi et al. (2020)"
+_ORDER = Option(None, choices=(None,), low=0.0, high=1e9, real=True)
+_CONVEX = (
+    "slopes at least 0.001 / T, those of classes at least 0. The class of functions is Rahimi's, who makes them neural "
+    "networks, the form ours, in which the log loss is convex: its least is found, with strength times the mean square "
+    "of the slopes' differences from temperature scaling, in units of 1 / T; a strength of null is chosen among powers "
+    "of ten from 1e-6 to 10 by held-out log loss"
+)
+
+
+def _vector_scaling(vector: Vector, context: FitContext) -> FittedTransform:
+    return fit_vector_scaling(vector, context.progress), {}
+
+
+def _matrix_scaling(vector: Vector, context: FitContext) -> FittedTransform:
+    return fit_matrix_scaling(vector, context.progress), {}
+
+
+def _regularised(*, probabilities: bool, off_diagonal: bool) -> Callable[..., FittedTransform]:
+    def fit(
+        vector: Vector,
+        context: FitContext,
+        *,
+        strength: float | None,
+        folds: int,
+        intercept_strength: float | None = None,
+    ) -> FittedTransform:
+        found = fit_regularised(
+            vector,
+            probabilities=probabilities,
+            off_diagonal=off_diagonal,
+            strength=strength,
+            intercept_strength=intercept_strength,
+            folds=folds,
+            seed=context.seed,
+            progress=context.progress,
+        )
+        transform = (Dirichlet if probabilities else MatrixScaling)(found.weights, found.intercepts)
+        told: dict[str, Any] = {"strength": found.strength, "held_out_log_loss": found.held_out}
+        return transform, told | ({"intercept_strength": found.intercept_strength} if off_diagonal else {})
+
+    return fit
+
+
+def _ets(vector: Vector, context: FitContext) -> FittedTransform:
+    found, loss = fit_ets(vector, context.progress)
+    return found, {"log_loss": loss}
+
+
+def _order_preserving(kind: Kind) -> Callable[..., FittedTransform]:
+    def fit(
+        vector: Vector, context: FitContext, *, n_knots: int, strength: float | None, folds: int
+    ) -> FittedTransform:
+        found = fit_order_preserving(
+            vector,
+            kind,
+            n_knots=n_knots,
+            strength=strength,
+            folds=folds,
+            seed=context.seed,
+            progress=context.progress,
+        )
+        told = {"temperature": found.temperature, "strength": found.strength}
+        return found.transform, told | {"held_out_log_loss": found.held_out, "log_loss": found.log_loss}
+
+    return fit
+
+
+def _order_options(n_knots: int) -> Mapping[str, Option]:
+    return {"n_knots": Option(n_knots, low=1, high=64), "strength": _ORDER, "folds": Option(3, low=2, high=20)}
+
+
+def _order_seconds(kind: Kind) -> Callable[[int, int, Mapping[str, Any]], float]:
+    def seconds(n: int, K: int, options: Mapping[str, Any]) -> float:
+        pieces: int = options["n_knots"] + 1
+        functions = 1 if kind == "diagonal" else min(K, RANKS) + (K if kind == "op" else 0)
+        fits: int = 1 if options["strength"] is not None else options["folds"] * len(ORDER_STRENGTHS)
+        newton: float = 2e-10 * n * K * (functions * pieces) ** 2
+        gradients: float = 1e-7 * n * K * pieces
+        return 1e-2 + 2e-7 * n * K + (1 + fits) * (6 * min(newton, 4.0) + gradients)
+
+    return seconds
+
+
+def _accuracy_constant(vector: Vector, context: FitContext) -> FittedTransform:
+    return fit_accuracy_constant(vector), {}
+
+
+def _event_accuracy(event: Event, context: FitContext) -> FittedCurve:
+    return fit_event_accuracy(event), {}
+
+
+def _side_means(event: Event, context: FitContext) -> FittedCurve:
+    return fit_side_means(event.cells), {}
+
+
+def _predicted_class(vector: Vector, context: FitContext) -> FittedTransform:
+    return fit_predicted_class(vector), {}
+
+
+def _newton_seconds(n: int, parameters: int, per_product: int) -> float:
+    """Of one fit: ten steps with the whole Hessian, or of conjugate gradients, some 15 products each."""
+    whole = 1e-10 * n * parameters**2 + 1e-10 * parameters**3
+    return 10 * (whole if parameters <= 600 else 1e-8 * 15 * n * per_product)
+
+
+def _matrix_seconds(n: int, K: int, _options: Mapping[str, Any]) -> float:
+    return 1e-2 + 1e-7 * n * K + _newton_seconds(n, K * (K + 1), K * max(K // 10, 1))
+
+
+def _regularised_seconds(n: int, K: int, options: Mapping[str, Any]) -> float:
+    own = "intercept_strength" in options and options["intercept_strength"] is None
+    fits: int = 1 if options["strength"] is not None else options["folds"] * len(STRENGTHS) * (2 if own else 1)
+    return (1 + fits / 2) * _matrix_seconds(n, K, options)
+
+
+METHODS = (
+    Method(
+        "vector",
+        "Vector scaling",
+        "softmax(diag(w) z + b) of least log loss; the intercepts sum to 0",
+        _GUO,
+        Traits(_LOGITS, "K weights, K intercepts", _NO_END, "of the classes' own logits where w > 0", "no", "yes"),
+        vector=_vector_scaling,
+        seconds=lambda n, K, _: 1e-2 + 1e-7 * n * K + _newton_seconds(n, 2 * K, K),
+    ),
+    Method(
+        "matrix",
+        "Matrix scaling",
+        "softmax(W z + b) of least log loss, as a multinomial logistic regression on logits; the intercepts, and the "
+        "weights of a column beside the diagonal, sum to 0",
+        _GUO,
+        Traits(_LOGITS, "K x K weights, K intercepts", _NO_END, "no", "no", "yes"),
+        vector=_matrix_scaling,
+        seconds=_matrix_seconds,
+    ),
+    Method(
+        "matrix-odir",
+        "Matrix scaling with off-diagonal and intercept regularisation (MSODIR)",
+        "softmax(W z + b) of least mean log loss plus strength times the mean square of the weights beside the "
+        f"diagonal plus intercept_strength times that of the intercepts; {_CHOSEN}, first one for both, then the "
+        "intercepts' own",
+        _KULL,
+        Traits(_LOGITS, "K x K weights, K intercepts", _NO_END, "no", "no", "yes"),
+        vector=_regularised(probabilities=False, off_diagonal=True),
+        options=_ODIR,
+        seconds=_regularised_seconds,
+    ),
+    Method(
+        "dirichlet-l2",
+        "Dirichlet calibration with L2 regularisation",
+        "softmax(W ln p + b) of least mean log loss plus strength times the mean square of all K (K + 1) weights and "
+        f"intercepts; {_CHOSEN}",
+        _KULL,
+        Traits(_LOGARITHMS, "K x K weights, K intercepts", _CLIPPED, "no", "no", "yes"),
+        vector=_regularised(probabilities=True, off_diagonal=False),
+        options=_REGULARISED,
+        seconds=_regularised_seconds,
+    ),
+    Method(
+        "dirichlet-odir",
+        "Dirichlet calibration with off-diagonal and intercept regularisation",
+        "softmax(W ln p + b) of least mean log loss plus strength times the mean square of the weights beside the "
+        f"diagonal plus intercept_strength times that of the intercepts; {_CHOSEN}, first one for both, then the "
+        "intercepts' own",
+        _KULL,
+        Traits(_LOGARITHMS, "K x K weights, K intercepts", _CLIPPED, "no", "no", "yes"),
+        vector=_regularised(probabilities=True, off_diagonal=True),
+        options=_ODIR,
+        seconds=_regularised_seconds,
+    ),
+    Method(
+        "ets",
+        "Ensemble temperature scaling",
+        "w0 softmax(z / T) + w1 softmax(z) + w2 / K: the T > 0 of least log loss, then the weights, at least 0 and of "
+        "sum 1, of least log loss",
+        "Zhang, Kailkhura & Han (2020), section 3.2",
+        Traits(_LOGITS, "temperature, three weights", _NO_END, "yes", "yes", "yes"),
+        vector=_ets,
+        seconds=lambda n, K, _: 4e-8 * n * K + 1e-6 * n,
+    ),
+    Method(
+        "iop-diagonal",
+        "Intra order-preserving: one function of every class's distance from the largest logit",
+        "softmax(-g(max z - z)), g linear between knots, which are quantiles of the distances of the 10 classes behind "
+        f"the first; {_CONVEX}",
+        _RAHIMI,
+        Traits(_LOGITS, "knots, slopes", "the last slope goes on", "yes", "yes", "except at the knots"),
+        vector=_order_preserving("diagonal"),
+        options=_order_options(16),
+        seconds=_order_seconds("diagonal"),
+    ),
+    Method(
+        "iop-oi",
+        "Intra order-preserving and order-invariant: a function of each gap between neighbouring ranks",
+        "of logits in descending order the gap between rank i and the next becomes g_i of it, g_i linear between knots "
+        "(one function for all gaps from the tenth on), which are quantiles of the first 10 gaps; sums of the new gaps "
+        f"go back to the classes; {_CONVEX}",
+        _RAHIMI,
+        Traits(_LOGITS, "knots, slopes by rank", "the last slope goes on", "yes", "yes", "except at knots and ties"),
+        vector=_order_preserving("oi"),
+        options=_order_options(4),
+        seconds=_order_seconds("oi"),
+    ),
+    Method(
+        "iop-op",
+        "Intra order-preserving: a function of each gap, by rank and by class",
+        "as iop-oi, and to g_i is added a function of the class that ranks i, of equal logits the first class first; "
+        f"{_CONVEX}",
+        _RAHIMI,
+        Traits(
+            _LOGITS,
+            "knots, slopes by rank and by class",
+            "the last slope goes on",
+            "yes",
+            "yes",
+            "except at knots and ties",
+        ),
+        vector=_order_preserving("op"),
+        options=_order_options(4),
+        seconds=_order_seconds("op"),
+    ),
+    Method(
+        "accuracy-constant",
+        "The accuracy, whatever is predicted",
+        "the largest probability becomes the accuracy, the others share the rest equally; of an event the accuracy of "
+        "deciding by p >= 1/2 on that side, 1 less it on the other, and of a claim already decided, as under "
+        "confidence, everywhere. It leaves no error to measures of the top label, and is not calibrated",
+        f"{_GRUBER}, proposition D.2",
+        Traits(_VECTOR + "; of an event its probability", "accuracy", "constant", "yes, in steps", "yes", "no"),
+        event=_event_accuracy,
+        evaluates=False,
+        vector=_accuracy_constant,
+        seconds=lambda n, K, _: 1e-8 * n * K + 1e-8 * n,
+    ),
+    Method(
+        "side-means",
+        "The mean outcome on either side of 1/2",
+        "c(p) = the mean outcome of p < 1/2, or of p >= 1/2; of a side without rows, of all rows. It is calibrated on "
+        "the rows of the fit and loses sharpness",
+        f"{_GRUBER}, E.1.1",
+        Traits(_EVENT, "two means", "constant", "where the means rise, in steps", "of events only", "no"),
+        event=_side_means,
+        evaluates=False,
+    ),
+    Method(
+        "predicted-class",
+        "The labels' frequencies behind each predicted class",
+        "the frequencies of the labels among the rows that predict the same class, of equal probabilities the first; "
+        "of a class that is never predicted, among all rows. It is calibrated on the rows of the fit and loses "
+        "sharpness",
+        f"{_GRUBER}, E.1.2",
+        Traits(_VECTOR, "K x K frequencies", "constant", "no", "no", "no"),
+        vector=_predicted_class,
+        seconds=lambda n, K, _: 1e-8 * n * K + 1e-8 * n,
+    ),
+)

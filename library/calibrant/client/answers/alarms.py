@@ -1,0 +1,269 @@
+"""Alarms of monitors: rules, events, proposed maps, the audit log and webhook deliveries."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from calibrant.client.answers.document import Document
+from calibrant.client.answers.monitors import RecalibrationSpec
+
+RuleKind = Literal["evidence", "threshold"]
+RuleStatus = Literal["unknown", "ok", "alarm"]
+AuditAction = Literal[
+    "alarm-raised",
+    "alarm-cleared",
+    "alarm-acknowledged",
+    "evidence-restarted",
+    "recalibration-requested",
+    "recalibration-declined",
+    "recalibration-failed",
+    "challenger-proposed",
+    "proposal-replaced",
+    "proposal-accepted",
+    "proposal-rejected",
+    "alias-moved",
+    "alias-not-moved",
+]
+EventType = Literal[
+    "monitor.alarm.raised",
+    "monitor.alarm.cleared",
+    "monitor.alarm.acknowledged",
+    "monitor.recalibration.proposed",
+    "monitor.recalibration.applied",
+    "monitor.recalibration.declined",
+    "monitor.recalibration.failed",
+    "monitor.test",
+]
+DeliveryStatus = Literal["pending", "succeeded", "dead"]
+AttemptError = Literal[
+    "interrupted",
+    "not-admitted",
+    "not-resolved",
+    "address-refused",
+    "not-connected",
+    "tls-failed",
+    "timed-out",
+    "broken-answer",
+    "no-hook",
+    "no-secret",
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvidenceReading(Document):
+    """Evidence against calibration since the last start: an e-process and the error that it points to."""
+
+    log_e: float  # natural logarithm of the e-value at the last look
+    largest: float  # largest ``log_e`` at any look since the start
+    bound: float  # log(1 / alpha)
+    level: float  # exp(-largest), at most 1: an anytime-valid p-value
+    since: str | None  # beginning of the time bucket from which on the evidence is strongest
+    shape: Literal["line", "curve", "part"]  # of the error
+    delta: float  # size of the error: log-odds of the outcome minus those of the prediction
+    spread: float  # of a line: added to ``delta`` per unit of half the logit
+    low: float  # smallest prediction that the error concerns
+    high: float  # largest prediction that the error concerns
+    told: str  # description of the error
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ThresholdReading(Document):
+    """A measure and its bound at the last look."""
+
+    measure: str
+    window: str
+    group: str | None = None
+    value: float | None  # the number that is compared
+    above: float
+    clear_below: float
+    looks: int  # consecutive looks that point to the other status
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuleState(Document):
+    """A rule of a monitor and its status."""
+
+    rule: str
+    kind: RuleKind
+    status: RuleStatus = "unknown"  # unknown until there are enough rows
+    since: str | None = None  # when the status began
+    alarms: int = 0  # number of times that the alarm was raised
+    rows: int = 0  # labelled rows at the last look
+    looked_at: str | None = None
+    challengers: int = 0  # challengers that were requested for the alarm that is raised
+    acknowledged_at: str | None = None  # of a threshold that is still raised
+    acknowledged_by: str | None = None
+    started_at: float = 0.0  # of evidence: rows predicted earlier do not count; seconds since 1970
+    definition: str = ""  # digest of the rule; a rule that is changed starts again
+    evidence: EvidenceReading | None = None
+    threshold: ThresholdReading | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Occasion(Document):
+    """Why a challenger was requested: an alarm of a rule, or a call of ``recalibrate``."""
+
+    rule: str | None = None  # None: requested by a call
+    number: int  # of the rule's alarms, or of the requests, from 1
+    attempt: int = 1  # from 1; an alarm that stays raised has several
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecalibrationRequested(Document):
+    """A request for a challenger, and how it is fitted."""
+
+    monitor: str
+    number: int  # of the request, from 1
+    requested_at: str
+    requested_by: str | None  # name of the API key
+    recalibration: RecalibrationSpec
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlarmTold(Document):
+    """An alarm when it was raised, cleared or acknowledged."""
+
+    monitor: str
+    rule: str
+    kind: RuleKind
+    measure: str | None = None  # of a threshold
+    window: str | None = None  # of a threshold
+    group: str | None = None  # of a threshold; None: all rows
+    value: float | None = None  # the number that is compared; of evidence: the logarithm of the e-value
+    bound: float | None = None  # what ``value`` is compared with
+    rows: int | None = None  # labelled rows
+    since: str | None = None  # when the alarm was raised
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecalibrationTold(Document):
+    """A challenger compared with the champion."""
+
+    monitor: str
+    rule: str | None = None  # None: requested by a call
+    name: str | None = None
+    alias: str | None = None
+    champion: str | None = None  # id of the map at the alias; None: there was none
+    challenger: str | None = None  # id of the fitted map; None: none was fitted
+    gain: float | None = None  # log loss of the champion minus that of the challenger, in nats
+    low: float | None = None  # lower end of the interval of the gain
+    high: float | None = None
+    rows: int | None = None  # held-out rows of the comparison; all rows if there were too few
+    since: str | None = None  # when the rows of the fit begin; None: with the window
+    code: str | None = None  # why it was declined, or the problem's code if it failed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HookTestTold(Document):
+    """A test of a webhook."""
+
+    monitor: str
+    hook: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MonitorEvent(Document):
+    """An event of a monitor."""
+
+    id: str
+    type: EventType
+    timestamp: str  # when it happened, not when it was delivered
+    data: AlarmTold | HookTestTold | RecalibrationTold
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Proposal(Document):
+    """A challenger that was better than the champion and waits to be accepted or rejected."""
+
+    id: str
+    created_at: str
+    occasion: Occasion
+    map: str  # id of the challenger
+    name: str  # name that it becomes the next version of when it is accepted
+    alias: str  # alias that is moved to it when it is accepted
+    version: int | None = None  # only in the answer of ``accept_proposal``
+    revision: int | None  # of the alias at the comparison; None: there was no alias
+    found: RecalibrationTold
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditEntry(Document):
+    """An action on a monitor, and who took it."""
+
+    at: str
+    action: AuditAction
+    who: str | None = None  # name of the API key; None: the server itself, or a server without keys
+    rule: str | None = None
+    alarm: int | None = None  # number of the rule's alarm, or of the request if there is no rule; from 1
+    detail: str | None = None
+    found: RecalibrationTold | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlarmsAnswer(Document):
+    """The status of every rule, and a page of events, newest first."""
+
+    rules: list[RuleState]
+    items: list[MonitorEvent]
+    next: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditAnswer(Document):
+    """A page of the audit log, newest first."""
+
+    items: list[AuditEntry]
+    next: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attempt(Document):
+    """An attempt to deliver an event: the status of the receiver's response, or the error."""
+
+    number: int  # from 1, over all times that the event was sent again
+    at: str
+    status: int | None = None
+    error: AttemptError | None = None
+    seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeliveryRecord(Document):
+    """The delivery of an event to a webhook."""
+
+    format: int = 1
+    id: str
+    monitor: str
+    hook: str
+    status: DeliveryStatus = "pending"
+    event: MonitorEvent
+    attempts: list[Attempt] = field(default_factory=list)  # the last ones, oldest first
+    tried: int = 0  # attempts since it was last requested
+    created_at: str
+    ended_at: str | None = None
+    next_at: str | None = None  # time of the next attempt
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeliverySummary(Document):
+    """A delivery in a list."""
+
+    id: str
+    hook: str
+    status: DeliveryStatus
+    event: str  # id of the event
+    type: EventType
+    tried: int
+    last: Attempt | None = None
+    created_at: str
+    ended_at: str | None = None
+    next_at: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeliveriesAnswer(Document):
+    """A page of deliveries, newest first."""
+
+    items: list[DeliverySummary]
+    next: str | None

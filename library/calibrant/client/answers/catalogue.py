@@ -1,0 +1,94 @@
+"""The measures, diagrams and methods of a server, its limits, and whether it is up."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from calibrant.client.answers.document import Document
+
+Runs = Literal["inline", "job"]
+AppliesTo = list[Literal["event", "vector"]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Health(Document):
+    """The server is up."""
+
+    status: Literal["ok", "degraded"]  # degraded: requests that store something may be refused
+    reason: Literal["store-full", "store-cannot-save"] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OptionEntry(Document):
+    """An option of a measure, diagram or method."""
+
+    default: Any  # None: none, or chosen by the rows
+    allowed: str | None  # description of the accepted values
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeasureEntry(Document):
+    """A measure of the catalogue."""
+
+    name: str
+    title: str
+    definition: str
+    range: tuple[float | None, float | None]  # None: unbounded
+    better: str
+    family: str
+    needs: str
+    cost: str
+    of: AppliesTo
+    source: str
+    runs: Runs
+    options: dict[str, OptionEntry]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DiagramEntry(Document):
+    """A diagram of the catalogue."""
+
+    name: str
+    title: str
+    definition: str
+    data: dict[str, str]  # description of each field of its data
+    cost: str
+    source: str
+    runs: Runs
+    options: dict[str, OptionEntry]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MethodEntry(Document):
+    """A calibration method of the catalogue, with a description of its maps."""
+
+    name: str
+    title: str
+    source: str
+    runs: Runs
+    of: AppliesTo
+    definition: str
+    takes: str
+    parameters: str
+    outside: str
+    monotone: str
+    keeps_top_label: str
+    differentiable: str
+    options: dict[str, OptionEntry]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limit(Document):
+    """A limit; ``meaning`` also says whether 0 means no limit."""
+
+    value: float
+    meaning: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LimitsAnswer(Document):
+    """The limits by the names of their settings."""
+
+    limits: dict[str, Limit]
+    used: dict[str, int]  # of the tenant's quotas

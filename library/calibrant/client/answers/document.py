@@ -1,0 +1,264 @@
+"""The base of the answers: frozen dataclasses, decoded from JSON by their type hints."""
+
+from __future__ import annotations
+
+import dataclasses
+import types
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
+from typing import Any, Literal, Self, TypeAlias, TypeVar, Union, get_args, get_origin, get_type_hints
+
+T = TypeVar("T")
+_Decoder: TypeAlias = Callable[[Any], Any]
+
+_SCALARS: Mapping[type, str] = {
+    str: "a string",
+    bool: "true or false",
+    int: "an integer",
+    float: "a number",
+    type(None): "null",
+}
+
+
+class Document:
+    """Base of every answer."""
+
+    __slots__ = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the answer as a JSON object of new dicts and lists, with every field.
+
+        >>> from calibrant.client.answers import Progress
+        >>> Progress(done=3, total=10, stage="fold 3").to_dict()
+        {'done': 3, 'total': 10, 'stage': 'fold 3'}
+        """
+        kind: Any = type(self)
+        found = {name: getattr(self, name) for name in _fields(kind)}
+        return {name: value if type(value) in _SCALARS else to_json(value) for name, value in found.items()}
+
+
+class Mismatch(ValueError):
+    """A JSON document that does not have the expected type; names the place, never the data."""
+
+    def __init__(self, reason: str, *pointer: str) -> None:
+        super().__init__(reason)
+        self._reason = reason
+        self._pointer = pointer
+
+    def __str__(self) -> str:
+        return f"{''.join(f'/{part}' for part in self._pointer) or 'the document'} {self._reason}"
+
+    def within(self, part: str) -> Self:
+        """The same mismatch in a document that has this one as its ``part``."""
+        self._pointer = (part, *self._pointer)
+        return self
+
+
+def decode(kind: type[T], value: Any) -> T:
+    """Decode parsed JSON as ``kind``: an answer, or a list or dict of answers.
+
+    Unknown fields are ignored, and a ``Literal`` accepts every value of its type, so that a client reads the answers of
+    a newer server. Raises ``Mismatch`` if a required field is missing or a value has another type.
+
+    >>> from calibrant.client.answers import Progress
+    >>> decode(list[Progress], [{"done": 3, "total": 10, "added_later": 1}])
+    [Progress(done=3, total=10, stage='')]
+    >>> decode(Progress, {"done": "3"})
+    Traceback (most recent call last):
+    calibrant.client.answers.document.Mismatch: /done must be an integer
+    """
+    hint: Any = kind
+    decoded: T = _decoder(hint)(value)
+    return decoded
+
+
+def to_json(value: Any) -> Any:
+    """Return a field's value as JSON: answers as dicts, tuples as lists; containers are copied."""
+    if isinstance(value, Document):
+        return value.to_dict()
+    if isinstance(value, list | tuple):
+        return [to_json(item) for item in value]
+    if isinstance(value, dict):
+        return {key: to_json(item) for key, item in value.items()}
+    return value
+
+
+@cache
+def _fields(kind: Any) -> Mapping[str, bool]:
+    """The names of an answer's fields, and whether each is required."""
+    missing = dataclasses.MISSING
+    return {
+        field.name: field.default is missing and field.default_factory is missing for field in dataclasses.fields(kind)
+    }
+
+
+@cache
+def _decoder(hint: Any) -> _Decoder:
+    """The decoder of a type hint, compiled once."""
+    members = _members(hint)
+    if Any in members:
+        return _unchanged
+    scalars = _scalars(hint)
+    widens = float in scalars and int not in scalars
+    arrays = [member for member in members if get_origin(member) in (list, tuple)]
+    objects = [member for member in members if get_origin(member) is dict or _is_document(member)]
+    containers: dict[type, _Decoder] = {}
+    if arrays:
+        containers[list] = _first_of([_array_of(array) for array in arrays])
+    if objects:
+        containers[dict] = _object_of(objects)
+    if not scalars and not containers:
+        raise TypeError(f"an answer cannot have a field of type {hint}")
+    expected = [_SCALARS[scalar] for scalar in _SCALARS if scalar in scalars]
+    expected += ["an array"] * bool(arrays) + ["an object"] * bool(objects)
+    reason = f"must be {' or '.join(expected)}"
+
+    def decoded(value: Any) -> Any:
+        kind = type(value)
+        if kind in scalars:
+            return value
+        if kind in containers:
+            return containers[kind](value)
+        if widens and kind is int:
+            return float(value)
+        raise Mismatch(reason)
+
+    return decoded
+
+
+def _unchanged(value: Any) -> Any:
+    return value
+
+
+def _members(hint: Any) -> tuple[Any, ...]:
+    return get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
+
+
+def _scalars(hint: Any) -> frozenset[type]:
+    """The types of the strings, numbers and so on that a type hint accepts as they are."""
+    found: set[type] = set()
+    for member in _members(hint):
+        if get_origin(member) is Literal:
+            found |= {type(value) for value in get_args(member)}
+        elif member in _SCALARS:
+            found.add(member)
+    return frozenset(found)
+
+
+def _is_document(hint: Any) -> bool:
+    return isinstance(hint, type) and issubclass(hint, Document)
+
+
+def _array_of(hint: Any) -> _Decoder:
+    if get_origin(hint) is tuple:
+        return _tuple_of([_decoder(item) for item in get_args(hint)])
+    item = _decoder(get_args(hint)[0])
+
+    def decoded(value: list[Any]) -> list[Any]:
+        try:
+            return [item(each) for each in value]
+        except Mismatch:
+            return _decoded_each([item] * len(value), value)  # raises it again, with the index
+
+    return decoded
+
+
+def _tuple_of(items: Sequence[_Decoder]) -> _Decoder:
+    def decoded(value: list[Any]) -> tuple[Any, ...]:
+        if len(value) != len(items):
+            raise Mismatch(f"must be an array of {len(items)}")
+        return tuple(_decoded_each(items, value))
+
+    return decoded
+
+
+def _decoded_each(decoders: Iterable[_Decoder], value: list[Any]) -> list[Any]:
+    found = []
+    for i, (item, each) in enumerate(zip(decoders, value, strict=True)):
+        try:
+            found.append(item(each))
+        except Mismatch as error:
+            raise error.within(str(i)) from None
+    return found
+
+
+def _first_of(decoders: Sequence[_Decoder]) -> _Decoder:
+    """The first decoder that accepts an array; the last one reports what is wrong."""
+    *earlier, last = decoders
+    if not earlier:
+        return last
+
+    def decoded(value: list[Any]) -> Any:
+        for decoder in earlier:
+            try:
+                return decoder(value)
+            except Mismatch:
+                continue
+        return last(value)
+
+    return decoded
+
+
+def _object_of(hints: Sequence[Any]) -> _Decoder:
+    if len(hints) > 1:
+        return _best_of(hints)
+    return _document_of(hints[0]) if _is_document(hints[0]) else _dict_of(hints[0])
+
+
+def _dict_of(hint: Any) -> _Decoder:
+    item = _decoder(get_args(hint)[1])
+
+    def decoded(value: dict[str, Any]) -> dict[str, Any]:
+        try:
+            return {key: item(each) for key, each in value.items()}
+        except Mismatch as error:
+            raise error.within("*") from None  # a key may be the caller's data, such as the name of a group
+
+    return decoded
+
+
+def _document_of(kind: Any) -> _Decoder:
+    hints = get_type_hints(kind)
+    fields = [
+        (name, _scalars(hints[name]), _decoder(hints[name]), required) for name, required in _fields(kind).items()
+    ]
+
+    def decoded(value: dict[str, Any]) -> Any:
+        found = {}
+        for name, scalars, field, required in fields:
+            if name in value:
+                given = value[name]
+                try:
+                    found[name] = given if type(given) in scalars else field(given)
+                except Mismatch as error:
+                    raise error.within(name) from None
+            elif required:
+                raise Mismatch("is missing", name)
+        return kind(**found)
+
+    return decoded
+
+
+def _best_of(kinds: Sequence[Any]) -> _Decoder:
+    """The answer whose required fields and tags a document has, and of several the one that has most of its fields."""
+    tags = [_tags_of(kind) for kind in kinds]
+
+    def decoded(value: dict[str, Any]) -> Any:
+        fitting = []
+        for kind, tagged in zip(kinds, tags, strict=True):
+            fields = _fields(kind)
+            complete = all(name in value for name, required in fields.items() if required)
+            if complete and all(value.get(name) == tag for name, tag in tagged.items()):
+                fitting.append((len(fields.keys() & value.keys()), kind))
+        if not fitting:
+            raise Mismatch(f"must be one of: {', '.join(kind.__name__ for kind in kinds)}")
+        _, best = max(fitting, key=lambda counted: counted[0])
+        return _decoder(best)(value)
+
+    return decoded
+
+
+def _tags_of(kind: Any) -> dict[str, Any]:
+    """The fields that have a single value in every document of this kind."""
+    hints = get_type_hints(kind).items()
+    return {name: get_args(hint)[0] for name, hint in hints if get_origin(hint) is Literal and len(get_args(hint)) == 1}

@@ -1,0 +1,148 @@
+"""What a server stores: batches, and calibration maps with their versions and aliases."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from calibrant.client.answers.document import Document
+
+Scale = Literal["probability", "logit"]
+WeightsKind = Literal["frequency", "importance"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchRecord(Document):
+    """A stored batch, without its rows."""
+
+    format: int = 2
+    id: str
+    n: int
+    n_classes: int | None
+    scale: Scale
+    weights_kind: WeightsKind
+    arrays: list[str]
+    parts: int = 1  # the first upload, and one for each append
+    label_counts: list[int] | None = None  # rows of each label, up to 1,000 classes
+    positive_rate: float | None = None  # fraction of rows with label 1, of a binary batch
+    bytes: int | None = None  # size of the arrays
+    clipped: int  # rows whose predictions were clipped to [0, 1]
+    renormalised: int  # rows whose predictions were rescaled to sum to 1
+    created_at: str
+    expires_at: str | None  # None while a job that has not ended needs the batch
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchesAnswer(Document):
+    """A page of batches, newest first."""
+
+    items: list[BatchRecord]
+    next: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scores(Document):
+    """Scores on the rows of the fit; smaller is better."""
+
+    log_loss: float  # in nats
+    brier: float
+    ece: float  # 15 bins of equal mass, not debiased
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InSample(Document):
+    """In-sample scores before and after the map: no estimate of what the map gains on other rows."""
+
+    before: Scores
+    after: Scores
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bins(Document):
+    """At most 100 bins of equal mass of the rows of the fit, in ascending order; each list has one number per bin."""
+
+    start: list[float]  # smallest prediction in the bin
+    count: list[int]
+    rows: list[float]  # effective rows, by weight
+    share: list[float]  # fraction of the mass
+    mean_prediction: list[float]
+    label_share: list[float]  # observed frequency
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FitBins(Document):
+    """The bins before and after the map."""
+
+    of: str  # the event, such as binary
+    before: Bins
+    after: Bins
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MapSummary(Document):
+    """A stored map: its name, its fit and its description, without its parameters."""
+
+    format: int = 1
+    id: str
+    name: str | None
+    version: int | None
+    method: str
+    options: dict[str, Any]
+    reduction: str
+    scale: Scale
+    n_classes: int | None
+    n: int | None  # rows of the fit; None if the map was imported
+    seed: int | None
+    created_at: str
+    created_by: str | None = None  # name of the API key
+    updated_at: str | None = None  # last change of tags or description
+    tags: dict[str, str] = field(default_factory=dict)
+    description: str | None = None
+    imported: bool = False
+    digest: str | None = None  # of the rows of the fit, in any order
+    label_rate: float | None = None  # observed frequency of the map's event in the rows of the fit
+    in_sample: InSample | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MapRecord(MapSummary):
+    """A stored map with the bins of its fit and its document."""
+
+    label_counts: list[int] | None = None  # rows of each label, up to 1,000 classes
+    bins: FitBins | None = None
+    document: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListedMap(MapSummary):
+    """A map in a list, with the aliases that point at it."""
+
+    aliases: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MapPage(Document):
+    """A page of maps, newest first."""
+
+    items: list[ListedMap]
+    next: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AliasRecord(Document):
+    """An alias: the version that it points at, and who moved it there."""
+
+    name: str
+    alias: str
+    version: int
+    map: str  # id of that version
+    revision: int  # number of times that the alias was set
+    updated_at: str
+    updated_by: str | None = None  # name of the API key
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Aliases(Document):
+    """The aliases of a name."""
+
+    aliases: list[AliasRecord]

@@ -1,0 +1,157 @@
+"""Readings of monitors: measures of windows, diagrams and series."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from calibrant.client.answers.alarms import RuleState
+from calibrant.client.answers.document import Document
+from calibrant.client.answers.monitors import Counts, MonitorAnswer
+
+Plain: TypeAlias = float | int | str | bool | None
+Parts: TypeAlias = dict[str, Plain | list[Plain] | list[list[Plain]]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeasureReading(Document):
+    """A measure of a window; None where it is not defined."""
+
+    value: float | None
+    debiased: float | None = None
+    interval: tuple[float, float] | None = None
+    p_value: float | None = None  # of calibration, valid at one look fixed in advance; rules are anytime-valid
+    parts: Parts = field(default_factory=dict)  # results that are more than one number
+    problem: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DelayReading(Document):
+    """Quantiles of the delay of labels after their predictions, in seconds, with a relative error of up to a third."""
+
+    labels: int
+    p50: float
+    p90: float
+    p99: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HistogramReading(Document):
+    """Histogram of the predictions."""
+
+    edges: list[float]
+    count: list[float]
+    share: list[float]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReliabilityReading(Document):
+    """The reliability diagram of a window; its own lists have one number per bin."""
+
+    start: list[float]
+    end: list[float]
+    count: list[float]
+    rows: list[float]
+    share: list[float]
+    mean_prediction: list[float]
+    label_share: list[float]  # observed frequency
+    gap: list[float]
+    low: list[float] | None
+    high: list[float] | None
+    roof_start: list[float]
+    roof_end: list[float]
+    ece: float
+    ece_debiased: float | None
+    histogram: HistogramReading
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowsReading(Document):
+    """The labelled rows of a window, or of one of its groups."""
+
+    rows: int
+    mean_prediction: float | None
+    label_rate: float | None  # observed frequency of the event
+    measures: dict[str, MeasureReading]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Difference(Document):
+    """A value of the window, the same value of the reference, and the difference: window minus reference."""
+
+    value: float | None
+    reference: float | None
+    difference: float | None
+    interval: tuple[float, float] | None = None  # of the difference
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shift(Document):
+    """The Kolmogorov-Smirnov distance between the predictions of the window and of the reference."""
+
+    distance: float
+    p_value: float  # an upper bound: predictions are counted in cells
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReferenceReading(Document):
+    """A window compared with the reference; ``problem`` explains why values are missing."""
+
+    start: float | None = None  # of a time span
+    end: float | None = None
+    batch: str | None = None
+    rows: int
+    measures: dict[str, Difference] = field(default_factory=dict)
+    label_rate: Difference | None = None
+    mean_prediction: Difference | None = None
+    shift: Shift | None = None
+    problem: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WindowReading(RowsReading):
+    """The present state of a window."""
+
+    name: str
+    seconds: int | None  # of a window of time
+    at_least: int | None = None  # of a window of rows: its size, once there are as many rows
+    start: float | None  # seconds since 1970; None for a window of rows
+    end: float | None = None
+    predictions: int | None  # labelled or not; None for a window of rows
+    coverage: float | None  # labelled rows per prediction
+    delay: DelayReading | None
+    diagram: ReliabilityReading | None
+    groups: dict[str, RowsReading]  # without intervals
+    reference: ReferenceReading | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MonitorReading(Document):
+    """The present state of a monitor."""
+
+    monitor: MonitorAnswer
+    counts: Counts
+    definitions: dict[str, Parts]  # of each measure
+    windows: list[WindowReading]
+    rules: list[RuleState]  # at the last look
+    read_at: float  # seconds since 1970
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SeriesPoint(RowsReading):
+    """The rows predicted in one time span."""
+
+    start: float
+    end: float
+    predictions: int | None  # labelled or not; None for a single group
+    coverage: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SeriesAnswer(Document):
+    """Measures over time; spans without predictions are left out."""
+
+    name: str
+    group: str | None
+    span: int  # seconds of a point
+    points: list[SeriesPoint]

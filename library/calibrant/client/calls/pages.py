@@ -1,0 +1,37 @@
+"""Lists, read a page at a time as they are needed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, TypeAlias
+
+from calibrant.client.answers import (
+    AlarmsAnswer,
+    AuditAnswer,
+    BatchesAnswer,
+    DeliveriesAnswer,
+    JobsAnswer,
+    MapPage,
+    MonitorsAnswer,
+)
+from calibrant.client.asking import get, read
+from calibrant.client.sending import Patience, ask
+from calibrant.client.steps import Item, Items
+
+Page: TypeAlias = BatchesAnswer | JobsAnswer | MapPage | MonitorsAnswer | AlarmsAnswer | AuditAnswer | DeliveriesAnswer
+
+#: Entries of a page.
+_PAGE = 100
+
+
+def pages(patience: Patience, path: str, query: Mapping[str, Any], model: type[Page]) -> Items[Any]:
+    """The entries of every page."""
+    asked = {**query, "limit": _PAGE}
+    while True:
+        answer = yield from ask(patience, get(path, asked))
+        page = read(model, answer)
+        for item in page.items:
+            yield Item(item)
+        if page.next is None:
+            return
+        asked["cursor"] = page.next

@@ -1,0 +1,102 @@
+"""The rows of a monitor: arrays that are checked, cut into pieces, and packed as they travel."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Literal, TypeAlias, TypedDict
+
+import numpy as np
+import orjson
+
+from calibrant.client.errors import UnusableRows
+from calibrant.client.frames import ArrayLike, check_aligned, groups_of, ids_of, labels_of, numbers_of, times_of
+from calibrant.client.packing import NPZ, Array, Arrays, pack
+from calibrant.client.steps import JSON
+
+Form: TypeAlias = Literal["npz", "arrow", "json"]
+
+ARROW = "application/vnd.apache.arrow.stream"
+#: What each array is called as a field of one row.
+_OF_A_ROW = {"ids": "id", "predictions": "prediction", "labels": "label", "timestamps": "timestamp", "groups": "group"}
+
+
+class Beside(TypedDict, total=False):
+    """What may stand beside predictions: ``ids``, ``timestamps`` and ``groups``, each (n,).
+
+    ``ids`` are integers, or texts of 200 bytes at most, by which labels that come later find their prediction and by
+    which a row that is sent twice counts once. ``timestamps`` are when each was predicted: seconds since 1970, or
+    dates, UTC where they tell no zone; now, where they are not given. ``groups`` are a name per row, None for no group.
+    """
+
+    ids: ArrayLike | None
+    timestamps: ArrayLike | None
+    groups: ArrayLike | None
+
+
+def arrays_of(given: Mapping[str, Any]) -> dict[str, Array]:
+    """The arrays of what was given, all of one length; raises ``UnusableRows``."""
+    there = {name: value for name, value in given.items() if value is not None}
+    unknown = sorted(set(there) - set(_OF_A_ROW))
+    if unknown:
+        raise TypeError(f"unexpected keyword argument {unknown[0]!r}")
+    check_aligned(there)
+    arrays = {name: _array(name, value) for name, value in there.items()}
+    first, *others = arrays
+    for name in others:
+        if len(arrays[name]) != len(arrays[first]):
+            raise UnusableRows(f"{name}: has {len(arrays[name])} rows where {first} has {len(arrays[first])}")
+    return arrays
+
+
+def pieces(arrays: Arrays, rows: int) -> Iterator[tuple[int, Arrays]]:
+    """Arrays of at most so many rows each, with the place of their first row; at least one piece."""
+    if rows < 1:
+        raise ValueError("piece must be at least 1 row")
+    n = len(next(iter(arrays.values())))
+    for start in range(0, max(n, 1), rows):
+        yield start, {name: array[start : start + rows] for name, array in arrays.items()}
+
+
+def packed(arrays: Arrays, form: Form) -> tuple[str, bytes]:
+    """The media type and the body of some rows; ``arrow`` needs pyarrow."""
+    kinds: Mapping[str, tuple[str, Callable[[Arrays], bytes]]]
+    kinds = {"npz": (NPZ, pack), "arrow": (ARROW, _arrow), "json": (JSON, _json)}
+    if form not in kinds:
+        raise ValueError(f"form must be one of {', '.join(kinds)}")
+    media, pack_as = kinds[form]
+    return media, pack_as(arrays)
+
+
+def _array(name: str, value: Any) -> Array:
+    if name == "labels":
+        return labels_of(value)
+    if name == "predictions":
+        return numbers_of(value, name)
+    return {"ids": ids_of, "timestamps": times_of, "groups": groups_of}[name](value)
+
+
+def _json(arrays: Arrays) -> bytes:
+    columns = [array.tolist() for array in arrays.values()]
+    if "groups" in arrays:  # no name is null
+        columns[list(arrays).index("groups")] = [name or None for name in arrays["groups"].tolist()]
+    names = [_OF_A_ROW[name] for name in arrays]
+    return orjson.dumps({"rows": [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]})
+
+
+def _arrow(arrays: Arrays) -> bytes:
+    """A stream of one batch; vectors are lists of one length."""
+    import pyarrow as arrow
+    import pyarrow.ipc
+
+    def column(array: Array, name: str) -> Any:
+        if array.ndim == 1:
+            return arrow.array(array, mask=array == "" if name == "groups" else None)
+        flat = arrow.array(np.ascontiguousarray(array).ravel())
+        return arrow.FixedSizeListArray.from_arrays(flat, array.shape[1])
+
+    batch = arrow.record_batch({name: column(array, name) for name, array in arrays.items()})
+    out = io.BytesIO()
+    with pyarrow.ipc.new_stream(out, batch.schema) as stream:
+        stream.write_batch(batch)
+    return out.getvalue()

@@ -1,0 +1,286 @@
+"""Tallies of Arrow record batches: which columns are counted, and where a row at fault is."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any, get_args
+
+import numpy as np
+import numpy.typing as npt
+
+from calibrant.batch import Integers, Scale, read_batch
+from calibrant.errors import (
+    CalibrationError,
+    EmptyBatch,
+    InvalidOption,
+    NotANumber,
+    NotFinite,
+    Offence,
+    UnknownReduction,
+    WrongShape,
+)
+from calibrant.monitoring.event_tally import EventTally, check_groups, count, merge, read_folds
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+# --- Which columns of a table are counted, and as what
+
+
+@dataclass(frozen=True)
+class Columns:
+    """The names of the columns, and how the predictions are meant.
+
+    ``prediction`` is one column, of numbers or of lists of K numbers, or K columns.
+    """
+
+    prediction: str | tuple[str, ...]
+    label: str
+    group: str | None = None
+    fold: str | None = None
+    weight: str | None = None
+    reduction: str | None = None
+    scale: Scale = "probability"
+
+    @classmethod
+    def read(cls, **given: Any) -> Columns:
+        """Check the names."""
+        prediction = given["prediction"]
+        if isinstance(prediction, list | tuple):
+            if len(prediction) < 2 or not all(isinstance(name, str) for name in prediction):
+                raise InvalidOption.at("/prediction", "must be the name of a column, or of at least two")
+            given["prediction"] = tuple(prediction)
+        elif not isinstance(prediction, str):
+            raise InvalidOption.at("/prediction", "must be the name of a column, or of at least two")
+        for name in ("label", "group", "fold", "weight"):
+            value = given.get(name)
+            if not (isinstance(value, str) or (value is None and name != "label")):
+                raise InvalidOption.at(f"/{name}", "must be the name of a column")
+        if given.get("reduction") is not None and not isinstance(given["reduction"], str):
+            raise UnknownReduction.at("/reduction", "must be a name")
+        if given.get("scale", "probability") not in get_args(Scale):
+            raise InvalidOption.at("/scale", "must be one of: probability, logit")
+        return cls(**given)
+
+    @property
+    def predictions(self) -> tuple[str, ...]:
+        """The columns of the predictions."""
+        return (self.prediction,) if isinstance(self.prediction, str) else self.prediction
+
+    @property
+    def named(self) -> dict[str, str]:
+        """Each column that is read, by the argument that names it."""
+        found = {
+            "prediction" if isinstance(self.prediction, str) else f"prediction/{i}": name
+            for i, name in enumerate(self.predictions)
+        }
+        others = {"label": self.label, "group": self.group, "fold": self.fold, "weight": self.weight}
+        return found | {argument: name for argument, name in others.items() if name is not None}
+
+
+NAMES = tuple(field.name for field in fields(Columns))
+
+
+def divided(given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The arguments that name columns, and the others."""
+    return {k: v for k, v in given.items() if k in NAMES}, {k: v for k, v in given.items() if k not in NAMES}
+
+
+# --- Where in a source a row is at fault: its file or partition, and its number there
+
+_ROW = re.compile(r"/(\w+)/(\d+)(/\d+)?\Z")
+
+
+def placed(error: CalibrationError, where: str, first_row: int) -> CalibrationError:
+    """The error of rows from ``first_row`` on, told by the row's number in the whole source, from 0; never its data."""
+    offences = [Offence(_moved(offence.pointer, first_row), offence.detail) for offence in error.offences]
+    told = _ROW.match(offences[0].pointer) if offences else None
+    if told is None:
+        return type(error)(f"{where}: {error.detail}", offences)
+    return type(error)(f"{where}, row {told[2]}: {told[1]} {offences[0].detail}", offences)
+
+
+def _moved(pointer: str, first_row: int) -> str:
+    found = _ROW.match(pointer)
+    return pointer if found is None else f"/{found[1]}/{int(found[2]) + first_row}{found[3] or ''}"
+
+
+# --- Errors that name the extra of a missing package
+
+
+@contextmanager
+def needed(extra: str) -> Iterator[None]:
+    """Turn the failure of an import into one that says how the package is installed."""
+    try:
+        yield
+    except ImportError as error:
+        raise ImportError(f"this needs an extra: pip install 'calibrant[{extra}]'", name=error.name) from None
+
+
+# --- Tallies of Arrow record batches: of a reader, a table, or what an engine hands to Python
+
+#: Rows that are counted at once, and tallies that wait before they are merged.
+ROWS, WAITING = 1 << 17, 16
+
+
+def tally(
+    batches: Iterable[Any],
+    *,
+    prediction: str | Sequence[str],
+    label: str,
+    group: str | None = None,
+    fold: str | None = None,
+    weight: str | None = None,
+    reduction: str | None = None,
+    scale: Scale = "probability",
+) -> EventTally:
+    """Count the rows of Arrow record batches, one batch in memory at a time.
+
+    Parameters
+    ----------
+    batches : a reader, a table, or any iterable of record batches
+    prediction : the column of the predictions, numbers or lists of K numbers, or K columns
+    label : the column of the labels
+    group : the column of the groups' names, texts, integers or dates; null is no group
+    fold : the column of folds, integers from 0 to 4
+    weight : the column of whole weights
+    reduction, scale : as ``calibrant.tally`` takes them
+
+    Raises
+    ------
+    CalibrationError
+        of the first row that is wrong, by its number among all rows; ``EmptyBatch`` where there is none
+    """
+    columns = Columns.read(
+        prediction=prediction, label=label, group=group, fold=fold, weight=weight, reduction=reduction, scale=scale
+    )
+    found = counted(batches.to_batches() if hasattr(batches, "to_batches") else batches, columns, "the batches")
+    if found is None:
+        raise EmptyBatch.at("/batches", "has no rows")
+    return found
+
+
+def counted(
+    batches: Iterable[Any],
+    columns: Columns,
+    where: str,
+    *,
+    first_row: int = 0,
+    keys: Mapping[str, str | None] | None = None,
+) -> EventTally | None:
+    """The tally of the rows, or None where there is none; ``keys`` are columns of one value, as folders name them."""
+    waiting: list[EventTally] = []
+    for batch in batches:
+        for part in _pieces(batch):
+            try:
+                found = _count(part, columns, keys or {})
+            except CalibrationError as error:
+                raise placed(error, where, first_row) from None
+            first_row += part.num_rows
+            if found is not None:
+                waiting.append(found)
+            if len(waiting) == WAITING:
+                waiting = [merge(waiting)]
+    return merge(waiting) if waiting else None
+
+
+def _pieces(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    for start in range(0, batch.num_rows, ROWS):
+        yield batch.slice(start, ROWS)
+
+
+def _count(batch: pa.RecordBatch, columns: Columns, keys: Mapping[str, str | None]) -> EventTally | None:
+    n = batch.num_rows
+    for argument, name in columns.named.items():
+        if batch.schema.get_field_index(name) < 0 and not (argument in ("group", "fold") and name in keys):
+            raise InvalidOption.at(f"/{argument}", "names a column that is not there, or is there twice")
+    weights = None if columns.weight is None else _numbers(batch.column(columns.weight), "/weights")
+    if weights is not None and weights.dtype.kind in "iuf" and not weights.any():
+        return None  # no row counts
+    checked = read_batch(
+        _predictions(batch, columns), _numbers(batch.column(columns.label), "/labels"), weights, scale=columns.scale
+    )
+    names: list[str] = []
+    members: Integers | None = None
+    if columns.group is not None:
+        names, members = _members(batch, columns.group, keys)
+    folds = None if columns.fold is None else read_folds(_folds(batch, columns.fold, keys), n)
+    return count(checked, columns.reduction, names=names, members=members, folds=folds)
+
+
+def _predictions(batch: pa.RecordBatch, columns: Columns) -> npt.NDArray[Any]:
+    with needed("arrow"):
+        import pyarrow as pa
+    if len(columns.predictions) > 1:
+        return np.column_stack([_numbers(batch.column(name), "/predictions") for name in columns.predictions])
+    column = batch.column(columns.predictions[0])
+    kind = column.type
+    if not (pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)):
+        return _numbers(column, "/predictions")
+    if column.null_count:
+        first = int(np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False))[0])
+        raise NotFinite.at(f"/predictions/{first}", "is null")
+    values = _numbers(column.flatten(), "/predictions")
+    width = len(values) // len(column)
+    if not pa.types.is_fixed_size_list(kind):
+        lengths = np.diff(column.offsets.to_numpy())
+        width = int(lengths[0])
+        odd = np.flatnonzero(lengths != width)
+        if len(odd):
+            raise WrongShape.at(f"/predictions/{odd[0]}", "has another number of classes than the rows before")
+    return values.reshape(len(column), width)
+
+
+def _numbers(column: pa.Array, pointer: str) -> npt.NDArray[Any]:
+    """The column as numbers, null as NaN; labels may be booleans."""
+    with needed("arrow"):
+        import pyarrow as pa
+    kind = column.type
+    if pa.types.is_boolean(kind) and pointer == "/labels":
+        column = column.cast(pa.int8())
+    elif pa.types.is_decimal(kind) or pa.types.is_null(kind):
+        column = column.cast(pa.float64())
+    elif not (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
+        raise NotANumber.at(pointer, "must hold numbers only")
+    found: npt.NDArray[Any] = column.to_numpy(zero_copy_only=False)
+    return found
+
+
+def _folds(batch: pa.RecordBatch, name: str, keys: Mapping[str, str | None]) -> npt.NDArray[Any]:
+    if batch.schema.get_field_index(name) >= 0:
+        return _numbers(batch.column(name), "/folds")
+    key = keys[name] or ""
+    if not key.isascii() or not key.isdigit():
+        raise InvalidOption.at("/fold", "must be named by folders as integers")
+    return np.full(batch.num_rows, int(key[:9]))
+
+
+def _members(batch: pa.RecordBatch, name: str, keys: Mapping[str, str | None]) -> tuple[list[str], Integers]:
+    """The names of the groups, and of each row 0 or 1 more than its group's place among them."""
+    with needed("arrow"):
+        import pyarrow as pa
+    if batch.schema.get_field_index(name) < 0:
+        key = keys[name]
+        return ([], np.zeros(batch.num_rows, np.int64)) if key is None else ([key], np.ones(batch.num_rows, np.int64))
+    column = batch.column(name)
+    if not pa.types.is_dictionary(column.type):
+        column = column.dictionary_encode()
+    kind = column.type.value_type
+    known = (pa.types.is_string, pa.types.is_large_string, pa.types.is_integer, pa.types.is_date, pa.types.is_null)
+    if not any(is_one(kind) for is_one in known):
+        raise InvalidOption.at("/group", "must hold texts, integers or dates")
+    at = column.indices.fill_null(-1).to_numpy().astype(np.int64)
+    met = np.flatnonzero(np.bincount(at + 1)[1:])
+    values = column.dictionary.take(pa.array(met)).to_pylist()
+    of_value = ["" if value is None else str(value) for value in values]
+    names = sorted({text for text, value in zip(of_value, values, strict=True) if value is not None})
+    check_groups(names)
+    place = {text: 1 + i for i, text in enumerate(names)}
+    number = np.zeros(len(column.dictionary) + 1, np.int64)  # the last stands for null, at -1
+    for where, text, value in zip(met.tolist(), of_value, values, strict=True):
+        number[where] = 0 if value is None else place[text]
+    return names, number[at]

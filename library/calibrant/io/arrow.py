@@ -1,0 +1,543 @@
+"""Parquet files, Arrow (Feather) files and Arrow streams, read by pyarrow after their metadata were checked."""
+
+from __future__ import annotations
+
+import io
+import mmap
+import struct
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from calibrant.errors import CalibrationError
+from calibrant.io.bounds import Bounds, Limits
+from calibrant.io.errors import (
+    DamagedFile,
+    DuplicateColumns,
+    EmptyFile,
+    Field,
+    FileTooLarge,
+    MissingValue,
+    NotANumber,
+    NotLabels,
+    TabularError,
+    WrongShape,
+    needed_pyarrow,
+)
+from calibrant.io.npz import numbers_of, stacked, texts_of
+from calibrant.io.table import Coded, Column, Floats, Places, Values
+from calibrant.io.texts import Coding, listed, quoted, row_of
+
+# --- The messages of an Arrow stream, checked before pyarrow reads them
+#
+# A compressed buffer begins with its size once unpacked; pyarrow allocates that much, and never unpacks more. So the
+# sizes that stand there bound what a stream becomes. The messages are flatbuffers, of which pyarrow has checked that
+# every offset stays inside (Arrow columnar format 1.5, "Encapsulated message format", "RecordBatch message").
+
+_DICTIONARY, _RECORDS = 2, 3
+#: Places of the fields in their tables.
+_HEADER_TYPE, _HEADER = 1, 2
+_LENGTH, _BUFFERS, _COMPRESSION = 0, 2, 3
+_DATA_OF_DICTIONARY = 1
+#: Reading a message costs more than its bytes: so many are free, and one more for each KiB.
+_FREE_MESSAGES, _BYTES_A_MESSAGE = 256, 1024
+
+
+def check_messages(arrow: Any, buffer: object, n_bytes: int, limits: Limits) -> None:
+    """Raise the limits' own error for a stream that states more rows or unpacked bytes than they allow.
+
+    ``arrow`` is pyarrow, ``buffer`` the stream of ``n_bytes`` as a Buffer of it. Raises ``FileTooLarge`` for too many
+    messages, and ``DamagedFile`` for a stream that breaks off.
+    """
+    rows, unpacked = 0, n_bytes
+    for count, (metadata, body) in enumerate(_messages(arrow, buffer)):
+        if count > _FREE_MESSAGES + n_bytes // _BYTES_A_MESSAGE:
+            raise FileTooLarge("the stream has too many messages for its size")
+        try:
+            batch, is_dictionary = _batch(metadata)
+            if batch is None:
+                continue
+            stated, grown = _stated(batch, body)
+        except (struct.error, IndexError) as error:
+            raise DamagedFile("the stream has a damaged message") from error
+        rows += 0 if is_dictionary else stated
+        unpacked += grown
+        limits.check_rows(rows)
+        limits.check_bytes(unpacked)
+
+
+def _messages(arrow: Any, buffer: object) -> Iterator[tuple[memoryview, memoryview]]:
+    reader = arrow.ipc.MessageReader.open_stream(buffer)
+    while True:
+        try:
+            message = reader.read_next_message()
+        except StopIteration:
+            return
+        yield memoryview(message.metadata), memoryview(message.body or b"")
+
+
+class _Table:
+    """One table of a flatbuffer."""
+
+    def __init__(self, data: memoryview, at: int) -> None:
+        self.data, self.at = data, at
+        self._fields = at - _read("<i", data, at)
+
+    def place(self, field: int) -> int | None:
+        """Where a field's value stands; None for a field that is left out."""
+        if 4 + 2 * field >= _read("<H", self.data, self._fields):
+            return None
+        offset = _read("<H", self.data, self._fields + 4 + 2 * field)
+        return self.at + offset if offset else None
+
+    def table(self, field: int) -> _Table | None:
+        """The table that a field points to."""
+        at = self.place(field)
+        return None if at is None else _Table(self.data, at + _read("<I", self.data, at))
+
+
+def _batch(metadata: memoryview) -> tuple[_Table | None, bool]:
+    """The record batch of a message, and whether it is a dictionary's."""
+    message = _Table(metadata, _read("<I", metadata, 0))
+    kind = message.place(_HEADER_TYPE)
+    kind = None if kind is None else metadata[kind]
+    header = message.table(_HEADER)
+    if header is None or kind not in (_DICTIONARY, _RECORDS):
+        return None, False
+    return (header.table(_DATA_OF_DICTIONARY), True) if kind == _DICTIONARY else (header, False)
+
+
+def _stated(batch: _Table, body: memoryview) -> tuple[int, int]:
+    """The rows of a batch, and the bytes to which its compressed buffers unpack, both as they are stated."""
+    at = batch.place(_LENGTH)
+    rows = 0 if at is None else _read("<q", batch.data, at)
+    place = batch.place(_BUFFERS)
+    if batch.place(_COMPRESSION) is None or place is None:
+        return _natural(rows), 0
+    vector = place + _read("<I", batch.data, place)
+    unpacked = 0
+    for i in range(_read("<I", batch.data, vector)):
+        offset, length = struct.unpack_from("<qq", batch.data, vector + 4 + 16 * i)
+        if length:
+            # -1 says that this buffer is not compressed.
+            unpacked += max(0, _read("<q", body, _natural(offset)))
+    return _natural(rows), unpacked
+
+
+def _natural(number: int) -> int:
+    if number < 0:
+        raise DamagedFile("the stream states a negative number")
+    return number
+
+
+def _read(form: str, data: memoryview, at: int) -> int:
+    value: int = struct.unpack_from(form, data, at)[0]
+    return value
+
+
+# --- Thrift structs in the compact protocol, of which Parquet's footer and page headers are made
+#
+# pyarrow's own view of a footer ends the process where a list of the footer is shorter than another says; a forged
+# file must do no more than be refused.
+
+_TRUE, _FALSE, _BYTE, _I16, _I32, _I64, _DOUBLE, _BINARY, _LIST, _SET, _STRUCT = 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12
+#: A varint of 64 bits, and how deep structs and lists of Parquet may nest.
+_MOST_BITS, _DEEPEST = 63, 12
+#: A list that is longer says so in a varint.
+_LONG_LIST = 15
+
+Struct = dict[int, Any]
+
+
+def read_struct(data: memoryview, at: int, depth: int = 0) -> tuple[Struct, int]:
+    """One struct: values by the number of their field, and where it ends.
+
+    Raises ``DamagedFile``, or ``IndexError`` where the bytes end before it does.
+    """
+    if depth > _DEEPEST:
+        raise DamagedFile("a header nests too deep")
+    found: Struct = {}
+    field = 0
+    while head := data[at]:
+        at += 1
+        if head >> 4:
+            field += head >> 4
+        else:
+            field, at = _signed(data, at)
+        # The type of a boolean field is its value.
+        found[field], at = (head & 15 == _TRUE, at) if head & 15 <= _FALSE else _value(data, at, head & 15, depth)
+    return found, at + 1
+
+
+def _value(data: memoryview, at: int, kind: int, depth: int) -> tuple[Any, int]:
+    if kind in (_I16, _I32, _I64):
+        return _signed(data, at)
+    if kind == _BINARY:
+        length, at = _unsigned(data, at)
+        return bytes(data[at : at + length]), at + length
+    if kind == _STRUCT:
+        return read_struct(data, at, depth + 1)
+    if kind in (_LIST, _SET):
+        return _list(data, at, depth + 1)
+    if kind in (_TRUE, _FALSE, _BYTE, _DOUBLE):
+        return data[at], at + (8 if kind == _DOUBLE else 1)
+    raise DamagedFile("a header holds what none has")
+
+
+def _list(data: memoryview, at: int, depth: int) -> tuple[list[Any], int]:
+    if depth > _DEEPEST:
+        raise DamagedFile("a header nests too deep")
+    length, kind = data[at] >> 4, data[at] & 15
+    at += 1
+    if length == _LONG_LIST:
+        length, at = _unsigned(data, at)
+    found = []
+    for _ in range(length):
+        value, at = _value(data, at, kind, depth)
+        found.append(value)
+    return found, at
+
+
+def _signed(data: memoryview, at: int) -> tuple[int, int]:
+    number, at = _unsigned(data, at)
+    return (number >> 1) ^ -(number & 1), at
+
+
+def _unsigned(data: memoryview, at: int) -> tuple[int, int]:
+    number = shift = 0
+    while True:
+        byte = data[at]
+        at += 1
+        number |= (byte & 127) << shift
+        if byte < 128:
+            return number, at
+        shift += 7
+        if shift > _MOST_BITS:
+            raise DamagedFile("a header holds too long a number")
+
+
+# --- The footer and page headers of a Parquet file, checked before pyarrow reads them
+#
+# The footer may say anything; the reader follows each page's own header, allocates what that states and unpacks no
+# more. So the sum over all pages bounds what a file becomes (parquet.thrift, FileMetaData and PageHeader).
+
+_MAGIC = b"PAR1"
+#: Fields of FileMetaData, SchemaElement, RowGroup, ColumnChunk and ColumnMetaData.
+_SCHEMA, _ROWS, _GROUPS = 2, 3, 4
+_NAME, _CHILDREN = 4, 5
+_CHUNKS, _FILE_PATH, _COLUMN = 1, 1, 3
+_N_VALUES, _N_BYTES, _DATA_AT, _DICTIONARY_AT = 5, 7, 9, 11
+#: Fields of a PageHeader, and in the headers of the kinds of pages: count of values and encoding.
+_UNPACKED, _PACKED = 2, 3
+_KINDS = {5: (1, 2), 7: (1, 2), 8: (1, 4)}
+#: A value takes at most so many bytes as a number, a level or a code.
+_VALUE_BYTES = 8
+#: Encodings that give at most what their bytes hold, or a value a code. DELTA_BYTE_ARRAY (7) repeats prefixes.
+_ENCODINGS = frozenset({0, 2, 3, 4, 5, 6, 8, 9})
+#: A footer is parsed in Python; one a page or column costs more than its bytes: so many are free, and one for each KiB.
+_FOOTER_BYTES, _FREE, _BYTES_EACH = 4 * 1024 * 1024, 4096, 1024
+
+
+def check_file(body: memoryview, limits: Limits) -> list[str]:
+    """The names of the columns, after a look at everything that the file states.
+
+    Raises the limits' own error for rows, columns or bytes over them, stated by the footer or by the pages,
+    ``FileTooLarge`` for too many pages, and ``DamagedFile`` for a file whose parts do not fit each other or whose
+    encodings could unpack without bound.
+    """
+    footer = _footer(body)
+    limits.check_rows(_natural_field(footer.get(_ROWS)))
+    elements = [element for element in _list_field(footer, _SCHEMA)[1:] if isinstance(element, dict)]
+    n_leaves = sum(not element.get(_CHILDREN) for element in elements)
+    limits.check_classes(n_leaves - 3)
+    most, pages, unpacked = _FREE + len(body) // _BYTES_EACH, 0, 0
+    for chunk in _chunks(footer, n_leaves):
+        for page in _pages(body, chunk):
+            pages += 1
+            unpacked += page
+            limits.check_bytes(unpacked)
+            if pages > most:
+                raise FileTooLarge("the file has too many pages for its size")
+    names = [element.get(_NAME) for element in elements]
+    return [name.decode("utf-8", "replace") for name in names if isinstance(name, bytes)]
+
+
+def _footer(body: memoryview) -> Struct:
+    size = int.from_bytes(body[-8:-4], "little")
+    if bytes(body[:4]) != _MAGIC or bytes(body[-4:]) != _MAGIC or not 0 < size <= len(body) - 12:
+        raise DamagedFile("this is not a Parquet file, or is cut off")
+    if size > _FOOTER_BYTES:
+        raise FileTooLarge(f"the footer may have at most {_FOOTER_BYTES} bytes")
+    return read_struct(body[-8 - size : -8], 0)[0]
+
+
+def _chunks(footer: Struct, n_leaves: int) -> Iterator[Struct]:
+    """The column chunks of every row group, one for each leaf of the schema."""
+    for group in _list_field(footer, _GROUPS):
+        chunks = _list_field(group, _CHUNKS) if isinstance(group, dict) else []
+        if len(chunks) != n_leaves:
+            raise DamagedFile("a row group lacks a column")
+        for chunk in chunks:
+            column = chunk.get(_COLUMN) if isinstance(chunk, dict) else None
+            if not isinstance(column, dict) or _FILE_PATH in chunk:
+                raise DamagedFile("a column is encrypted, or stands in another file")
+            yield column
+
+
+def _pages(body: memoryview, column: Struct) -> Iterator[int]:
+    """The bytes that each page of a column chunk may become; a dictionary stands before the data."""
+    if not _natural_field(column.get(_N_VALUES)):
+        return  # no page is read, and the offsets are anything
+    at, dictionary = _natural_field(column.get(_DATA_AT)), column.get(_DICTIONARY_AT)
+    if dictionary is not None and 0 < _natural_field(dictionary) < at:
+        at = dictionary
+    end = at + _natural_field(column.get(_N_BYTES))
+    if end > len(body):
+        raise DamagedFile("a column lies outside the file")
+    while at < end:
+        header, at = read_struct(body, at)
+        at += _natural_field(header.get(_PACKED))
+        yield _page(header)
+
+
+def _page(header: Struct) -> int:
+    values = 0
+    for kind, (count, encoding) in _KINDS.items():
+        if kind in header:
+            inner = header[kind] if isinstance(header[kind], dict) else {}
+            values += _natural_field(inner.get(count))
+            if _natural_field(inner.get(encoding)) not in _ENCODINGS:
+                raise DamagedFile("a page has an encoding that is not read here")
+    return _natural_field(header.get(_UNPACKED)) + values * _VALUE_BYTES
+
+
+def _list_field(struct: Struct, field: int) -> list[Any]:
+    found = struct.get(field)
+    if not isinstance(found, list):
+        raise DamagedFile("the footer lacks a list")
+    return found
+
+
+def _natural_field(number: Any) -> int:
+    if type(number) is not int or number < 0:
+        raise DamagedFile("a header lacks a size")
+    return number
+
+
+# --- Parquet files, Arrow (Feather) files and Arrow streams, read by pyarrow once what they state has been looked at
+
+_SAMPLE_ROWS = 1000
+#: Before the stream that an Arrow file holds.
+_FILE_MAGIC = b"ARROW1\0\0"
+
+
+class _Columns(ABC):
+    """A ``Table`` of pyarrow's; ``first`` are its first rows, ``whole`` reads some columns by name."""
+
+    said: tuple[str, ...] = ()
+
+    def __init__(self, arrow: Any, first: Any, bounds: Bounds) -> None:
+        self._arrow, self._bounds = arrow, bounds
+        with _damage(arrow):
+            names = first.schema.names
+            bounds.check_columns(len(names))
+            if len(set(names)) < len(names):
+                twice = sorted({name for name in names if names.count(name) > 1})
+                raise DuplicateColumns(f"the file has {listed(twice)} more than once: rename one of them")
+            if not first.num_rows:
+                raise EmptyFile("the file has no rows")
+            first.validate(full=True)
+            self.columns = tuple(self._column(name, first.column(name)) for name in names)
+
+    def read(self, places: Places) -> Values:
+        """Read some columns of every row; raises the ``TabularError`` of the first bad one."""
+        with _damage(self._arrow):
+            names = [self.columns[at].name for at in (*places.numbers, *places.texts)]
+            table = self._whole(names)
+            table.validate(full=True)
+            self._bounds.check_rows(table.num_rows, sum(self.columns[at].width for at in places.numbers))
+            return self._values(table, places)
+
+    def texts(self, at: int) -> list[str]:
+        """The cells of one column of every row, as texts; null is empty."""
+        name = self.columns[at].name
+        with _damage(self._arrow):
+            column = self._whole([name]).column(name)
+            if not (self._is_plain(column.type) or self._arrow.types.is_timestamp(column.type)):
+                raise NotLabels(
+                    f"column {quoted(name)} holds no texts or numbers, but {_kind(column.type)}", field="file"
+                )
+            column.validate(full=True)
+            cells = column.to_pylist()
+        return ["" if cell is None else cell.isoformat() if hasattr(cell, "isoformat") else str(cell) for cell in cells]
+
+    @abstractmethod
+    def _whole(self, names: list[str]) -> Any:
+        """The table of these columns."""
+
+    def _values(self, table: Any, places: Places) -> Values:
+        def column(at: int) -> Any:
+            return table.column(self.columns[at].name)
+
+        def name(at: int) -> str:
+            return self.columns[at].name
+
+        predictions = [self._numbers(column(at), name(at), "predictions") for at in places.predictions]
+        weights, labels, groups = places.weights, places.labels, places.groups
+        return Values(
+            stacked(predictions),
+            None if weights is None else self._numbers(column(weights), name(weights), "weights"),
+            None if labels is None else self._texts(column(labels), name(labels), "labels"),
+            None if groups is None else self._texts(column(groups), name(groups), "groups"),
+        )
+
+    def _column(self, name: str, first: Any) -> Column:
+        """A column by its first rows; of lists, how many numbers the first has."""
+        if self._is_list(first.type):
+            row = first[0].as_py() or ()
+            return Column(name, (), max(1, len(row)))
+        if not self._is_plain(first.type):
+            return Column(name, ("a value of another kind",))
+        return Column(name, tuple("" if value is None else str(value) for value in first.to_pylist()))
+
+    def _numbers(self, column: Any, name: str, field: Field) -> Floats:
+        types = self._arrow.types
+        if self._is_list(column.type) and field == "predictions":
+            return self._lists(column, name)
+        if not (types.is_integer(column.type) or types.is_floating(column.type) or types.is_decimal(column.type)):
+            raise NotANumber(f"column {quoted(name)} holds no numbers, but {_kind(column.type)}", field=field)
+        self._refuse_null(column, name, field)
+        return numbers_of(column.cast(self._arrow.float64(), safe=False).to_numpy(), name, field)
+
+    def _lists(self, column: Any, name: str) -> Floats:
+        """A column of lists as (n, K)."""
+        self._refuse_null(column, name, "predictions")
+        rows = column.combine_chunks()
+        rows = rows.combine_chunks() if isinstance(rows, self._arrow.ChunkedArray) else rows
+        lengths = rows.value_lengths().to_numpy(zero_copy_only=False)
+        width = int(lengths[0])
+        if not width or np.any(lengths != width):
+            row = row_of(int(np.argmax(lengths != width)))
+            raise WrongShape(f"{row} of column {quoted(name)} has another length than the first", field="predictions")
+        flat = self._arrow.chunked_array([rows.flatten()])
+        if flat.null_count:
+            at = int(np.flatnonzero(flat.is_null().to_numpy())[0]) // width
+            raise MissingValue(f"{row_of(at)} of column {quoted(name)} holds an empty number", field="predictions")
+        return numbers_of(self._numbers(flat, name, "predictions").reshape(-1, width), name, "predictions")
+
+    def _texts(self, column: Any, name: str, field: Field) -> Coded:
+        types = self._arrow.types
+        kind = column.type.value_type if types.is_dictionary(column.type) else column.type
+        if types.is_string(kind) or types.is_large_string(kind):
+            coding = Coding(name, field)
+            coded = column if types.is_dictionary(column.type) else column.dictionary_encode()
+            for chunk in coded.chunks:
+                values = chunk.dictionary.to_pylist()
+                if chunk.null_count or None in values:
+                    self._refuse_null(column.cast(kind), name, field)
+                coding.add_coded([value or "" for value in values], chunk.indices.to_numpy(zero_copy_only=False))
+            return coding.done()
+        plain = column.cast(kind) if types.is_dictionary(column.type) else column
+        if not (types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind)):
+            raise NotLabels(f"column {quoted(name)} holds no {field}, but {_kind(kind)}", field=field)
+        self._refuse_null(plain, name, field)
+        return texts_of(plain.to_numpy(), name, field)
+
+    def _refuse_null(self, column: Any, name: str, field: Field) -> None:
+        if column.null_count:
+            row = row_of(int(np.flatnonzero(column.is_null().to_numpy())[0]))
+            n, where = column.null_count, f"column {quoted(name)}"
+            told = f"{n:,} rows of {where} are empty, the first is {row}" if n > 1 else f"{row} of {where} is empty"
+            raise MissingValue(
+                f"{told}: fill {'them' if n > 1 else 'it'} in or leave the {'rows' if n > 1 else 'row'} out",
+                field=field,
+            )
+
+    def _is_list(self, kind: Any) -> bool:
+        types = self._arrow.types
+        return bool(types.is_fixed_size_list(kind) or types.is_list(kind) or types.is_large_list(kind))
+
+    def _is_plain(self, kind: Any) -> bool:
+        types = self._arrow.types
+        plain = (types.is_integer, types.is_floating, types.is_boolean, types.is_decimal, types.is_string)
+        kind = kind.value_type if types.is_dictionary(kind) else kind
+        return any(fits(kind) for fits in (*plain, types.is_large_string))
+
+
+class ParquetTable(_Columns):
+    """A ``Table`` of a Parquet file; raises ``MissingExtra``, ``DamagedFile`` or ``FileTooLarge``."""
+
+    def __init__(self, file: BinaryIO, bounds: Bounds) -> None:
+        arrow = needed_pyarrow("parquet", "Parquet")
+        self._body = _bytes_of(file)
+        with _damage(arrow):
+            check_file(self._body, bounds)
+            schema = arrow.parquet.read_schema(self._source(arrow))
+            # Names stay codes: one long name and a million codes are not written out.
+            self._coded = [name for name, kind in zip(schema.names, schema.types, strict=True) if _is_text(arrow, kind)]
+            batches = self._open(arrow).iter_batches(_SAMPLE_ROWS, use_threads=False)
+            first = next((batch for batch in batches if batch.num_rows), None)
+            table = schema.empty_table() if first is None else arrow.Table.from_batches([first])
+        super().__init__(arrow, table, bounds)
+
+    def _whole(self, names: list[str]) -> Any:
+        return self._open(self._arrow).read(columns=names, use_threads=False)
+
+    def _open(self, arrow: Any) -> Any:
+        return arrow.parquet.ParquetFile(self._source(arrow), read_dictionary=self._coded)
+
+    def _source(self, arrow: Any) -> Any:
+        return arrow.BufferReader(arrow.py_buffer(self._body))
+
+
+class ArrowTable(_Columns):
+    """A ``Table`` of an Arrow stream, or of a file, which holds one; raises as ``ParquetTable`` does."""
+
+    def __init__(self, file: BinaryIO, bounds: Bounds) -> None:
+        arrow = needed_pyarrow("ipc", "Arrow and Feather")
+        body = _bytes_of(file)
+        stream = body[len(_FILE_MAGIC) :] if bytes(body[: len(_FILE_MAGIC)]) == _FILE_MAGIC else body
+        self._buffer = arrow.py_buffer(stream)
+        with _damage(arrow):
+            check_messages(arrow, self._buffer, len(stream), bounds)
+            with arrow.ipc.open_stream(self._buffer) as reader:
+                first = next((batch for batch in reader if batch.num_rows), None)
+                table = reader.schema.empty_table() if first is None else arrow.Table.from_batches([first])
+        super().__init__(arrow, table.slice(0, _SAMPLE_ROWS), bounds)
+
+    def _whole(self, names: list[str]) -> Any:
+        with self._arrow.ipc.open_stream(self._buffer) as reader:
+            return reader.read_all().select(names)
+
+
+def _is_text(arrow: Any, kind: Any) -> bool:
+    return bool(arrow.types.is_string(kind) or arrow.types.is_large_string(kind))
+
+
+def _kind(kind: Any) -> str:
+    """The name of a type, without what it may be made of."""
+    return str(kind).split("<", 1)[0].split("[", 1)[0]
+
+
+def _bytes_of(file: BinaryIO) -> memoryview:
+    """The bytes of a file where they lie, if it lies on a disk."""
+    try:
+        return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+    except (OSError, ValueError, AttributeError, io.UnsupportedOperation):
+        file.seek(0)
+        return memoryview(file.read())
+
+
+@contextmanager
+def _damage(arrow: Any) -> Iterator[None]:
+    """Turn what a damaged file raises into ``DamagedFile``."""
+    broken = (arrow.ArrowException, OSError, MemoryError, LookupError, ValueError, NotImplementedError)
+    try:
+        yield
+    except (TabularError, CalibrationError):  # the latter is of the caller's own bounds
+        raise
+    except broken as error:
+        raise DamagedFile("the file is a damaged Parquet or Arrow file, or one that is cut off") from error

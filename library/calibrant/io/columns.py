@@ -1,0 +1,405 @@
+"""Which columns of a table are predictions, labels, weights and groups, by their names and by their contents."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+import numpy as np
+
+from calibrant.batch import TOLERANCE
+from calibrant.io.bounds import MAX_BYTES, Bounds
+from calibrant.io.errors import (
+    Field,
+    LooksLikeLogits,
+    LooksLikePercent,
+    MissingValue,
+    NoLabels,
+    NoPredictions,
+    OutOfRange,
+    UnclearColumns,
+    UnknownColumn,
+)
+from calibrant.io.kinds import open_table
+from calibrant.io.source import opened
+from calibrant.io.table import Asked, Column, Floats, Places, Scale, Table
+from calibrant.io.texts import is_missing, is_number, is_numeric, listed, quoted, row_of, span
+
+# --- Columns of a file as unconverted texts: ids and times
+
+
+def read_columns(
+    source: Path | BinaryIO, names: Sequence[str], *, name: str, max_bytes: int = MAX_BYTES
+) -> list[list[str]]:
+    """The cells of some columns of every row, without the blanks around them; ``name`` is what the file is called.
+
+    Raises the ``TabularError`` of a file that cannot be read, of a column that it has not, or of the first empty cell.
+    """
+    bounds = Bounds(rows=None, bytes=max_bytes, heavy=None)
+    with opened(source, bounds) as file, open_table(file, name, bounds) as table:
+        places = [_place(table, column) for column in names]
+        return [_whole(table.texts(at), table.columns[at].name) for at in places]
+
+
+def _place(table: Table, asked: str) -> int:
+    names = [column.name for column in table.columns]
+    if asked.strip() not in names:
+        raise UnknownColumn(f"the file has no column {quoted(asked.strip())}; it has {listed(names)}")
+    return names.index(asked.strip())
+
+
+def _whole(cells: list[str], name: str) -> list[str]:
+    found = [cell.strip() for cell in cells]
+    if "" in found:
+        raise MissingValue(f"{row_of(found.index(''))} of column {quoted(name)} is empty")
+    return found
+
+
+# --- Column names: labels, predictions, logits, weights or groups, and of which class
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+LABELS = _words(
+    "y label labels target targets class truth ytrue groundtruth gt actual actuals outcome truelabel truelabels "
+    "trueclass classlabel"
+)
+PREDICTIONS = _words(
+    "p prob probs proba probas probability probabilities score scores yprob yprobs yproba yscore prediction "
+    "predictions pred preds ypred yhat predprob predproba predictedprobability softmax"
+)
+LOGITS = _words("logit logits logodds ylogit ylogits")
+WEIGHTS = _words("w weight weights sampleweight sampleweights")
+GROUPS = _words("group groups subgroup")
+#: Before the number of a class, beside the names of predictions.
+_OF_CLASS = frozenset(("class",))
+
+_NUMBERED = re.compile(r"(.*?)[ _.\-\[(]*(0|[1-9][0-9]{0,5})[\])]?")
+_NAMED = re.compile(r"([A-Za-z_ ]+?)[ _.\-\[(]+([^\])]+)[\])]?")
+
+
+def word(name: str) -> str:
+    """A name without case and without what is neither letter nor digit."""
+    return "".join(c for c in name.casefold() if c.isalnum())
+
+
+@dataclass(frozen=True)
+class Family:
+    """Columns that belong together, one a class: their places, and the names of the classes in the same order."""
+
+    places: tuple[int, ...]
+    classes: tuple[str, ...]
+
+
+def suffix(name: str, words: frozenset[str] = PREDICTIONS | LOGITS) -> str | None:
+    """The class that a column's name ends in: ``cat`` of ``prob_cat``, ``1`` of ``p1``; None where it names none."""
+    for pattern in (_NUMBERED, _NAMED):
+        found = pattern.fullmatch(name)
+        if found is not None and word(found[1]) in words:
+            return found[2].strip()
+    return None
+
+
+def numbered(names: Sequence[str], words: frozenset[str]) -> list[Family]:
+    """Columns such as ``prob_0`` to ``prob_9``, or ``0`` to ``9``, in the order of their numbers.
+
+    One that stands alone is of them too, if a word stands before its number. Whether numbers after a word are without
+    a gap is not looked at.
+    """
+    stems: dict[str, dict[int, int]] = {}
+    for at, name in enumerate(names):
+        found = _NUMBERED.fullmatch(name)
+        if found is not None and (not found[1] or word(found[1]) in words | _OF_CLASS):
+            stems.setdefault(found[1].casefold(), {})[int(found[2])] = at
+    return [
+        Family(tuple(at for _, at in sorted(of.items())), tuple(str(k) for k in sorted(of)))
+        for stem, of in stems.items()
+        if (len(of) > 1 or word(stem) in words) and (stem or set(of) == set(range(len(of))))
+    ]
+
+
+def named(names: Sequence[str], words: frozenset[str]) -> list[Family]:
+    """Columns such as ``prob_cat`` and ``prob_dog``, in the order of the file."""
+    stems: dict[str, list[tuple[int, str]]] = {}
+    for at, name in enumerate(names):
+        found = _NAMED.fullmatch(name)
+        if found is not None and word(found[1]) in words and not found[2].isdecimal():
+            stems.setdefault(word(found[1]), []).append((at, found[2].strip()))
+    return [Family(tuple(at for at, _ in of), tuple(name for _, name in of)) for of in stems.values() if len(of) > 1]
+
+
+# --- Which columns are predictions, labels, weights and groups: as the options state, else inferred from their names
+
+#: Names that an error offers.
+_MAX_OFFERED = 100
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """``places`` of the columns; of each class the names that its column gives it; what was guessed, in sentences."""
+
+    places: Places
+    classes: tuple[tuple[str, ...], ...]
+    said: tuple[str, ...]
+
+
+class _Chooser:
+    """Chooses the columns of one table."""
+
+    def __init__(self, columns: Sequence[Column], asked: Asked) -> None:
+        self._columns, self._asked = columns, asked
+        self._names = [column.name for column in columns]
+        self._taken: dict[int, Field] = {}
+        self._said: list[str] = []
+
+    def choose(self, *, labelled: bool) -> Chosen:
+        asked = self._asked
+        predictions = [self._find(name, "predictions") for name in asked.predictions or ()]
+        labels = self._one(asked.labels, LABELS if labelled else frozenset(), "labels")
+        weights = self._one(asked.weights, WEIGHTS, "weights")
+        groups = self._one(asked.groups, GROUPS, "groups")
+        family = self._as_asked(predictions) if predictions else self._guess(labels)
+        if labelled and labels is None:
+            labels = self._labels_by_content(family)
+        return Chosen(Places(family.places, labels, weights, groups), self._aliases(family), tuple(self._said))
+
+    def _find(self, asked: str, field: Field) -> int:
+        name = asked.strip()
+        if name not in self._names or not name:
+            raise UnknownColumn(
+                f"the file has no column {quoted(name)}; it has {self._listed(self._names)}",
+                field=field,
+                offer=tuple(name for name in self._names if name)[:_MAX_OFFERED],
+            )
+        return self._take(self._names.index(name), field)
+
+    def _take(self, at: int, field: Field) -> int:
+        if at in self._taken:
+            raise UnclearColumns(
+                f"column {quoted(self._names[at])} cannot be {self._taken[at]} and {field}", field=field
+            )
+        self._taken[at] = field
+        return at
+
+    def _one(self, asked: str | None, words: frozenset[str], field: Field) -> int | None:
+        """The one column that was asked for, or that is called so."""
+        if asked is not None:
+            return self._find(asked, field)
+        found = [at for at, name in enumerate(self._names) if word(name) in words and at not in self._taken]
+        if len(found) > 1:
+            raise self._unclear([self._names[at] for at in found], field)
+        for at in found:
+            self._said.append(f"{field}: column {quoted(self._names[at])}, by its name")
+            return self._take(at, field)
+        return None
+
+    def _as_asked(self, predictions: Sequence[int]) -> Family:
+        return Family(tuple(predictions), tuple(self._names[at] for at in predictions))
+
+    def _guess(self, labels: int | None) -> Family:
+        """The predictions by the names of their columns; raises the error of none or of several."""
+        words = LOGITS if self._asked.scale == "logit" else PREDICTIONS
+        found = self._candidates(words, labels)
+        if not found and self._asked.scale == "logit":
+            found = self._candidates(PREDICTIONS, labels)
+        if not found and (family := self._of_labels(labels)) is not None:
+            found = [family]
+        if not found:
+            raise self._none_found(labels)
+        if len(found) > 1:
+            raise self._unclear([self._names[at] for family in found for at in family.places], "predictions")
+        self._check_gap(found[0])
+        self._say(found[0])
+        for at in found[0].places:
+            self._take(at, "predictions")
+        return found[0]
+
+    def _candidates(self, words: frozenset[str], labels: int | None) -> list[Family]:
+        names = [name if self._is_free_number(at) else "" for at, name in enumerate(self._names)]
+        single = [Family((at,), (name,)) for at, name in enumerate(names) if word(name) in words]
+        taken = {at for family in single for at in family.places}
+        several = [family for family in numbered(names, words) if not taken & set(family.places)]
+        # The probability of class 0 alone is not that of class 1.
+        several = [family for family in several if family.classes != ("0",)]
+        texts = self._texts(labels)
+        return single + several + [family for family in named(names, words) if texts and texts <= {*family.classes}]
+
+    def _of_labels(self, labels: int | None) -> Family | None:
+        """Columns that are called as the labels are."""
+        texts = self._texts(labels)
+        free = [at for at in range(len(self._names)) if self._names[at] and self._is_free_number(at)]
+        if not texts or not texts <= {self._names[at] for at in free}:
+            return None
+        every = Family(tuple(free), tuple(self._names[at] for at in free))
+        if self._sums_to_one(free):
+            return every
+        own = [at for at in free if self._names[at] in texts]
+        return Family(tuple(own), tuple(self._names[at] for at in own)) if self._sums_to_one(own) else None
+
+    def _sums_to_one(self, places: Sequence[int]) -> bool:
+        if len(places) < 2:
+            return False
+        rows = zip(*(self._columns[at].sample for at in places), strict=True)
+        sums = [sum(map(float, row)) for row in rows if all(map(is_number, row))]
+        return bool(sums) and all(abs(total - 1) <= 0.01 for total in sums)
+
+    def _texts(self, labels: int | None) -> set[str]:
+        sample = () if labels is None else self._columns[labels].sample
+        return {text.strip() for text in sample if not is_missing(text)}
+
+    def _is_free_number(self, at: int) -> bool:
+        """Whether a column is not taken, and holds something that was meant as a number, or nothing at all."""
+        sample = self._columns[at].sample
+        return at not in self._taken and (any(map(is_numeric, sample)) or all(map(is_missing, sample)))
+
+    def _check_gap(self, family: Family) -> None:
+        if not all(name.isdecimal() for name in family.classes) or len(family.places) == 1:
+            return
+        present = {int(name) for name in family.classes}
+        low = 0 if 0 in present else 1
+        missing = next((k for k in range(low, low + len(present)) if k not in present), None)
+        if missing is not None:
+            raise UnclearColumns(
+                f"the predictions stand in a column a class, {span([self._names[at] for at in family.places])}, "
+                f"but that of class {missing} is not among them",
+                field="predictions",
+            )
+
+    def _say(self, family: Family) -> None:
+        names = [self._names[at] for at in family.places]
+        if len(names) > 1:
+            self._said.append(f"predictions: {span(names)}, the classes in this order, by their names")
+        elif self._columns[family.places[0]].width > 1:
+            self._said.append(f"predictions: {quoted(names[0])}, by its name")
+        else:
+            what = "logit" if self._asked.scale == "logit" else "probability"
+            self._said.append(f"predictions: column {quoted(names[0])} as the {what} of class 1, by its name")
+
+    def _labels_by_content(self, family: Family) -> int:
+        """The one column that could be labels by what it holds."""
+        width = len(family.places) if len(family.places) > 1 else max(2, self._columns[family.places[0]].width)
+        found = [at for at in range(len(self._names)) if self._could_be_labels(at, width)]
+        others = [
+            self._names[at] for at in found or range(len(self._names)) if at not in self._taken and self._names[at]
+        ]
+        if len(found) > 1:
+            raise self._unclear(others, "labels")
+        if not found:
+            raise NoLabels(
+                "no column is known to hold the labels: call it 'label', or say which"
+                + (f" of {self._listed(others)}" if others else "; the file has no other column"),
+                field="labels",
+                offer=tuple(others[:_MAX_OFFERED]),
+            )
+        self._said.append(f"labels: column {quoted(self._names[found[0]])}, the only one that could be")
+        return self._take(found[0], "labels")
+
+    def _could_be_labels(self, at: int, width: int) -> bool:
+        """Whether a column has a name and at most ``width`` different values, none of them a fraction."""
+        texts = self._texts(at)
+        if at in self._taken or not self._names[at] or not texts or len(texts) > width:
+            return False
+        return not any(is_number(text) and not float(text).is_integer() for text in texts)
+
+    def _none_found(self, labels: int | None) -> NoPredictions | LooksLikeLogits:
+        if self._asked.scale == "probability" and (logits := self._candidates(LOGITS, labels)):
+            names = [self._names[at] for at in logits[0].places]
+            return LooksLikeLogits(
+                f"{span(names)} is called logits: if that is what it holds, say so by the scale"
+                if len(names) == 1
+                else f"{span(names)} are called logits: if that is what they hold, say so by the scale",
+                field="scale",
+                offer=("logit",),
+            )
+        free = [self._names[at] for at in range(len(self._names)) if self._names[at] and self._is_free_number(at)]
+        # What is called so is labels: as predictions it would make a report that says nothing.
+        free = [name for name in free if word(name) not in LABELS | WEIGHTS | GROUPS]
+        if len(self._names) == 1:
+            detail = f"the file has one column only, {quoted(self._names[0])}: are its columns separated by commas?"
+        else:
+            detail = "no column is known to hold the predictions: call it 'p', or 'prob_0', 'prob_1' and so on for " + (
+                f"several classes, or say which of {self._listed(free)}"
+                if free
+                else "several classes; none has numbers"
+            )
+        return NoPredictions(detail, field="predictions", offer=tuple(free[:_MAX_OFFERED]))
+
+    def _unclear(self, names: Sequence[str], field: Field) -> UnclearColumns:
+        return UnclearColumns(
+            f"several columns could be the {field}: {listed(names)}; say which",
+            field=field,
+            offer=tuple(names[:_MAX_OFFERED]),
+        )
+
+    def _listed(self, names: Sequence[str]) -> str:
+        return listed([name for name in names if name])
+
+    def _aliases(self, family: Family) -> tuple[tuple[str, ...], ...]:
+        """Of each class the names that its column gives it: the column's own, and what it ends in."""
+        found = []
+        for at, name in zip(family.places, family.classes, strict=True):
+            end = suffix(self._names[at])
+            found.append(tuple(dict.fromkeys((name, self._names[at], *([end] if end else [])))))
+        return tuple(found)
+
+
+def choose(columns: Sequence[Column], asked: Asked, *, labelled: bool) -> Chosen:
+    """Choose the columns of a table; raises the ``TabularError`` of what is missing or unclear.
+
+    A guess is by names, and for labels alone by content too, where one column only could be: it is never one among
+    several. Logits are never guessed.
+    """
+    return _Chooser(columns, asked).choose(labelled=labelled)
+
+
+# --- Checks of the stated scale: probabilities must not be percentages or logits
+
+_WHOLE = 100.0
+
+
+def check_scale(predictions: Floats, scale: Scale, what: str) -> tuple[str, ...]:
+    """Raise the error of predictions that are no probabilities; what is within 1e-4 of one is left as it is.
+
+    ``what`` names the columns. Gives what is to be said of numbers that look like something else.
+    """
+    low, high = float(predictions.min()), float(predictions.max())
+    inside = low >= -TOLERANCE and high <= 1 + TOLERANCE
+    if scale == "logit":
+        return (f"predictions: read as logits, as asked, though all numbers of {what} are in [0, 1]",) if inside else ()
+    if inside:
+        return (f"predictions: {what} says 0 or 1 only, as predicted classes do",) if _are_whole(predictions) else ()
+    if low < -TOLERANCE:
+        raise LooksLikeLogits(
+            f"numbers of {what} are negative, as no probability is: if these are logits, say so by the scale",
+            field="scale",
+            offer=("logit",),
+        )
+    if high <= _WHOLE * (1 + TOLERANCE) and _sums_to_hundred(predictions):
+        classes = ", or like predicted classes, which are no probabilities" if _are_whole(predictions) else ""
+        raise LooksLikePercent(
+            f"numbers of {what} are above 1 and none above 100: these look like percent: divide by 100{classes}",
+            field="predictions",
+        )
+    row = int(np.argmax((predictions > 1 + TOLERANCE).reshape(len(predictions), -1).any(axis=1)))
+    raise OutOfRange(
+        f"numbers of {what} are outside [0, 1], first in {row_of(row)}: "
+        "probabilities are asked for; if these are logits, say so by the scale",
+        field="predictions",
+    )
+
+
+def _sums_to_hundred(predictions: Floats) -> bool:
+    """Whether the rows of several classes are hundreds; one column has no sum to look at."""
+    if predictions.ndim == 1:
+        return True
+    return bool(abs(float(np.median(predictions.sum(axis=1))) - _WHOLE) <= 1)
+
+
+def _are_whole(predictions: Floats) -> bool:
+    """Whether one column holds whole numbers alone."""
+    return predictions.ndim == 1 and bool(np.all(predictions == np.floor(predictions)))

@@ -1,0 +1,425 @@
+"""Text tables: CSV, or separated by semicolons, tabs or bars; read by pyarrow or by the standard library."""
+
+from __future__ import annotations
+
+import codecs
+import contextlib
+import csv
+import io
+from array import array
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, BinaryIO, NoReturn
+
+import numpy as np
+import numpy.typing as npt
+
+from calibrant.io.bounds import MAX_LINE, Bounds
+from calibrant.io.errors import (
+    DuplicateColumns,
+    EmptyFile,
+    FileTooLarge,
+    NoHeader,
+    NotUtf8,
+    RaggedRow,
+    TabularError,
+    UnclosedQuote,
+    WrongKind,
+    pyarrow,
+)
+from calibrant.io.source import Kept
+from calibrant.io.table import Coded, Column, Floats, Places, Values
+from calibrant.io.texts import Coding, is_number, listed, number, quoted, refusal, row_of
+
+# --- The rows of a text table by the standard library, a block at a time, with the row and the line of what is wrong
+
+
+@dataclass(frozen=True)
+class Block:
+    """Some rows, the first of them ``row`` counted from 0; ``line`` is its line where each row has one line."""
+
+    row: int
+    line: int | None
+    rows: list[list[str]]
+
+    def line_of(self, i: int) -> int | None:
+        """The line of the i-th of them."""
+        return None if self.line is None else self.line + i
+
+
+class Rows:
+    """The rows of a file from its beginning; bytes that are not UTF-8 stand as lone surrogates."""
+
+    def __init__(self, file: BinaryIO, encoding: str, separator: str) -> None:
+        file.seek(0)
+        errors = "strict" if encoding == "utf-16" else "surrogateescape"
+        self._text = io.TextIOWrapper(io.BufferedReader(Kept(file)), encoding, errors=errors, newline="")
+        self._reader = csv.reader(self._lines(), delimiter=separator, strict=True)
+        self._separator = separator
+        self._width = 0
+        self._row = 0
+        self.header_lines = 0
+
+    def header(self) -> list[str]:
+        """The names of the columns, of the first line that is not blank."""
+        for cells in self._next(1):
+            self._width = len(cells)
+            self.header_lines = self._reader.line_num
+            return [cell.strip() for cell in cells]
+        return []
+
+    def sample(self, rows: int) -> list[list[str]]:
+        """At most so many of the first rows."""
+        return self._block(rows).rows
+
+    def blocks(self, rows: int) -> Iterator[Block]:
+        """All rows, at most so many at once."""
+        while (block := self._block(rows)).rows:
+            yield block
+
+    def _block(self, rows: int) -> Block:
+        first, before = self._row, self._reader.line_num
+        found = self._next(rows)
+        plain = self._reader.line_num - before == len(found)
+        block = Block(first, before + 1 if plain else None, found)
+        if found and set(map(len, found)) != {self._width}:
+            self._refuse_ragged(block)
+        self._row += len(found)
+        return block
+
+    def _next(self, rows: int) -> list[list[str]]:
+        """The next rows that are not blank; none only at the end."""
+        found: list[list[str]] = []
+        try:
+            while not found and (read := list(islice(self._reader, rows))):
+                found = [cells for cells in read if cells and (len(cells) > 1 or cells[0].strip())]
+        except csv.Error as error:
+            raise self._malformed(error) from error
+        except UnicodeDecodeError as error:
+            raise NotUtf8("the file is not the UTF-16 that it begins as: save it as CSV in UTF-8") from error
+        return found
+
+    def _lines(self) -> Iterator[str]:
+        """The lines, none of them so long that it alone fills the memory."""
+        number = 0
+        while line := self._text.readline(MAX_LINE + 1):
+            number += 1
+            if len(line) > MAX_LINE:
+                raise FileTooLarge(f"line {number} has more than {MAX_LINE:,} characters, which is the limit")
+            yield line
+
+    def _refuse_ragged(self, block: Block) -> NoReturn:
+        i = next(i for i, cells in enumerate(block.rows) if len(cells) != self._width)
+        has, where = len(block.rows[i]), row_of(block.row + i, block.line_of(i))
+        hint = (
+            ": is a decimal comma among them? Write 0.5, not 0,5"
+            if self._separator == "," and has > self._width
+            else ""
+        )
+        raise RaggedRow(
+            f"{where} has {has:,} {'cell' if has == 1 else 'cells'} where the header has {self._width:,}{hint}"
+        )
+
+    def _malformed(self, error: csv.Error) -> TabularError:
+        """What the standard library's reader found: its words name no cell."""
+        line = self._reader.line_num
+        if "NUL" in str(error):
+            return NotUtf8(f"line {line} holds a NUL byte: the file is damaged, or not text")
+        return UnclosedQuote(
+            f"a quotation mark in or before line {line} is not closed, or text follows where one closed: "
+            'write "" for a quotation mark within quotation marks'
+        )
+
+
+# --- The layout of a text file, inferred from its beginning: encoding, separator, header, first rows
+
+#: Rows that columns are guessed from.
+SAMPLE_ROWS = 1000
+_SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "vertical bars"}
+_UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+
+
+@dataclass(frozen=True)
+class Layout:
+    """``header`` are the names; rows of data begin at byte ``data_at`` where the header is a plain first line."""
+
+    encoding: str
+    separator: str
+    header: tuple[str, ...]
+    sample: tuple[tuple[str, ...], ...]
+    data_at: int | None
+    said: tuple[str, ...]
+
+
+def layout_of(file: BinaryIO, bounds: Bounds) -> Layout:
+    """Look at a file's beginning; raises the ``TabularError`` of what makes a table of it impossible."""
+    file.seek(0)
+    head = file.read(MAX_LINE)
+    if not head.strip(b"\xef\xbb\xbf\xff\xfe \t\r\n"):
+        raise EmptyFile("the file is empty")
+    encoding = _encoding(head)
+    first = _first_line(head, encoding)
+    separator = _separator(first)
+    bounds.check_columns(first.count(separator) + 1)
+    rows = Rows(file, encoding, separator)
+    header = tuple(rows.header())
+    _check_header(header)
+    sample = tuple(map(tuple, rows.sample(SAMPLE_ROWS)))
+    if not sample:
+        raise EmptyFile(f"the file has a header ({listed(header)}) and no rows")
+    said = () if separator == "," else (f"the columns are separated by {_SEPARATORS[separator]}",)
+    if encoding == "utf-16":
+        said = ("the text is UTF-16", *said)
+    return Layout(encoding, separator, header, sample, _data_at(head, encoding, rows.header_lines), said)
+
+
+def _encoding(head: bytes) -> str:
+    if head.startswith(_UTF16):
+        return "utf-16"
+    if b"\0" in head:
+        raise WrongKind(
+            "the file holds NUL bytes: it is not text, or text in UTF-16 without its mark; save it as UTF-8"
+        )
+    return "utf-8-sig"
+
+
+def _first_line(head: bytes, encoding: str) -> str:
+    """The first line that is not blank."""
+    decoder = codecs.getincrementaldecoder(encoding)("strict" if encoding == "utf-16" else "surrogateescape")
+    try:
+        text = decoder.decode(head)
+    except UnicodeDecodeError as error:
+        raise NotUtf8("the file begins as UTF-16 and is not: save it as CSV in UTF-8") from error
+    line = next((line for line in io.StringIO(text, newline=None) if line.strip()), "")
+    if len(line) >= len(text) and len(head) >= MAX_LINE:
+        raise FileTooLarge(f"the first line has more than {MAX_LINE:,} characters, which is the limit")
+    return line
+
+
+def _separator(line: str) -> str:
+    """The separator that stands most often in a line outside quotation marks; a comma where none does."""
+    outside = "".join(line.split('"')[::2])
+    return max(_SEPARATORS, key=lambda separator: outside.count(separator))
+
+
+def _check_header(header: tuple[str, ...]) -> None:
+    """Raise the error of names that are numbers, not UTF-8, or twice there."""
+    names = [name for name in header if name]
+    try:
+        "".join(names).encode()
+    except UnicodeEncodeError as error:
+        raise NotUtf8("the header is not UTF-8 (Latin-1, perhaps): save the file as CSV in UTF-8") from error
+    classes = [str(k) for k in range(len(names))]
+    if all(map(is_number, names)) and not (len(names) > 2 and names == classes):
+        raise NoHeader(
+            "the first line holds numbers where the names of the columns must stand: put a line such as "
+            f"{quoted('label,p')} before it"
+        )
+    twice = sorted({name for name in names if names.count(name) > 1}) if len(set(names)) < len(names) else []
+    if twice:
+        raise DuplicateColumns(f"the header has {listed(twice)} more than once: rename one of them")
+
+
+def _data_at(head: bytes, encoding: str, header_lines: int) -> int | None:
+    """Where the rows begin, if the header is the first line and ends as lines do."""
+    end = head.find(b"\n")
+    return (
+        end + 1 if encoding == "utf-8-sig" and header_lines == 1 and end >= 0 and b"\r" not in head[: end - 1] else None
+    )
+
+
+# --- A text table read by the standard library: what is accepted, and the errors
+
+#: Cells that are worked on at once.
+_BLOCK_CELLS = 1 << 16
+
+
+def read_plain(file: BinaryIO, layout: Layout, places: Places, bounds: Bounds) -> Values:
+    """Read some columns of every row; raises the ``TabularError`` of the first bad block's first bad column."""
+    numbers = {at: array("d") for at in places.numbers}
+    texts = {at: Coding(layout.header[at], places.field_of(at)) for at in places.texts}
+    rows = Rows(file, layout.encoding, layout.separator)
+    rows.header()
+    read = 0
+    for block in rows.blocks(max(1, _BLOCK_CELLS // len(layout.header))):
+        read += len(block.rows)
+        bounds.check_rows(read, len(numbers))
+        for at, found in numbers.items():
+            cells = [row[at] for row in block.rows]
+            found.frombytes(_numbers(cells, block, layout.header[at], places, at).tobytes())
+        for at, coding in texts.items():
+            coding.add([row[at] for row in block.rows])
+    arrays = {at: np.frombuffer(found, dtype=np.float64) for at, found in numbers.items()}
+    return _values(places, arrays.__getitem__, {at: coding.done() for at, coding in texts.items()})
+
+
+def _numbers(cells: Sequence[str], block: Block, name: str, places: Places, at: int) -> Floats:
+    """Cells as finite numbers."""
+    joined = "".join(cells)
+    parse: Callable[[str], float] = float if joined.isascii() and "_" not in joined else number
+    try:
+        found = np.array([*map(parse, cells)], dtype=np.float64)
+        if np.isfinite(found).all():
+            return found
+    except ValueError:
+        pass
+    i = next(i for i, cell in enumerate(cells) if not _is_finite(cell))
+    raise refusal(cells[i], name, places.field_of(at), block.row + i, block.line_of(i))
+
+
+def _is_finite(cell: str) -> bool:
+    try:
+        return bool(np.isfinite(number(cell)))
+    except ValueError:
+        return False
+
+
+def _values(places: Places, column: Callable[[int], Floats], texts: dict[int, Coded]) -> Values:
+    predictions = [column(at) for at in places.predictions]
+    return Values(
+        predictions[0] if len(predictions) == 1 else np.column_stack(predictions),
+        None if places.weights is None else column(places.weights),
+        None if places.labels is None else texts[places.labels],
+        None if places.groups is None else texts[places.groups],
+    )
+
+
+# --- A text table by pyarrow, ten times as fast; what it refuses, or finds empty, the standard library reads again
+
+#: Larger files are mapped, smaller ones copied.
+_IN_MEMORY = 32 << 20
+_BLOCK = 1 << 20
+
+
+def read_fast(file: BinaryIO, layout: Layout, places: Places, bounds: Bounds) -> Values | None:
+    """Read some columns of every row, as ``read_plain`` does; None where that must find out what is wrong.
+
+    Raises ``FileTooLarge`` and what a column of texts is refused for.
+    """
+    arrow = pyarrow("csv")
+    if arrow is None or layout.data_at is None:
+        return None
+    found = _Found(layout, places)
+    try:
+        with (
+            _native(arrow, file, layout.data_at) as rows,
+            arrow.csv.open_csv(rows, **_options(arrow, layout, places)) as batches,
+        ):
+            for batch in batches:
+                if not found.add(batch):
+                    return None
+                bounds.check_rows(found.rows, len(places.numbers))
+    except (arrow.ArrowException, OSError, UnicodeDecodeError):
+        return None
+    return found.values()
+
+
+def _native(arrow: Any, file: BinaryIO, start: int) -> Any:
+    """The file from ``start`` on as one that pyarrow reads without Python.
+
+    pyarrow reads ahead in threads of its own, which may still run when the caller has stopped reading. If they read a
+    Python file, they would move its position under the next reader, and end the process when it exits: a thread that
+    waits for the interpreter's lock is then killed inside C++ ("terminate called without an active exception").
+    """
+    if file.seek(0, io.SEEK_END) - start > _IN_MEMORY:
+        with contextlib.suppress(io.UnsupportedOperation):  # of what lies in memory
+            mapped = arrow.memory_map(f"/dev/fd/{file.fileno()}")
+            mapped.seek(start)
+            return mapped
+    file.seek(start)
+    kept = arrow.BufferOutputStream(arrow.system_memory_pool())
+    while block := file.read(_BLOCK):
+        kept.write(block)
+    return arrow.BufferReader(kept.getvalue())
+
+
+def _options(arrow: Any, layout: Layout, places: Places) -> dict[str, Any]:
+    names = [str(at) for at in range(len(layout.header))]
+    coded = arrow.dictionary(arrow.int32(), arrow.string())
+    types = {str(at): arrow.float64() for at in places.numbers} | {str(at): coded for at in places.texts}
+    quotes = any('"' in cell or "\n" in cell for row in layout.sample for cell in row)
+    return {
+        "read_options": arrow.csv.ReadOptions(column_names=names, block_size=2 * MAX_LINE),
+        "parse_options": arrow.csv.ParseOptions(delimiter=layout.separator, newlines_in_values=quotes),
+        "convert_options": arrow.csv.ConvertOptions(include_columns=list(types), column_types=types),
+        # The default one keeps what a large file took.
+        "memory_pool": arrow.system_memory_pool(),
+    }
+
+
+class _Found:
+    """The batches so far."""
+
+    def __init__(self, layout: Layout, places: Places) -> None:
+        self._places = places
+        self._predictions: list[Any] = []
+        self._weights: list[Any] = []
+        self._texts = {at: Coding(layout.header[at], places.field_of(at)) for at in places.texts}
+        self.rows = 0
+
+    def add(self, batch: Any) -> bool:
+        """Take in a batch; False for one that holds what is missing or infinite."""
+        columns = {at: batch.column(str(at)) for at in {*self._places.numbers, *self._places.texts}}
+        if any(column.null_count for column in columns.values()):
+            return False
+        # pyarrow's own way to numpy imports pandas, a third of a second of every command.
+        numbers = {at: np.from_dlpack(columns[at]) for at in self._places.numbers}
+        if not all(np.isfinite(column).all() for column in numbers.values()):
+            return False
+        rows = [numbers[at] for at in self._places.predictions]
+        self._predictions.append(rows[0] if len(rows) == 1 else np.column_stack(rows))
+        if self._places.weights is not None:
+            self._weights.append(numbers[self._places.weights])
+        for at, coding in self._texts.items():
+            codes: npt.NDArray[np.int32] = np.asarray(np.from_dlpack(columns[at].indices), dtype=np.int32)
+            coding.add_coded(columns[at].dictionary.to_pylist(), codes)
+        self.rows += batch.num_rows
+        return True
+
+    def values(self) -> Values | None:
+        """All of them; None where there is no row."""
+        if not self.rows:
+            return None
+        coded = {at: coding.done() for at, coding in self._texts.items()}
+        return Values(
+            np.concatenate(self._predictions),
+            np.concatenate(self._weights) if self._weights else None,
+            None if self._places.labels is None else coded[self._places.labels],
+            None if self._places.groups is None else coded[self._places.groups],
+        )
+
+
+# --- A text table: CSV, or separated by semicolons, tabs or bars
+
+
+class CsvTable:
+    """A ``Table`` of text; raises the ``TabularError`` of what makes a table of it impossible."""
+
+    def __init__(self, file: BinaryIO, bounds: Bounds) -> None:
+        self._file, self._bounds = file, bounds
+        self._layout = layout_of(file, bounds)
+        self.said = self._layout.said
+        samples = zip(*self._layout.sample, strict=True)
+        self.columns = tuple(Column(name, cells) for name, cells in zip(self._layout.header, samples, strict=True))
+
+    def read(self, places: Places) -> Values:
+        """Read some columns of every row; raises the ``TabularError`` of the first bad one."""
+        found = read_fast(self._file, self._layout, places, self._bounds)
+        return read_plain(self._file, self._layout, places, self._bounds) if found is None else found
+
+    def texts(self, at: int) -> list[str]:
+        """The cells of one column of every row, as they stand."""
+        return [row[at] for row in self.rows()]
+
+    @property
+    def separator(self) -> str:
+        """What stands between two columns."""
+        return self._layout.separator
+
+    def rows(self) -> Iterator[list[str]]:
+        """The cells of every row as they stand, in the order in which ``read`` takes the rows."""
+        rows = Rows(self._file, self._layout.encoding, self._layout.separator)
+        rows.header()
+        for block in rows.blocks(SAMPLE_ROWS):
+            yield from block.rows

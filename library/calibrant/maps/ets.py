@@ -1,0 +1,161 @@
+"""Ensemble temperature scaling: a mixture of tempered, given and uniform predictions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from calibrant.cells import Floats
+from calibrant.errors import InvalidDocument, NotConverged
+from calibrant.maps.curves import read_array, read_number
+from calibrant.maps.tempering import Temperature, logits_of, optimal_temperature
+from calibrant.maps.transforms import Takes, blocks_of_rows, logits_block
+from calibrant.progress import Progress, Rising
+from calibrant.reductions import Vector
+
+_MAX_STEPS = 200
+#: Done when no weight's gain in the mean log likelihood exceeds the mixture's own by more.
+_KKT = 1e-10
+#: Parts that gain by so much less than the mixture are given no weight.
+_IDLE = 1e-6
+#: A step takes a weight at most this share of its way to 0.
+_NEAREST = 0.995
+#: A loss that grew by less than this share of what the rows' probabilities moved by grew by rounding.
+_ROUNDING = 1e-15
+#: Weights of documents sum to 1 within this.
+_SUM = 1e-12
+_LOW, _HIGH = 1e-300, 1e300
+
+
+@dataclass(frozen=True)
+class EnsembleTemperature:
+    """w_0 softmax(z / temperature) + w_1 softmax(z) + w_2 / K: keeps the order of the classes, differentiable.
+
+    ``weights (3,)`` are at least 0 and of sum 1.
+    """
+
+    family: ClassVar[str] = "ets"
+    takes: ClassVar[Takes] = "logits"
+    temperature: float
+    weights: Floats
+
+    def __call__(self, rows: Floats) -> Floats:
+        """Calibrated probabilities ``(n, K)`` of logits ``(n, K)``. O(n K)."""
+        tempered, given, uniform = (float(w) for w in self.weights)
+        found = Temperature(self.temperature)(rows)
+        found *= tempered
+        for part in blocks_of_rows(rows):
+            found[part] += given * Temperature(1.0)(rows[part])
+        found += uniform / rows.shape[1]
+        return found
+
+    def parameters(self) -> dict[str, Any]:
+        """The numbers that make this transform."""
+        return {"temperature": self.temperature, "weights": self.weights.tolist()}
+
+    @classmethod
+    def from_parameters(cls, parameters: dict[str, Any], n_classes: int) -> Self:  # noqa: ARG003 - they fit any number
+        """Read a document's numbers, each checked."""
+        temperature = read_number(parameters, "temperature", low=_LOW, high=_HIGH)
+        weights = read_array(parameters, "weights", numeric=True, low=0.0, high=1.0, length=3)
+        if abs(float(weights.sum()) - 1.0) > _SUM:
+            raise InvalidDocument.at("/parameters/weights", "must sum to 1")
+        return cls(temperature, weights)
+
+
+def fit_ets(vector: Vector, progress: Progress | None = None) -> tuple[EnsembleTemperature, float]:
+    """Fit by log loss (Zhang, Kailkhura & Han 2020, section 3.2), first the temperature, then the weights; the loss.
+
+    Raises what ``optimal_temperature`` raises. O(n K) a step of the temperature, O(n) a step of the weights.
+    """
+    told = Rising(progress, 2, "temperature")
+    logits = logits_of(vector, told)
+    temperature = optimal_temperature(logits, vector.w).value
+    given, n = (vector.p if vector.logits is None else vector.logits), len(vector)
+    parts = np.full((n, 3), 1.0 / vector.n_classes)
+    told.begin(1)
+    told(0, 1, "weights")
+    for rows in blocks_of_rows(given):
+        told.again()
+        z = logits_block(given[rows], vector.logits is None)
+        own = np.arange(len(z)), vector.labels[rows]
+        parts[rows, 0] = Temperature(temperature)(z)[own]
+        parts[rows, 1] = Temperature(1.0)(z)[own]
+    weights = np.ones(n) if vector.w is None else vector.w
+    found = mixture_weights(parts, weights / weights.sum())
+    mixed = (parts @ found)[weights > 0.0]
+    return EnsembleTemperature(temperature, found), -float(weights[weights > 0.0] @ np.log(mixed)) / float(
+        weights.sum()
+    )
+
+
+def mixture_weights(parts: Floats, w: Floats) -> Floats:
+    """The weights ``(m,)`` on the simplex of least -sum w log(parts @ weights), for ``parts (n, m)``, w of sum 1.
+
+    Newton's method: the quadratic model is minimised exactly, face by face of the simplex, and steps are halved.
+    Done when the loss is within 1e-10 of the least, as its slopes say; else ``NotConverged``. O(n m^2) a step.
+    """
+    if not w.all():  # a row without weight may have no probability under any part that is used
+        parts, w = parts[w > 0.0], w[w > 0.0]
+    m = parts.shape[1]
+    weights = np.full(m, 1.0 / m)
+    for _ in range(_MAX_STEPS):
+        mixed = parts @ weights
+        ratios = parts / mixed[:, None]
+        gains = w @ (ratios - 1.0)  # the negated slopes, whose mean under the weights is 1, less that mean
+        if gains.max() <= _KKT:  # the loss is convex, so that it is no further than this above the least
+            return _without_idle(parts, w, weights, gains)
+        step = _step_on_simplex(weights, gains, ratios.T @ (w[:, None] * ratios))
+        # A weight that is 0 leaves rows without a probability, and no curvature to go by.
+        shrinks = step < 0.0
+        size = min(1.0, float(np.min(_NEAREST * weights[shrinks] / -step[shrinks], initial=1.0)))
+        moved, rounding = (parts @ step) / mixed, _ROUNDING * float(w @ (parts @ np.abs(step) / mixed))
+        # Rows' changes are summed: near the optimum two losses differ by less than their rounding.
+        while not float(w @ np.log1p(size * moved)) >= -rounding * size:
+            size /= 2.0
+            if size < 1e-12:
+                raise NotConverged("the weights of ets did not reach their optimum: no step lowers the loss")
+        weights = weights + size * step
+        weights /= weights.sum()
+    raise NotConverged(f"the weights of ets did not reach their optimum in {_MAX_STEPS} steps")
+
+
+def _without_idle(parts: Floats, w: Floats, weights: Floats, gains: Floats) -> Floats:
+    """The optimum with weights of exactly 0 for the parts that only lose by theirs, where it is one of all parts."""
+    used = gains > -_IDLE
+    if used.all():
+        return weights
+    found = np.zeros(len(weights))
+    found[used] = mixture_weights(parts[:, used], w)
+    again = w @ (parts / (parts @ found)[:, None] - 1.0)
+    return found if again.max() <= _KKT else weights
+
+
+def _step_on_simplex(weights: Floats, gains: Floats, hessian: Floats) -> Floats:
+    """The step from ``weights`` to where the quadratic model is least on the simplex: the best of the faces' optima.
+
+    Solved for the step itself, which keeps its digits, and its sum of 0, however short it is. ``gains`` are the
+    negated slopes less the mixture's own.
+    """
+    m = len(weights)
+    regular = hessian + np.eye(m) * (1e-13 * float(np.trace(hessian)))
+    best, least = np.zeros(m), np.inf
+    for size in range(1, m + 1):
+        for face in combinations(range(m), size):
+            chosen = np.array(face)
+            step = -weights
+            step[chosen] = 0.0
+            system = np.ones((size + 1, size + 1))
+            system[:size, :size] = regular[np.ix_(chosen, chosen)]
+            system[size, size] = 0.0
+            wanted = np.append((gains - hessian @ step)[chosen], -step.sum())
+            step[chosen] = np.linalg.solve(system, wanted)[:size]
+            if np.any(weights + step < 0.0):
+                continue
+            value = float(step @ hessian @ step / 2.0 - gains @ step)
+            if value < least:
+                best, least = step, value
+    return best

@@ -1,0 +1,73 @@
+"""The families of curves by name, and curves inside of documents."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+from calibrant.errors import InvalidDocument
+from calibrant.maps.averaged import Averaged
+from calibrant.maps.beta import Beta
+from calibrant.maps.curves import Constant, Curve, Identity, read_array
+from calibrant.maps.fooling import Sides
+from calibrant.maps.isotonic import Isotonic, VennAbers
+from calibrant.maps.kde import Kde
+from calibrant.maps.piecewise_linear import LogitPiecewiseLinear, PiecewiseLinear
+from calibrant.maps.piecewise_polynomial import PiecewisePolynomial
+from calibrant.maps.platt import Platt
+from calibrant.maps.spline import Spline
+from calibrant.maps.steps import Roofs, ScalingBinning, Steps
+from calibrant.maps.tempering import EventTemperature
+
+#: Family name -> the curve that reads and applies its documents.
+CURVES: Mapping[str, type[Curve]] = MappingProxyType(
+    {
+        curve.family: curve
+        for curve in (
+            Identity,
+            Constant,
+            Platt,
+            EventTemperature,
+            Beta,
+            Isotonic,
+            PiecewiseLinear,
+            LogitPiecewiseLinear,
+            Averaged,
+            Steps,
+            Roofs,
+            ScalingBinning,
+            Kde,
+            Spline,
+            VennAbers,
+            PiecewisePolynomial,
+            Sides,
+        )
+    }
+)
+
+
+def curves_document(curves: Sequence[Curve]) -> list[dict[str, Any]]:
+    """Curves as plain JSON, each with its family."""
+    return [{"family": curve.family, "parameters": curve.parameters()} for curve in curves]
+
+
+def read_curves(parameters: Mapping[str, Any], fewest: int, most: int) -> tuple[Curve, ...]:
+    """Read the ``curves`` of a document, each checked; there must be from ``fewest`` to ``most``."""
+    given = read_array(parameters, "curves")
+    if not fewest <= len(given) <= most:
+        wanted = f"{most}" if fewest == most else f"from {fewest} to {most}"
+        raise InvalidDocument.at("/parameters/curves", f"must hold {wanted} curves")
+    return tuple(_read_curve(document, f"/parameters/curves/{i}") for i, document in enumerate(given))
+
+
+def _read_curve(document: Any, where: str) -> Curve:
+    family = document.get("family") if isinstance(document, dict) else None
+    if not isinstance(family, str) or family not in CURVES:
+        raise InvalidDocument.at(f"{where}/family", f"must be one of: {', '.join(CURVES)}")
+    if not isinstance(document.get("parameters"), dict):
+        raise InvalidDocument.at(f"{where}/parameters", "must be an object")
+    try:
+        return CURVES[family].from_parameters(document["parameters"])
+    except InvalidDocument as error:
+        raise error.under(where) from None

@@ -1,0 +1,215 @@
+"""Isotonic regression, and Venn-Abers predictors."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, Self
+
+import numpy as np
+from scipy.optimize import isotonic_regression
+
+from calibrant.cells import Cells, Floats
+from calibrant.errors import InvalidDocument
+from calibrant.maps.curves import check_outcomes, read_array
+from calibrant.maps.interpolation import interpolate
+from calibrant.progress import SILENT, Rising
+
+# --- Isotonic regression: the best non-decreasing map
+
+
+@dataclass(frozen=True)
+class Isotonic:
+    """Linear interpolation between the ends of the fitted blocks, constant outside them.
+
+    ``thresholds (t,)`` ascending in [0, 1], ``heights (t,)`` non-decreasing in [0, 1].
+    Interpolating between blocks is scikit-learn's convention.
+    """
+
+    family: ClassVar[str] = "isotonic"
+    thresholds: Floats
+    heights: Floats
+
+    def __call__(self, p: Floats) -> Floats:
+        """Calibrated probability of each ``p (n,)`` in [0, 1]. O(n log t)."""
+        return interpolate(p, self.thresholds, self.heights)
+
+    def parameters(self) -> dict[str, Any]:
+        """The numbers that make this curve."""
+        return {"thresholds": self.thresholds.tolist(), "heights": self.heights.tolist()}
+
+    @classmethod
+    def from_parameters(cls, parameters: dict[str, Any]) -> Self:
+        """Read a document's numbers, each checked."""
+        thresholds = read_array(parameters, "thresholds", numeric=True, low=0.0, high=1.0, increasing=True)
+        heights = read_array(parameters, "heights", numeric=True, low=0.0, high=1.0, length=len(thresholds))
+        if np.any(np.diff(heights) < 0):
+            raise InvalidDocument.at("/parameters/heights", "must not decrease")
+        return cls(thresholds, heights)
+
+
+def fit_isotonic(cells: Cells) -> Isotonic:
+    """Fit by pooling adjacent violators (Zadrozny & Elkan 2002; Busing 2022's algorithm in SciPy). O(m).
+
+    Raises ``OneClass`` where all labels are equal.
+    """
+    check_outcomes(cells)
+    fitted = isotonic_regression(cells.wy / cells.w, weights=cells.w)
+    # Only the first and the last prediction of a block shape the map.
+    heights = np.clip(fitted.x, 0.0, 1.0)
+    differs = heights[1:] != heights[:-1]
+    kept = np.concatenate(([True], differs)) | np.concatenate((differs, [True]))
+    return Isotonic(cells.p[kept], heights[kept])
+
+
+# --- Inductive Venn-Abers predictors: two isotonic regressions per score, with the score's own label set to 0 and to 1
+
+Merge = Literal["log-loss", "brier"]
+_MERGES = ("log-loss", "brier")
+#: Steps between two breaths, less one: a power of two less one.
+_BETWEEN = (1 << 16) - 1
+
+
+@dataclass(frozen=True)
+class VennAbers:
+    """Step functions p0 and p1 of the score, and the probability merged from them (Vovk, Petej & Fedorova 2015).
+
+    ``scores (t,)`` ascending in [0, 1]; ``p0`` and ``p1 (2 t + 1,)``: below the first score, at it, between it and the
+    next, at that, and so on to above the last. Merged for ``log-loss`` p1 / (1 - p0 + p1), for ``brier``
+    p1 + p0^2 / 2 - p1^2 / 2. Never decreasing. Valid on rows that the classifier never saw.
+    """
+
+    family: ClassVar[str] = "venn-abers"
+    scores: Floats
+    p0: Floats
+    p1: Floats
+    merge: Merge = "log-loss"
+
+    def __call__(self, p: Floats) -> Floats:
+        """Merged probability of each ``p (n,)`` in [0, 1]. O(n log t)."""
+        p0, p1 = self.p0, self.p1
+        merged = p1 / (1.0 - p0 + p1) if self.merge == "log-loss" else p1 + (p0 * p0 - p1 * p1) / 2
+        found: Floats = merged[self._steps(p)]
+        return found
+
+    def bounds(self, p: Floats) -> tuple[Floats, Floats]:
+        """The pair p0, p1 of each ``p (n,)`` in [0, 1]: ``(n,)`` each, p0 <= p1. O(n log t)."""
+        steps = self._steps(p)
+        return self.p0[steps], self.p1[steps]
+
+    def _steps(self, p: Floats) -> Any:
+        below = np.searchsorted(self.scores, p)
+        return 2 * below + (self.scores.take(below, mode="clip") == p)
+
+    def parameters(self) -> dict[str, Any]:
+        """The numbers that make this curve."""
+        return {
+            "scores": self.scores.tolist(),
+            "p0": self.p0.tolist(),
+            "p1": self.p1.tolist(),
+            "merge": self.merge,
+        }
+
+    @classmethod
+    def from_parameters(cls, parameters: dict[str, Any]) -> Self:
+        """Read a document's numbers, each checked."""
+        scores = read_array(parameters, "scores", numeric=True, low=0.0, high=1.0, increasing=True)
+        pair = []
+        for name in ("p0", "p1"):
+            steps = read_array(parameters, name, numeric=True, low=0.0, high=1.0, length=2 * len(scores) + 1)
+            if np.any(np.diff(steps) < 0):
+                raise InvalidDocument.at(f"/parameters/{name}", "must not decrease")
+            pair.append(steps)
+        if np.any(pair[0] > pair[1]):
+            raise InvalidDocument.at("/parameters/p0", "must not exceed p1")
+        if not np.all(1.0 - pair[0] + pair[1] > 0.0):
+            raise InvalidDocument.at("/parameters/p1", "must not be 0 where p0 is 1")
+        merge: Any = parameters.get("merge")
+        if merge not in _MERGES:
+            raise InvalidDocument.at("/parameters/merge", f"must be one of: {', '.join(_MERGES)}")
+        return cls(scores, pair[0], pair[1], merge)
+
+
+def fit_venn_abers(cells: Cells, *, merge: Merge = "log-loss", told: Rising = SILENT) -> VennAbers:
+    """p0 and p1 at every score and between any two (Vovk, Petej & Fedorova 2015, section 2). O(m), after the sort.
+
+    The row that is added has weight 1; frequency weights count rows, importance weights are scaled to the effective
+    number of rows. Scores about which neither p0 nor p1 changes are left out. Raises ``OneClass`` where all labels are
+    equal.
+    """
+    check_outcomes(cells)
+    scale = cells.mass / float(cells.w2.sum()) if cells.kind == "importance" else 1.0
+    w, s = (cells.cumulative_w * scale).tolist(), (cells.cumulative_wy * scale).tolist()
+    following = _following(w, s, told)
+    pair = []
+    for part, y in enumerate((0.0, 1.0), 1):
+        told.begin(part)
+        pair.append(np.clip(_steps(w, s, following, y, told), 0.0, 1.0))
+    # The steps never decrease, and p0 <= p1, but for rounding.
+    p0, p1 = (np.maximum.accumulate(steps) for steps in pair)
+    p0 = np.minimum(p0, p1)
+    same = (p0[:-1] == p0[1:]) & (p1[:-1] == p1[1:])
+    kept = ~(same[0::2] & same[1::2])
+    kept[0] |= not kept.any()
+    steps = np.append(0, np.flatnonzero(np.repeat(kept, 2)) + 1)
+    return VennAbers(cells.p[kept], p0[steps], p1[steps], merge)
+
+
+def _following(w: list[float], s: list[float], told: Rising) -> list[int]:
+    """For each point (w_i, s_i) the next corner of the greatest convex minorant of the points from it on."""
+    last = len(w) - 1
+    following = [last] * (last + 1)
+    for i in range(last - 1, -1, -1):
+        if not i & _BETWEEN:
+            told(last - i, last, "corners")
+        j = i + 1
+        while j < last:
+            k = following[j]
+            if (s[j] - s[i]) * (w[k] - w[j]) < (s[k] - s[j]) * (w[j] - w[i]):
+                break
+            j = k
+        following[i] = j
+    return following
+
+
+def _steps(w: list[float], s: list[float], following: list[int], y: float, told: Rising) -> Floats:
+    """The regression at an added row of weight 1 and label y: below the first cell, in it, between it and the next...
+
+    ``w`` and ``s`` are the sums of weights and of positives up to each of the points of the cumulative sum diagram.
+    An added row parts it in two, the right one moved by (1, y); the answer is the slope of the line that touches both
+    parts from below. As the row moves to the right that slope grows, and both points that the line touches move right:
+    on the left along the corners of the points so far, held in ``corners`` from the touching one on, on the right
+    along ``following``.
+    """
+    count = len(w) - 1
+    found = np.empty(2 * count + 1)
+    corners, head, right = [0], 0, 0
+    for step in range(2 * count + 1):
+        if not step & _BETWEEN:
+            told(step, 2 * count, f"added rows of label {y:.0f}")
+        begins = (step + 1) // 2  # the first point of the right part
+        if step and step % 2 == 0:  # the left part grows by a point
+            new = step // 2
+            while len(corners) - head > 1:
+                a, b = corners[-2], corners[-1]
+                if (s[b] - s[a]) * (w[new] - w[b]) < (s[new] - s[b]) * (w[b] - w[a]):
+                    break
+                corners.pop()
+            corners.append(new)
+        right = max(right, begins)
+        while True:
+            left = corners[head]
+            down, along = s[right] + y - s[left], w[right] + 1.0 - w[left]
+            while right < count:  # the slope from the left point is least where the line touches the right part
+                after = following[right]
+                if (s[after] - s[right]) * along >= down * (w[after] - w[right]):
+                    break
+                right = after
+                down, along = s[right] + y - s[left], w[right] + 1.0 - w[left]
+            if head + 1 == len(corners):
+                break
+            after = corners[head + 1]
+            if (s[after] - s[left]) * along >= down * (w[after] - w[left]):
+                break
+            head += 1
+        found[step] = down / along
+    return found

@@ -1,0 +1,404 @@
+"""The fit of intra order-preserving maps: a convex problem in slopes with a lower bound."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+from scipy.linalg import LinAlgError, cho_factor, cho_solve
+from scipy.optimize import minimize
+
+from calibrant.batch import Integers
+from calibrant.cells import Floats
+from calibrant.errors import NotConverged, OnePrediction, TooFewRows
+from calibrant.maps.order_preserving import (
+    RANKS,
+    OrderInvariant,
+    OrderPreserving,
+    OrderPreservingDiagonal,
+    groups_of_ranks,
+    ramp,
+    ranked,
+)
+from calibrant.maps.tempering import logits_of, optimal_temperature
+from calibrant.maps.transforms import blocks_of_rows, logits_block
+from calibrant.progress import SILENT, Progress, Rising
+from calibrant.reductions import Vector
+from calibrant.validation import fold_of_rows
+
+# --- The rows of a fit of intra order-preserving maps: scores linear in slopes, and what that is the other way round
+
+Kind = Literal["diagonal", "oi", "op"]
+
+#: Numbers of a block of features, and as many as are kept between passes.
+_BLOCK, _KEPT = 1 << 16, 1 << 23
+#: Slopes are at least this share of temperature scaling's.
+_LEAST = 1e-3
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The rows' ``distances`` from the largest logit, ``(n, K)``, or gaps ``(n, K - 1)``, on tempered logits.
+
+    ``classes (n, K - 1)`` rank before the gaps, and ``own (n,)`` is the label's column, or rank. Slopes ``x (P,)`` are
+    those of g, or of ranks and then of classes, piece by piece.
+    """
+
+    kind: Kind
+    distances: Floats
+    classes: npt.NDArray[np.int64]
+    own: Integers
+    knots: Floats
+    n_classes: int
+    #: Every pass comes up for air at each block of rows.
+    told: Rising = field(default=SILENT, compare=False, repr=False)
+
+    @property
+    def pieces(self) -> int:
+        """J."""
+        return len(self.knots) + 1
+
+    @property
+    def groups(self) -> int:
+        """Functions of distances or of ranks."""
+        return 1 if self.kind == "diagonal" else min(self.n_classes - 1, RANKS)
+
+    @cached_property
+    def target(self) -> Floats:
+        """Temperature scaling: every slope 1, those that classes add 0."""
+        added = self.n_classes if self.kind == "op" else 0
+        return np.repeat([1.0, 0.0], [self.groups * self.pieces, added * self.pieces])
+
+    @cached_property
+    def least(self) -> Floats:
+        """The least slopes: logits that differ still do so afterwards."""
+        return _LEAST * self.target
+
+    @cached_property
+    def group(self) -> npt.NDArray[np.int64]:
+        """The function of each distance."""
+        width = self.distances.shape[1]
+        return np.zeros(width, np.int64) if self.kind == "diagonal" else groups_of_ranks(width + 1, self.groups)
+
+    def blocks(self) -> Iterator[tuple[slice, Floats]]:
+        """Rows with their ramps ``(h, distances, J)``, which are kept where they are not too many."""
+        for block in self._kept if self.distances.size * self.pieces <= _KEPT else self._made():
+            self.told.again()
+            yield block
+
+    @cached_property
+    def _kept(self) -> list[tuple[slice, Floats]]:
+        return list(self._made())
+
+    def _made(self) -> Iterator[tuple[slice, Floats]]:
+        height = max(1, _BLOCK // (self.distances.shape[1] * self.pieces))
+        for start in range(0, len(self.own), height):
+            rows = slice(start, start + height)
+            ramps = np.empty((*self.distances[rows].shape, self.pieces))
+            for j in range(self.pieces):
+                ramps[:, :, j] = ramp(self.distances[rows], self.knots, j)
+            yield rows, ramps
+
+    def scores(self, rows: slice, ramps: Floats, x: Floats) -> Floats:
+        """Scores ``(h, K)``, by class or by rank: at most 0, and one is 0."""
+        slopes = x.reshape(-1, self.pieces)
+        if self.kind == "diagonal":
+            found: Floats = -(ramps @ slopes[0])
+            return found
+        moved = np.einsum("hij,ij->hi", ramps, slopes[self.group])
+        if self.kind == "op":
+            moved += np.einsum("hij,hij->hi", ramps, slopes[self.groups :][self.classes[rows]])
+        found = np.zeros((len(moved), self.n_classes))
+        np.cumsum(moved, axis=1, out=found[:, 1:])
+        return np.negative(found, out=found)
+
+    def adjoint(self, rows: slice, ramps: Floats, residual: Floats) -> Floats:
+        """What ``residual (h, K)`` in the scores is in the slopes."""
+        if self.kind != "diagonal":  # a gap moves every class behind it
+            residual = residual[:, ::-1].cumsum(axis=1)[:, -2::-1]
+        found = np.zeros((self.target.size // self.pieces, self.pieces))
+        np.subtract.at(found, self.group, np.einsum("hi,hij->ij", residual, ramps))
+        if self.kind == "op":
+            flat, pushed = self.classes[rows].ravel(), residual[:, :, None] * ramps
+            for j in range(self.pieces):
+                found[self.groups :, j] -= np.bincount(flat, pushed[:, :, j].ravel(), self.n_classes)
+        return found.ravel()
+
+    def features(self, ramps: Floats, classes: npt.NDArray[np.int64]) -> Floats:
+        """What each slope adds to the scores but for the sign, ``(h, K, P)``."""
+        if self.kind == "diagonal":
+            return ramps
+        h, width, J = ramps.shape
+        found = np.zeros((h, width + 1, self.target.size // J, J))
+        for i in range(width):
+            found[:, i + 1, self.group[i]] = ramps[:, i]
+            if self.kind == "op":
+                found[np.arange(h), i + 1, self.groups + classes[:, i]] = ramps[:, i]
+            found[:, i + 1] += found[:, i]
+        return found.reshape(h, width + 1, -1)
+
+
+# --- The fit of intra order-preserving maps: a convex problem in slopes with a lower bound, solved to its optimum
+
+Transform = OrderPreservingDiagonal | OrderInvariant | OrderPreserving
+
+#: Strengths that cross-validation compares, from the strongest on.
+STRENGTHS = tuple(10.0**e for e in range(1, -7, -1))
+#: More multiplications than these a Hessian are saved by L-BFGS-B.
+_WHOLE = 2e10
+_MAX_STEPS = 200
+#: Done when no component of the projected gradient exceeds this, and no slope moves by more than that share.
+_GRADIENT, _STEP = 1e-8, 1e-6
+#: A step that promises to lower the loss by less gains nothing.
+_GAIN = 1e-14
+#: What L-BFGS-B must reach.
+_ROUGH = 1e-7
+_PATIENCE = 8
+_ROUNDING = 1e-14
+_ENDLESS = (
+    "the log loss falls without end: on some piece no prediction is wrong; a strength above 0, or temperature, has an "
+    "optimum"
+)
+
+
+@dataclass(frozen=True)
+class FittedOrder:
+    """The transform, the temperature that it is drawn to, the strength, and its held-out log loss where it was chosen.
+
+    ``log_loss`` is the mean on the rows of the fit.
+    """
+
+    transform: Transform
+    temperature: float
+    strength: float
+    held_out: float | None
+    log_loss: float
+
+
+@dataclass(frozen=True)
+class _Problem:
+    """The mean log loss under weights ``w (n,)`` of sum 1, plus ``strength`` times the mean of (x - target)^2."""
+
+    rows: Rows
+    w: Floats
+    strength: float = 0.0
+
+    def losses(self, x: Floats) -> Floats:
+        """The log loss of each row."""
+        found = np.empty(len(self.w))
+        for rows, ramps in self.rows.blocks():
+            scores = self.rows.scores(rows, ramps, x)
+            own = scores[np.arange(len(scores)), self.rows.own[rows]]
+            found[rows] = np.log(np.exp(scores, out=scores).sum(axis=1)) - own
+        return found
+
+    def loss(self, x: Floats) -> float:
+        """What is minimised."""
+        return float(self.w @ self.losses(x)) + self.strength * float(np.mean((x - self.rows.target) ** 2))
+
+    def gradient(self, x: Floats) -> Floats:
+        """Its derivatives."""
+        found = 2.0 * self.strength / len(x) * (x - self.rows.target)
+        for rows, ramps in self.rows.blocks():
+            p = _softmax(self.rows.scores(rows, ramps, x))
+            p[np.arange(len(p)), self.rows.own[rows]] -= 1.0
+            p *= self.w[rows, None]
+            found += self.rows.adjoint(rows, ramps, p)
+        return found
+
+    def hessian(self, x: Floats) -> Floats:
+        """Its second derivatives. O(n K P^2)."""
+        size = len(x)
+        found = np.eye(size) * (2.0 * self.strength / size)
+        for rows, ramps in self.rows.blocks():
+            root = _softmax(self.rows.scores(rows, ramps, x))
+            np.sqrt(root, out=root)
+            root *= np.sqrt(self.w[rows, None])
+            height = max(1, _BLOCK // (root.shape[1] * size))
+            for start in range(0, len(root), height):
+                self.rows.told.again()
+                part = slice(start, start + height)
+                features = self.rows.features(ramps[part], self.rows.classes[rows][part]) * root[part, :, None]
+                mass = np.sqrt((root[part] ** 2).sum(axis=1))
+                mean = np.einsum("hi,hip->hp", root[part] / np.where(mass > 0.0, mass, 1.0)[:, None], features)
+                flat = features.reshape(-1, size)
+                found += flat.T @ flat
+                found -= mean.T @ mean
+        return found
+
+    def minimise(self, x: Floats) -> Floats:
+        """The optimum among slopes above the least, from ``x`` on: projected Newton (Bertsekas 1982), or L-BFGS-B.
+
+        Done when the projected gradient is at most 1e-8 (of slopes of unit curvature, where the penalty has more) and
+        no slope moves by more than 1e-6 or to any gain, or, with L-BFGS-B where a Hessian costs too much, when it is at
+        most 1e-7. Else ``NotConverged``.
+        """
+        least = self.rows.least
+        if float(len(self.w)) * self.rows.n_classes * len(x) ** 2 > _WHOLE:
+            return self._by_lbfgs(x)
+        loss, vanished = self.loss(x), 0
+        scale = max(1.0, 2.0 * self.strength / len(x)) ** 0.5
+        for _ in range(_MAX_STEPS):
+            gradient = self.gradient(x)
+            left = _projected(x - least, gradient) / scale
+            held = (x - least <= min(1e-3, left)) & (gradient > 0.0)
+            step = _newton(self.hessian(x), gradient, held)
+            move = x - np.maximum(x - step, least)
+            flat = left <= _GRADIENT
+            # Where slopes of ranks and of classes say the same, steps along their difference gain nothing.
+            small = float(np.abs(move).max()) <= _STEP * (1.0 + float(x.max()))
+            if flat and (small or abs(float(gradient @ move)) <= _GAIN):
+                return x
+            vanished = vanished + 1 if flat else 0
+            if vanished == _PATIENCE:
+                raise NotConverged(_ENDLESS)
+            size = 1.0
+            while not (trial := self.loss(np.maximum(x - size * step, least))) <= loss + _ROUNDING:
+                size /= 2.0
+                if size < 1e-12:
+                    raise NotConverged("the slopes did not reach their optimum: no step lowers the loss")
+            x, loss = np.maximum(x - size * step, least), trial
+        raise NotConverged(f"the slopes did not reach their optimum in {_MAX_STEPS} steps")
+
+    def _by_lbfgs(self, x: Floats) -> Floats:
+        before, least = self.loss(x), self.rows.least
+        options = {"maxiter": 3000, "maxfun": 6000, "ftol": 0.0, "gtol": _ROUGH / 2.0, "maxcor": 30}
+        bounds = np.column_stack([least, np.full(len(x), np.inf)])
+        fitted = minimize(self.loss, x, jac=self.gradient, method="L-BFGS-B", bounds=bounds, options=options)
+        found: Floats = np.maximum(fitted.x, least)
+        if _projected(found - least, self.gradient(found)) > _ROUGH or self.loss(found) > before + _ROUNDING:
+            raise NotConverged("the slopes did not reach their optimum; a larger strength, or fewer knots, may")
+        return found
+
+
+def fit_order_preserving(
+    vector: Vector,
+    kind: Kind,
+    *,
+    n_knots: int,
+    strength: float | None = None,
+    folds: int = 3,
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> FittedOrder:
+    """Fit an order-preserving map by log loss (classes of functions of Rahimi et al. 2020, in a convex form of ours).
+
+    The slopes are those on logits divided by the optimal temperature; ``strength`` times the mean square of their
+    difference from 1 (of what classes add, from 0) draws them to temperature scaling, and is chosen among ``STRENGTHS``
+    by held-out log loss where it is None. Knots are quantiles, of equal weight, of the distances of the 10 classes
+    behind the first, or of the first 10 gaps, as far as they are above 0. No slope of g, or of a rank, is below 0.001
+    of temperature scaling's, so that logits that differ still do so. Folds belong to rows in an order of their
+    own. Raises what ``optimal_temperature`` raises, ``NotConverged`` and ``TooFewRows``.
+    """
+    told = Rising(progress, 1 if strength is not None else 2, "temperature")
+    temperature = optimal_temperature(logits_of(vector, told), vector.w).value
+    problem = _problem(vector, kind, n_knots, temperature, told)
+    held_out = None
+    if strength is None:
+        strength, held_out = _chosen(problem, folds, seed)
+        told.begin(1)
+    told(0, 1, "all rows")
+    rows = problem.rows
+    fitted = replace(problem, strength=float(strength))
+    x = fitted.minimise(rows.target)
+    slopes, knots = x.reshape(-1, rows.pieces) / temperature, rows.knots * temperature
+    transform: Transform
+    if kind == "diagonal":
+        transform = OrderPreservingDiagonal(knots, slopes[0])
+    elif kind == "oi":
+        transform = OrderInvariant(knots, slopes)
+    else:
+        transform = OrderPreserving(knots, slopes[: rows.groups], slopes[rows.groups :])
+    return FittedOrder(transform, temperature, float(strength), held_out, float(problem.w @ fitted.losses(x)))
+
+
+def _problem(vector: Vector, kind: Kind, n_knots: int, temperature: float, told: Rising = SILENT) -> _Problem:
+    """The rows in their own order, those of weight 0 left out."""
+    order = vector.order()
+    if vector.w is not None:
+        order = order[vector.w[order] > 0.0]
+    w = np.ones(len(order)) if vector.w is None else vector.w[order]
+    given = vector.p if vector.logits is None else vector.logits
+    n, K = len(order), vector.n_classes
+    labels, own = vector.labels[order], vector.labels[order].copy()
+    distances = np.empty((n, K if kind == "diagonal" else K - 1))
+    classes = np.empty((n, K - 1 if kind == "op" else 0), dtype=np.int64)
+    shown = np.empty((n, min(K - 1, RANKS)))
+    for rows in blocks_of_rows(given[:n]):
+        told.again()
+        z = logits_block(given[order[rows]], vector.logits is None) / temperature
+        ranking, gaps = ranked(z)
+        if kind == "diagonal":
+            distances[rows] = z.max(axis=1, keepdims=True) - z
+            shown[rows] = gaps.cumsum(axis=1)[:, :RANKS]
+            continue
+        distances[rows], shown[rows] = gaps, gaps[:, :RANKS]
+        own[rows] = (ranking == labels[rows, None]).argmax(axis=1)
+        if kind == "op":
+            classes[rows] = ranking[:, :-1]
+    knots = _quantiles(shown, w, n_knots)
+    return _Problem(Rows(kind, distances, classes, own, knots, K, told), w / w.sum())
+
+
+def _quantiles(values: Floats, w: Floats, count: int) -> Floats:
+    """Different values above 0 at evenly spaced shares of the mass of ``values (n, c)``, ``w (n,)`` each row's."""
+    flat, mass = values.ravel(), np.repeat(w, values.shape[1])
+    flat, mass = flat[flat > 0.0], mass[flat > 0.0]
+    if not len(flat):
+        raise OnePrediction.at("/predictions", "are equal for all classes in every row")
+    order = np.argsort(flat, kind="stable")
+    running = np.cumsum(mass[order])
+    wanted = np.arange(1, count + 1) / (count + 1) * running[-1] * (1.0 - 1e-12)
+    return np.unique(flat[order][np.searchsorted(running, wanted)])
+
+
+def _chosen(problem: _Problem, folds: int, seed: int) -> tuple[float, float]:
+    """The strength of the least held-out log loss, of equal ones the strongest, and that loss."""
+    n = len(problem.w)
+    if n < folds:
+        raise TooFewRows.at("/predictions", f"have {n} rows, where {folds} folds need {folds}")
+    fold = fold_of_rows(n, folds, seed)
+    scores = np.zeros(len(STRENGTHS))
+    for k in range(folds):
+        kept = np.where(fold == k, 0.0, problem.w)
+        x = problem.rows.target
+        for i, strength in enumerate(STRENGTHS):
+            problem.rows.told(k * len(STRENGTHS) + i, folds * len(STRENGTHS), "strengths outside folds")
+            x = replace(problem, w=kept / kept.sum(), strength=strength).minimise(x)
+            scores[i] += float(problem.w[fold == k] @ problem.losses(x)[fold == k])
+    best = int(scores.argmin())
+    return STRENGTHS[best], float(scores[best])
+
+
+def _newton(hessian: Floats, gradient: Floats, held: npt.NDArray[np.bool_]) -> Floats:
+    """Newton's step of the free slopes; the held ones follow their own gradient."""
+    step = gradient / np.maximum(hessian.diagonal(), 1e-12)
+    free = np.flatnonzero(~held)
+    if len(free):
+        part = hessian[np.ix_(free, free)]
+        ridge = 1e-14 * max(float(part.diagonal().max()), 1e-300)
+        for _ in range(10):
+            try:
+                factor = cho_factor(part + ridge * np.eye(len(free)), check_finite=False)
+            except LinAlgError:
+                ridge *= 10.0
+                continue
+            step[free] = cho_solve(factor, gradient[free], check_finite=False)
+            return step
+        raise NotConverged("the curvature of the log loss vanishes: its optimum cannot be told")
+    return step
+
+
+def _projected(above: Floats, gradient: Floats) -> float:
+    """The largest component of the gradient that does not press a slope below the least one."""
+    return float(np.abs(np.where(above > 0.0, gradient, np.minimum(gradient, 0.0))).max())
+
+
+def _softmax(scores: Floats) -> Floats:
+    p: Floats = np.exp(scores)
+    p /= p.sum(axis=1, keepdims=True)
+    return p

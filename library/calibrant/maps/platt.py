@@ -1,0 +1,129 @@
+"""Platt scaling: a logistic curve on the logit of the prediction."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from scipy.special import expit, logit
+
+from calibrant.cells import Cells, Floats
+from calibrant.errors import NotConverged
+from calibrant.maps.curves import check_outcomes, clipped_logit, fast_logistic, fast_logit, in_blocks, read_number
+from calibrant.maps.many_rows import logit_and_one, many_rows, settle
+from calibrant.reductions import Event
+
+_MAX_STEPS = 100
+#: A fit is done when no gradient of the mean log loss exceeds this.
+_GRADIENT = 1e-10
+#: A loss that grew by less grew by rounding.
+_ROUNDING = 1e-14
+
+
+@dataclass(frozen=True)
+class Platt:
+    """c(p) = logistic(slope logit(p) + intercept). Monotone for slope > 0, differentiable; the logit clips at 2^-52."""
+
+    family: ClassVar[str] = "platt"
+    slope: float
+    intercept: float
+
+    def __call__(self, p: Floats) -> Floats:
+        """Calibrated probability of each ``p (n,)`` in [0, 1]. O(n)."""
+        return in_blocks(self._block, p)
+
+    def _block(self, p: Floats) -> Floats:
+        f = fast_logit(p)
+        f *= self.slope
+        f += self.intercept
+        return fast_logistic(f, out=f)
+
+    def parameters(self) -> dict[str, Any]:
+        """The numbers that make this curve."""
+        return {"slope": self.slope, "intercept": self.intercept}
+
+    @classmethod
+    def from_parameters(cls, parameters: dict[str, Any]) -> Self:
+        """Read a document's numbers, each checked."""
+        return cls(read_number(parameters, "slope"), read_number(parameters, "intercept"))
+
+
+def fit_platt_event(event: Event, *, target_smoothing: bool = True) -> Platt:
+    """``fit_platt`` of an event; many rows without weights are not sorted for it. O(n) a step, else O(n log n)."""
+    rows = many_rows(event)
+    if rows is not None:
+        coarse = rows.coarse
+        try:
+            start = fit_platt(coarse, target_smoothing=target_smoothing)
+        except NotConverged:  # so separable that the coarse cells are: the rows themselves have the last word
+            return fit_platt(event.cells, target_smoothing=target_smoothing)
+        positives = float(coarse.wy.sum())
+        targets = _targets(positives, coarse.mass - positives) if target_smoothing else (0.0, 1.0)
+        theta = settle(rows, np.array([start.slope, start.intercept]), logit_and_one, targets=targets)
+        if theta is not None:
+            return Platt(*theta.tolist())
+    return fit_platt(event.cells, target_smoothing=target_smoothing)
+
+
+def _targets(positives: float, negatives: float) -> tuple[float, float]:
+    """What Platt puts in the place of the labels 0 and 1."""
+    return 1.0 / (negatives + 2), (positives + 1) / (positives + 2)
+
+
+def fit_platt(cells: Cells, *, target_smoothing: bool = True) -> Platt:
+    """Fit by maximum likelihood (Platt 1999), Newton's method with halved steps. O(m) a step.
+
+    With ``target_smoothing`` the labels 1 and 0 become (n1 + 1) / (n1 + 2) and 1 / (n0 + 2), which
+    keeps separable data finite; importance weights count their effective rows. Without it such data raise
+    ``NotConverged``. Raises ``OneClass``
+    where all labels are equal.
+    """
+    positives = check_outcomes(cells)
+    negatives = cells.mass - positives
+    target = cells.wy
+    if target_smoothing:
+        counted = cells.mass / float(cells.w2.sum()) if cells.kind == "importance" else 1.0
+        low, high = _targets(positives * counted, negatives * counted)
+        target = cells.wy * high + (cells.w - cells.wy) * low
+    logits = clipped_logit(cells.p)
+    # Centred and scaled, the two directions of the Hessian do not mix, and constant predictions cost no digits.
+    centre = float(cells.w @ logits) / cells.mass
+    spread = float(np.sqrt(cells.w @ (logits - centre) ** 2 / cells.mass))
+    scale = spread if spread > 1e-9 else np.inf
+    z = (logits - centre) / scale
+    # From the best constant on, as Platt starts: at the identity, certain predictions have no curvature left.
+    theta = _newton(z, cells.w, target, np.array([0.0, float(logit(target.sum() / cells.mass))]))
+    slope = float(theta[0] / scale)
+    return Platt(slope, float(theta[1] - slope * centre))
+
+
+def _newton(z: Floats, w: Floats, target: Floats, theta: Floats) -> Floats:
+    """Minimise the log loss of theta[0] z + theta[1], from ``theta`` on; raises ``NotConverged``."""
+    mass = float(w.sum())
+    loss = _loss(z, w, target, theta)
+    for _ in range(_MAX_STEPS):
+        c = expit(theta[0] * z + theta[1])
+        residual = w * c - target
+        gradient = np.array([residual @ z, residual.sum()]) / mass
+        curvature = w * c * (1.0 - c)
+        cross = curvature @ z
+        hessian = np.array([[curvature @ (z * z), cross], [cross, curvature.sum()]]) / mass
+        # Constant predictions leave one direction flat; the ridge keeps the step on the other.
+        step = np.linalg.solve(hessian + np.eye(2) * (1e-13 * (1e-13 + np.trace(hessian))), gradient)
+        # On separable data the gradient fades while the steps go on: only both together are an optimum.
+        if np.abs(gradient).max() <= _GRADIENT and np.abs(step).max() <= 1e-6 * (1.0 + np.abs(theta).max()):
+            return theta
+        size = 1.0
+        while (trial := _loss(z, w, target, theta - size * step)) > loss + _ROUNDING and size > 1e-10:
+            size /= 2
+        theta, loss = theta - size * step, trial
+        if not np.all(np.isfinite(theta)):
+            break
+    raise NotConverged.at("/labels", "give Platt scaling no finite optimum (separable data); use target_smoothing")
+
+
+def _loss(z: Floats, w: Floats, target: Floats, theta: Floats) -> float:
+    """Mean log loss, in nats, of the line ``theta`` on ``z``."""
+    f = theta[0] * z + theta[1]
+    return float(w @ np.logaddexp(0.0, f) - target @ f) / float(w.sum())

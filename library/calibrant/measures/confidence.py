@@ -1,0 +1,122 @@
+"""Confidence: accuracy, the gap between the two, and how far off the temperature is."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from calibrant.cells import Cells, Floats, Outcomes
+from calibrant.errors import OneClass
+from calibrant.maps.tempering import Logits, OptimalTemperature
+from calibrant.measures.intervals import row_scale
+from calibrant.reductions import Event, Vector
+
+# --- Confidence against being right: accuracy, the gap between the two, and how well the one ranks the other
+
+
+def weighted_mean(values: Floats, w: Floats | None) -> float:
+    """Mean of ``values (n,)`` with weights ``w (n,)``, None for equal ones."""
+    return float(values.mean()) if w is None else float(w @ values) / float(w.sum())
+
+
+def centred(values: Floats, w: Floats | None) -> Floats:
+    """``values (n,)`` less their weighted mean: the influence of each row on that mean."""
+    return values - weighted_mean(values, w)
+
+
+def right(event: Event) -> Floats:
+    """1 where the decision is right, else 0: ``(n,)``. Of an undecided event the decision is p >= 1/2."""
+    return event.confidence().y.astype(np.float64)
+
+
+def overconfidence(event: Event) -> Floats:
+    """Confidence less being right, row by row ``(n,)`` in [-1, 1]: above 0 on average is overconfident."""
+    claim = event.confidence()
+    return claim.p - claim.y
+
+
+def overconfidence_spread(event: Event) -> float:
+    """Standard deviation of the mean of ``overconfidence`` where the predictions are calibrated. O(n).
+
+    sqrt(sum w^2 p (1 - p)) / m, or sum w p (1 - p) for frequency weights. The events of one row of a pooled batch are
+    one draw of a class: sum_k s_k y_k, s_k = 1 where p_k >= 1/2 and else -1, has variance 1 - (sum_k s_k p_k)^2.
+    """
+    w = np.ones(len(event)) if event.w is None else event.w
+    square = w if event.kind == "frequency" else w * w
+    if event.per_row == 1:
+        variance = square @ (event.p * (1.0 - event.p))
+    else:
+        signed = np.where(event.p >= 0.5, event.p, -event.p).reshape(-1, event.per_row).sum(axis=1)
+        variance = square[:: event.per_row] @ np.maximum(1.0 - signed**2, 0.0)
+    return float(np.sqrt(variance)) / float(w.sum())
+
+
+def auroc(cells: Cells) -> float:
+    """Area under the receiver operating characteristic, in [0, 1]; larger is better, 1/2 is chance.
+
+    The share of pairs of a positive and a negative in which the positive has the larger prediction, ties counting
+    half (Hanley & McNeil 1982); a pair weighs the product of its weights. Raises ``OneClass`` where there is no such
+    pair. O(m).
+    """
+    positives, negatives = _outcomes(cells)
+    negative = cells.w - cells.wy
+    below = (cells.cumulative_w - cells.cumulative_wy)[:-1]
+    return float(cells.wy @ (below + negative / 2.0)) / (positives * negatives)
+
+
+def auroc_influence(event: Event) -> Floats:
+    """By how much each row moves the AUROC: ``(n,)``, of weighted mean 0. O(n log n).
+
+    From the structural components of DeLong, DeLong & Clarke-Pearson (1988): of a positive the share of negatives
+    below it, of a negative the share of positives above it, ties half, less the AUROC; over the share of its outcome.
+    """
+    cells = event.cells
+    positives, negatives = _outcomes(cells)
+    below = ((cells.cumulative_w - cells.cumulative_wy)[:-1] + (cells.w - cells.wy) / 2.0) / negatives
+    above = (cells.cumulative_wy[-1] - cells.cumulative_wy[:-1] - cells.wy / 2.0) / positives
+    # A row of weight 0 has no cell; its influence counts for nothing.
+    cell = np.minimum(np.searchsorted(cells.p, event.p), len(cells) - 1)
+    area, mass = auroc(cells), cells.mass
+    found: Floats = np.where(
+        event.y == 1, (below[cell] - area) * (mass / positives), (above[cell] - area) * (mass / negatives)
+    )
+    return found
+
+
+def _outcomes(cells: Cells) -> tuple[float, float]:
+    """Mass of positives and of negatives."""
+    positives = float(cells.cumulative_wy[-1])
+    if positives <= 0.0 or not (cells.wy < cells.w).any():
+        raise OneClass.at("/labels", "have one outcome only, where ranking needs both")
+    return positives, float((cells.w - cells.wy).sum())
+
+
+# --- How far off the optimal temperature may be, and temperatures that rows have not seen
+
+
+def standard_error(found: OptimalTemperature, event: Event | Vector) -> float:
+    """Standard error of log T by the sandwich: the rows' slopes over the curvature. Rows of a pooled batch are one."""
+    moved = row_scale(event.w, event.kind) * temperature_influence(found, event.w) / found.value
+    mass = float(len(event)) if event.w is None else float(event.w.sum())
+    per_row = event.per_row if isinstance(event, Event) else 1
+    return float(np.linalg.norm(moved.reshape(-1, per_row).sum(axis=1))) / mass
+
+
+def temperature_influence(found: OptimalTemperature, w: Floats | None) -> Floats:
+    """By how much each row moves the temperature: ``(n,)``, of weighted mean 0. O(n)."""
+    slope = found.slope - weighted_mean(found.slope, w)
+    return slope * (found.value**2 / weighted_mean(found.curvature, w))
+
+
+def outcomes_of(subject: Event | Vector) -> Outcomes:
+    """Whether the event came true, or, of a vector, whether the class predicted is right: ``(n,)``."""
+    return subject.y if isinstance(subject, Event) else (subject.predicted == subject.labels).astype(np.int8)
+
+
+def with_temperature(subject: Event | Vector, logits: Logits, temperature: Floats) -> Event:
+    """The event with its logits divided by ``temperature (n,)``; of a vector, that the class predicted is right."""
+    p = logits.scaled(1.0 / temperature)
+    if isinstance(subject, Event):
+        return replace(subject, p=p, logit=None)
+    return Event(p, outcomes_of(subject), subject.w, subject.kind, decided=True)

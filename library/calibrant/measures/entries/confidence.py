@@ -1,0 +1,320 @@
+"""Confidence, its temperature and what decisions by it cost, in the catalogue."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from scipy.special import ndtri
+
+from calibrant.asked import Option
+from calibrant.cells import Floats
+from calibrant.maps.tempering import logits_of, optimal_temperature, temperatures_without
+from calibrant.measures.confidence import (
+    auroc,
+    auroc_influence,
+    centred,
+    overconfidence,
+    overconfidence_spread,
+    right,
+    standard_error,
+    temperature_influence,
+    weighted_mean,
+    with_temperature,
+)
+from calibrant.measures.cumulative import tail
+from calibrant.measures.entries import binned
+from calibrant.measures.folds import folds_of
+from calibrant.measures.intervals import Distance, Resampling, distance_interval, influence_interval
+from calibrant.measures.measure import Measure, MeasureResult, with_interval
+from calibrant.measures.selective import (
+    ABSTENTION,
+    COST_RATIOS,
+    accepted_wrong,
+    selective_costs,
+    selective_influence,
+)
+from calibrant.reductions import Event, Vector
+
+_FAMILY = "Confidence"
+#: Verdicts are at this level where no interval is asked for.
+_LEVEL = 0.95
+#: A temperature this near 1 is 1 but for rounding.
+_TOLERANCE = 1e-6
+#: Numbers of a matrix that one pass of a temperature's search takes a second for.
+_PASS = 5e-9
+#: As much of an event's rows.
+_ROW_PASS = 4e-8
+#: Logarithms of temperatures end here, so that no interval holds an infinity.
+_FAR = 700.0
+_ECE = next(entry for entry in binned.MEASURES if entry.name == "ece")
+
+
+def _ece(event: Event, resampling: Resampling, **cut: Any) -> MeasureResult:
+    if _ECE.event is None:
+        raise TypeError("ece is defined for events")
+    return _ECE.event(event, resampling, **cut)
+
+
+def _ece_distance(event: Event, resampling: Resampling, **cut: Any) -> Distance:
+    if _ECE.distance is None:
+        raise TypeError("ece is a distance")
+    return _ECE.distance(event, resampling, **cut)
+
+
+def _model(subject: Event | Vector) -> Event | Vector:
+    """The whole vector where the event is its confidence: a temperature scales all of its logits."""
+    return subject.whole() if isinstance(subject, Event) and subject.whole is not None else subject
+
+
+def _event(subject: Event | Vector) -> Event:
+    """The event itself, or, of the whole vector, that the class predicted is right."""
+    return subject.confidence() if isinstance(subject, Vector) else subject
+
+
+def _accuracy(subject: Event | Vector, _: Resampling) -> MeasureResult:
+    return MeasureResult(weighted_mean(right(_event(subject)), subject.w))
+
+
+def _accuracy_influence(subject: Event | Vector, _: Resampling) -> Floats:
+    return centred(right(_event(subject)), subject.w)
+
+
+def _gap(subject: Event | Vector, _: Resampling) -> MeasureResult:
+    event = _event(subject)
+    value = weighted_mean(overconfidence(event), event.w)
+    p_value = tail(abs(value), overconfidence_spread(event), lambda x: math.erfc(x / math.sqrt(2.0)))
+    parts = {
+        "accuracy": weighted_mean(right(event), event.w),
+        "confidence": weighted_mean(event.confidence().p, event.w),
+    }
+    return MeasureResult(value, p_value=p_value, parts=parts)
+
+
+def _gap_influence(subject: Event | Vector, _: Resampling) -> Floats:
+    return centred(overconfidence(_event(subject)), subject.w)
+
+
+def _ranked(subject: Event | Vector, of: str) -> Event:
+    event = _event(subject)
+    return event.confidence() if of == "confidence" else event
+
+
+def _auroc(subject: Event | Vector, _: Resampling, *, of: str) -> MeasureResult:
+    return MeasureResult(auroc(_ranked(subject, of).cells))
+
+
+def _auroc_influence(subject: Event | Vector, _: Resampling, *, of: str) -> Floats:
+    return auroc_influence(_ranked(subject, of))
+
+
+def _temperature(subject: Event | Vector, resampling: Resampling) -> MeasureResult:
+    subject = _model(subject)
+    if resampling.level is not None:
+        subject = subject.in_order()
+    logits = logits_of(subject)
+    found = optimal_temperature(logits, subject.w)
+    error, log = standard_error(found, subject), math.log(found.value)
+    level = _LEVEL if resampling.level is None else resampling.level
+    verdict = "neither"
+    if abs(log) > max(_TOLERANCE, error * float(ndtri((1.0 + level) / 2.0))):
+        verdict = "overconfident" if log > 0.0 else "underconfident"
+    parts = {
+        "verdict": verdict,
+        "log_loss_before": weighted_mean(logits.at(1.0)[0], subject.w),
+        "log_loss_after": found.log_loss,
+        "standard_error": found.value * error,
+        "clipped": logits.clipped,
+    }
+    result = MeasureResult(found.value, parts=parts, definition={"verdict_level": level})
+
+    def interval() -> tuple[float, float]:
+        influence = temperature_influence(found, subject.w) / found.value
+        low, high = influence_interval(log, influence, subject, resampling)
+        return math.exp(max(low, -_FAR)), math.exp(min(high, _FAR))
+
+    return with_interval(result, interval, resampling)
+
+
+def _temperature_influence(subject: Event | Vector, _: Resampling) -> Floats:
+    return temperature_influence(optimal_temperature(logits_of(subject), subject.w), subject.w)
+
+
+def _scaled(
+    subject: Event | Vector, resampling: Resampling, folds: int, temperature: float | None
+) -> tuple[Event, dict[str, Any]]:
+    """The event after its temperature, and what to tell of it."""
+    logits = logits_of(subject)
+    told: dict[str, Any] = {"clipped": logits.clipped}
+    if temperature is not None:
+        each = np.full(len(logits), float(temperature))
+        told["temperatures"] = [float(temperature)]
+    else:
+        fold = folds_of(subject, folds, resampling.seed)
+        found = temperatures_without(logits, subject.w, fold, folds)
+        each = found[fold]
+        told["temperatures"] = found.tolist()
+    return with_temperature(subject, logits, each), told
+
+
+def _scaled_ece(
+    subject: Event | Vector, resampling: Resampling, *, folds: int, temperature: float | None, **cut: Any
+) -> MeasureResult:
+    subject = _model(subject)
+    if resampling.level is not None:
+        subject = subject.in_order()
+    event, told = _scaled(subject, resampling, folds, temperature)
+    result = replace(_ece(event, resampling, **cut), parts=told)
+
+    def interval() -> tuple[float, float]:
+        low, high = distance_interval(_ece_distance(event, resampling, **cut), event, resampling)
+        return min(max(low, 0.0), 1.0), min(max(high, 0.0), 1.0)
+
+    return with_interval(result, interval, resampling)
+
+
+def _scaled_ece_distance(
+    subject: Event, resampling: Resampling, *, folds: int, temperature: float | None, **cut: Any
+) -> Distance:
+    return _ece_distance(_scaled(subject, resampling, folds, temperature)[0], resampling, **cut)
+
+
+def _cost(subject: Event | Vector, _: Resampling, *, abstention: float, cost_ratio: float) -> MeasureResult:
+    cells = subject.confidence().cells
+    value = float(selective_costs(cells, np.array([float(abstention)]), np.array([float(cost_ratio)]))[0, 0])
+    rates, ratios = np.array(ABSTENTION), np.array(COST_RATIOS)
+    wrong = accepted_wrong(cells, rates)
+    parts = {
+        "abstention": list(ABSTENTION),
+        "cost_ratios": list(COST_RATIOS),
+        "accepted_wrong": wrong.tolist(),
+        "error_of_accepted": (wrong / (1.0 - rates)).tolist(),
+        "cost": selective_costs(cells, rates, ratios).T.tolist(),
+    }
+    return MeasureResult(value, parts=parts)
+
+
+def _cost_influence(subject: Event | Vector, _: Resampling, *, abstention: float, cost_ratio: float) -> Floats:
+    return selective_influence(subject.confidence(), float(abstention), float(cost_ratio))
+
+
+def _temperature_seconds(n: int, K: int, _: Mapping[str, Any]) -> float:
+    return 15 * _ROW_PASS * n + 10 * _PASS * n * (K if K > 1 else 0)
+
+
+def _scaled_seconds(n: int, K: int, options: Mapping[str, Any]) -> float:
+    matrix = _PASS * n * (K if K > 1 else 0)
+    if options["temperature"] is not None:
+        return 3e-7 * n + 2 * matrix
+    return 1e-6 * n + 15 * matrix + float(options["folds"]) * 3 * (_ROW_PASS * n + matrix)
+
+
+def _entry(name: str, title: str, definition: str, source: str, **rest: Any) -> Measure:
+    return Measure(name, title, _FAMILY, definition, source, **{"lowest": 0.0, "highest": 1.0, **rest})
+
+
+_MINDERER = "Minderer et al. (2021)"
+_DECISION = "of an undecided event the decision is p >= 1/2"
+_LOGITS = "z the logits as given, else of the probabilities clipped at 2^-52"
+
+MEASURES = (
+    _entry(
+        "accuracy",
+        "Accuracy",
+        f"share of right decisions; {_DECISION}, under confidence and canonical it is the likeliest class, of equal "
+        "ones the first",
+        "standard",
+        cost="O(n)",
+        better="larger",
+        event=_accuracy,
+        vector=_accuracy,
+        influence=_accuracy_influence,
+    ),
+    _entry(
+        "confidence-gap",
+        "Mean confidence less accuracy",
+        f"mean confidence less the share of right decisions; {_DECISION} and the confidence max(p, 1 - p); above 0 is "
+        "overconfident; p-value by the normal law under calibration",
+        f"{_MINDERER}, appendix D; Guo et al. (2017)",
+        lowest=-1.0,
+        cost="O(n)",
+        better="neither",
+        event=_gap,
+        vector=_gap,
+        influence=_gap_influence,
+        pooled_p_value=True,
+    ),
+    _entry(
+        "auroc",
+        "Area under the receiver operating characteristic",
+        "share of pairs of a positive and a negative in which the positive has the larger prediction, ties half: of p "
+        "for the event under binary, class:k and pooled, with of = confidence of max(p, 1 - p) for the decision "
+        "p >= 1/2 being right; of the confidence for being right under confidence, top:r, within-top:r and canonical; "
+        "interval from DeLong's components",
+        "Hanley & McNeil (1982); DeLong, DeLong & Clarke-Pearson (1988)",
+        cost="O(n log n)",
+        better="larger",
+        needs="both outcomes",
+        event=_auroc,
+        vector=_auroc,
+        influence=_auroc_influence,
+        options={"of": Option("event", choices=("event", "confidence"))},
+    ),
+    _entry(
+        "optimal-temperature",
+        "Temperature of least log loss",
+        f"T > 0 of least mean log loss of softmax(z / T) under canonical and confidence, of logistic(z / T) of other "
+        f"events, {_LOGITS}; above 1 is overconfident, below 1 underconfident: predictions too far from, or too near "
+        "to, 1/K, of an event 1/2; "
+        "verdict: neither where 1 is within the interval of log T by the sandwich",
+        f"Guo et al. (2017), section 4.2; {_MINDERER}, appendix D (which says multiplied where logits are divided)",
+        highest=None,
+        cost="O(n K) a step of Newton's, some ten steps",
+        better="neither",
+        needs="a wrong prediction, and predictions that are better than none",
+        event=_temperature,
+        vector=_temperature,
+        influence=_temperature_influence,
+        seconds=_temperature_seconds,
+    ),
+    _entry(
+        "ece-after-temperature",
+        "Expected calibration error after temperature scaling",
+        "ece, with its options, of the confidence of softmax(z / T) under canonical and confidence, of logistic(z / T) "
+        f"under other events, {_LOGITS}; T as given, or the optimal temperature of the rows of the other folds; "
+        "the interval holds the temperatures fixed",
+        f"Guo et al. (2017); {_MINDERER}, appendix D",
+        cost="O(folds n K) a step of Newton's, two or three steps; with a given temperature O(n K + n log n)",
+        needs="at least as many rows as folds, where no temperature is given",
+        event=_scaled_ece,
+        vector=_scaled_ece,
+        distance=_scaled_ece_distance,
+        options={
+            **_ECE.options,
+            "folds": Option(10, low=2, high=100),
+            "temperature": Option(None, choices=(None,), low=0.01, high=100.0, real=True),
+        },
+        seconds=_scaled_seconds,
+    ),
+    _entry(
+        "selective-cost",
+        "Cost of selective prediction",
+        "(c_err P(accepted and wrong) + c_abst P(abstained)) / c_abst where the least confident share, abstention, of "
+        "decisions is left to another; cost_ratio = c_err / c_abst, what a wrong decision costs in abstentions; at the "
+        f"threshold ties are rejected at random, in expectation; {_DECISION}; parts: the curves, cost by ratio and "
+        "rate",
+        f"{_MINDERER}, section 4.4 and appendix B.3",
+        highest=None,
+        cost="O(n log n)",
+        event=_cost,
+        vector=_cost,
+        influence=_cost_influence,
+        options={
+            "abstention": Option(0.1, low=0.0, high=1.0, real=True),
+            "cost_ratio": Option(10.0, low=0.001, high=1e6, real=True),
+        },
+    ),
+)

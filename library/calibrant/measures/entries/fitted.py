@@ -1,0 +1,75 @@
+"""Calibration errors by fitting on the test data in the catalogue."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from calibrant.asked import Option
+from calibrant.calibrators import METHODS
+from calibrant.calibrators.method import Method
+from calibrant.measures.binned import Norm
+from calibrant.measures.fitted import fitted_error, fitted_log_loss, plugged_error
+from calibrant.measures.intervals import Resampling
+from calibrant.measures.measure import Measure, MeasureResult
+from calibrant.piecewise.options import MAX_FOLDS
+from calibrant.reductions import Event
+
+_FAMILY = "Fit on the test data"
+#: A fitted map is told at so many predictions of equal mass.
+_TOLD = 101
+
+
+def _compute(name: str) -> Callable[..., MeasureResult]:
+    def compute(event: Event, resampling: Resampling, *, norm: int, folds: int) -> MeasureResult:
+        order: Norm = 1 if norm == 1 else 2
+        # The rows of a pooled event hang together, which the posterior does not know.
+        level = resampling.level if event.per_row == 1 else None
+        found = fitted_error(event, name, norm=order, folds=folds, level=level, told=resampling.told)
+        cells = event.cells
+        at = np.unique(np.searchsorted(cells.cumulative_w[1:], cells.mass * np.arange(_TOLD) / (_TOLD - 1)))
+        p = cells.p[np.minimum(at, len(cells) - 1)]
+        parts = {
+            "alpha_1": plugged_error(cells, found.curve, 1),
+            "alpha_2": plugged_error(cells, found.curve, 2),
+            "log_loss": fitted_log_loss(cells, found.curve),
+            "map": {"predictions": p.tolist(), "calibrated": found.curve(p).tolist()},
+        }
+        return MeasureResult(found.value, found.debiased, found.interval, parts=parts, definition=found.told)
+
+    return compute
+
+
+def _seconds(method: Method) -> Callable[[int, int, Mapping[str, Any]], float]:
+    defaults = method.read_options({})
+    return lambda n, _classes, _options: 0.15 + method.seconds(n, 1, defaults)
+
+
+_DEBIASED = (
+    "debiased: half mean |m - p|^norm, half mean s (y - p) (norm 1, s the expected sign of c - p) "
+    "or mean (m - p)(y - p) (norm 2), m the fitted map, c over curves of a Gaussian process; no root"
+)
+
+MEASURES = tuple(
+    Measure(
+        f"ece-{name}",
+        f"Calibration error by fitting: {method.title[0].lower() + method.title[1:]}",
+        _FAMILY,
+        f"mean |c(p) - p|^norm, c the map that the method {name} fits to the same rows; {_DEBIASED}",
+        f"Kangsepp, Valk & Kull (2022), section 3; {method.source}; docs/debiasing.md",
+        0.0,
+        1.0,
+        "O(n log n) and a fit to a few hundred cells",
+        event=_compute(name),
+        needs="both outcomes, different predictions, at least as many rows as folds",
+        options={"norm": Option(1, choices=(1, 2)), "folds": Option(10, low=2, high=MAX_FOLDS)},
+        runs=method.runs,
+        seconds=_seconds(method),
+        own_interval=True,
+        resampled=False,
+    )
+    for name, method in METHODS.items()
+    if method.event is not None and method.evaluates
+)

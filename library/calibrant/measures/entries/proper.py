@@ -1,0 +1,300 @@
+"""Proper scores in the catalogue."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from calibrant.asked import Option
+from calibrant.binning import MAX_COMPRESSED, compressed
+from calibrant.cells import Floats
+from calibrant.errors import InvalidOption
+from calibrant.measures.binned import binned_distance
+from calibrant.measures.improvement import ImprovedScore, Recalibration, improvement, out_of_fold, parts_of
+from calibrant.measures.intervals import Distance, Resampling, joined
+from calibrant.measures.measure import Measure, MeasureResult, with_interval
+from calibrant.measures.scores import (
+    BinsOf,
+    DecomposedScore,
+    Decomposition,
+    ScoreName,
+    binned_decomposition,
+    bins_of,
+    cells_of_bins,
+    centred,
+    corp_decomposition,
+    divergence,
+    mean_over_rows,
+    mean_score,
+    row_scores,
+    spread,
+    summed,
+    told,
+    upper_bound,
+)
+from calibrant.measures.simulated import likely_truth, simulated_interval, simulation_seconds
+from calibrant.piecewise.options import MAX_FOLDS
+from calibrant.reductions import Classes, Event, Vector
+
+_FAMILY = "Proper scores"
+_PAPER = "Gruber & Buettner (2022)"
+
+
+def _mean(score: ScoreName) -> Callable[..., MeasureResult]:
+    def compute(subject: Event | Vector, _: Resampling) -> MeasureResult:
+        return MeasureResult(mean_score(subject, score), parts=told(subject, score), definition=_form(subject, score))
+
+    return compute
+
+
+def _mean_influence(score: ScoreName) -> Callable[..., Floats]:
+    return lambda subject, _: centred(row_scores(subject, score), subject.w)
+
+
+def _form(subject: Event | Vector, score: str) -> dict[str, Any]:
+    """Which of the two Brier scores it is."""
+    if score != "brier":
+        return {}
+    if not isinstance(subject, Event):
+        return {"brier": "sum over classes"}
+    return {"brier": "of a claim, (p - right)^2" if subject.decided else "binary"}
+
+
+def _root(subject: Event | Vector, _: Resampling) -> MeasureResult:
+    return MeasureResult(mean_score(subject, "brier") ** 0.5, definition=_form(subject, "brier"))
+
+
+def _root_influence(subject: Event | Vector, _: Resampling) -> Floats:
+    scores = row_scores(subject, "brier")
+    root = mean_over_rows(scores, subject.w) ** 0.5
+    return centred(scores, subject.w) / (2.0 * root) if root > 0.0 else np.zeros(len(scores))
+
+
+def _bound(subject: Event | Vector, _: Resampling, *, score: ScoreName) -> MeasureResult:
+    parts = told(subject, score)
+    return MeasureResult(upper_bound(subject, score), parts=parts, definition=_form(subject, score))
+
+
+def _score_influence(subject: Event | Vector, _: Resampling, *, score: ScoreName) -> Floats:
+    return centred(row_scores(subject, score), subject.w)
+
+
+def _sharpness(subject: Event | Vector, _: Resampling, *, score: ScoreName) -> MeasureResult:
+    return MeasureResult(mean_over_rows(spread(subject, score), subject.w))
+
+
+def _sharpness_influence(subject: Event | Vector, _: Resampling, *, score: ScoreName) -> Floats:
+    return centred(spread(subject, score), subject.w)
+
+
+def _terms(event: Event, method: str, score: DecomposedScore, binning: BinsOf, n_bins: int) -> Decomposition:
+    if method == "corp":
+        return corp_decomposition(event.cells, score)
+    return binned_decomposition(event.cells, score, binning, n_bins)
+
+
+def _decomposition(
+    event: Event, resampling: Resampling, *, score: DecomposedScore, method: str, binning: BinsOf, n_bins: int
+) -> MeasureResult:
+    found = _terms(event, method, score, binning, n_bins)
+    result = MeasureResult(found.miscalibration, found.debiased, parts={**found.terms(), **told(event, score)})
+    if event.per_row > 1 or not _simulated(method, score):
+        return result
+
+    def interval() -> tuple[float, float]:
+        if method == "corp":
+            cells, again = compressed(event.cells), lambda drawn: corp_decomposition(drawn, score).miscalibration
+        else:
+            cells, again = cells_of_bins(bins_of(event.cells, binning, n_bins)), divergence
+        return simulated_interval(found.miscalibration, cells, likely_truth(event.cells, cells.p), again, resampling)
+
+    return with_interval(result, interval, resampling)
+
+
+def _simulated(method: str, score: str) -> bool:
+    """Whether the interval of an event is by simulated labels."""
+    return method == "corp" or score != "brier"
+
+
+def _simulation_seconds(n: int, options: Mapping[str, Any], resampling: Resampling) -> float:
+    if not _simulated(options["method"], options["score"]):
+        return 0.0
+    most = MAX_COMPRESSED if options["method"] == "corp" else options["n_bins"]
+    return 0.02 + 1e-7 * n + simulation_seconds(min(n, most), resampling)
+
+
+def _sum_of_classes(vector: Vector, _: Resampling, *, score: DecomposedScore, **how: Any) -> MeasureResult:
+    if score != "brier":
+        raise InvalidOption("of the whole vector only the Brier score is decomposed, as the sum over its classes")
+    found = summed([_terms(event, score=score, **how) for event in Classes(vector).events()])
+    return MeasureResult(found.miscalibration, found.debiased, parts=found.terms())
+
+
+def _decomposition_distance(
+    subject: Event | Vector, _: Resampling, *, score: str, method: str, binning: BinsOf, n_bins: int
+) -> Distance:
+    if _simulated(method, score):
+        raise InvalidOption("labels are simulated for one event a row only; the Brier score has one by method binned")
+
+    def of_one(event: Event) -> Distance:
+        return binned_distance(event, bins_of(event.cells, binning, n_bins), 2.0, root=False)
+
+    if isinstance(subject, Event):
+        return of_one(subject)
+    return joined([of_one(event) for event in Classes(subject).events()], lambda sizes: sizes.sum(axis=-1))
+
+
+def _improvement(
+    event: Event, resampling: Resampling, *, score: ImprovedScore, method: Recalibration, folds: int
+) -> MeasureResult:
+    after = out_of_fold(event, method, score, folds=folds, seed=resampling.seed)
+    return MeasureResult(improvement(event, after, score)[0], parts=parts_of(event, after, score))
+
+
+def _improvement_influence(
+    event: Event, resampling: Resampling, *, score: ImprovedScore, method: Recalibration, folds: int
+) -> Floats:
+    return improvement(event, out_of_fold(event, method, score, folds=folds, seed=resampling.seed), score)[1]
+
+
+_SCORE = Option("brier", choices=("brier", "log-loss", "spherical"))
+_TWO_SCORES = Option("brier", choices=("brier", "log-loss"))
+
+
+def _by_elements(n: int, n_classes: int, _options: Any) -> float:
+    return 3e-8 * n + 1e-8 * n * n_classes
+
+
+MEASURES = (
+    Measure(
+        "brier",
+        "Brier score",
+        _FAMILY,
+        "of an event mean (p - y)^2, from 0 to 1; of the vector mean sum_k (p_k - [y = k])^2, from 0 to 2, which at "
+        "K = 2 is exactly twice the former",
+        "Brier (1950)",
+        0.0,
+        2.0,
+        "O(n K)",
+        event=_mean("brier"),
+        vector=_mean("brier"),
+        influence=_mean_influence("brier"),
+        seconds=_by_elements,
+    ),
+    Measure(
+        "root-brier",
+        "Root Brier score",
+        _FAMILY,
+        "the root of brier; of the vector an upper bound of the canonical calibration error CE_2, of an event one of "
+        "its root mean squared calibration error",
+        f"{_PAPER}, theorem 3.1",
+        0.0,
+        2.0**0.5,
+        "O(n K)",
+        event=_root,
+        vector=_root,
+        influence=_root_influence,
+        seconds=_by_elements,
+    ),
+    Measure(
+        "log-loss",
+        "Log loss",
+        _FAMILY,
+        "mean -log p_y in nats, p_y clipped to [2^-52, 1 - 2^-52]; clipped: how many rows were",
+        "Good (1952)",
+        0.0,
+        None,
+        "O(n)",
+        event=_mean("log-loss"),
+        vector=_mean("log-loss"),
+        influence=_mean_influence("log-loss"),
+        seconds=_by_elements,
+    ),
+    Measure(
+        "upper-bound",
+        "Upper bound of a proper calibration error",
+        _FAMILY,
+        "U_S = E S(p, y) - inf g_S, at least the calibration error E d_S(p, P(Y | p)) of the score S, of which it is "
+        "the limit as accuracy rises; inf g_S of the generalised entropy must be finite and is 0 for brier (as defined "
+        "there: of the vector U_S bounds CE_2^2), 0 for log-loss, -1 for spherical, S = -p_y / |p|_2",
+        f"{_PAPER}, theorem 4.3; Gneiting & Raftery (2007)",
+        0.0,
+        None,
+        "O(n K)",
+        event=_bound,
+        vector=_bound,
+        influence=_score_influence,
+        options={"score": _SCORE},
+        seconds=_by_elements,
+    ),
+    Measure(
+        "decomposition",
+        "Miscalibration in a proper score, with discrimination and uncertainty",
+        _FAMILY,
+        "score = miscalibration - discrimination + uncertainty; corp: S(p) - S(x), S(ybar) - S(x), S(ybar), x the "
+        "isotonic fit; binned: sum_k v_k d(pbar_k, ybar_k), sum_k v_k d(ybar, ybar_k), g(ybar) over bins, d(a, b) = "
+        "(a - b)^2 or KL(b | a), plus within_bins, for brier the within-bin variance sum (p - pbar_k)^2 / n less the "
+        "covariance 2 sum (p - pbar_k)(y - ybar_k) / n; debiased: less ybar_k (1 - ybar_k) / (n_k - 1); of the vector, "
+        "for brier, the sum over classes; the value is the miscalibration; the interval of corp and of log-loss, of "
+        "one event, is by labels simulated along the way to a Gaussian process's map, on about 1,000 cells or the bins",
+        "Dimitriadis, Gneiting & Jordan (2021); Murphy (1973); Stephenson, Coelho & Jolliffe (2008); Ferro & Fricker "
+        "(2012)",
+        0.0,
+        None,
+        "O(n log n), of the vector O(K n log n)",
+        event=_decomposition,
+        vector=_sum_of_classes,
+        distance=_decomposition_distance,
+        options={
+            "method": Option("corp", choices=("corp", "binned")),
+            "score": _TWO_SCORES,
+            "binning": Option("equal-mass", choices=("equal-mass", "equal-width")),
+            "n_bins": Option(15),
+        },
+        seconds=lambda n, n_classes, _options: 3e-7 * n * n_classes,
+        interval_seconds=_simulation_seconds,
+    ),
+    Measure(
+        "sharpness",
+        "Sharpness of the predictions",
+        _FAMILY,
+        "mean d_S(pbar, p_i) = g_S(pbar) - mean g_S(p_i), pbar the mean prediction: for brier mean (p - pbar)^2, of "
+        "the vector mean |p - pbar|_2^2; for log-loss mean KL(p | pbar), in nats; of calibrated predictions it is the "
+        "sharpness E d_S(P_Y, P(Y | p)), which the discrimination of decomposition estimates from the labels of any",
+        f"{_PAPER}, lemma 4.1",
+        0.0,
+        None,
+        "O(n K)",
+        event=_sharpness,
+        vector=_sharpness,
+        better="larger",
+        needs="predictions alone",
+        influence=_sharpness_influence,
+        options={"score": _SCORE},
+        seconds=_by_elements,
+    ),
+    Measure(
+        "recalibration-improvement",
+        "Recalibration improvement",
+        _FAMILY,
+        "mean S(p, y) - mean S(c(p), y), c the map that the method fits to the other folds of the rows sorted by "
+        "(p, y); above 0 recalibration pays; the change of calibration error where c is injective (isotonic is not); "
+        "log-loss pulls exact 0 and 1 of a map to (k + 1/2) / (m + 1)",
+        f"{_PAPER}, proposition 4.5",
+        None,
+        None,
+        "O(folds n log n)",
+        event=_improvement,
+        better="larger",
+        needs="both outcomes, different predictions, at least as many rows as folds",
+        influence=_improvement_influence,
+        options={
+            "score": _TWO_SCORES,
+            "method": Option("platt", choices=("platt", "beta", "isotonic")),
+            "folds": Option(10, low=2, high=MAX_FOLDS),
+        },
+        seconds=lambda n, _classes, options: options["folds"] * (1e-2 + 5e-7 * n),
+    ),
+)

@@ -1,0 +1,164 @@
+"""Calibration errors by fitting on the test data: the distance of a fitted map from the diagonal."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+
+from calibrant.averaging.process import Posterior, fit_process
+from calibrant.calibrators import METHODS, fit_curve
+from calibrant.cells import Cells, Floats
+from calibrant.maps.curves import Curve
+from calibrant.measures.binned import Norm
+from calibrant.piecewise.folds import FoldCells, fold_cells
+from calibrant.piecewise.options import PiecewiseOptions, check_rows
+from calibrant.progress import SILENT, Rising
+from calibrant.reductions import Event
+
+PieceFamily = Literal["pl", "pl3"]
+#: Curves drawn about a PL or PL3 fit.
+_DRAWS = 200
+
+
+@dataclass(frozen=True)
+class Belief:
+    """What the rows say of the true map, at cells ``p``, ``w``, ``wy (C,)``.
+
+    ``centre (C,)`` is the fitted map and ``draws (D, C)`` with ``weights (D,)`` are curves about it, both given that
+    the predictions are not calibrated already; ``identity`` is the probability that they are.
+    """
+
+    p: Floats
+    w: Floats
+    wy: Floats
+    centre: Floats
+    draws: Floats
+    weights: Floats
+    identity: float
+
+
+@dataclass(frozen=True)
+class FittedError:
+    """The error as it is plugged in, and debiased; an interval where one was asked for; the map; what the fit told."""
+
+    value: float
+    debiased: float
+    interval: tuple[float, float] | None
+    curve: Curve
+    told: dict[str, Any]
+
+
+def fitted_error(
+    event: Event, name: str, *, norm: Norm, folds: int, level: float | None, told: Rising = SILENT
+) -> FittedError:
+    """Mean |c(p) - p|^norm of a map c that the method ``name`` fits to the same rows (Kangsepp et al. 2022, section 3).
+
+    ``value`` is that of the map as ``calibrant.fit`` fits it. ``debiased`` is the mean of two estimates, of which
+    the first errs downwards where a map is smoothed and the second upwards where it follows noise:
+
+        norm 1:  mean |m - p|     and  mean s (y - p),       s = E sign(c - p)
+        norm 2:  mean (m - p)^2   and  mean (m - p)(y - p)
+
+    with m the fitted map and s over the curves that chance leaves possible (docs/debiasing.md compares this with
+    others). It may be below 0. Raises ``TooFewRows``, ``OneClass`` and ``OnePrediction``.
+    """
+    rows, options = event.counted_rows, PiecewiseOptions(folds=folds)
+    check_rows(rows.p, rows.y, options)
+    cells, counts = fold_cells(rows, folds, 0), options.piece_counts(len(rows))
+    posterior = fit_process(cells)
+    process = process_belief(posterior)
+    curve: Curve
+    diagnostics: dict[str, Any]
+    if name == "averaged":
+        from calibrant.averaging.fitting import average_cells  # torch is loaded where a fit needs it
+
+        curve, diagnostics = average_cells(cells, counts, options, posterior, progress=told)
+        belief, diagnostics = process, {"identity_probability": diagnostics["identity_probability"]}
+    elif name in ("pl", "pl3"):
+        from calibrant.piecewise.fitting import fit_cells
+
+        family: PieceFamily = "pl" if name == "pl" else "pl3"
+        curve, diagnostics = fit_cells(family, cells, counts, options, progress=told)
+        belief, diagnostics = (
+            piecewise_belief(family, cells, curve, diagnostics["pieces"]),
+            {"pieces": diagnostics["pieces"]},
+        )
+    else:
+        curve, diagnostics = fit_curve(METHODS[name], event, told)
+        belief, diagnostics = replace(process, centre=curve(process.p)), {}
+    value, mended = plugged_error(event.cells, curve, norm), debiased(belief, norm)
+    # Curves about one PL or PL3 know nothing of other numbers of pieces: the spread is the process's.
+    interval = None if level is None else interval_about(process, mended, norm, level)
+    return FittedError(value, mended, interval, curve, diagnostics)
+
+
+def plugged_error(cells: Cells, curve: Curve, norm: int) -> float:
+    """Mean |c(p) - p|^norm of a curve over cells."""
+    return float(cells.w @ np.abs(curve(cells.p) - cells.p) ** norm / cells.mass)
+
+
+def off_the_ends(curve: Curve, cells: Cells, p: Floats) -> Floats:
+    """The curve at ``p (n,)``, where it is exactly 0 or 1 pulled inside; ``cells`` are those that it was fitted to.
+
+    The outermost blocks of an isotonic map are often exactly 0 or 1, which one contrary row would make infinitely
+    wrong: a stretch of fitted cells of mass m and k positives with such a value counts as (k + 1/2) / (m + 1).
+    """
+    c, fitted = np.clip(curve(p), 0.0, 1.0), np.clip(curve(cells.p), 0.0, 1.0)
+    for end in (0.0, 1.0):
+        here = fitted == end
+        c[c == end] = (cells.wy[here].sum() + 0.5) / (cells.w[here].sum() + 1.0)
+    return c
+
+
+def fitted_log_loss(cells: Cells, curve: Curve) -> float:
+    """Mean log loss of the map on the rows it was fitted to, in nats; exact 0 and 1 pulled inside."""
+    c = off_the_ends(curve, cells, cells.p)
+    return float(-(cells.wy @ np.log(c) + (cells.w - cells.wy) @ np.log1p(-c)) / cells.mass)
+
+
+def debiased(belief: Belief, norm: Norm) -> float:
+    """Half of the error of the map, half of what the labels show of it: see ``fitted_error``."""
+    share = belief.w / belief.w.sum()
+    off = belief.centre - belief.p
+    residual = (belief.wy - belief.w * belief.p) / belief.w.sum()
+    if norm == 2:
+        return float(share @ off**2 + off @ residual) / 2
+    sign = belief.weights @ np.sign(belief.draws - belief.p)
+    return float(share @ np.abs(off) + sign @ residual) / 2
+
+
+def interval_about(belief: Belief, mended: float, norm: int, level: float) -> tuple[float, float]:
+    """Quantiles of the error over the curves, moved so that its mean is ``mended``, and cut at 0.
+
+    The interval begins at 0 where the predictions may well be calibrated: with more than the tail's probability.
+    """
+    errors = np.abs(belief.draws - belief.p) ** norm @ (belief.w / belief.w.sum())
+    order = np.argsort(errors)
+    reached = np.cumsum(belief.weights[order])
+    tails = (1.0 - level) / 2, (1.0 + level) / 2
+    low, high = (errors[order[min(int(np.searchsorted(reached, q)), len(order) - 1)]] for q in tails)
+    shift = mended - float(belief.weights @ errors)
+    return (
+        0.0 if belief.identity > tails[0] else max(float(low) + shift, 0.0),
+        max(float(high) + shift, 0.0),
+    )
+
+
+def piecewise_belief(family: PieceFamily, cells: FoldCells, curve: Curve, pieces: int) -> Belief:
+    """Curves about a PL or PL3 map, from the covariance of one curve of as many pieces fitted to all rows."""
+    from calibrant.piecewise.fitting import deviations, fit_to_all
+
+    w, wy = cells.w.sum(axis=0), cells.wy.sum(axis=0)
+    centre = curve(cells.p)
+    whole = fit_to_all(family, cells, pieces)
+    moved = deviations(family, whole, cells.p, w, np.random.default_rng(0), _DRAWS)
+    draws = np.clip(centre + moved, 0.0, 1.0)
+    return Belief(cells.p, w, wy, centre, draws, np.full(_DRAWS, 1.0 / _DRAWS), 0.0)
+
+
+def process_belief(process: Posterior) -> Belief:
+    """Curves drawn from the Gaussian process of a model average."""
+    draws, weights = process.draws()
+    return Belief(process.p, process.w, process.wy, weights @ draws, draws, weights, process.identity)

@@ -1,0 +1,91 @@
+"""What recalibration gains: a proper score before less the score after, row by row on the same labels."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Literal
+
+import numpy as np
+
+from calibrant.calibrators import METHODS, fit_curve
+from calibrant.cells import Floats
+from calibrant.errors import TooFewRows
+from calibrant.measures.fitted import off_the_ends
+from calibrant.measures.folds import folds_of
+from calibrant.measures.intervals import Resampling, influence_interval
+from calibrant.measures.measure import MeasureResult
+from calibrant.measures.scores import centred, clipped_rows, mean_over_rows, row_scores
+from calibrant.reductions import Event, Vector
+
+ImprovedScore = Literal["brier", "log-loss"]
+Recalibration = Literal["platt", "beta", "isotonic"]
+
+
+def improvement(before: Event | Vector, after: Event | Vector, score: ImprovedScore) -> tuple[float, Floats]:
+    """Mean score before less mean score after, and each row's influence ``(n,)`` on it, of weighted mean 0.
+
+    Of events or whole vectors, which hold the same rows in the same order. Above 0 the predictions after are the
+    better ones. It equals the change of the score's calibration error where ``after`` came of an injective map that has
+    not seen the rows (Gruber & Buettner 2022, proposition 4.5). O(n).
+    """
+    gained = row_scores(before, score) - row_scores(after, score)
+    return mean_over_rows(gained, before.w), centred(gained, before.w)
+
+
+def improvements(before: Event | Vector, after: Event | Vector, resampling: Resampling) -> dict[str, MeasureResult]:
+    """``improvement`` by the Brier score and by the log loss, with intervals where a level is given."""
+    if isinstance(before, Event):
+        keys = (after.p, before.y, before.p) if before.w is None else (before.w, after.p, before.y, before.p)
+        order = np.lexsort(keys)
+    else:
+        order = before.order()
+    if before.w is not None:
+        order = order[before.w[order] > 0.0]
+    before, after = before.rows(order), after.rows(order)
+    scores: tuple[ImprovedScore, ImprovedScore] = ("brier", "log-loss")
+    return {score: _told(before, after, score, resampling) for score in scores}
+
+
+def _told(before: Event | Vector, after: Event | Vector, score: ImprovedScore, resampling: Resampling) -> MeasureResult:
+    value, influence = improvement(before, after, score)
+    definition: dict[str, Any] = {"name": "improvement", "score": score}
+    result = MeasureResult(value, parts=parts_of(before, after, score), definition=definition)
+    if resampling.level is None:
+        return result
+    definition |= {"interval": resampling.level, "resamples": resampling.resamples, "seed": resampling.seed}
+    try:
+        return replace(result, interval=influence_interval(value, influence, before, resampling))
+    except TooFewRows as error:
+        return replace(result, problem=f"no interval: {error.detail}")
+
+
+def parts_of(before: Event | Vector, after: Event | Vector, score: ImprovedScore) -> dict[str, Any]:
+    """The mean scores before and after; of the log loss how many rows were clipped, too."""
+    parts: dict[str, Any] = {
+        "before": mean_over_rows(row_scores(before, score), before.w),
+        "after": mean_over_rows(row_scores(after, score), after.w),
+    }
+    if score == "log-loss":
+        parts |= {"clipped": clipped_rows(before), "clipped_after": clipped_rows(after)}
+    return parts
+
+
+def out_of_fold(event: Event, method: Recalibration, score: ImprovedScore, *, folds: int, seed: int) -> Event:
+    """The event with each row's prediction calibrated by a map that the method fits to the other folds.
+
+    Folds are drawn over the rows sorted by (p, y), as scikit-learn's KFold shuffles them; the events of one row of a
+    batch share a fold. For the log loss, exact 0 and 1 of a map are pulled to (k + 1/2) / (m + 1) of the training rows
+    there. Raises ``TooFewRows`` where there are fewer rows than folds, and what the fit raises. O(folds n log n).
+    """
+    fold = folds_of(event, folds, seed)
+    calibrated, fitter = event.p.copy(), METHODS[method]
+    for number in range(folds):
+        rest = (fold >= 0) & (fold != number)
+        train = replace(
+            event, p=event.p[rest], y=event.y[rest], w=None if event.w is None else event.w[rest], logit=None
+        )
+        curve, _ = fit_curve(fitter, train)
+        own = fold == number
+        q = event.p[own]
+        calibrated[own] = off_the_ends(curve, train.cells, q) if score == "log-loss" else np.clip(curve(q), 0.0, 1.0)
+    return replace(event, p=calibrated, logit=None)

@@ -1,0 +1,284 @@
+"""Tallies: how many rows of each group, fold, cell and outcome there were, added up, and as bytes."""
+
+from __future__ import annotations
+
+import math
+import struct
+import zlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from calibrant.cells import Floats, Outcomes
+from calibrant.errors import EmptyBatch
+from calibrant.reductions import Event
+
+# --- Sums of values with equal keys
+
+Keys = npt.NDArray[np.uint32]
+Counts = npt.NDArray[np.int64]
+#: Ascending distinct keys, and the rows and sums of each.
+Gathered = tuple[Keys, Counts, Floats]
+
+#: Keys are counted in a table of their whole range where it has at most so many places for each of them, and more.
+_PLACES, _MORE = 8, 1 << 14
+#: So many keys are added up together: enough to be worth a call, and few enough for the processor's cache.
+_AT_ONCE = 1 << 16
+
+
+def gathered(keys: Keys, rows: Counts, p_sum: Floats) -> Gathered:
+    """Add up ``rows (n,)`` and ``p_sum (n,)`` by ``keys (n,)``. O(n), or O(n log n) where keys lie far apart.
+
+    Either way what stands under one key is added in the order in which it came.
+    """
+    if not len(keys):
+        return keys, rows, p_sum
+    low = keys.min()
+    span = int(keys.max() - low) + 1
+    if span > _PLACES * len(keys) + _MORE:
+        return _sorted(keys, rows, p_sum)
+    at = (keys - low).astype(np.int64)
+    counts = np.bincount(at, rows, span)
+    held = np.flatnonzero(counts)
+    sums: Floats = np.bincount(at, p_sum, span)[held].astype(np.float64, copy=False)
+    return held.astype(np.uint32) + low, counts[held].astype(np.int64), sums
+
+
+def _sorted(keys: Keys, rows: Counts, p_sum: Floats) -> Gathered:
+    # One sort of keys with their places below them is several times faster than an indirect one.
+    both = np.sort((keys.astype(np.uint64) << np.uint64(32)) | np.arange(len(keys), dtype=np.uint64))
+    order, ascending = (both & np.uint64(2**32 - 1)).astype(np.int64), (both >> np.uint64(32)).astype(np.uint32)
+    new = np.append(True, ascending[1:] != ascending[:-1])
+    at = np.cumsum(new) - 1
+    sums: Floats = np.bincount(at, p_sum[order]).astype(np.float64, copy=False)
+    return ascending[new], np.bincount(at, rows[order]).astype(np.int64), sums
+
+
+def all_gathered(parts: Iterable[Gathered]) -> Gathered:
+    """Add up several, each of ascending distinct keys. O(sum of their lengths); holds a few of them at once."""
+    held: list[Gathered] = [(np.zeros(0, np.uint32), np.zeros(0, np.int64), np.zeros(0))]
+    waiting, bound = 0, _AT_ONCE
+    for part in parts:
+        held.append(part)
+        waiting += len(part[0])
+        if waiting >= bound:
+            held = [_together(held)]
+            waiting, bound = 0, max(_AT_ONCE, len(held[0][0]))
+    return _together(held)
+
+
+def _together(parts: Sequence[Gathered]) -> Gathered:
+    keys, rows, p_sum = (np.concatenate(columns) for columns in zip(*parts, strict=True))
+    return gathered(keys, rows, p_sum)
+
+
+# --- The fixed grid of tallies: even in the arcsine of the root of p
+
+#: Cells of the grid.
+CELLS = 2048
+
+Places = npt.NDArray[np.int64]
+
+
+def place(p: Floats) -> Places:
+    """The cell of each p in [0, 1]: ``(n,)``, 0 to ``CELLS`` - 1. O(n).
+
+    Cell k holds the p from sin^2(pi k / 2m) up to sin^2(pi (k + 1) / 2m), m = ``CELLS``. The arcsine of the root gives
+    a share of outcomes the same variance for every p (Anscombe 1948): a cell is pi/m sqrt(p (1 - p)) wide, and so as
+    wide everywhere against the noise of the rows in it. What decides is the comparison with ``borders``, not the
+    arcsine, whose last digit differs between machines: all that count rows put them into the same cells.
+
+    Examples
+    --------
+    >>> place(np.array([0.0, 0.5, 1.0])).tolist()
+    [0, 1024, 2047]
+    """
+    found: Places = np.minimum((np.arcsin(np.sqrt(p)) * (2.0 * CELLS / math.pi)).astype(np.int64), CELLS - 1)
+    found -= p < BEGINS[found]
+    found += p >= _END[found]
+    return found
+
+
+def borders() -> Floats:
+    """Where the cells begin and end: ``(CELLS + 1,)``, ascending from 0 to 1, rounded to 15 decimals."""
+    found: Floats = np.round(np.sin(np.arange(CELLS + 1) * (math.pi / (2.0 * CELLS))) ** 2, 15)
+    return found
+
+
+#: Where the cells begin.
+BEGINS = borders()[:-1]
+#: The last cell holds 1 too.
+_END = np.append(BEGINS[1:], np.inf)
+
+
+# --- Tallies as bytes: a header with a checksum, and columns as narrow as they may be
+
+_MAGIC = b"T1"
+#: What it is, the bytes of a step and of a count, how many entries; then the CRC-32 of all else; up to 16 bytes.
+_HEADER, _CHECKSUM = struct.Struct("<2sBBI"), struct.Struct("<I4x")
+_BODY = _HEADER.size + _CHECKSUM.size
+_WIDTHS = {1: "<u1", 2: "<u2", 4: "<u4", 8: "<u8"}
+
+
+def written(entries: Gathered) -> bytes:
+    """The bytes of ascending distinct keys with their rows and sums: the sums, the rows, the steps between keys.
+
+    Rows and steps take as few bytes each as the largest of them asks for.
+    """
+    keys, rows, p_sum = entries
+    steps = np.diff(keys, prepend=np.uint32(0))
+    widths = [_width(int(column.max(initial=0))) for column in (steps, rows)]
+    columns = (column.astype(_WIDTHS[width]) for column, width in zip((rows, steps), widths[::-1], strict=True))
+    body = b"".join([p_sum.astype("<f8").tobytes(), *(column.tobytes() for column in columns)])
+    head = _HEADER.pack(_MAGIC, *widths, len(keys))
+    return head + _CHECKSUM.pack(zlib.crc32(body, zlib.crc32(head))) + body
+
+
+def read(data: bytes) -> Gathered:
+    """What ``written`` wrote; raises ``ValueError`` for anything else."""
+    if len(data) < _BODY or data[:2] != _MAGIC:
+        raise ValueError("these bytes are no tally")
+    _, of_step, of_rows, m = _HEADER.unpack_from(data)
+    if not {of_step, of_rows} <= _WIDTHS.keys() or len(data) != _BODY + m * (8 + of_step + of_rows):
+        raise ValueError("these bytes are no whole tally")
+    whole = zlib.crc32(memoryview(data)[_BODY:], zlib.crc32(data[: _HEADER.size]))
+    if _CHECKSUM.unpack_from(data, _HEADER.size) != (whole,):
+        raise ValueError("these bytes were a tally, and have changed")
+    p_sum = np.frombuffer(data, "<f8", m, _BODY)
+    rows = np.frombuffer(data, _WIDTHS[of_rows], m, _BODY + 8 * m).astype(np.int64)
+    steps = np.frombuffer(data, _WIDTHS[of_step], m, _BODY + (8 + of_rows) * m)
+    return np.cumsum(steps, dtype=np.uint32), rows, p_sum
+
+
+def _width(largest: int) -> int:
+    return next(width for width in _WIDTHS if largest < 256**width)
+
+
+# --- A tally: how many rows of each group, fold, cell and outcome there were, and the sum of their predictions
+
+#: The folds that rows are dealt to, for cross-validation.
+FOLDS = 5
+#: Groups that a tally may tell apart: as many as fit its keys.
+MAX_GROUPS = 2**32 // (2 * CELLS * FOLDS)
+
+Integers = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Tally:
+    """Rows counted by group, fold, cell and outcome; adding two tallies gives that of all their rows.
+
+    ``keys (m,)`` are ascending and distinct, ``((group * FOLDS + fold) * CELLS + cell) * 2 + outcome``; ``rows (m,)``
+    the rows of each, ``p_sum (m,)`` the sum of their predictions. m is at most groups x FOLDS x CELLS x 2, whatever the
+    number of rows.
+    """
+
+    keys: Keys
+    rows: Counts
+    p_sum: Floats
+
+    def __len__(self) -> int:
+        """The number of rows."""
+        return int(self.rows.sum())
+
+    def of_group(self, group: int) -> Tally:
+        """The rows of one group."""
+        first, last = np.searchsorted(self.keys, np.array([group, group + 1], dtype=np.uint64) * _PER_GROUP)
+        return Tally(self.keys[first:last], self.rows[first:last], self.p_sum[first:last])
+
+    def of_folds(self, folds: Iterable[int]) -> Tally:
+        """The rows of some folds."""
+        kept = np.isin(self.keys // (2 * CELLS) % FOLDS, list(folds))
+        return Tally(self.keys[kept], self.rows[kept], self.p_sum[kept])
+
+    def pooled(self) -> Tally:
+        """The same rows, of one group and one fold."""
+        return _gathered(self.keys % np.uint32(2 * CELLS), self.rows, self.p_sum)
+
+    def event(self) -> Event:
+        """The rows as an event: one row for each cell and outcome, with its count as frequency weight.
+
+        Both outcomes of a cell stand at the mean p of its rows, as a tie: rows of either outcome are spread alike over
+        a cell, and a measure that reads between them, as KS does, would find a gap that is of the cells' making.
+        Raises ``EmptyBatch`` where there is none.
+        """
+        if not len(self.rows):
+            raise EmptyBatch.at("/labels", "has no rows")
+        one = self.pooled()
+        cell = one.keys >> np.uint32(1)
+        at = np.cumsum(np.diff(cell, prepend=cell[:1]) > 0)
+        mean = _steady(np.bincount(at, one.p_sum) / np.bincount(at, one.rows))
+        y = (one.keys & np.uint32(1)).astype(np.int8)
+        return Event(np.clip(mean, 0.0, 1.0)[at], y, one.rows.astype(np.float64))
+
+    def to_bytes(self) -> bytes:
+        """The tally as bytes, which ``from_bytes`` reads: 10 or 11 for each of its entries, most often."""
+        return written((self.keys, self.rows, self.p_sum))
+
+
+_PER_GROUP = np.uint64(2 * CELLS * FOLDS)
+
+
+def tally_of(
+    p: Floats,
+    y: Outcomes,
+    groups: Integers | None = None,
+    folds: Integers | None = None,
+    counts: Counts | None = None,
+) -> Tally:
+    """Count rows: ``p (n,)`` in [0, 1], ``y (n,)`` 0 or 1, ``groups`` and ``folds (n,)`` or None for 0. O(n).
+
+    A row counts as so many as ``counts (n,)`` says, or once.
+
+    Examples
+    --------
+    >>> one = tally_of(np.array([0.25, 0.25]), np.array([0, 1], dtype=np.int8))
+    >>> two = merged([one, one])
+    >>> len(two), two.event().w.tolist()
+    (4, [2.0, 2.0])
+    """
+    keys = place(p) * 2 + y
+    if folds is not None:
+        keys += folds * (2 * CELLS)
+    if groups is not None:
+        keys += groups * (2 * CELLS * FOLDS)
+    return tally_of_keys(keys.astype(np.uint32), p, counts)
+
+
+def tally_of_keys(keys: Keys, p: Floats, counts: Counts | None = None) -> Tally:
+    """Count rows whose ``keys (n,)`` are known, in any order; ``p (n,)`` are their predictions. O(n)."""
+    rows = np.ones(len(p), dtype=np.int64) if counts is None else counts
+    # Added up from where the cell begins: sums of a million like numbers are else off in the twelfth digit.
+    found = _gathered(keys, rows, rows * (p - BEGINS[keys // 2 % CELLS]))
+    return replace(found, p_sum=found.p_sum + found.rows * BEGINS[found.keys // 2 % CELLS])
+
+
+def merged(tallies: Iterable[Tally]) -> Tally:
+    """The tally of all rows of some tallies. O(sum of their cells)."""
+    return Tally(*all_gathered((part.keys, part.rows, part.p_sum) for part in tallies))
+
+
+def from_bytes(data: bytes) -> Tally:
+    """Read what ``to_bytes`` wrote; raises ``ValueError`` for anything else."""
+    return Tally(*read(data))
+
+
+def _gathered(keys: Keys, rows: Counts, p_sum: Floats) -> Tally:
+    return Tally(*gathered(keys, rows, p_sum))
+
+
+#: 10^0 to 10^22: the powers of ten that doubles hold exactly.
+_TENS = np.array([float(f"1e{k}") for k in range(23)])
+
+
+def _steady(p: Floats) -> Floats:
+    """Round to 12 significant digits, from 1e-10 on, and to 13 decimals above 0.9.
+
+    A prediction that many rows share, as 0.3, is so exactly itself again, whatever the order in which it was added up:
+    it ties with the rows of the other outcome, and lies on the same side of a bin's border as the rows themselves. Near
+    1 a decimal more keeps 1 - p, of which the log loss is made.
+    """
+    tens = _TENS[11 - np.floor(np.log10(np.clip(p, 1e-10, 1.0))).astype(np.int64) + (p > 0.9)]
+    return np.where(p < 1e-10, p, np.rint(p * tens) / tens)

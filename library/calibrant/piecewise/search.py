@@ -1,0 +1,256 @@
+"""From starts to fits: all piece counts and lines of a batch, coarse cells first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from calibrant.cells import Floats
+from calibrant.errors import NotConverged
+from calibrant.piecewise.families import ends, heights_of, knots_of, raw_heights, terms
+from calibrant.piecewise.solver import Data, Models, Solved, curve_values, solve
+
+# --- Warm starts: a fitted model with one piece more, where that helps most, or one fewer, where it costs least
+
+#: Places tried for a new knot.
+_PLACES = 32
+#: A new knot keeps this share of its piece away from the piece's ends.
+_LEAST_SHARE = 1e-3
+_HEIGHT_CLIP = 1e-9
+
+
+def with_one_more(data: Data, models: Models) -> Models:
+    """Each model with one knot more on its own curve, so that its loss is the same.
+
+    The knot goes where the loss would fall most if the curve could bend there: by g^2 / k, with g the slope
+    and k the curvature of the loss along the hat function over the new knot and its two neighbours. Every
+    model must have a piece to spare in its padding. O(M C).
+    """
+    knots, heights = _curve(data, models)
+    begin, middle, end, at = _splits(data, knots)
+    f = curve_values(data.x, knots, heights)
+    local = terms(data.family, data.loss, f, data.w[models.line], data.wy[models.line])
+    sums = torch.stack(
+        [local.slope, local.slope * data.x]
+        + [local.curvature * power for power in (torch.ones_like(data.x), data.x, data.x * data.x)]
+    )
+    sums = torch.cat([torch.zeros_like(sums[:, :, :1]), torch.cumsum(sums, dim=2)], dim=2)
+
+    def between(low: Tensor, high: Tensor) -> Tensor:
+        ends_at = [torch.searchsorted(data.x, x.contiguous(), right=True).expand(5, *x.shape) for x in (low, high)]
+        return torch.gather(sums, 2, ends_at[1]) - torch.gather(sums, 2, ends_at[0])
+
+    gain, stiffness = torch.zeros_like(at), torch.zeros_like(at)
+    for outer, low, high in ((begin, begin, at), (end, at, end)):
+        r, rx, k, kx, kxx = between(low, high)
+        width = torch.where(at != outer, at - outer, torch.ones_like(at))
+        gain += (rx - outer * r) / width
+        stiffness += (kxx - 2.0 * outer * kx + outer * outer * k) / (width * width)
+    share = (at - begin) / (end - begin).clamp(min=1e-300)
+    allowed = (share > _LEAST_SHARE) & (share < 1.0 - _LEAST_SHARE)
+    score = torch.where(allowed, gain * gain / (stiffness + 1e-12), torch.full_like(gain, -1.0))
+    best = score.argmax(dim=1, keepdim=True)
+    return _insert(data, models, knots, heights, torch.gather(middle, 1, best), torch.gather(at, 1, best))
+
+
+def with_one_fewer(data: Data, models: Models) -> Models:
+    """Each model of two or more pieces without the knot whose going moves the curve least, weighed by curvature."""
+    knots, heights = _curve(data, models)
+    f = curve_values(data.x, knots, heights)
+    curvature = terms(data.family, data.loss, f, data.w[models.line], data.wy[models.line]).curvature
+    cost = torch.full_like(knots, torch.inf)
+    inner = torch.arange(1, knots.shape[1] - 1, device=knots.device)
+    for j in inner.tolist():
+        left, at, right = knots[:, j - 1], knots[:, j], knots[:, j + 1]
+        span = (right - left).clamp(min=1e-300)
+        off = heights[:, j] - torch.lerp(heights[:, j - 1], heights[:, j + 1], (at - left) / span)
+        rising = (data.x - left[:, None]) / (at - left).clamp(min=1e-300)[:, None]
+        falling = (right[:, None] - data.x) / (right - at).clamp(min=1e-300)[:, None]
+        hat = torch.minimum(rising, falling).clamp(0.0, 1.0)
+        cost[:, j] = torch.where(models.valid[:, j], off * off * (curvature * hat * hat).sum(dim=1), torch.inf)
+    gone = cost.argmin(dim=1, keepdim=True)
+    place = torch.arange(knots.shape[1], device=knots.device)[None, :]
+    source = torch.where(place >= gone, place + 1, place).clamp(max=knots.shape[1] - 1)
+    fewer = replace(models, valid=torch.cat([models.valid[:, 1:], torch.zeros_like(models.valid[:, :1])], dim=1))
+    return _models(data, fewer, torch.gather(knots, 1, source), torch.gather(heights, 1, source))
+
+
+def _curve(data: Data, models: Models) -> tuple[Tensor, Tensor]:
+    low, high = ends(data.family)
+    knots, _ = knots_of(models.widths, low, high, models.valid)
+    return knots, heights_of(data.family, models.heights, monotone=data.monotone)[0]
+
+
+def _splits(data: Data, knots: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Ends of the piece that holds each place ``(M, places)``, the piece's number, and the places."""
+    reached = torch.cumsum(data.w.sum(dim=0), dim=0)
+    wanted = (torch.arange(_PLACES, device=knots.device, dtype=knots.dtype) + 0.5) / _PLACES * reached[-1]
+    places = data.x[torch.searchsorted(reached, wanted).clamp(max=len(data.x) - 1)]
+    middles = (knots[:, 1:] + knots[:, :-1]) / 2  # a place in every piece, also where the quantiles have none
+    at = torch.cat([places.expand(len(knots), -1), middles], dim=1).contiguous()
+    piece = (torch.searchsorted(knots, at) - 1).clamp(0, knots.shape[1] - 2)
+    return torch.gather(knots, 1, piece), piece, torch.gather(knots, 1, piece + 1), at
+
+
+def _insert(data: Data, models: Models, knots: Tensor, heights: Tensor, piece: Tensor, at: Tensor) -> Models:
+    left, right = torch.gather(knots, 1, piece), torch.gather(knots, 1, piece + 1)
+    share = (at - left) / (right - left).clamp(min=1e-300)
+    value = torch.lerp(torch.gather(heights, 1, piece), torch.gather(heights, 1, piece + 1), share)
+    place = torch.arange(knots.shape[1], device=knots.device)[None, :]
+    source = torch.where(place > piece + 1, place - 1, place)
+    new = place == piece + 1
+    more = replace(models, valid=torch.cat([torch.ones_like(models.valid[:, :1]), models.valid[:, :-1]], dim=1))
+    return _models(
+        data,
+        more,
+        torch.where(new, at, torch.gather(knots, 1, source)),
+        torch.where(new, value, torch.gather(heights, 1, source)),
+    )
+
+
+def _models(data: Data, models: Models, knots: Tensor, heights: Tensor) -> Models:
+    """Models of the same names with these curves."""
+    low, high = ends(data.family)
+    share = (torch.diff(knots, dim=1) / (high - low)).clamp(min=torch.finfo(knots.dtype).tiny)
+    raw = torch.logit(heights, eps=_HEIGHT_CLIP) if data.family == "pl" else heights
+    return replace(models, heights=raw_heights(raw, monotone=data.monotone), widths=torch.log(share).clamp(min=-16.0))
+
+
+# --- From starts to fits: all piece counts and lines of a batch, coarse cells first, then all; then the neighbours
+
+#: Told between the steps: done, total, stage.
+Told = Callable[[int, int, str], None]
+
+#: Steps of the starts on the coarse cells, of the best of them on all, and of a warm start from a neighbour.
+COARSE_STEPS, FINE_STEPS, WARM_STEPS = 12, 20, 10
+#: Models of up to this many pieces make one batch, larger ones another.
+SMALL = 8
+
+
+@dataclass(frozen=True)
+class Fits:
+    """The fits of one number of pieces: ``models`` one of each line, mean losses ``(lines,)``, whether converged."""
+
+    models: Models
+    loss: Tensor
+    converged: Tensor
+
+    def or_better(self, found: Solved, lines: Tensor) -> Fits:
+        """These, and at ``lines`` what was found there where that is better."""
+        better = found.loss < self.loss[lines]
+        at = lines[better]
+        models = Models.join([self.models, found.models[better]])
+        order = torch.arange(len(self.loss), device=lines.device)
+        order[at] = len(self.loss) + torch.arange(len(at), device=lines.device)
+        loss, converged = self.loss.clone(), self.converged.clone()
+        loss[at], converged[at] = found.loss[better], found.converged[better]
+        return Fits(replace(models[order], name=self.models.name), loss, converged)
+
+
+@dataclass(frozen=True)
+class Search:
+    """How the models of one family are found on one set of lines.
+
+    ``coarse`` and ``fine`` are the same rows on few and on all cells; ``tolerance`` is a mean loss.
+    """
+
+    coarse: Data
+    fine: Data
+    tolerance: float
+    told: Told
+
+    def fit(self, starts: Sequence[tuple[Models, int]], counts: Sequence[Sequence[int]], *, wide: bool) -> list[Fits]:
+        """The fits of every count, ascending, from batches of ``starts`` (with their number per model).
+
+        With ``wide``, every model is also started from the next smaller one, with knots put in where they
+        help most, and from the next larger; and one that a smaller one still beats once more: the
+        losses then do not rise with the number of pieces.
+        """
+        fits: list[Fits] = []
+        for i, ((models, per_model), group) in enumerate(zip(starts, counts, strict=True)):
+            fits += self._batch(models, per_model, len(group), i, len(counts))
+        every = [count for group in counts for count in group]
+        if wide:
+            for i in range(1, len(every)):
+                fits[i] = self._from_smaller(fits[i], fits[i - 1], every[i] - every[i - 1], slice(None))
+            for i in range(len(every) - 2, -1, -1):
+                fits[i] = self._from_larger(fits[i], fits[i + 1], every[i + 1] - every[i])
+            for i in range(1, len(every)):
+                beaten = torch.nonzero(fits[i].loss > fits[i - 1].loss)[:, 0]
+                fits[i] = self._from_smaller(fits[i], fits[i - 1], every[i] - every[i - 1], beaten)
+        total = len(fits) * len(fits[0].loss)
+        self.told(total, total, "done")
+        return fits
+
+    def _batch(self, models: Models, per_model: int, counts: int, batch: int, batches: int) -> list[Fits]:
+        total = len(models) // per_model
+
+        def told(stage: str, begin: int) -> Callable[[int, int], None]:
+            def tell(done: int, of: int) -> None:
+                self.told((2 * batch + begin) * total + total * done // of, 2 * batches * total, stage)
+
+            return tell
+
+        tried = solve(
+            self.coarse, models, steps=COARSE_STEPS, tolerance=10.0 * self.tolerance, told=told("coarse fits", 0)
+        )
+        names = torch.arange(total, device=models.line.device)
+        best = tried.loss.view(-1, per_model).argmin(dim=1)
+        winners = replace(tried.models[names * per_model + best], name=names)
+        solved = solve(self.fine, winners, steps=FINE_STEPS, tolerance=self.tolerance, told=told("fine fits", 1))
+        if not bool(torch.isfinite(solved.loss).all()):
+            raise NotConverged("the fit has no finite loss")
+        lines = total // counts
+        return [
+            Fits(solved.models[part], solved.loss[part], solved.converged[part]) for part in names.view(counts, lines)
+        ]
+
+    def _from_smaller(self, fits: Fits, smaller: Fits, more: int, lines: Tensor | slice) -> Fits:
+        at = torch.arange(len(fits.loss), device=fits.loss.device)[lines]
+        models = smaller.models[at].padded(fits.models.valid.shape[1])
+        for _ in range(more):
+            models = with_one_more(self.fine, models)
+        return self._polished(fits, models, at)
+
+    def _from_larger(self, fits: Fits, larger: Fits, fewer: int) -> Fits:
+        models = larger.models
+        for _ in range(fewer):
+            models = with_one_fewer(self.fine, models)
+        at = torch.arange(len(fits.loss), device=fits.loss.device)
+        return self._polished(fits, models.padded(fits.models.valid.shape[1]), at)
+
+    def _polished(self, fits: Fits, models: Models, lines: Tensor) -> Fits:
+        if len(lines) == 0:
+            return fits
+        named = replace(models, name=torch.arange(len(models), device=lines.device))
+        solved = solve(
+            self.fine,
+            named,
+            steps=WARM_STEPS,
+            tolerance=self.tolerance,
+            told=lambda _done, _of: self.told(999, 1000, "neighbours"),
+        )
+        return fits.or_better(solved, lines)
+
+
+# --- Weighing candidates by their out-of-fold losses
+
+#: A candidate's prior weight is exp(-PENALTY x its parameters).
+PENALTY = 0.35
+#: Candidates with less weight than this are left out.
+_LEAST_WEIGHT = 1e-4
+
+
+def weights(losses: Floats, parameters: Floats) -> Floats:
+    """Weights of candidates in an average: proportional to exp(-loss - 0.35 parameters); the least become 0.
+
+    ``losses (candidates,)`` are log losses of all rows together, each row's outside its fold.
+    """
+    logs = -losses - PENALTY * parameters
+    given: Floats = np.exp(logs - logs.max())
+    given[given <= _LEAST_WEIGHT * given.sum()] = 0.0
+    return given / float(given.sum())

@@ -1,0 +1,136 @@
+"""Measures against the number of rows: what is not biased stays level."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from calibrant.by_size import MeasuresBySize
+from calibrant.plots.canvas import SERIES, About, Canvas, Drawn, Format, InvalidPicture, NothingToDraw, Theme, cleaned
+from calibrant.plots.panel import (
+    MARGIN,
+    Key,
+    Panel,
+    Range,
+    Ticks,
+    about_lines,
+    about_words,
+    beside,
+    count,
+    decimal,
+    evenly,
+    heading,
+    notes,
+)
+
+#: As many curves as there are colours and dashes to tell them apart.
+MOST = len(SERIES)
+_DASHES: tuple[tuple[float, ...] | None, ...] = (None, (7.0, 2.5), (2.0, 2.0), (8.0, 2.0, 2.0, 2.0))
+_KIND = "Measures by size of the test set"
+_TALL, _BELOW = 280.0, 46.0
+#: Pixels between the whiskers of two curves.
+_APART = 4.0
+
+Array = npt.NDArray[np.float64]
+
+
+def draw_by_size(
+    found: MeasuresBySize | Mapping[str, Any],
+    about: About,
+    *,
+    form: Format = "svg",
+    theme: Theme = "auto",
+    width: int = 560,
+) -> Drawn:
+    """Draw the mean of each measure over subsamples by their size, and one standard deviation either way.
+
+    ``found`` is the result of ``calibrant.measure_by_size``, or the same as plain JSON; of one to four measures.
+    Raises ``NothingToDraw`` where no measure has a value.
+    """
+    sizes, curves = _read(found)
+    canvas = Canvas(width, theme=theme, form=form)
+    title, lines = about_lines(_KIND, about, None)
+    names = {key: cleaned(key) for key in curves}
+    looks = zip(names.values(), SERIES, _DASHES, (False, True) * MOST, strict=False)
+    keys = [Key(name, colour, "square" if square else "dot", dash or ()) for name, colour, dash, square in looks]
+    top = heading(canvas, title, [*lines, "mean of random subsets, one standard deviation either way"], keys)
+    y = _reach(curves)
+    marks = evenly(*y, 6)
+    left = MARGIN + beside(marks, "value")
+    margin = 0.04 * max(np.log2(sizes[-1] / sizes[0]), 1.0)
+    x = float(np.log2(sizes[0]) - margin), float(np.log2(sizes[-1]) + margin)
+    panel = Panel(canvas, (left, top, width - left - 2 * MARGIN, _TALL), x, y)
+    panel.side(marks, "value")
+    panel.base(_sizes(panel, sizes), "rows (log scale)")
+    for i, key in enumerate(curves):
+        _curve(panel, np.log2(sizes), *curves[key], i, len(curves))
+    return canvas.drawn(notes(canvas, top + _TALL + _BELOW, []), title, _words(about, sizes, curves, names))
+
+
+def _read(found: MeasuresBySize | Mapping[str, Any]) -> tuple[Array, dict[str, tuple[Array, Array]]]:
+    """Sizes, and mean and deviation of each measure; what is None is NaN."""
+    if isinstance(found, MeasuresBySize):
+        sizes: Sequence[float] = found.sizes
+        told = {key: (curve.mean, curve.standard_deviation) for key, curve in found.curves.items()}
+    else:
+        sizes = found["sizes"]
+        told = {key: (curve["mean"], curve["standard_deviation"]) for key, curve in found["curves"].items()}
+    if not 1 <= len(told) <= MOST:
+        raise InvalidPicture(f"from 1 to {MOST} measures go on one sheet")
+    curves = {key: (np.array(mean, dtype=float), np.array(off, dtype=float)) for key, (mean, off) in told.items()}
+    if not any(np.isfinite(mean).any() for mean, _ in curves.values()):
+        raise NothingToDraw("no measure has a value at any size")
+    return np.array(sizes, dtype=np.float64), curves
+
+
+def _reach(curves: Mapping[str, tuple[Array, Array]]) -> Range:
+    """From 0, where that is near, to above every deviation."""
+    off = [np.nan_to_num(deviation) for _, deviation in curves.values()]
+    means = [mean for mean, _ in curves.values()]
+    low = min(float(np.nanmin(mean - d)) for mean, d in zip(means, off, strict=True) if np.isfinite(mean).any())
+    high = max(float(np.nanmax(mean + d)) for mean, d in zip(means, off, strict=True) if np.isfinite(mean).any())
+    low = 0.0 if 0.0 <= low < 0.6 * high else low
+    margin = 0.05 * (high - low) or 0.05 * max(abs(high), 0.1)
+    return (low if low == 0.0 else low - margin), high + margin
+
+
+def _sizes(panel: Panel, sizes: Array) -> Ticks:
+    """The sizes themselves, as many as have room."""
+    kept: list[float] = []
+    for size in [sizes[-1], *sizes[:-1]]:
+        place = panel.at(np.log2(size), 0.0)[0]
+        if all(abs(place - panel.at(np.log2(other), 0.0)[0]) > 46.0 for other in kept):
+            kept.append(float(size))
+    return [float(np.log2(size)) for size in kept], [count(size) for size in kept]
+
+
+def _curve(panel: Panel, x: Array, mean: Array, off: Array, i: int, of: int) -> None:
+    """One curve and its whiskers, beside those of the others."""
+    known = np.isfinite(mean)
+    if not known.any():
+        return
+    shift = (i - (of - 1) / 2.0) * _APART * (panel.x[1] - panel.x[0]) / panel.box[2]
+    x, mean, off = x[known] + shift, mean[known], off[known]
+    spread = np.isfinite(off)
+    whiskers = np.stack([mean[spread] - off[spread], mean[spread] + off[spread]], axis=1)
+    panel.pieces(np.stack([x[spread]] * 2, axis=1), whiskers, SERIES[i], width=1.0)
+    panel.line(x, mean, SERIES[i], width=1.8, dash=_DASHES[i])
+    panel.dots(x, mean, 2.6, SERIES[i], stroke="paper", square=bool(i % 2))
+
+
+def _words(about: About, sizes: Array, curves: Mapping[str, tuple[Array, Array]], names: Mapping[str, str]) -> str:
+    told = []
+    for key, (mean, off) in curves.items():
+        each = "; ".join(
+            f"{count(size)} rows: {_value(m)}" + (f" plus or minus {decimal(d)}" if np.isfinite(d) else "")
+            for size, m, d in zip(sizes, mean, off, strict=True)
+        )
+        told.append(f"{names[key]}: {each}.")
+    return f"{_KIND}{about_words(about, None)} Mean and standard deviation over random subsets. {' '.join(told)}"
+
+
+def _value(mean: float) -> str:
+    return decimal(mean) if np.isfinite(mean) else "no value"

@@ -1,0 +1,92 @@
+"""The CORP diagram: isotonic regression of the labels, and the band that calibrated predictions keep to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from calibrant.plots.panel import CALIBRATED, Data, Key, Look, Panel, Plot, decimal, half_window, percent, values
+
+#: Of more blocks than this the alternative text tells some, evenly.
+_TOLD = 12
+
+
+def show(panel: Panel, data: Data, look: Look) -> None:
+    """The band, and the curve, level along each block and straight between them."""
+    if data["band_p"] is not None:
+        p = values(data["band_p"])
+        if look.hatch is None:
+            panel.between(p, data["band_low"], data["band_high"], "band")
+        else:
+            for border in ("band_low", "band_high"):
+                panel.line(p, data[border], look.colour, width=0.9, dash=(1.5, 2.0))
+    start, end = values(data["start"]), values(data["end"])
+    height = values(data["calibrated"])
+    panel.line(np.stack([start, end], axis=1).ravel(), np.repeat(height, 2), look.colour, width=1.6, dash=look.dash)
+    crowd = min(1.0, (40.0 / len(start)) ** 0.5)
+    panel.dots(
+        (start + end) / 2.0,
+        height,
+        max(1.4, 3.0 * crowd) * panel.grain,
+        look.colour,
+        stroke="paper",
+        square=look.square,
+    )
+
+
+def keys(data: Data, definition: Mapping[str, Any], look: Look) -> list[Key]:
+    """Its marks."""
+    told = [Key("isotonic label share", look.colour)]
+    if data["band_p"] is not None:
+        level = percent(float(definition.get("level", 0.9)))
+        told.append(Key(f"where {level} of calibrated curves lie", "band", "area"))
+    return [*told, CALIBRATED]
+
+
+def words(data: Data, definition: Mapping[str, Any]) -> str:
+    """The decomposition, how much of the curve leaves the band, and the blocks."""
+    start, end, height, share = (values(data[name]) for name in ("start", "end", "calibrated", "share"))
+    at = np.unique(np.linspace(0, len(start) - 1, _TOLD).round().astype(int))
+    each = "; ".join(
+        f"{decimal(start[i])} to {decimal(end[i])}: {decimal(height[i])} ({percent(share[i])} of the rows)" for i in at
+    )
+    brier, missed, told, left = (
+        decimal(data[name]) for name in ("brier", "miscalibration", "discrimination", "uncertainty")
+    )
+    several = "block" if data["blocks"] == 1 else "blocks"
+    return (
+        f"Brier score {brier} = miscalibration {missed} minus discrimination {told} plus uncertainty {left}. "
+        f"{_outside(data, definition)}{data['blocks']} {several} of predictions and their label share"
+        f"{_some(len(at), data['blocks'])}: {each}."
+    )
+
+
+def _some(told: int, blocks: int) -> str:
+    return "" if told == blocks else f", {told} of them"
+
+
+def _outside(data: Data, definition: Mapping[str, Any]) -> str:
+    if data["band_p"] is None:
+        return ""
+    p, low, high = (values(data[name]) for name in ("band_p", "band_low", "band_high"))
+    curve = np.interp(
+        p, np.stack([values(data["start"]), values(data["end"])], axis=1).ravel(), np.repeat(data["calibrated"], 2)
+    )
+    level = percent(float(definition.get("level", 0.9)))
+    above, below = (percent(float(np.mean(out))) for out in (curve > high + 1e-12, curve < low - 1e-12))
+    return f"The curve is above the {level} consistency band at {above} of the places told and below it at {below}. "
+
+
+CORP = Plot(
+    "CORP reliability diagram",
+    ("prediction", "label share"),
+    lambda data: ("miscalibration", float(data["miscalibration"])),
+    show,
+    keys,
+    words,
+    lambda shown: half_window(
+        [(min(d["start"]), max(d["end"]), min(d["calibrated"]), max(d["calibrated"])) for d in shown]
+    ),
+)

@@ -1,0 +1,116 @@
+"""The cost plane of two models: whose decisions cost less, at each price of an error and share left to another."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from calibrant.measures.selective import CostPlane
+from calibrant.plots.canvas import SMALL, About, Canvas, Drawn, Format, Role, Theme, cleaned, shortened
+from calibrant.plots.canvas import width as width_of
+from calibrant.plots.panel import MARGIN, MINUS, Key, Panel, about_lines, about_words, heading, notes, percent, values
+
+_KIND = "Cost plane"
+#: Up to which share of the dearer model's cost a cell is how strong.
+_STRENGTHS = ((0.02, 0.0), (0.10, 0.45), (0.30, 0.7), (1.01, 1.0))
+_HATCH = "////"
+_ROW, _BELOW = 16.0, 46.0
+#: Least heights and widths of cells that figures have room in.
+_FIGURE = (13.0, 30.0)
+
+Array = npt.NDArray[np.float64]
+
+
+def draw_cost_plane(
+    plane: CostPlane | Mapping[str, Any],
+    about: About,
+    *,
+    names: tuple[str, str] = ("the first model", "the second model"),
+    form: Format = "svg",
+    theme: Theme = "auto",
+    width: int = 560,
+) -> Drawn:
+    """Draw which of two models' decisions cost less, by how much of the dearer one's cost.
+
+    ``plane`` is the result of ``calibrant.cost_plane``, or the same as plain JSON; ``names`` are the models'. Where
+    the first is cheaper a cell is plain, where the second is it is hatched; figures are in per cent.
+    """
+    read = plane if isinstance(plane, Mapping) else vars(plane)
+    rates, ratios, relative = (values(read[name]) for name in ("abstention", "cost_ratios", "relative"))
+    first, second = (cleaned(name) for name in names)
+    canvas = Canvas(width, theme=theme, form=form)
+    title, lines = about_lines(_KIND, about, None)
+    keys = [
+        Key(f"{shortened(first, width / 2, SMALL)} is cheaper, by %", "first-tint", "area"),
+        Key(f"{shortened(second, width / 2, SMALL)} is cheaper", "second-tint", "area", hatch=_HATCH, stroke="second"),
+    ]
+    top = heading(canvas, title, lines, keys)
+    told = [percent(rate) for rate in rates]
+    left = MARGIN + max(width_of(label, SMALL) for label in told) + 26.0
+    tall = max(60.0, min(_ROW * len(rates), 420.0))
+    panel = Panel(canvas, (left, top, width - left - MARGIN, tall), (0.0, len(ratios)), (float(len(rates)), 0.0))
+    _cells(panel, relative)
+    _axes(panel, told, [f"{ratio:g}" for ratio in ratios])
+    alt = _words(about, (first, second), rates, ratios, relative)
+    return canvas.drawn(notes(canvas, top + tall + _BELOW, []), title, alt)
+
+
+def _cells(panel: Panel, relative: Array) -> None:
+    """Cells by sign and strength, and the figure in each where there is room."""
+    below = 0.0
+    for most, opacity in _STRENGTHS:
+        strong = (np.abs(relative) >= below) & (np.abs(relative) < most)
+        below = most
+        if opacity:
+            _fill(panel, strong & (relative < 0.0), "first-tint", opacity, None)
+            _fill(panel, strong & (relative > 0.0), "second-tint", opacity, _HATCH)
+    rows, columns = relative.shape
+    if panel.box[3] / rows < _FIGURE[0] or panel.box[2] / columns < _FIGURE[1]:
+        return
+    for row, column in np.ndindex(rows, columns):
+        x, y = panel.at(column + 0.5, row + 0.5)
+        panel.canvas.word(x, y + 4.0, _figure(float(relative[row, column])), colour="ink", anchor="middle")
+
+
+def _fill(panel: Panel, where: npt.NDArray[np.bool_], tint: Role, opacity: float, hatch: str | None) -> None:
+    row, column = np.nonzero(where)
+    x = np.stack([column, column + 1, column + 1, column], axis=1) + np.array([0.03, -0.03, -0.03, 0.03])
+    y = np.stack([row, row, row + 1, row + 1], axis=1) + np.array([0.06, 0.06, -0.06, -0.06])
+    panel.canvas.polygon(list(panel.at(x, y)), tint, opacity=opacity, hatch=hatch, stroke="paper" if hatch else None,
+                         width=0.0)  # fmt: skip
+
+
+def _axes(panel: Panel, rates: list[str], ratios: list[str]) -> None:
+    rows, columns = len(rates), len(ratios)
+    every = max(1, int(np.ceil(14.0 * rows / panel.box[3])))
+    panel.side(([i + 0.5 for i in range(0, rows, every)], rates[::every]), "share left to another")
+    across = max(1, int(np.ceil(columns * (max(width_of(r, SMALL) for r in ratios) + 8.0) / panel.box[2])))
+    panel.base(
+        ([i + 0.5 for i in range(0, columns, across)], ratios[::across]), "cost of an error, in costs of leaving it"
+    )
+
+
+def _figure(share: float) -> str:
+    told = f"{100.0 * share:+.0f}"
+    return "0" if told in ("+0", "-0") else told.replace("-", MINUS)
+
+
+def _words(about: About, names: tuple[str, str], rates: Array, ratios: Array, relative: Array) -> str:
+    cheaper = [int(np.count_nonzero(sign * relative > 0.0)) for sign in (-1.0, 1.0)]
+    best = np.unravel_index(int(np.argmin(relative)), relative.shape)
+    worst = np.unravel_index(int(np.argmax(relative)), relative.shape)
+    told = [
+        f"{_KIND} of {names[0]} and {names[1]}{about_words(about, None)}",
+        f"Of {relative.size} pairs of a cost ratio and a share left to another, {names[0]} is cheaper in {cheaper[0]} "
+        f"and {names[1]} in {cheaper[1]}.",
+    ]
+    for name, at in ((names[0], best), (names[1], worst)):
+        if abs(relative[at]) > 0.0:
+            told.append(
+                f"{name} is cheapest by comparison at cost ratio {ratios[at[1]]:g} and {percent(rates[at[0]])} left: "
+                f"{percent(abs(relative[at]))}."
+            )
+    return " ".join(told)

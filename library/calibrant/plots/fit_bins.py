@@ -1,0 +1,81 @@
+"""The rows of a stored map's own fit, before the map and after it, from the bins that its record keeps."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from calibrant.diagrams.reliability import wilson
+from calibrant.plots.canvas import About, Canvas, Drawn, Format, NothingToDraw, Theme
+from calibrant.plots.panel import one_panel, values
+from calibrant.plots.reliability import RELIABILITY
+
+#: Bins that are drawn of the 100 or fewer that are kept, and bars below them.
+_DRAWN, _BARS = 20, 20
+_LEVEL = 0.95
+
+Array = npt.NDArray[np.float64]
+
+
+def draw_fit_bins(
+    bins: Mapping[str, Any] | None,
+    about: About,
+    *,
+    errors: tuple[float, float] | None = None,
+    form: Format = "svg",
+    theme: Theme = "auto",
+    width: int = 560,
+) -> Drawn:
+    """Draw the reliability diagram of a fit's rows, before and after their own map, which has seen their labels.
+
+    ``bins`` are those of a map's record, as JSON. Neighbouring ones are put together to 20, and the histogram
+    takes the rows of a bin to be spread evenly over it. ``errors`` are the ECE before and after where the record has
+    them: of the rows, which the bins drawn tell but nearly. Raises ``NothingToDraw`` where the record has no bins.
+    """
+    if bins is None:
+        raise NothingToDraw("the map's record has no bins of its fit")
+    plot = replace(RELIABILITY, kind="Reliability of the rows of the fit")
+    before, after = (_shown(bins[side]) for side in ("before", "after"))
+    canvas = Canvas(width, theme=theme, form=form)
+    told = [replace(about, error=None if errors is None else ("ECE", errors[i]), interval=None) for i in range(2)]
+    return one_panel(canvas, plot, (before, told[0]), (after, told[1]))
+
+
+def reliability_of(bins: Mapping[str, Any]) -> dict[str, Any]:
+    """The data of a reliability diagram of at most 20 of these bins."""
+    count, rows, share = (values(bins[name]) for name in ("count", "rows", "share"))
+    groups = np.minimum((np.cumsum(share) - share / 2.0) / share.sum() * _DRAWN, _DRAWN - 1).astype(np.int64)
+    first = np.unique(groups, return_index=True)[1]
+    mass, number = (np.add.reduceat(part, first) for part in (share, count))
+    effective = mass**2 / np.add.reduceat(share**2 / rows, first)  # of weights w: (sum w)^2 / sum w^2
+    mean = np.add.reduceat(share * values(bins["mean_prediction"]), first) / mass
+    positive = np.clip(np.add.reduceat(share * values(bins["label_share"]), first) / mass, 0.0, 1.0)
+    border = values(bins["start"])[first]
+    start, end = np.append(0.0, border[1:]), np.append(border[1:], 1.0)
+    gap = positive - mean
+    low, high = wilson(positive, effective, _LEVEL)
+    return {
+        "start": start, "end": end, "count": number, "rows": effective, "share": mass, "mean_prediction": mean,
+        "label_share": positive, "gap": gap, "low": low, "high": high, "roof_start": start + gap,
+        "roof_end": end + gap, "ece": float(mass @ np.abs(gap)), "ece_debiased": None, "histogram": _histogram(bins),
+    }  # fmt: skip
+
+
+def _histogram(bins: Mapping[str, Any]) -> dict[str, Array]:
+    """Shares between even edges, rows spread evenly from a bin's start to as far beyond its mean."""
+    start, mean, share = (values(bins[name]) for name in ("start", "mean_prediction", "share"))
+    following = np.append(start[1:], 1.0)
+    end = np.clip(2.0 * mean - start, start, following)
+    edges = np.arange(_BARS + 1) / _BARS
+    wide = np.maximum(end - start, 1e-12)
+    before = np.clip((edges[:, None] - start) / wide, 0.0, 1.0) @ share
+    before[-1] = share.sum()
+    return {"edges": edges, "share": np.diff(before)}
+
+
+def _shown(bins: Mapping[str, Any]) -> dict[str, Any]:
+    return {"data": reliability_of(bins), "definition": {"level": _LEVEL, "binning": "equal-mass"}, "problem": None}

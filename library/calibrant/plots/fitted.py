@@ -1,0 +1,93 @@
+"""The fit-on-test diagram: a map fitted to the rows; what lies between it and the diagonal is the error."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from calibrant.plots.panel import CALIBRATED, Data, Key, Look, Panel, Plot, decimal, half_window, percent, values
+
+#: Places at which the alternative text tells the map, of those that the data hold.
+_TOLD = 9
+
+
+def show(panel: Panel, data: Data, look: Look) -> None:
+    """The filling, the map, its band and of a piecewise linear one the knots."""
+    p, calibrated = values(data["predictions"]), values(data["calibrated"])
+    if len(p) == 1:
+        panel.dots(p, calibrated, 4.0, look.colour, stroke="paper", square=look.square)
+        return
+    if data["low"] is not None and look.hatch is None:
+        panel.between(p, data["low"], data["high"], "band")
+    panel.between(p, p, calibrated, None if look.hatch else look.tint, hatch=look.hatch, stroke=look.tint)
+    if data["low"] is not None:
+        for end in ("low", "high"):
+            panel.line(p, data[end], look.colour, width=0.9, dash=(1.5, 2.0))
+    panel.line(p, calibrated, look.colour, width=2.0, dash=look.dash)
+    knots, heights = knots_of(data)
+    if len(knots):
+        panel.dots(knots, heights, 2.6, "paper", stroke=look.colour, square=look.square)
+
+
+def knots_of(data: Data) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    """Inner knots of every piecewise linear curve of an average, and the average there; none of another family."""
+    parameters = data.get("parameters")
+    if data["family"] not in ("pl", "pl3") or not parameters:
+        return np.empty(0), np.empty(0)
+    inner = [values(model["knots"])[1:-1] for model in parameters["models"]]
+    knots = np.unique(np.concatenate(inner)) if inner else np.empty(0)
+    if data["family"] == "pl3":
+        knots = 1.0 / (1.0 + np.exp(-knots))
+    p = values(data["predictions"])
+    knots = knots[(knots > p[0]) & (knots < p[-1])]
+    return knots, np.interp(knots, p, values(data["calibrated"]))
+
+
+def keys(data: Data, definition: Mapping[str, Any], look: Look) -> list[Key]:
+    """Its marks."""
+    told = [Key(f"{family(data, definition)} map", look.colour), Key("miscalibration", look.tint, "area")]
+    if data["low"] is not None:
+        told.append(Key(f"{percent(float(definition.get('level', 0.95)))} band", look.colour, dash=(1.5, 2.0)))
+    if len(knots_of(data)[0]):
+        told.append(Key("knots of the folds' curves", look.colour, "ring"))
+    return [*told, CALIBRATED]
+
+
+def family(data: Data, definition: Mapping[str, Any]) -> str:
+    """What the method is called."""
+    return str(definition.get("method", data["family"]))
+
+
+def words(data: Data, definition: Mapping[str, Any]) -> str:
+    """The map at a few predictions, its errors and its knots."""
+    p, calibrated = values(data["predictions"]), values(data["calibrated"])
+    at = np.unique(np.linspace(0, len(p) - 1, _TOLD).round().astype(int))
+    each = "; ".join(f"{decimal(p[i])} to {decimal(calibrated[i])}{_band(data, i)}" for i in at)
+    knots = knots_of(data)[0]
+    bends = f" It bends at {len(knots)} knots from {decimal(knots[0])} to {decimal(knots[-1])}." if len(knots) else ""
+    return (
+        f"The {family(data, definition)} map fitted to these rows lies {decimal(data['alpha_1'])} from the predictions "
+        f"on average, debiased {decimal(data['alpha_1_debiased'])}; the mean square is {decimal(data['alpha_2'])}. "
+        f"The probability that the predictions are calibrated as they are is {decimal(data['identity_probability'])}."
+        f"{bends} Prediction to calibrated probability: {each}."
+    )
+
+
+def _band(data: Data, i: int) -> str:
+    return "" if data["low"] is None else f" (band {decimal(data['low'][i])} to {decimal(data['high'][i])})"
+
+
+FITTED = Plot(
+    "Fit-on-test diagram",
+    ("prediction", "calibrated probability"),
+    lambda data: ("mean |c(p) \N{MINUS SIGN} p|", float(data["alpha_1"])),
+    show,
+    keys,
+    words,
+    lambda shown: half_window(
+        [(min(d["predictions"]), max(d["predictions"]), min(d["calibrated"]), max(d["calibrated"])) for d in shown]
+    ),
+)

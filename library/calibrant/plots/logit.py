@@ -1,0 +1,140 @@
+"""Reliability on logit axes, where Platt scaling is a line and what is near 0 or 1 has room."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from calibrant.plots.panel import (
+    CALIBRATED,
+    MINUS,
+    Data,
+    Key,
+    Look,
+    Panel,
+    Plot,
+    Range,
+    decimal,
+    percent,
+    rows_of,
+    tick_labels,
+    ticks,
+    values,
+)
+from calibrant.plots.reliability import radii
+
+#: Of more bins than this the alternative text tells some, evenly.
+_TOLD = 20
+#: Spans of logits below which ticks are evenly spaced probabilities.
+_NARROW = 3.0
+_SUPERSCRIPTS = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
+_PLATT = (7.0, 2.0, 1.5, 2.0)
+
+
+def show(panel: Panel, data: Data, look: Look) -> None:
+    """The bins with their intervals, and the line of Platt scaling."""
+    x, y = values(data["x"]), values(data["y"])
+    if data["slope"] is not None:
+        ends = np.array(panel.x)
+        panel.line(ends, data["slope"] * ends + data["intercept"], look.colour, width=1.6, dash=look.dash or _PLATT)
+    if data["low"] is not None:
+        whiskers = np.stack([values(data["low"]), values(data["high"])], axis=1)
+        panel.pieces(np.stack([x, x], axis=1), whiskers, look.colour if look.hatch else "ink")
+    panel.dots(x, y, radii(values(data["share"])) * panel.grain, look.colour, stroke="paper", square=look.square)
+
+
+def window(shown: Sequence[Data]) -> tuple[Range, Range]:
+    """What holds every bin and its interval, with a margin."""
+    x = np.concatenate([values(data["x"]) for data in shown])
+    y = np.concatenate(
+        [values(data[name]) for data in shown for name in ("y", "low", "high") if data[name] is not None]
+    )
+    return _widened(x.min(), x.max()), _widened(y.min(), y.max())
+
+
+def places(low: float, high: float, most: int) -> tuple[list[float], list[str]]:
+    """Logits and the probabilities that stand there: powers of ten towards both ends.
+
+    >>> places(-5.0, 5.0, 7)[1]
+    ['0.01', '0.1', '0.5', '0.9', '0.99']
+    """
+    if high - low < _NARROW:
+        shares = [p for p in ticks(_share(low), _share(high), most) if 0.0 < p < 1.0]
+        return [_logit(p) for p in shares], tick_labels(shares)
+    powers = range(1, 17)
+    step = max(1, math.ceil((high - low) / (math.log(10.0) * most)))
+    far = [k for k in powers if (k - 1) % step == 0]
+    marks = [(-_logit_of_power(k), _small(k)) for k in reversed(far)]
+    marks += [(0.0, "0.5"), *((_logit_of_power(k), _near_one(k)) for k in far)]
+    kept = [mark for mark in marks if low <= mark[0] <= high]
+    return [place for place, _ in kept], [label for _, label in kept]
+
+
+def keys(data: Data, definition: Mapping[str, Any], look: Look) -> list[Key]:
+    """Its marks."""
+    level = percent(float(definition.get("level", 0.95)))
+    interval = "label share" if data["low"] is None else f"label share, {level} interval"
+    told = [Key(interval, look.colour, "dot" if data["low"] is None else "whisker")]
+    if data["slope"] is not None:
+        told.append(Key(f"Platt: slope {data['slope']:.2f}, intercept {_signed(data['intercept'])}", look.colour,
+                        dash=_PLATT, brief="Platt line"))  # fmt: skip
+    return [*told, CALIBRATED]
+
+
+def words(data: Data, _: Mapping[str, Any]) -> str:
+    """The line and the bins as probabilities."""
+    x, y, rows = (values(data[name]) for name in ("x", "y", "count"))
+    at = np.unique(np.linspace(0, len(x) - 1, _TOLD).round().astype(int)) if len(x) > _TOLD else range(len(x))
+    each = "; ".join(f"{decimal(_share(x[i]))} to {decimal(_share(y[i]))} ({rows_of(rows[i])})" for i in at)
+    line = (
+        "There is no Platt line."
+        if data["slope"] is None
+        else f"The Platt line has slope {decimal(data['slope'])} and intercept {decimal(data['intercept'])}."
+    )
+    clipped = "was" if data["clipped"] == 1 else "were"
+    some = "" if len(at) == len(x) else f", {len(at)} of {len(x)} bins"
+    return f"{line} Mean prediction to label share{some}: {each}. {rows_of(data['clipped'])} {clipped} clipped."
+
+
+def _widened(low: float, high: float) -> Range:
+    margin = max(0.05 * (high - low), 0.25)
+    return float(low - margin), float(high + margin)
+
+
+def _share(logit: float) -> float:
+    return 1.0 / (1.0 + math.exp(-logit)) if logit > -700.0 else 0.0
+
+
+def _logit(share: float) -> float:
+    return math.log(share) - math.log1p(-share)
+
+
+def _logit_of_power(k: int) -> float:
+    return -_logit(10.0**-k)
+
+
+def _small(k: int) -> str:
+    return f"{10.0**-k:.{k}f}" if k <= 3 else "10⁻" + str(k).translate(_SUPERSCRIPTS)
+
+
+def _near_one(k: int) -> str:
+    return f"{1.0 - 10.0**-k:.{k}f}" if k <= 3 else f"1{MINUS}10⁻" + str(k).translate(_SUPERSCRIPTS)
+
+
+def _signed(number: float) -> str:
+    return f"{number:+.2f}".replace("-", MINUS)
+
+
+LOGIT = Plot(
+    "Reliability on logit axes",
+    ("prediction (logit scale)", "label share (logit scale)"),
+    lambda _: None,
+    show,
+    keys,
+    words,
+    window,
+    places=places,
+)

@@ -1,0 +1,144 @@
+"""A value over time: with its interval, and where alarms were raised."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from calibrant.plots.canvas import About, Canvas, Drawn, Format, NothingToDraw, Theme, cleaned
+from calibrant.plots.panel import (
+    MARGIN,
+    Key,
+    Panel,
+    Range,
+    Ticks,
+    about_lines,
+    about_words,
+    beside,
+    decimal,
+    evenly,
+    heading,
+    notes,
+)
+
+_KIND = "Over time"
+_TALL, _BELOW = 260.0, 46.0
+#: Spans of time between two marks of the axis, in seconds, and how what stands there is written.
+_STEPS = (
+    *((60 * minutes, "%H:%M") for minutes in (1, 2, 5, 10, 30)),
+    *((3600 * hours, "%H:%M") for hours in (1, 2, 3, 6, 12)),
+    *((86_400 * days, "%d %b") for days in (1, 2, 5, 10, 30, 60, 180, 360)),
+)
+#: Pixels that what stands at a mark takes.
+_APART = 62.0
+#: Alarms that are told in words.
+_TOLD = 5
+
+Array = npt.NDArray[np.float64]
+
+
+def draw_over_time(
+    series: Mapping[str, Any], about: About, *, form: Format = "svg", theme: Theme = "auto", width: int = 560
+) -> Drawn:
+    """Draw one value over time.
+
+    ``series`` holds the ``measure``, as people read it; ``points``, each with ``start`` and ``end`` in seconds since
+    1970, ``value`` and ``interval`` or None; and ``alarms``, each with ``at`` and the ``rule`` that raised it. Points
+    of which one begins where the other ends are joined. Raises ``NothingToDraw`` where no point has a value.
+    """
+    points = [point for point in series["points"] if point["value"] is not None]
+    if not points:
+        raise NothingToDraw("no span of time has a value")
+    name = cleaned(series["measure"])
+    canvas = Canvas(width, theme=theme, form=form)
+    title, lines = about_lines(f"{name} over time", about, None)
+    alarms = [alarm for alarm in series["alarms"] if points[0]["start"] <= alarm["at"] <= points[-1]["end"]]
+    top = heading(canvas, title, lines, _keys(points, alarms))
+    y = _reach(points)
+    marks = evenly(*y, 6)
+    left = MARGIN + beside(marks, name)
+    x = float(points[0]["start"]), float(points[-1]["end"])
+    panel = Panel(canvas, (left, top, width - left - 2 * MARGIN, _TALL), x, y)
+    for alarm in alarms:
+        panel.line([alarm["at"]] * 2, list(y), "second", width=1.4, dash=(4.0, 3.0))
+    for run in _runs(points):
+        _run(panel, run)
+    panel.side(marks, name)
+    panel.base(_times(*x, panel.box[2]), "UTC, by the time of prediction")
+    return canvas.drawn(notes(canvas, top + _TALL + _BELOW, []), title, _words(name, about, points, alarms))
+
+
+def _keys(points: Sequence[Mapping[str, Any]], alarms: Sequence[Mapping[str, Any]]) -> list[Key]:
+    keys = [Key("value", "first", "dot", ())]
+    if any(point["interval"] is not None for point in points):
+        keys.append(Key("interval", "first-tint", "area"))
+    if alarms:
+        keys.append(Key("alarm raised", "second", dash=(4.0, 3.0)))
+    return keys
+
+
+def _run(panel: Panel, points: Sequence[Mapping[str, Any]]) -> None:
+    """Points that hang together: their intervals as steps, behind their values."""
+    middle = np.array([(point["start"] + point["end"]) / 2.0 for point in points])
+    for point in points:
+        if point["interval"] is not None:
+            low, high = point["interval"]
+            panel.between([point["start"], point["end"]], [low, low], [high, high], "first-tint")
+    value = np.array([point["value"] for point in points], dtype=float)
+    panel.line(middle, value, "first", width=1.6)
+    panel.dots(middle, value, max(1.4, 2.6 - len(points) / 100.0), "first", stroke="paper")
+
+
+def _runs(points: Sequence[Mapping[str, Any]]) -> list[list[Mapping[str, Any]]]:
+    """The points, parted where time is missing between two."""
+    runs: list[list[Mapping[str, Any]]] = []
+    for point in points:
+        if runs and point["start"] <= runs[-1][-1]["end"]:
+            runs[-1].append(point)
+        else:
+            runs.append([point])
+    return runs
+
+
+def _reach(points: Sequence[Mapping[str, Any]]) -> Range:
+    """From 0, where that is near, to above every interval."""
+    ends = [(point["value"], *(point["interval"] or ())) for point in points]
+    low, high = float(min(map(min, ends))), float(max(map(max, ends)))
+    low = 0.0 if 0.0 <= low < 0.6 * high else low
+    margin = 0.05 * (high - low) or 0.05 * max(abs(high), 0.1)
+    return (low if low == 0.0 else low - margin), high + margin
+
+
+def _times(start: float, end: float, room: float) -> Ticks:
+    """Round times, as many as have room, in UTC."""
+    most = max(2.0, room / _APART)
+    step, form = next(((s, f) for s, f in _STEPS if (end - start) / s <= most), (360 * 86_400, "%d %b %y"))
+    places = [step * k for k in range(math.ceil(start / step), math.floor(end / step) + 1)]
+    return places, [datetime.fromtimestamp(place, UTC).strftime(_form(place, step, form)) for place in places]
+
+
+def _form(place: float, step: float, form: str) -> str:
+    """How a time is written: a day's first hour as the day."""
+    return "%d %b" if step < 86_400 and place % 86_400 == 0 else form
+
+
+def _words(name: str, about: About, points: Sequence[Mapping[str, Any]], alarms: Sequence[Mapping[str, Any]]) -> str:
+    values = [float(point["value"]) for point in points]
+    last = points[-1]
+    told = (
+        f"{name} over time{about_words(about, None)} From {_moment(points[0]['start'])} to {_moment(last['end'])}, "
+        f"{len(points)} spans: from {decimal(min(values))} to {decimal(max(values))}, in the last {decimal(values[-1])}"
+    )
+    if last["interval"] is not None:
+        told += f", interval {decimal(last['interval'][0])} to {decimal(last['interval'][1])}"
+    each = "; ".join(f"{cleaned(alarm['rule'])} at {_moment(alarm['at'])}" for alarm in alarms[-_TOLD:])
+    return f"{told}. " + (f"Alarms raised: {len(alarms)}; {each}." if alarms else "No alarms were raised.")
+
+
+def _moment(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M")

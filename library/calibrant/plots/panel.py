@@ -1,0 +1,504 @@
+"""Panels: a place on the canvas with two axes, the sheet around it, and what each kind of diagram defines."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from calibrant.plots.canvas import (
+    BODY,
+    SMALL,
+    TITLE,
+    About,
+    Box,
+    Canvas,
+    Drawn,
+    NothingToDraw,
+    Points,
+    Role,
+    cleaned,
+    shortened,
+)
+from calibrant.plots.canvas import width as width_of
+
+# --- A place on the canvas with two axes, on which data are drawn by their values
+
+Values = npt.ArrayLike
+Range = tuple[float, float]
+UNIT: Range = (0.0, 1.0)
+#: Places of an axis, and what stands there.
+Ticks = tuple[Sequence[float], Sequence[str]]
+#: Corners of a circle.
+_ROUND = 16
+_TICK = 4.0
+
+
+def values(of: Values) -> npt.NDArray[np.float64]:
+    """What JSON holds, as numbers."""
+    return np.asarray(of, dtype=np.float64)
+
+
+@dataclass(frozen=True)
+class Panel:
+    """``box`` of the canvas, left, top, width and height in pixels, that shows ``x`` and ``y`` from low to high."""
+
+    canvas: Canvas
+    box: Box
+    x: Range = UNIT
+    y: Range = UNIT
+
+    @property
+    def grain(self) -> float:
+        """How large marks are here: on a small panel smaller."""
+        return min(1.0, max(0.7, self.box[2] / 300.0))
+
+    def at(self, x: Values, y: Values) -> Points:
+        """Places on the canvas ``(m, 2)``."""
+        left, top, width, height = self.box
+        across = (values(x) - self.x[0]) / (self.x[1] - self.x[0])
+        up = (values(y) - self.y[0]) / (self.y[1] - self.y[0])
+        across, up = np.broadcast_arrays(across, up)
+        # Far outside is as good as just outside, and safe to draw.
+        return np.stack([left + width * np.clip(across, -9, 9), top + height * (1.0 - np.clip(up, -9, 9))], axis=-1)
+
+    def line(
+        self, x: Values, y: Values, colour: Role, *, width: float = 1.0, dash: tuple[float, ...] | None = None
+    ) -> None:
+        """A line through points."""
+        self.canvas.line([self.at(x, y)], colour, width=width, dash=dash, clip=self._clip(width))
+
+    def pieces(
+        self, x: Values, y: Values, colour: Role, *, width: float = 1.0, dash: tuple[float, ...] | None = None
+    ) -> None:
+        """Lines apart, each through its row of ``x`` and ``y (k, m)``."""
+        self.canvas.line(list(self.at(x, y)), colour, width=width, dash=dash, clip=self._clip(width))
+
+    def between(
+        self,
+        x: Values,
+        low: Values,
+        high: Values,
+        fill: Role | None,
+        *,
+        hatch: str | None = None,
+        stroke: Role | None = None,
+    ) -> None:
+        """The area between two curves over ``x (m,)``."""
+        corners = np.concatenate([self.at(x, low), self.at(x, high)[::-1]])
+        self.canvas.polygon([corners], fill, hatch=hatch, stroke=stroke, width=0.0, clip=self.box)
+
+    def areas(self, x: Values, y: Values, fill: Role | None, *, hatch: str | None = None, stroke: Role | None = None,
+              opacity: float = 1.0) -> None:  # fmt: skip
+        """Areas apart, each with its row of corners ``x`` and ``y (k, m)``."""
+        corners = list(self.at(x, y))
+        self.canvas.polygon(corners, fill, hatch=hatch, stroke=stroke, width=0.0, opacity=opacity, clip=self.box)
+
+    def dots(self, x: Values, y: Values, radius: Values, fill: Role, *, stroke: Role | None = None,
+             square: bool = False) -> None:  # fmt: skip
+        """Circles of radii in pixels, or squares about as large."""
+        corners = 4 if square else _ROUND
+        angles = np.pi * (2.0 * np.arange(corners) + 1.0) / corners
+        reach = np.broadcast_to(values(radius), np.shape(values(x))) * (1.25 if square else 1.0)
+        shape = np.stack([np.cos(angles), np.sin(angles)], axis=-1)
+        outlines = self.at(x, y)[:, None, :] + reach[:, None, None] * shape
+        edge = 1.2 * min(1.0, float(np.mean(reach)) / 3.0) if stroke == "paper" else 1.2
+        self.canvas.polygon(list(outlines), fill, stroke=stroke, width=edge, clip=self._clip(8.0), layer="point")
+
+    def base(self, marks: Ticks, title: str = "") -> None:
+        """The axis below, and what it shows. It takes 18 pixels, and 16 with a title."""
+        left, top, width, height = self.box
+        bottom = top + height
+        xs = self.at(marks[0], self.y[0])[:, 0]
+        self.canvas.line([np.array([[left, bottom], [left + width, bottom]])], "rule")
+        self.canvas.line([np.array([[x, bottom], [x, bottom + _TICK]]) for x in xs], "rule")
+        for x, label in zip(xs, marks[1], strict=True):
+            self.canvas.word(x, bottom + 15.0, label, anchor="middle")
+        below = 31.0 if marks[1] else 16.0
+        self.canvas.word(left + width / 2, bottom + below, title, colour="ink", anchor="middle")
+
+    def side(self, marks: Ticks, title: str = "") -> None:
+        """The axis at the left. It takes ``beside`` of its labels."""
+        left, top, _, height = self.box
+        ys = self.at(self.x[0], marks[0])[:, 1]
+        self.canvas.line([np.array([[left, top], [left, top + height]])], "rule")
+        self.canvas.line([np.array([[left - _TICK, y], [left, y]]) for y in ys], "rule")
+        for y, label in zip(ys, marks[1], strict=True):
+            self.canvas.word(left - 6.0, y + 4.0, label, anchor="end")
+        place = left - beside(marks, "") - 8.0
+        self.canvas.word(place, top + height / 2, title, colour="ink", anchor="middle", upright=False)
+
+    def diagonal(self) -> None:
+        """Where the two axes are equal."""
+        low, high = max(self.x[0], self.y[0]), min(self.x[1], self.y[1])
+        if low < high:
+            self.line([low, high], [low, high], "quiet", width=1.0, dash=(5.0, 3.0))
+
+    def _clip(self, width: float) -> Box:
+        """The box, and around it what a line along its border needs."""
+        left, top, wide, tall = self.box
+        return left - width, top - width, wide + 2 * width, tall + 2 * width
+
+
+def beside(marks: Ticks, title: str) -> float:
+    """Pixels that an axis at the left takes."""
+    return max((width_of(label, SMALL) for label in marks[1]), default=0.0) + (26.0 if title else 6.0)
+
+
+# --- Figures as people read them, in titles, beside axes and in alternative text
+
+MINUS = "\N{MINUS SIGN}"
+
+
+def decimal(value: float) -> str:
+    """A number of at most about 1, to three decimals; a small one to two digits.
+
+    >>> decimal(0.04137), decimal(-0.25).replace(MINUS, "-"), decimal(0.0)
+    ('0.041', '-0.250', '0.000')
+    """
+    told = f"{value:.3f}" if value == 0.0 or abs(value) >= 0.0005 else f"{value:.1e}"
+    return told.replace("-", MINUS)
+
+
+def signed(value: float) -> str:
+    """The same with its sign.
+
+    >>> signed(0.04), signed(-0.04).replace(MINUS, "-")
+    ('+0.040', '-0.040')
+    """
+    return ("+" if value >= 0.0 else "") + decimal(value)
+
+
+def count(number: float) -> str:
+    """Rows, whole ones by their thousands.
+
+    >>> count(10000), count(2.5)
+    ('10,000', '2.5')
+    """
+    return f"{number:,.0f}" if float(number).is_integer() or number >= 100.0 else f"{number:.3g}"
+
+
+def rows_of(number: float) -> str:
+    """So many rows in words.
+
+    >>> rows_of(1), rows_of(10000)
+    ('1 row', '10,000 rows')
+    """
+    return f"{count(number)} row" if number == 1 else f"{count(number)} rows"
+
+
+def percent(share: float) -> str:
+    """A share of the whole.
+
+    >>> percent(0.25), percent(0.004)
+    ('25 %', '0.4 %')
+    """
+    return f"{100.0 * share:.0f} %" if share >= 0.095 or share == 0.0 else f"{100.0 * share:.2g} %"
+
+
+def ticks(low: float, high: float, most: int = 6) -> list[float]:
+    """Round places from ``low`` to ``high``, at most ``most``, a step of 1, 2 or 5 of some power of ten apart.
+
+    >>> ticks(0.0, 1.0)
+    [0.0, 0.2, 0.4, 0.6, 0.8, 1.0]
+    """
+    span = high - low
+    if not span > 0.0:
+        return [low]
+    power = 10.0 ** math.floor(math.log10(span / most))
+    step = next(s * power for s in (1.0, 2.0, 5.0, 10.0, 20.0, 50.0) if span / (s * power) <= most - 1 + 1e-9)
+    first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
+    return [round(i * step, 12) for i in range(first, last + 1)]
+
+
+def tick_labels(places: Sequence[float]) -> list[str]:
+    """What stands at round places, each with as many decimals as their step needs.
+
+    >>> tick_labels([0.0, 0.25, 0.5]), tick_labels([0.0, 1e6])
+    (['0', '0.25', '0.5'], ['0', '1,000,000'])
+    """
+    told = (np.format_float_positional(p + 0.0, trim="-") if abs(p) < 1e4 else f"{p:,.0f}" for p in places)
+    return [text.replace("-", MINUS) for text in told]
+
+
+def listed(parts: Sequence[str]) -> str:
+    """Words in a row.
+
+    >>> listed(["a", "b", "c"])
+    'a, b and c'
+    """
+    return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
+
+
+# --- The heading of a figure: title, number of rows, error, and legend
+
+MARGIN = 12.0
+#: Widths of a key's mark, of the space to its words and to the next.
+_MARK, _SPACE, _NEXT = 20.0, 5.0, 14.0
+
+
+@dataclass(frozen=True)
+class Key:
+    """A line of this kind, or a point or an area, is this; ``brief`` where it stands for several diagrams."""
+
+    label: str
+    colour: Role
+    kind: Literal["line", "dot", "square", "ring", "whisker", "bar", "span", "area"] = "line"
+    dash: tuple[float, ...] | None = None
+    hatch: str | None = None
+    stroke: Role | None = None
+    brief: str | None = None
+
+
+def heading(canvas: Canvas, title: str, lines: Sequence[str], keys: Sequence[Key]) -> float:
+    """Put title, lines and keys; answer how many pixels they take. What is too long is shortened, keys wrap."""
+    room = canvas.width - 2 * MARGIN
+    y = 23.0
+    canvas.word(MARGIN, y, shortened(title, room, TITLE, "bold"), size=TITLE, colour="ink", bold=True)
+    for line in lines:
+        y += 17.0
+        canvas.word(MARGIN, y, shortened(line, room, BODY), size=BODY)
+    x = MARGIN
+    y += 20.0 if keys else 0.0
+    for key in keys:
+        takes = _MARK + _SPACE + width_of(key.label, SMALL)
+        if x > MARGIN and x + takes > canvas.width - MARGIN:
+            x, y = MARGIN, y + 16.0
+        _mark(canvas, key, x, y - 4.0)
+        canvas.word(x + _MARK + _SPACE, y, shortened(key.label, room - _MARK - _SPACE, SMALL), colour="ink")
+        x += takes + _NEXT
+    return y + 12.0
+
+
+def about_lines(kind: str, about: About, error: tuple[str, float] | None) -> tuple[str, list[str]]:
+    """Title and lines: the name where there is one, else what kind of picture; rows and reduction; the error.
+
+    ``error`` is the diagram's own, of which ``about`` may know a better one.
+    """
+    rows = f"n = {count(about.n)} · {cleaned(about.reduction)}"
+    told = error_line(about, error)
+    below = [part for part in (told,) if part]
+    name = cleaned(about.name or "")
+    return (name, [f"{kind} · {rows}", *below]) if name else (kind, [rows, *below])
+
+
+def error_line(about: About, error: tuple[str, float] | None, *, brief: bool = False) -> str:
+    """The error by name, with its interval; empty where there is none."""
+    shown = about.error if about.error is not None else error
+    if shown is None:
+        return ""
+    told = f"{cleaned(shown[0])} {decimal(shown[1])}"
+    if about.error is not None and about.interval is not None:
+        interval = f"{decimal(about.interval[0])} to {decimal(about.interval[1])}"
+        return f"{told} ({interval})" if brief else f"{told}, interval {interval}"
+    return told
+
+
+def about_words(about: About, error: tuple[str, float] | None) -> str:
+    """The same as a sentence of an alternative text."""
+    name = cleaned(about.name or "")
+    of = f" of {name}" if name else ""
+    told = error_line(about, error)
+    return f"{of}: {rows_of(about.n)}, reduction {cleaned(about.reduction)}" + (f", {told}." if told else ".")
+
+
+def _mark(canvas: Canvas, key: Key, x: float, y: float) -> None:
+    panel = Panel(canvas, (x, y - 5.0, _MARK, 10.0))
+    if key.kind == "area":
+        panel.areas([[0.0, 1.0, 1.0, 0.0]], [[0.0, 0.0, 1.0, 1.0]], key.colour, hatch=key.hatch, stroke=key.stroke)
+        return
+    if key.kind == "line" or key.dash is not None:
+        canvas.line([np.array([[x, y], [x + _MARK, y]])], key.colour, width=2.0, dash=key.dash or None)
+    if key.kind in ("whisker", "bar", "span"):
+        panel.line([0.5, 0.5], [-0.1, 1.1], key.colour, width=3.0 if key.kind == "bar" else 1.0)
+    if key.kind == "ring":
+        panel.dots([0.5], [0.5], 2.6, "paper", stroke=key.colour)
+    elif key.kind in ("dot", "square", "whisker"):
+        panel.dots([0.5], [0.5], 3.0, key.colour, stroke="paper", square=key.kind == "square")
+
+
+# --- A kind of diagram: how it is drawn, its alternative text, and its axes
+
+Data = Mapping[str, Any]
+#: Axes end at a multiple of the step.
+_HALF, _STEP, _ROUNDING = 0.5, 0.05, 1e-9
+
+
+@dataclass(frozen=True)
+class Look:
+    """How one of two overlaid diagrams is told from the other: by colour, dash, shape of its points and filling."""
+
+    colour: Role
+    tint: Role
+    dash: tuple[float, ...] | None = None
+    hatch: str | None = None
+    square: bool = False
+
+
+BEFORE = Look("first", "first-tint")
+AFTER = Look("second", "second-tint", (6.0, 2.5), "////", True)
+#: The key of the line of perfect calibration.
+CALIBRATED = Key("calibrated", "quiet", dash=(5.0, 3.0))
+
+
+def evenly(low: float, high: float, most: int) -> tuple[list[float], list[str]]:
+    """Round places of an axis, and what stands there."""
+    places = ticks(low, high, most)
+    return places, tick_labels(places)
+
+
+@dataclass(frozen=True)
+class Plot:
+    """A kind of diagram on one panel.
+
+    ``error`` answers the diagram's own, by name. ``window`` how far the axes reach that show all of several. ``show``
+    draws one, ``keys`` says what its marks are, and ``words`` tells its figures to those who cannot see it; both take
+    the definition too. ``rows`` answers edges and shares of a histogram below, where there is one; ``places`` where
+    the axes have ticks, at most so many, and what stands there.
+    """
+
+    kind: str
+    axes: tuple[str, str]
+    error: Callable[[Data], tuple[str, float] | None]
+    show: Callable[[Panel, Data, Look], None]
+    keys: Callable[[Data, Mapping[str, Any], Look], list[Key]]
+    words: Callable[[Data, Mapping[str, Any]], str]
+    window: Callable[[Sequence[Data]], tuple[Range, Range]] = lambda _: (UNIT, UNIT)
+    rows: Callable[[Data], tuple[Any, Any]] | None = None
+    places: Callable[[float, float, int], tuple[list[float], list[str]]] = evenly
+
+
+def half_window(extents: Sequence[tuple[float, float, float, float]]) -> tuple[Range, Range]:
+    """All of [0, 1] on both axes, or of one half where everything lies in it the part up to where that ends.
+
+    ``extents`` hold the least and largest value on the one axis and on the other, of each thing shown.
+
+    >>> half_window([(0.001, 0.12, 0.0, 0.2)])
+    ((0.0, 0.2), (0.0, 0.2))
+    >>> half_window([(0.1, 0.6, 0.2, 0.4)])
+    ((0.0, 1.0), (0.0, 1.0))
+    """
+    least = min(min(a, c) for a, _, c, _ in extents)
+    most = max(max(b, d) for _, b, _, d in extents)
+    if most <= _HALF:
+        return ((0.0, max(_STEP, math.ceil(most / _STEP - _ROUNDING) * _STEP)),) * 2
+    if least >= _HALF:
+        return ((min(1.0 - _STEP, math.floor(least / _STEP + _ROUNDING) * _STEP), 1.0),) * 2
+    return UNIT, UNIT
+
+
+def data_of(shown: Mapping[str, Any]) -> Data:
+    """The data of a diagram as reports hold it. Raises ``NothingToDraw`` where it has none."""
+    data = shown.get("data")
+    if data is None:
+        raise NothingToDraw(str(shown.get("problem") or "the diagram has no data"))
+    found: Data = data
+    return found
+
+
+# --- A diagram of one panel on a sheet of its own: heading, panel, histogram of the rows, and what is to be noted
+
+#: Pixels left of a panel and below it, of the histogram and above it.
+_LEFT, _BELOW, _HISTOGRAM, _GAP = 54.0, 46.0, 44.0, 26.0
+_TICKS = 6
+#: Panels are square up to this height.
+_TALLEST = 400.0
+
+Shown = tuple[Mapping[str, Any], About]
+
+
+def one_panel(canvas: Canvas, plot: Plot, before: Shown, after: Shown | None) -> Drawn:
+    """The diagram, or that before a map and that after it, one over the other."""
+    shown = [before] if after is None else [before, after]
+    looks: list[Look] = [BEFORE, AFTER][: len(shown)]
+    every = [data_of(one) for one, _ in shown]
+    about = before[1]
+    error = plot.error(every[0])
+    title, lines = about_lines(plot.kind, about, error)
+    if after is None:
+        keys = plot.keys(every[0], before[0].get("definition") or {}, BEFORE)
+    else:
+        lines, keys = lines[:1], both_keys(plot, shown, every)
+    top = heading(canvas, title, lines, keys)
+    x, y = plot.window(every)
+    upright = plot.places(*y, _TICKS)
+    left = max(_LEFT, MARGIN + beside(upright, plot.axes[1]))
+    side = canvas.width - left - MARGIN
+    panel = Panel(canvas, (left, top, side, min(side, _TALLEST)), x, y)
+    panel.diagonal()
+    for data, look in zip(every, looks, strict=True):
+        plot.show(panel, data, look)
+    panel.side(upright, plot.axes[1])
+    bottom = _base(panel, plot, every, looks)
+    height = notes(canvas, bottom, [one.get("problem") for one, _ in shown])
+    return canvas.drawn(height, title, alternative(plot, shown, every))
+
+
+def _base(panel: Panel, plot: Plot, every: Sequence[Data], looks: Sequence[Look]) -> float:
+    """The axis of predictions, below it the rows where the diagram knows them; answers where it ends."""
+    left, top, side, tall = panel.box
+    marks = plot.places(*panel.x, _TICKS)
+    if plot.rows is None:
+        panel.base(marks, plot.axes[0])
+        return top + tall + _BELOW
+    panel.base(marks)
+    lower = Panel(panel.canvas, (left, top + tall + _GAP, side, _HISTOGRAM), panel.x)
+    histogram(lower, [plot.rows(data) for data in every], looks)
+    lower.base(((), ()), plot.axes[0])
+    return top + tall + _GAP + _HISTOGRAM + _BELOW - 15.0
+
+
+def histogram(panel: Panel, rows: Sequence[tuple[Any, Any]], looks: Sequence[Look], *, bare: bool = False) -> None:
+    """Shares of the rows between edges: the first as bars, another as their outline; ``bare``: without an axis."""
+    most = max(float(np.max(values(share))) for _, share in rows)
+    panel = Panel(panel.canvas, panel.box, panel.x, (0.0, most))
+    for (edges, share), look in zip(rows, looks, strict=True):
+        edge, tall = values(edges), values(share)
+        if look.hatch is None:
+            filled = tall > 0.0
+            left, right, up = edge[:-1][filled], edge[1:][filled], tall[filled]
+            zero = np.zeros_like(up)
+            gap = 0.06 * (right - left)
+            corners = np.stack([left + gap, right - gap, right - gap, left + gap], axis=1)
+            panel.areas(corners, np.stack([zero, zero, up, up], axis=1), look.tint)
+        else:
+            panel.line(np.repeat(edge, 2)[1:-1], np.repeat(tall, 2), look.colour, width=1.4)
+    if bare:
+        return
+    panel.side(([most], [percent(most)]))
+    panel.canvas.word(panel.box[0] - 6.0, panel.box[1] + panel.box[3] + 1.0, "rows", anchor="end")
+
+
+def notes(canvas: Canvas, y: float, problems: Sequence[Any]) -> float:
+    """What is missing of the data, in small print; answers the height of the sheet."""
+    told = [cleaned(str(problem)) for problem in dict.fromkeys(problems) if problem]
+    for problem in told:
+        canvas.word(MARGIN, y, shortened(problem, canvas.width - 2 * MARGIN, SMALL))
+        y += 15.0
+    return float(round(y + (0.0 if told else -4.0)))
+
+
+def both_keys(plot: Plot, shown: Sequence[Shown], every: Sequence[Data]) -> list[Key]:
+    """Which is before and which after, with their errors."""
+    keys = []
+    for word, look, (_, about), data in zip(("before", "after"), (BEFORE, AFTER), shown, every, strict=True):
+        error = about.error if about.error is not None else plot.error(data)
+        told = "" if error is None else f": {cleaned(error[0])} {decimal(error[1])}"
+        keys.append(Key(word + told, look.colour, "square" if look.square else "dot", look.dash or ()))
+    return [*keys, CALIBRATED]
+
+
+def alternative(plot: Plot, shown: Sequence[Shown], every: Sequence[Data]) -> str:
+    """The figures in words: of one, or of that before and that after."""
+    openings = [plot.kind] if len(shown) == 1 else [f"{plot.kind}, before and after a map. Before it", "After it"]
+    told = []
+    for opening, (one, about), data in zip(openings, shown, every, strict=True):
+        told.append(opening + about_words(about, plot.error(data)))
+        told.append(plot.words(data, one.get("definition") or {}))
+        if one.get("problem"):
+            told.append(f"Note: {cleaned(str(one['problem']))}.")
+    return " ".join(told)

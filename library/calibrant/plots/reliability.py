@@ -1,0 +1,146 @@
+"""The reliability diagram with diagonal filling: what lies between a roof and the diagonal is the error of the bin."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from calibrant.plots.panel import (
+    CALIBRATED,
+    Data,
+    Key,
+    Look,
+    Panel,
+    Plot,
+    Range,
+    decimal,
+    half_window,
+    percent,
+    rows_of,
+    signed,
+    values,
+)
+
+#: Of more bins than this the alternative text tells the largest gaps alone.
+_TOLD = 20
+_LARGEST = 3
+#: Radii of points in pixels.
+_SMALLEST, _MIDDLE, _WIDEST = 1.4, 3.2, 5.5
+#: Steps of paleness of the filling.
+_SHADES = 5
+
+Array = npt.NDArray[np.float64]
+
+
+def show(panel: Panel, data: Data, look: Look) -> None:
+    """Fillings, roofs, intervals and the points (mean prediction, label share), as large as their bins are heavy."""
+    seen = _seen(data)
+    start, end = np.clip(values(data["start"]), *seen), np.clip(values(data["end"]), *seen)
+    gap, share = values(data["gap"]), values(data["share"])
+    _fill(panel, start, end, gap, share, look)
+    roof = np.stack([start, end], axis=1)
+    panel.pieces(roof, roof + gap[:, None], look.colour, width=1.8)
+    mean, found = values(data["mean_prediction"]), values(data["label_share"])
+    if data["low"] is not None:
+        whiskers = np.stack([values(data["low"]), values(data["high"])], axis=1)
+        panel.pieces(np.stack([mean, mean], axis=1), whiskers, look.colour if look.hatch else "ink", width=1.0)
+    panel.dots(mean, found, radii(share) * panel.grain, look.colour, stroke="paper", square=look.square)
+
+
+def _fill(panel: Panel, start: Array, end: Array, gap: Array, share: Array, look: Look) -> None:
+    """What lies between roofs and the diagonal, paler where a bin has fewer rows than its width: ink is error.
+
+    A bin's area times its rows per width is what it adds to the error, and the area alone where rows are even.
+    """
+    density = np.clip(share / np.maximum(end - start, 1e-9), 0.0, 1.0)
+    shade = np.maximum(np.ceil(density * _SHADES), 1.0)
+    for level in np.unique(shade):
+        x0, x1, y = start[shade == level], end[shade == level], gap[shade == level]
+        panel.areas(
+            np.stack([x0, x1, x1, x0], axis=1),
+            np.stack([x0, x1, x1 + y, x0 + y], axis=1),
+            None if look.hatch else look.tint,
+            hatch=look.hatch,
+            stroke=look.tint if look.hatch else None,
+            opacity=float(level) / _SHADES,
+        )
+
+
+def radii(share: Array) -> Array:
+    """Radii of points in pixels, whose areas are as the bins' shares of the rows."""
+    crowd = min(1.0, (30.0 / len(share)) ** 0.5)
+    radius: Array = np.clip(_MIDDLE * crowd * np.sqrt(share * len(share)), _SMALLEST, _WIDEST)
+    return radius
+
+
+def window(shown: Sequence[Data]) -> tuple[Range, Range]:
+    """All of [0, 1], or the one half of it where all predictions and label shares lie, as far as they go."""
+    return half_window([_extent(data) for data in shown])
+
+
+def _extent(data: Data) -> tuple[float, float, float, float]:
+    share = values(data["label_share"])
+    return *_seen(data), float(share.min()), float(share.max())
+
+
+def _seen(data: Data) -> tuple[float, float]:
+    """Between which edges of the histogram all rows lie."""
+    edges, filled = values(data["histogram"]["edges"]), np.flatnonzero(values(data["histogram"]["share"]))
+    return float(edges[filled[0]]), float(edges[filled[-1] + 1])
+
+
+def keys(data: Data, definition: Mapping[str, Any], look: Look) -> list[Key]:
+    """Its marks."""
+    bins = [
+        Key("miscalibration, pale: few rows", look.tint, "area", brief="miscalibration"),
+        Key("bin, slope 1", look.colour),
+    ]
+    if data["low"] is not None:
+        level = percent(float(definition.get("level", 0.95)))
+        return [*bins, Key(f"label share, {level} interval", look.colour, "whisker"), CALIBRATED]
+    return [*bins, Key("label share", look.colour, "dot"), CALIBRATED]
+
+
+def words(data: Data, definition: Mapping[str, Any]) -> str:
+    """Every bin's figures, or of many those of the largest gaps."""
+    share, mean, found = (values(data[name]) for name in ("share", "mean_prediction", "label_share"))
+    gap = values(data["gap"])
+    cut = definition.get("binning", "")
+    above, below = int(np.count_nonzero(gap > 0.0)), int(np.count_nonzero(gap < 0.0))
+    worst = int(np.argmax(np.abs(gap)))
+    many = len(gap) > _TOLD
+    told = np.sort(np.argsort(-share * np.abs(gap))[:_LARGEST]) if many else range(len(gap))
+    rows = values(data["count"])
+    each = "; ".join(f"{decimal(mean[i])} to {decimal(found[i])} ({rows_of(rows[i])})" for i in told)
+    debiased = data.get("ece_debiased")
+    return (
+        f"{_bins(len(gap), str(cut))}; ECE {decimal(data['ece'])}"
+        + ("" if debiased is None else f", debiased {decimal(debiased)}")
+        + f". Labels are fewer than predicted in {below} and more in {above}. The largest gap is {signed(gap[worst])}, "
+        f"at a mean prediction of {decimal(mean[worst])}. "
+        + ("The bins that add most to the error" if many else "Mean prediction to label share, bin by bin")
+        + f": {each}."
+    )
+
+
+def _bins(number: int, binning: str) -> str:
+    return " ".join(part for part in (str(number), binning, "bin" if number == 1 else "bins") if part)
+
+
+def _rows(data: Data) -> tuple[Any, Any]:
+    return data["histogram"]["edges"], data["histogram"]["share"]
+
+
+RELIABILITY = Plot(
+    "Reliability diagram",
+    ("prediction", "label share"),
+    lambda data: ("ECE", float(data["ece"])),
+    show,
+    keys,
+    words,
+    window,
+    _rows,
+)

@@ -1,0 +1,116 @@
+"""A report as it goes over the wire and into a job's result."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+from calibrant.by_size import MeasuresBySize
+from calibrant.comparison import CalibrationLaw, ComparisonReport, ContestantReport, MeasureComparison
+from calibrant.evaluation import Report
+from calibrant.measures.measure import MeasureResult
+from calibrant.measures.selective import CostPlane
+
+
+def report_document(report: Report, map_id: str | None) -> dict[str, Any]:
+    """The report as plain JSON; ``map_id`` is the map of its ``after``."""
+    body: dict[str, Any] = {
+        "n": report.n,
+        "reduction": report.reduction,
+        "left_out": report.left_out,
+        "clipped": report.clipped,
+        "renormalised": report.renormalised,
+        "measures": _measures(report.measures),
+    }
+    if report.after is not None:
+        body |= {"map": map_id, "in_sample": report.in_sample, "after": {"measures": _measures(report.after)}}
+    if report.improvement is not None:
+        body["improvement"] = _measures(report.improvement)
+    if report.gaps is not None:
+        body["gaps"] = {key: dataclasses.asdict(gap) for key, gap in report.gaps.items()}
+    if report.gaps_after is not None:
+        body["after"]["gaps"] = {key: dataclasses.asdict(gap) for key, gap in report.gaps_after.items()}
+    if report.diagrams:
+        body["diagrams"] = dict(report.diagrams)
+    if report.after_diagrams:
+        body["after"]["diagrams"] = dict(report.after_diagrams)
+    if report.groups is not None:
+        body["groups"] = {
+            name: {"n": group.n, "measures": _measures(group.measures)}
+            | ({} if group.after is None else {"after": {"measures": _measures(group.after)}})
+            for name, group in report.groups.items()
+        }
+    return body
+
+
+def comparison_document(found: ComparisonReport, ids: Mapping[str, str]) -> dict[str, Any]:
+    """The report of the predictions as they came, with the ``comparison``; ``ids`` are those of the maps by name."""
+    comparison = {
+        "correction": found.correction,
+        "level": found.level,
+        "contestants": [_contestant(each, ids.get(each.name)) for each in found.contestants],
+        "measures": {key: _compared(each) for key, each in found.measures.items()},
+    }
+    return report_document(found.report, None) | {"comparison": comparison}
+
+
+def law_document(laws: Mapping[str, Mapping[str, CalibrationLaw]]) -> dict[str, Any]:
+    """The power laws by contestant and measure; ``used`` are the places of the batches that have both errors."""
+    return {
+        name: {key: dataclasses.asdict(found.law) | {"of": found.of} for key, found in by_key.items()}
+        for name, by_key in laws.items()
+    }
+
+
+def by_size_document(found: MeasuresBySize) -> dict[str, Any]:
+    """The data of the picture of measures by size."""
+    curves = {
+        key: {
+            "mean": list(curve.mean),
+            "standard_deviation": list(curve.standard_deviation),
+            "lost": list(curve.lost),
+            "full": _measure(curve.full),
+        }
+        for key, curve in found.curves.items()
+    }
+    return {"sizes": list(found.sizes), "repetitions": list(found.repetitions), "curves": curves}
+
+
+def plane_document(plane: CostPlane) -> dict[str, Any]:
+    """The data of the picture of a cost plane."""
+    return {name: values.tolist() for name, values in vars(plane).items()}
+
+
+def _contestant(found: ContestantReport, map_id: str | None) -> dict[str, Any]:
+    return {
+        "name": found.name,
+        "map": map_id,
+        "in_sample": found.in_sample,
+        "measures": _measures(found.measures),
+        "classification_error": found.classification_error,
+        "brier": found.brier,
+        "improvement": None if found.improvement is None else _measures(found.improvement),
+    }
+
+
+def _compared(found: MeasureComparison) -> dict[str, Any]:
+    return {
+        "of": found.of,
+        "ranking": found.ranking,
+        "indistinguishable": found.indistinguishable,
+        "pairs": [dataclasses.asdict(pair) for pair in found.pairs],
+        "fronts": dict(found.fronts),
+        "problem": found.problem,
+    }
+
+
+def _measures(results: Mapping[str, MeasureResult]) -> dict[str, Any]:
+    return {key: _measure(result) for key, result in results.items()}
+
+
+def _measure(result: MeasureResult) -> dict[str, Any]:
+    return {f.name: getattr(result, f.name) for f in dataclasses.fields(result)} | {
+        "definition": dict(result.definition),
+        "parts": dict(result.parts),
+    }

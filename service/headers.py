@@ -1,0 +1,195 @@
+"""Headers of requests: their values, ``Prefer`` (RFC 7240) and conditions (RFC 9110, section 13)."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import orjson
+from fastapi import Response
+from starlette.datastructures import Headers
+from starlette.requests import HTTPConnection
+
+from schemas.base import Document
+from schemas.maps import MapRecord
+from service.errors import PreconditionFailed, RequestError
+
+# --- The headers of a request, read from the ASGI scope: some of them are looked for in every call
+
+
+def read_headers(request: HTTPConnection, name: bytes) -> list[str]:
+    """The value of each header of a name in lower case."""
+    return [value.decode("latin-1") for known, value in request.scope["headers"] if known == name]
+
+
+def read_header(request: HTTPConnection, name: bytes) -> str:
+    """The value of a header, empty without it; several are one list (RFC 9110, section 5.3), not the first of them."""
+    return ", ".join(read_headers(request, name))
+
+
+# --- The ``Prefer`` header (RFC 7240): what a caller would rather have, where there is a choice
+
+#: token [ "=" ( token | quoted-string ) ], as preferences and their parameters are written.
+_TOKEN = r"[!#$%&'*+.^_`|~0-9A-Za-z-]+"  # noqa: S105
+_WORD = rf'(?P<name>{_TOKEN})(?:[ \t]*=[ \t]*(?:(?P<token>{_TOKEN})|"(?P<quoted>(?:[^"\\]|\\.)*)"))?'
+_PARAMETERS = rf'(?:[ \t]*;[ \t]*(?:{_TOKEN}(?:[ \t]*=[ \t]*(?:{_TOKEN}|"(?:[^"\\]|\\.)*"))?)?)*'
+_PREFERENCE = re.compile(rf"[ \t,]*{_WORD}{_PARAMETERS}[ \t]*(?:,|$)")
+#: Longer headers, and waits of more digits, are not read on.
+_LONGEST, _DIGITS = 1000, 9
+
+
+class Preferences(NamedTuple):
+    """``respond_async``: a job, whatever it is; ``wait``: seconds that the caller would wait for the end of one."""
+
+    respond_async: bool = False
+    wait: int | None = None
+
+
+#: Of a request that says nothing.
+NO_PREFERENCES = Preferences()
+
+
+def read_prefer(values: Sequence[str]) -> Preferences:
+    """Read the headers of that name; what is unknown or malformed is passed over, as a preference may be.
+
+    Of a preference that stands twice the first counts.
+
+    >>> read_prefer(["respond-async, wait=10"])
+    Preferences(respond_async=True, wait=10)
+    """
+    text = ", ".join(values)[:_LONGEST]
+    found: dict[str, str] = {}
+    at = 0
+    while match := _PREFERENCE.match(text, at):
+        found.setdefault(match["name"].lower(), match["token"] or match["quoted"] or "")
+        at = match.end()
+    wait = found.get("wait", "")
+    seconds = int(wait) if wait.isascii() and wait.isdigit() and len(wait) <= _DIGITS else None
+    return Preferences(found.get("respond-async") == "", seconds)
+
+
+# --- Conditional requests (RFC 9110, section 13): entity tags, and what may be done where they match
+
+#: A stored answer must be asked for again before it is used: tags, descriptions and what a name means change.
+_REVALIDATE = "private, no-cache"
+_TAG = re.compile(r'(W/)?"([\x21\x23-\x7e\x80-\xff]*)"')
+_BETWEEN = re.compile(r"[ \t]*,[ \t,]*")
+_SPACE = " \t,"
+
+
+class EntityTag(NamedTuple):
+    """One entity tag of a header."""
+
+    weak: bool
+    opaque: str
+
+
+#: The tags of a header, ``"*"`` for any, None where the header is missing.
+Tags = tuple[EntityTag, ...] | str | None
+
+
+def read_tags(lines: Sequence[str], header: str) -> Tags:
+    """Read the lines of ``If-Match`` or ``If-None-Match``: ``*``, or a list that may have empty members.
+
+    Raises ``RequestError`` for anything else.
+    """
+    if not lines:
+        return None
+    text = ",".join(lines).strip(_SPACE)
+    if text == "*":
+        return "*"
+    found, at = [], 0
+    while tag := _TAG.match(text, at):
+        found.append(EntityTag(tag[1] is not None, tag[2]))
+        if tag.end() == len(text):
+            return tuple(found)
+        comma = _BETWEEN.match(text, tag.end())
+        if comma is None:
+            break
+        at = comma.end()
+    raise RequestError(f"the header {header} must be * or a list of entity tags in double quotes")
+
+
+def entity_tag(body: bytes) -> str:
+    """The strong tag of a representation: other bytes have another one."""
+    return f'"{hashlib.sha256(body).hexdigest()[:32]}"'
+
+
+def weak_tag(*parts: object) -> str:
+    """The weak tag of a representation that is made of these parts, without making it: its bytes may come to differ."""
+    return "W/" + entity_tag(orjson.dumps(parts))
+
+
+def entity_tag_of(document: Document | None) -> str | None:
+    """The tag of a document as it is answered; None of nothing."""
+    return None if document is None else entity_tag(to_bytes(document))
+
+
+def to_bytes(document: Document) -> bytes:
+    """A document as it is answered."""
+    return document.model_dump_json().encode()
+
+
+@dataclass(frozen=True)
+class Conditions:
+    """What a request makes its conditions: tags that must match, and tags that must not."""
+
+    match: Tags = None
+    none_match: Tags = None
+
+    @classmethod
+    def of(cls, headers: Headers) -> Conditions:
+        """Read the conditions of a request; raises ``RequestError``."""
+        wanted, unwanted = (read_tags(headers.getlist(name), name) for name in ("If-Match", "If-None-Match"))
+        return cls(wanted, unwanted)
+
+    def require(self, current: Document | None) -> None:
+        """Let a change of ``current``, None where nothing is yet, go on; or raise ``PreconditionFailed``."""
+        tag = entity_tag_of(current)
+        if self.match is not None and not _matches(self.match, tag, weakly=False):
+            raise PreconditionFailed("If-Match does not name the present state")
+        if self.none_match is not None and _matches(self.none_match, tag, weakly=True):
+            raise PreconditionFailed("If-None-Match names the present state")
+
+    def answer(self, body: bytes, headers: dict[str, str] | None = None) -> Response:
+        """``body`` as JSON with its tag, or a 304 where the caller has it; raises ``PreconditionFailed``."""
+        tag = entity_tag(body)
+        return self.known(tag) or Response(body, headers=tagged(tag) | (headers or {}), media_type="application/json")
+
+    def known(self, tag: str) -> Response | None:
+        """A 304 where the caller has the representation of this tag; raises ``PreconditionFailed``."""
+        if self.match is not None and not _matches(self.match, tag, weakly=False):
+            raise PreconditionFailed("If-Match does not name the present state")
+        if self.none_match is not None and _matches(self.none_match, tag, weakly=True):
+            return Response(status_code=304, headers=tagged(tag))
+        return None
+
+
+def tagged(tag: str) -> dict[str, str]:
+    """The headers of a representation that has this tag."""
+    return {"ETag": tag, "Cache-Control": _REVALIDATE}
+
+
+def _matches(tags: tuple[EntityTag, ...] | str, current: str | None, *, weakly: bool) -> bool:
+    """Whether one of the tags is the present one (section 8.8.3.2); the strong comparison passes weak tags over."""
+    if current is None:
+        return False
+    opaque = current.removeprefix("W/")
+    weak = opaque != current
+    return tags == "*" or any(
+        f'"{tag.opaque}"' == opaque and (weakly or not (weak or tag.weak)) for tag in _members(tags)
+    )
+
+
+def _members(tags: tuple[EntityTag, ...] | str) -> tuple[EntityTag, ...]:
+    return () if isinstance(tags, str) else tags
+
+
+def created(record: MapRecord) -> Response:
+    """The 201 of a new map."""
+    body = to_bytes(record)
+    headers = {"Location": f"/maps/{record.id}", "ETag": entity_tag(body)}
+    return Response(body, 201, headers, "application/json")

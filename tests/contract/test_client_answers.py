@@ -1,0 +1,190 @@
+"""The client's answers are the models of the wire contract: the same fields, types, defaults and JSON."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import json
+import pkgutil
+import re
+import subprocess
+import sys
+import types
+from collections.abc import Iterator
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
+
+import orjson
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import BaseModel, TypeAdapter, create_model
+
+import schemas
+from calibrant.client import answers
+from calibrant.client.answers import Document, decode
+from calibrant.client.answers.document import to_json
+from schemas.jobs import FINAL
+from service.app import create_app
+from service.openapi import operations
+from service.settings import Settings
+
+ANSWERS: dict[str, Any] = {
+    name: found
+    for name, found in vars(answers).items()
+    if isinstance(found, type) and issubclass(found, Document) and found is not Document
+}
+_JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.floats(allow_nan=False, allow_infinity=False),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=5), inner, max_size=2),
+    max_leaves=4,
+)
+
+
+def _models() -> Iterator[tuple[str, type[BaseModel]]]:
+    for module in pkgutil.walk_packages(schemas.__path__, "schemas."):
+        for name, found in vars(importlib.import_module(module.name)).items():
+            if isinstance(found, type) and issubclass(found, BaseModel) and found.__module__ == module.name:
+                yield name, found
+
+
+MODELS = dict(_models())
+
+
+def _is_class(hint: Any, base: type) -> bool:
+    return isinstance(hint, type) and issubclass(hint, base)
+
+
+def _shape(hint: Any) -> Any:
+    """A type hint in a form in which those of models and dataclasses are equal: classes by name, unions unordered."""
+    origin, args = get_origin(hint), get_args(hint)
+    if origin is Annotated:
+        return _shape(args[0])
+    if origin in (Union, types.UnionType):
+        return frozenset(_shape(arg) for arg in args)
+    if origin is Literal:
+        return Literal, frozenset(args)
+    if origin is not None:
+        return origin, tuple(_shape(arg) for arg in args)
+    return hint.__name__ if _is_class(hint, BaseModel) or _is_class(hint, Document) else hint
+
+
+def _fields_of_model(model: type[BaseModel]) -> dict[str, Any]:
+    """The shape of each field, and its default as JSON, or "required"."""
+    hints, dump = get_type_hints(model), TypeAdapter(Any).dump_python
+    return {
+        name: (
+            _shape(hints[name]),
+            "required"
+            if field.is_required()
+            else ("default", dump(field.get_default(call_default_factory=True), mode="json")),
+        )
+        for name, field in model.model_fields.items()
+    }
+
+
+def _fields_of_answer(answer: Any) -> dict[str, Any]:
+    hints, missing, found = get_type_hints(answer), dataclasses.MISSING, {}
+    for field in dataclasses.fields(answer):
+        default = field.default if field.default_factory is missing else field.default_factory()
+        found[field.name] = (
+            _shape(hints[field.name]),
+            "required" if default is missing else ("default", to_json(default)),
+        )
+    return found
+
+
+def _values(hint: Any) -> st.SearchStrategy[Any]:
+    """Values of a type hint of the schemas; constraints such as patterns and bounds do not matter to the client."""
+    origin, args = get_origin(hint), get_args(hint)
+    if origin is Annotated:
+        return _values(args[0])
+    if origin in (Union, types.UnionType):
+        return st.one_of([_values(arg) for arg in args])
+    if origin is Literal:
+        return st.sampled_from(args)
+    if origin is list:
+        return st.lists(_values(args[0]), max_size=2)
+    if origin is dict:
+        return st.dictionaries(_values(args[0]), _values(args[1]), max_size=2)
+    if origin is tuple:
+        return st.tuples(*(_values(arg) for arg in args))
+    if _is_class(hint, BaseModel):
+        return _instances(hint)
+    of = {str: st.text(max_size=5), bool: st.booleans(), type(None): st.none(), Any: _JSON}
+    of |= {int: st.integers(-(2**53), 2**53), float: st.floats(allow_nan=False, allow_infinity=False)}
+    return of[hint]
+
+
+def _instances(model: type[BaseModel]) -> st.SearchStrategy[BaseModel]:
+    hints = get_type_hints(model)
+    fields = {name: _values(hints[name]) for name in model.model_fields}
+    required = {name: values for name, values in fields.items() if model.model_fields[name].is_required()}
+    optional = {name: values for name, values in fields.items() if name not in required}
+    return st.fixed_dictionaries(required, optional=optional).map(lambda values: model.model_construct(**values))
+
+
+def test_every_answer_is_of_a_schema_and_takes_its_statuses() -> None:
+    assert len(ANSWERS) > 60
+    assert ANSWERS.keys() <= MODELS.keys()
+    assert answers.FINAL == FINAL
+
+
+@pytest.mark.parametrize("name", ANSWERS)
+def test_an_answer_has_the_fields_of_its_schema_in_their_order(name: str) -> None:
+    ours, theirs = _fields_of_answer(ANSWERS[name]), _fields_of_model(MODELS[name])
+    assert ours == theirs
+    assert list(ours) == list(theirs)
+
+
+def test_a_field_that_the_schema_gains_is_a_difference() -> None:
+    gained = create_model("Progress", __base__=MODELS["Progress"], later=(int, 0))
+    assert _fields_of_model(gained) != _fields_of_answer(ANSWERS["Progress"])
+
+
+@pytest.mark.parametrize("name", ANSWERS)
+def test_an_answer_is_read_and_written_without_a_change(name: str) -> None:
+    @settings(max_examples=25)
+    @given(_instances(MODELS[name]))
+    def check(made: BaseModel) -> None:
+        sent = made.model_dump_json()
+        read = decode(ANSWERS[name], orjson.loads(sent))
+        assert read.to_dict() == json.loads(sent)
+        assert decode(ANSWERS[name], read.to_dict()) == read
+
+    check()
+
+
+def _examples() -> Iterator[tuple[str, list[str], Any]]:
+    """Each JSON example of a success in the OpenAPI document, with the classes that its schema names."""
+    for path, method, operation in operations(create_app(Settings(redis_url="unix:///nowhere")).openapi()):
+        for status, response in operation["responses"].items():
+            about = response.get("content", {}).get("application/json", {})
+            named = re.findall(r"schemas/(\w+)", str(about.get("schema")))
+            for name, example in about.get("examples", {}).items() if status.startswith("2") else ():
+                yield f"{method} {path} {name}", named, example["value"]
+
+
+def test_the_examples_of_the_document_are_read_as_their_schemas_read_them() -> None:
+    read = 0
+    for call, named, example in _examples():
+        listed = example if isinstance(example, list) else [example]
+        for name in ANSWERS.keys() & set(named):
+            try:
+                models = [MODELS[name].model_validate(each) for each in listed]
+            except ValueError:  # an example of the other class
+                assert len(named) > 1
+                continue
+            ours = [decode(ANSWERS[name], each).to_dict() for each in listed]
+            assert ours == [each.model_dump(mode="json") for each in models], call
+            read += 1
+    assert read > 45
+
+
+def test_the_client_loads_neither_pydantic_nor_the_packages_of_the_server() -> None:
+    code = (
+        "import sys, calibrant.client, calibrant.client.answers\n"
+        "unwanted = {'schemas', 'backend', 'service', 'workers', 'cli', 'pydantic', 'pydantic_core', 'fastapi'}\n"
+        "print(sorted(unwanted & set(sys.modules)))"
+    )
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert out.stdout.strip() == "[]"

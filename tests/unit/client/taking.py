@@ -1,0 +1,44 @@
+"""The steps of a call, taken by a list of what comes of each that asks the server."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from typing import Any, NamedTuple
+
+import httpx
+
+from calibrant.client.steps import Answer, Done, Item, Open, Outcome, Pause, Request, Send, advance
+
+
+class Taken(NamedTuple):
+    """What a call returned or gave, the requests that it made, and the seconds of its pauses."""
+
+    value: Any
+    given: list[Any]
+    requests: list[Request]
+    pauses: list[float]
+
+
+def answer(status: int = 200, content: bytes = b"{}", **headers: str) -> Answer:
+    return Answer(status, httpx.Headers({name.replace("_", "-"): value for name, value in headers.items()}), content)
+
+
+def take(steps: Generator[Any, Any, Any], came: Sequence[Any]) -> Taken:
+    """Take every step; the answers, lines (None: no more) and errors of ``came`` come in turn."""
+    left, given = list(came), []
+    requests: list[Request] = []
+    pauses: list[float] = []
+    outcome: Outcome = (None, None)
+    while not isinstance(step := advance(steps, outcome), Done):
+        outcome = (None, None)
+        if isinstance(step, Pause):
+            pauses.append(step.seconds)
+        elif isinstance(step, Item):
+            given.append(step.value)
+        else:
+            if isinstance(step, Send | Open):
+                requests.append(step.request)
+            reply = left.pop(0)
+            outcome = (None, reply) if isinstance(reply, httpx.TransportError) else (reply, None)
+    assert not left
+    return Taken(step.value, given, requests, pauses)

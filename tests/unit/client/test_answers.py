@@ -1,0 +1,178 @@
+"""Answers: decoded from JSON by their type hints, frozen, and written back."""
+
+from __future__ import annotations
+
+import dataclasses
+import pickle
+import traceback
+from typing import Any
+
+import orjson
+import pytest
+
+from calibrant.client import ProblemResponse
+from calibrant.client.answers import (
+    AlarmTold,
+    EvidenceRule,
+    GapAnswer,
+    HookSpec,
+    HookTestTold,
+    JobAnswer,
+    JobSummary,
+    LimitsAnswer,
+    MeasureReading,
+    Mismatch,
+    MonitorAnswer,
+    MonitorEvent,
+    Problem,
+    Progress,
+    RecalibrationTold,
+    ReportAnswer,
+    ThresholdRule,
+    decode,
+)
+from calibrant.client.calls.evaluate import evaluate
+from calibrant.client.calls.jobs import job, jobs
+from calibrant.client.events import follow
+from calibrant.client.sending import Patience
+from tests.unit.client.taking import answer, take
+
+JOB: dict[str, Any] = {"id": "job_1", "kind": "fit", "status": "queued", "created_at": "t"}
+MEASURE = {"value": 0.1, "definition": {"name": "ece"}}
+REPORT: dict[str, Any] = {
+    "n": 3,
+    "reduction": "binary",
+    "clipped": 0,
+    "renormalised": 0,
+    "measures": {"ece": MEASURE | {"interval": [0, 0.2]}},
+    "groups": {"anna": {"n": 1, "measures": {"ece": MEASURE}}},
+}
+MONITOR: dict[str, Any] = {"name": "m", "uid": "u", "created_at": "t", "started_at": 1}
+SECRET = "data-of-the-caller"
+
+
+def test_what_is_missing_has_its_default_and_what_a_newer_server_adds_is_ignored() -> None:
+    found = decode(JobSummary, JOB | {"progress": {"done": 3, "later": 1}, "later": {"a": 1}, "status": "paused"})
+    assert found.progress == Progress(done=3, total=0, stage="")
+    assert found.problem is None
+    assert found.to_dict()["status"] == "paused"
+
+
+@pytest.mark.parametrize(
+    ("kind", "document", "told"),
+    [
+        (JobSummary, {}, "/id is missing"),
+        (JobSummary, [SECRET], "the document must be an object"),
+        (list[JobSummary], {}, "the document must be an array"),
+        (list[JobSummary], [JOB, JOB, JOB | {"id": 3}], "/2/id must be a string"),
+        (JobSummary, JOB | {"progress": {"done": SECRET}}, "/progress/done must be an integer"),
+        (JobSummary, JOB | {"progress": {"done": True}}, "/progress/done must be an integer"),
+        (JobSummary, JOB | {"progress": {"done": 0.5}}, "/progress/done must be an integer"),
+        (JobSummary, JOB | {"progress": None}, "/progress must be an object"),
+        (JobSummary, JOB | {"problem": SECRET}, "/problem must be null or an object"),
+        (ReportAnswer, REPORT | {"measures": {SECRET: MEASURE | {"value": "x"}}}, "/measures/*/value must be a number"),
+        (ReportAnswer, REPORT | {"measures": {"ece": MEASURE | {"interval": [0.1]}}}, "interval must be an array of 2"),
+        (ReportAnswer, REPORT | {"measures": {"ece": MEASURE | {"interval": [0.1, "x"]}}}, "/interval/1 must be a num"),
+        (ReportAnswer, REPORT | {"map": 3}, "/map must be a string or null"),
+        (MonitorAnswer, MONITOR | {"rules": [{"kind": SECRET}]}, "/rules/0 must be one of: EvidenceRule, Threshold"),
+        (MonitorAnswer, MONITOR | {"rules": [{"kind": "evidence", "alpha": "x"}]}, "/rules/0/alpha must be a number"),
+        (MeasureReading, {"value": 0.1, "parts": {"a": [[{}]]}}, "/parts/*/0/0 must be a string or true or false"),
+    ],
+)
+def test_a_mismatch_names_the_field_and_never_the_data(kind: type[Any], document: object, told: str) -> None:
+    with pytest.raises(Mismatch) as caught:
+        decode(kind, document)
+    assert told in str(caught.value)
+    assert SECRET not in "".join(traceback.format_exception(caught.value))
+
+
+def test_a_type_that_json_does_not_have_is_a_mistake_of_the_client() -> None:
+    with pytest.raises(TypeError, match="cannot have a field of type"):
+        decode(set, [])
+
+
+def test_integers_become_numbers_where_a_number_is_declared_and_parts_stay_as_they_are() -> None:
+    [limit] = decode(LimitsAnswer, {"limits": {"a": {"value": 3, "meaning": ""}}, "used": {}}).limits.values()
+    assert isinstance(limit.value, float)
+    interval = decode(ReportAnswer, REPORT).measures["ece"].interval
+    assert interval == (0.0, 0.2)
+    parts = {"n": 3, "p": 0.5, "kind": "a", "on": True, "none": None, "row": [1, 0.5, "a"], "table": [[1, 2], [None]]}
+    read = decode(MeasureReading, {"value": None, "parts": parts})
+    assert orjson.dumps(read.parts) == orjson.dumps(parts)
+
+
+def test_of_several_kinds_the_one_that_a_document_is_of_is_read() -> None:
+    evidence, threshold = {"kind": "evidence"}, {"kind": "threshold", "window": "day", "above": 1}
+    assert decode(MonitorAnswer, MONITOR | {"rules": [evidence, threshold]}).rules == [
+        EvidenceRule(kind="evidence"),
+        ThresholdRule(kind="threshold", window="day", above=1.0),
+    ]
+    event = {"id": "e", "type": "monitor.test", "timestamp": "t"}
+    alarm = {"monitor": "m", "rule": "r", "kind": "evidence", "rows": 3}
+    told = [alarm, {"monitor": "m", "hook": "h"}, {"monitor": "m", "rule": None, "rows": 3, "later": 1}]
+    assert [decode(MonitorEvent, event | {"data": data}).data for data in told] == [
+        AlarmTold(monitor="m", rule="r", kind="evidence", rows=3),
+        HookTestTold(monitor="m", hook="h"),
+        RecalibrationTold(monitor="m", rows=3),
+    ]
+
+
+def test_answers_are_frozen_values_that_are_compared_copied_and_pickled() -> None:
+    found = decode(JobAnswer, JOB | {"result": {"map": "map_1"}})
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        found.status = "failed"  # type: ignore[misc]
+    assert found == decode(JobAnswer, JOB | {"result": {"map": "map_1"}})
+    assert found != decode(JobAnswer, JOB)
+    assert dataclasses.replace(found, status="failed").status == "failed"
+    assert pickle.loads(pickle.dumps(found)) == found
+    assert not hasattr(found, "__dict__")
+    assert repr(found).startswith("JobAnswer(id='job_1', kind='fit', status='queued', progress=Progress(done=0")
+
+
+def test_the_json_of_an_answer_has_every_field_and_nothing_in_common_with_it() -> None:
+    report = decode(ReportAnswer, REPORT)
+    told = report.to_dict()
+    assert told["measures"]["ece"]["interval"] == [0.0, 0.2]
+    assert told["after"] is None
+    told["measures"]["ece"]["definition"]["name"] = "changed"
+    assert report.measures["ece"].definition == {"name": "ece"}
+    assert decode(GapAnswer, decode(GapAnswer, {"between": ["a", "b"], "value": 1, "of": "value"}).to_dict()).value == 1
+
+
+def test_the_secrets_of_a_hook_are_not_in_its_repr() -> None:
+    hook = HookSpec(url=f"https://a/{SECRET}", secret=SECRET, old_secret=SECRET)
+    assert repr(hook) == "HookSpec(name='hook', old_secret_until=None)"
+
+
+def test_an_answer_of_another_type_is_unreadable_and_names_the_field() -> None:
+    told = "200 The answer cannot be read: /status must be a string; is this the address of a Calibrant server"
+    with pytest.raises(ProblemResponse, match=told) as refusal:
+        take(job(Patience(), "job_1"), [answer(200, orjson.dumps(JOB | {"status": 3}), X_Request_Id="r")])
+    assert (refusal.value.problem.errors, refusal.value.request_id) == ([], "r")
+    page = orjson.dumps({"items": [JOB, {}], "next": None})
+    with pytest.raises(ProblemResponse, match="cannot be read: /items/1/id is missing"):
+        take(jobs(Patience()), [answer(200, page)])
+    for body in (b"<html>", b"", b"\xff", b'"', b"NaN"):
+        with pytest.raises(ProblemResponse, match="200 The answer cannot be read: is this the address"):
+            take(job(Patience(), "job_1"), [answer(200, body)])
+
+
+def test_an_unreadable_report_of_a_job_and_an_unreadable_event_name_the_field() -> None:
+    ended = orjson.dumps(JOB | {"status": "succeeded", "result": {"report": REPORT | {"n": None}}})
+    with pytest.raises(ProblemResponse, match="cannot be read: /n must be an integer"):
+        take(evaluate(Patience(), "batch_1"), [answer(202, orjson.dumps(JOB)), answer(200, ended)])
+    lines = ["id: 1-0", "event: status", 'data: {"id": 3}', ""]
+    for broken, why in (
+        (lines, "/id must be a string"),
+        (lines[2:], "is this"),
+        ([*lines[:2], "data: {", ""], "is this"),
+    ):
+        with pytest.raises(ProblemResponse, match=f"cannot be read: {why}"):
+            take(follow(Patience(), "/", None), [answer(), *broken])
+
+
+def test_a_problem_document_is_read_if_it_is_one() -> None:
+    document = {"type": "/problems/busy", "title": "Busy", "status": 503, "detail": "d", "later": 1}
+    assert decode(Problem, document | {"errors": [{"pointer": "/a", "detail": "b"}]}).errors[0].pointer == "/a"
+    with pytest.raises(Mismatch, match="/status must be an integer"):
+        decode(Problem, document | {"status": "503"})

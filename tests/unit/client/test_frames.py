@@ -1,0 +1,169 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+from calibrant.client import UnusableRows
+from calibrant.client.frames import given_back, labels_of, names_of, numbers_of
+from calibrant.client.packing import pack, unpack
+from calibrant.client.rows import taken_apart
+
+P, PROBS = [0.25, 0.5, 1.0], [[0.5, 0.5], [0.25, 0.75], [1.0, 0.0]]
+INDEX = pd.Index(["a", "b", "c"])
+VECTORS = [
+    P,
+    tuple(P),
+    np.array(P),
+    np.array(P, dtype=np.float32),
+    np.ma.array(P),
+    pd.Series(P),
+    pd.Series(P, dtype="Float64"),
+    pd.Series(P, dtype="float64[pyarrow]"),
+    pl.Series(P),
+    pl.Series(P, dtype=pl.Float32),
+    pa.array(P),
+    pa.chunked_array([P[:1], P[1:]]),
+]
+MATRICES = [
+    PROBS,
+    np.array(PROBS),
+    pd.DataFrame(PROBS),
+    pd.DataFrame(PROBS).astype({0: "Float64", 1: "float32"}),
+    pl.DataFrame(PROBS, orient="row"),
+    pl.DataFrame(PROBS, orient="row", schema={"a": pl.Float32, "b": pl.Float64}),
+    pl.Series(PROBS, dtype=pl.Array(pl.Float64, 2)),
+    pa.table({"a": [row[0] for row in PROBS], "b": [row[1] for row in PROBS]}),
+]
+
+
+@pytest.mark.parametrize("given", VECTORS, ids=lambda each: type(each).__name__)
+def test_numbers_of_a_vector_are_the_same_whatever_holds_them(given: Any) -> None:
+    np.testing.assert_array_equal(numbers_of(given, "predictions"), P)
+
+
+@pytest.mark.parametrize("given", MATRICES, ids=lambda each: type(each).__name__)
+def test_columns_are_classes_in_order(given: Any) -> None:
+    np.testing.assert_array_equal(numbers_of(given, "predictions"), PROBS)
+
+
+@pytest.mark.parametrize(
+    "given", [np.array(P, np.float32), pd.Series(P, dtype="float32"), pl.Series(P, dtype=pl.Float32)]
+)
+def test_single_precision_stays_single_precision_on_the_wire(given: Any) -> None:
+    arrays, _ = taken_apart({"predictions": given})
+    assert unpack(pack(arrays))["predictions"].dtype == np.float32
+
+
+MISSING = [
+    ([0.5, None], "predictions: 1 value is missing, the first in row 1"),
+    (np.ma.array([0.5, 0.25, 0.5], mask=[False, True, True]), "predictions: 2 values are missing, the first in row 1"),
+    (pd.Series([0.5, float("nan")]), "predictions: 1 value is missing, the first in row 1"),
+    (pd.Series([None, 0.5], dtype="Float64"), "predictions: 1 value is missing, the first in row 0"),
+    (pd.DataFrame({"a": [0.5, 0.5], "b": [0.5, None]}), "predictions: 1 value is missing, the first in row 1"),
+    (pl.Series([0.5, None]), "predictions: 1 value is missing, the first in row 1"),
+    (pl.DataFrame({"a": [0.5, 0.5], "b": [None, 0.5]}), "predictions: 1 value is missing, the first in row 0"),
+    (pa.array([0.5, None]), "predictions: 1 value is missing"),
+    (pa.table({"a": [0.5, None]}), "predictions: 1 value is missing"),
+]
+
+
+@pytest.mark.parametrize(("given", "said"), MISSING)
+def test_what_is_missing_is_refused_with_its_place_and_never_sent(given: Any, said: str) -> None:
+    with pytest.raises(UnusableRows) as refusal:
+        taken_apart({"predictions": given})
+    assert str(refusal.value).startswith(said)
+
+
+UNUSABLE = [
+    ("predictions", ["0.5"], "predictions: must hold numbers, not text"),
+    ("predictions", pd.Series(["x"]), "predictions: must hold numbers"),
+    ("predictions", [1j], "predictions: must hold numbers, not complex"),
+    ("predictions", pl.LazyFrame({"a": [1.0]}), "predictions: is a query that has not run; collect() it first"),
+    ("labels", ["spam"], "labels: must be integers, 0/1 or 0..K-1, not text; map them first"),
+    ("labels", pd.Series([1, None]), "labels: 1 value is missing"),
+    ("groups", [1, 2], "groups: must hold names as text, not int64"),
+    ("groups", ["a", None], "groups: 1 value is missing, the first in row 1"),
+    ("groups", ["a", object()], "groups: must hold names as text, not objects"),
+]
+
+
+@pytest.mark.parametrize(("field", "given", "said"), UNUSABLE)
+def test_what_cannot_be_sent_is_refused_in_words(field: str, given: Any, said: str) -> None:
+    with pytest.raises(UnusableRows) as refusal:
+        taken_apart({field: given})
+    assert str(refusal.value).startswith(said)
+
+
+@pytest.mark.parametrize(
+    ("given", "dtype"),
+    [
+        ([True, False], np.uint8),
+        (np.array([0, 1]), np.uint8),
+        (pd.Series([0, 999], dtype="Int64"), np.uint16),
+        (pl.Series([0, 70_000]), np.uint32),
+        ([-1, 200], np.int16),
+        ([0.0, 1.0], np.float64),
+    ],
+)
+def test_labels_travel_in_the_fewest_bytes_that_hold_them(given: Any, dtype: type) -> None:
+    labels = labels_of(given)
+    assert labels.dtype == dtype
+    np.testing.assert_array_equal(labels, np.asarray(given))
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        ["x", "yy"],
+        np.array(["x", "yy"]),
+        pd.Series(["x", "yy"]),
+        pd.Series(["x", "yy"], dtype="category"),
+        pl.Series(["x", "yy"]),
+        pl.Series(["x", "yy"], dtype=pl.Categorical),
+        pa.array(["x", "yy"]),
+    ],
+)
+def test_names_of_groups_are_text_whatever_holds_them(given: Any) -> None:
+    names = names_of(given)
+    assert (names.dtype.kind, names.tolist()) == ("U", ["x", "yy"])
+
+
+def test_rows_of_different_indexes_are_no_rows() -> None:
+    p, y = pd.Series(P, index=INDEX), pd.Series([0, 1, 1], index=INDEX)
+    taken_apart({"predictions": p, "labels": y})
+    taken_apart({"predictions": p, "labels": y.to_numpy()})
+    with pytest.raises(UnusableRows, match="labels: has another index than predictions"):
+        taken_apart({"predictions": p, "labels": y.sort_index(ascending=False)})
+    with pytest.raises(TypeError, match="'label'"):
+        taken_apart({"predictions": p, "label": y})
+
+
+def test_what_comes_back_is_of_the_kind_that_was_given() -> None:
+    vector, matrix = np.array(P), np.array(PROBS)
+    series = given_back(pd.Series([0, 0, 0], index=INDEX, name="p"), vector)
+    pd.testing.assert_series_equal(series, pd.Series(P, index=INDEX, name="p"))
+    frame = pd.DataFrame(0.0, index=INDEX, columns=["x", "y"])
+    pd.testing.assert_frame_equal(given_back(frame, matrix), pd.DataFrame(PROBS, index=INDEX, columns=["x", "y"]))
+    pd.testing.assert_series_equal(given_back(frame, vector), pd.Series(P, index=INDEX))
+    assert given_back(pl.Series("p", [0, 0, 0]), vector).equals(pl.Series("p", P), check_names=True)
+    columns = pl.DataFrame({"x": [0, 0, 0], "y": [0, 0, 0]})
+    assert given_back(columns, matrix).equals(pl.DataFrame(PROBS, schema=["x", "y"], orient="row"))
+    assert given_back(columns, vector).equals(pl.Series("", P))
+    assert given_back(P, vector) is vector
+
+
+def test_using_the_client_imports_no_library_of_frames() -> None:
+    code = (
+        "import sys, calibrant.client; from calibrant.client.rows import taken_apart\n"
+        "taken_apart({'predictions': [0.5], 'labels': [1], 'groups': ['a']})\n"
+        "print(sorted({'pandas', 'polars', 'pyarrow', 'torch', 'service', 'scipy'} & set(sys.modules)))"
+    )
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert out.stdout.strip() == "[]"

@@ -1,0 +1,136 @@
+from __future__ import annotations
+
+import datetime as dt
+import io
+from typing import Any
+
+import numpy as np
+import orjson
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.ipc
+import pytest
+
+from calibrant.client import UnusableRows
+from calibrant.client.calls.monitor_rows import send_labels, send_predictions, send_rows
+from calibrant.client.monitored import ARROW, arrays_of, packed, pieces
+from calibrant.client.packing import unpack
+from calibrant.client.sending import Patience
+from tests.unit.client.taking import answer, take
+
+IDS = ["a", "b", "c", "d", "ü"]
+P = [0.1, 0.2, 0.3, 0.4, 0.5]
+NOON = dt.datetime(2026, 1, 2, 12, tzinfo=dt.UTC)
+
+
+def _taken(**counts: Any) -> bytes:
+    every = ("accepted", "joined", "waiting", "duplicates", "contradicted", "refused")
+    return orjson.dumps(dict.fromkeys(every, 0) | counts)
+
+
+def test_rows_go_in_pieces_each_under_its_own_key_and_are_counted_together() -> None:
+    refused = [{"row": 1, "code": "out-of-range", "detail": "is above 1"}]
+    came = [
+        answer(content=_taken(accepted=2, joined=1)),
+        answer(content=_taken(accepted=1, refused=1, refusals=refused)),
+        answer(content=_taken(duplicates=1, new_field=3)),
+    ]
+    found = take(send_rows(Patience(), "a/b", P, [0, 1, 1, 0, 1], ids=IDS, piece=2, key="k"), came)
+    assert [request.path for request in found.requests] == ["/monitors/a%2Fb/rows"] * 3
+    assert [request.headers["Idempotency-Key"] for request in found.requests] == ["k-0", "k-2", "k-4"]
+    assert (found.value.accepted, found.value.joined, found.value.duplicates) == (3, 1, 1)
+    assert [refusal.row for refusal in found.value.refusals] == [3]
+    sent = [unpack(request.content or b"") for request in found.requests]
+    assert [piece["ids"].tolist() for piece in sent] == [["a", "b"], ["c", "d"], ["ü"]]
+    assert np.concatenate([piece["predictions"] for piece in sent]).tolist() == P
+
+
+def test_predictions_and_labels_bear_keys_of_their_own_where_nobody_gave_one() -> None:
+    one = take(send_predictions(Patience(), "m", IDS, P, groups=["x"] * 5, piece=3), [answer(content=_taken())] * 2)
+    other = take(send_labels(Patience(), "m", IDS, [True, False, True, True, False]), [answer(content=_taken())])
+    assert [request.path for request in (*one.requests, *other.requests)] == [
+        "/monitors/m/predictions",
+        "/monitors/m/predictions",
+        "/monitors/m/labels",
+    ]
+    assert unpack(other.requests[0].content or b"")["labels"].tolist() == [1, 0, 1, 1, 0]
+
+
+@pytest.mark.parametrize("p", [np.array(P), np.array([[0.2, 0.8]] * 5, dtype=np.float32)])
+def test_every_form_holds_the_same_rows(p: np.ndarray[Any, Any]) -> None:
+    arrays = arrays_of({"ids": IDS, "predictions": p, "labels": [0, 1, 0, 1, 1], "timestamps": None})
+    media, body = packed(arrays, "arrow")
+    with pyarrow.ipc.open_stream(io.BytesIO(body)) as reader:
+        table = reader.read_all()
+    assert (media, table.column_names) == (ARROW, ["ids", "predictions", "labels"])
+    assert table.column("predictions").to_pylist() == p.tolist()
+    assert table.column("ids").to_pylist() == IDS
+    rows = orjson.loads(packed(arrays, "json")[1])["rows"]
+    assert rows == [
+        {"id": i, "prediction": q, "label": y} for i, q, y in zip(IDS, p.tolist(), [0, 1, 0, 1, 1], strict=True)
+    ]
+    assert unpack(packed(arrays, "npz")[1])["predictions"].dtype == p.dtype
+    with pytest.raises(ValueError, match="npz, arrow, json"):
+        packed(arrays, "csv")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "times",
+    [
+        np.array(["2026-01-02T12:00:00.5"], dtype="datetime64[ms]"),
+        pd.Series([pd.Timestamp("2026-01-02T13:00:00.5+01:00")]),
+        pd.Series([pd.Timestamp("2026-01-02T12:00:00.5")]),
+        pl.Series([NOON + dt.timedelta(seconds=0.5)]),
+        [NOON.timestamp() + 0.5],
+    ],
+)
+def test_times_are_seconds_since_1970_whatever_they_came_as(times: Any) -> None:
+    assert arrays_of({"timestamps": times})["timestamps"].tolist() == [NOON.timestamp() + 0.5]
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"ids": [1.0, 2.0], "labels": [0, 1]}, "ids: must hold names as text"),
+        ({"ids": ["a", None], "labels": [0, 1]}, "ids: 1 value is missing"),
+        ({"ids": ["a", "b"], "labels": [0]}, "labels: has 1 rows where ids has 2"),
+        ({"timestamps": np.array(["NaT"], dtype="datetime64[s]")}, "timestamps: 1 value is missing"),
+        ({"timestamps": ["noon"]}, "timestamps: must hold numbers"),
+    ],
+)
+def test_rows_that_cannot_be_sent_are_refused_before_they_are(given: dict[str, Any], told: str) -> None:
+    with pytest.raises(UnusableRows, match=told):
+        arrays_of(given)
+
+
+def test_an_argument_that_is_none_is_named() -> None:
+    with pytest.raises(TypeError, match="'weights'"):
+        take(send_rows(Patience(), "m", P, [0] * 5, weights=P), [])  # type: ignore[call-arg]
+    with pytest.raises(ValueError, match="at least 1 row"):
+        list(pieces({"ids": np.array(IDS)}, 0))
+
+
+@pytest.mark.parametrize(
+    "groups",
+    [
+        ["x", None, ""],
+        np.array(["x", None, ""], dtype=object),
+        pd.Series(["x", None, float("nan")]),
+        pl.Series(["x", None, None]),
+        pa.array(["x", None, None]),
+    ],
+)
+def test_a_row_without_group_is_sent_without_one_in_every_form(groups: Any) -> None:
+    arrays = arrays_of({"predictions": [0.1, 0.2, 0.3], "labels": [0, 1, 1], "groups": groups})
+    assert unpack(packed(arrays, "npz")[1])["groups"].tolist() == ["x", "", ""]
+    assert [row["group"] for row in orjson.loads(packed(arrays, "json")[1])["rows"]] == ["x", None, None]
+    table = pyarrow.ipc.open_stream(packed(arrays, "arrow")[1]).read_all()
+    assert table.column("groups").to_pylist() == ["x", None, None]
+
+
+def test_no_rows_are_sent_as_none() -> None:
+    found = take(send_predictions(Patience(), "m", [], np.array([])), [answer(content=_taken())])
+    sent = unpack(found.requests[0].content or b"")
+    assert [len(sent["ids"]), len(sent["predictions"])] == [0, 0]
+    assert sent["ids"].dtype.kind == "U"

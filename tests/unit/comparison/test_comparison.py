@@ -1,0 +1,181 @@
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import calibrant
+from calibrant.batch import read_batch
+from calibrant.calibrators import Fitting
+from calibrant.comparison import RAW, Comparison, ComparisonReport, PowerLaws, read_contestants
+from calibrant.digest import digest
+from calibrant.errors import InvalidOption
+from calibrant.evaluation import Evaluation
+from calibrant.measures.catalogue import read_requests
+from calibrant.measures.cross_fitting import Training, out_of_fold_predictions
+from calibrant.measures.intervals import Resampling
+
+RANDOM = np.random.default_rng(2)
+TRUE = RANDOM.random(4000)
+P, Y = TRUE**1.6, (RANDOM.random(4000) < TRUE).astype(int)
+FIT, UNSEEN = slice(0, 2000), slice(2000, 4000)
+MEASURES = ["ece", "ks", "brier", "auroc", "ks-end"]
+
+
+def _compare(order: Any = slice(None), **options: Any) -> ComparisonReport:
+    maps = {name: calibrant.fit(name, P[FIT], Y[FIT]) for name in ("platt", "isotonic")}
+    maps |= {"again": maps["platt"]}
+    return calibrant.compare(P[UNSEEN][order], Y[UNSEEN][order], maps, measures=MEASURES, resamples=200, **options)
+
+
+def _training(method: str = "platt") -> Training:
+    return Training(digest(read_batch(P[FIT], Y[FIT])), Fitting.read(method, {}), 3)
+
+
+def test_a_map_beside_itself_differs_by_exactly_nothing() -> None:
+    found = _compare()
+    for compared in found.measures.values():
+        pair = next(pair for pair in compared.pairs if pair.between == ("platt", "again"))
+        assert (pair.difference, pair.interval, pair.p_value) == (0.0, (0.0, 0.0), 1.0)
+
+
+def test_the_order_of_the_rows_does_not_matter() -> None:
+    one, other = _compare(), _compare(np.random.default_rng(3).permutation(2000))
+    for key, compared in one.measures.items():
+        for pair, again in zip(compared.pairs, other.measures[key].pairs, strict=True):
+            assert pair.interval == pytest.approx(again.interval, abs=1e-9)
+            assert pair.p_value == again.p_value
+
+
+def test_a_weight_of_two_is_the_row_twice_in_what_is_ranked() -> None:
+    weights = np.where(np.arange(2000) % 3 == 0, 2.0, 1.0)
+    twice = np.repeat(np.arange(2000), weights.astype(int))
+    weighed = _compare(weights=weights)
+    doubled = _compare(twice)
+    for key, compared in weighed.measures.items():
+        differences = [pair.difference for pair in compared.pairs]
+        assert differences == pytest.approx([pair.difference for pair in doubled.measures[key].pairs], abs=1e-12)
+
+
+def test_rankings_go_from_the_best_and_gross_errors_are_told_apart() -> None:
+    found = _compare().measures
+    assert found["brier"].ranking is not None
+    assert found["brier"].ranking[-1] == RAW
+    assert found["ece"].of == "debiased"
+    assert found["ece"].indistinguishable is not None
+    assert RAW not in found["ece"].indistinguishable
+    assert found["ks-end"].ranking is None
+    assert found["auroc"].ranking is not None
+    assert found["auroc"].ranking[0] != "isotonic", "isotonic ties lose a little of the area"
+
+
+def test_fronts_are_of_calibration_errors_alone() -> None:
+    found = _compare().measures
+    assert set(found["ece"].fronts) == {"classification-error", "brier"}
+    assert found["brier"].fronts == {}
+    assert found["auroc"].fronts == {}
+
+
+def test_a_map_seen_at_its_own_rows_gets_no_p_value_and_a_cross_fitted_improvement() -> None:
+    maps = {name: calibrant.fit(name, P[FIT], Y[FIT], seed=3) for name in ("platt", "isotonic")}
+    trained = {"platt": _training(), "isotonic": Training("0" * 32)}
+    found = calibrant.compare(P[FIT], Y[FIT], maps, measures=["ece", "ks"], trained=trained, resamples=200)
+    platt, isotonic = found.contestants[1:]
+    assert (platt.in_sample, isotonic.in_sample) == (True, False)
+    assert platt.measures["ks"].p_value is None
+    assert isotonic.measures["ks"].p_value is not None
+    assert platt.improvement is not None
+    assert platt.improvement["brier"].definition["cross_fitted"] is True
+    pairs = {pair.between: pair for pair in found.measures["ece"].pairs}
+    assert pairs[("platt", "isotonic")].p_value is None
+    assert pairs[("platt", "isotonic")].interval is None
+    assert pairs[(RAW, "isotonic")].p_value is not None
+    assert found.measures["ece"].indistinguishable is not None
+    assert "platt" not in found.measures["ece"].indistinguishable
+
+
+def test_out_of_fold_predictions_come_of_maps_that_have_not_seen_the_row() -> None:
+    batch = read_batch(P[FIT], Y[FIT])
+    made = out_of_fold_predictions(batch, _training("isotonic"))
+    again = calibrant.fit("isotonic", P[FIT], Y[FIT])
+    inside = calibrant.evaluate(again.apply(P[FIT]), Y[FIT], measures=["brier"]).measures["brier"].value
+    outside = calibrant.evaluate(made, Y[FIT], measures=["brier"]).measures["brier"].value
+    assert inside is not None
+    assert outside is not None
+    assert outside > inside
+
+
+def test_a_single_map_at_its_own_rows_is_told_so() -> None:
+    batch = read_batch(P[FIT], Y[FIT])
+    fitted = calibrant.fit("platt", P[FIT], Y[FIT], seed=3)
+    asked = Evaluation(read_requests(["ks"]), map=fitted, training=_training())
+    seen = asked.run(batch)
+    assert seen.in_sample is True
+    assert seen.after is not None
+    assert seen.after["ks"].p_value is None
+    assert seen.measures["ks"].p_value is not None
+    assert seen.improvement is not None
+    assert seen.improvement["log-loss"].definition["cross_fitted"] is True
+    unseen = asked.run(read_batch(P[UNSEEN], Y[UNSEEN]))
+    assert unseen.in_sample is False
+    assert unseen.after is not None
+    assert unseen.after["ks"].p_value is not None
+
+
+def test_a_fit_that_cannot_be_repeated_has_no_improvement_in_sample() -> None:
+    batch = read_batch(P[FIT], Y[FIT])
+    fitted = calibrant.fit("platt", P[FIT], Y[FIT])
+    found = Evaluation(read_requests(["ks"]), map=fitted, training=Training(digest(batch))).run(batch).improvement
+    assert found is not None
+    assert found["brier"].value is None
+    assert found["brier"].problem == "no value: the map was fitted to these rows, and the fit cannot be repeated"
+
+
+def test_a_fit_for_workers_alone_makes_an_evaluation_in_sample_a_job() -> None:
+    batch = read_batch(P[FIT], Y[FIT])
+    fitted = calibrant.fit("platt", P[FIT], Y[FIT])
+    training = Training(digest(batch), Fitting.read("pl", {}))
+    assert Evaluation(read_requests(["ks"]), map=fitted, training=training).seconds(batch) == float("inf")
+    assert Evaluation(read_requests(["ks"]), map=fitted, training=training).seconds(read_batch(P, Y)) < 1.0
+
+
+def test_maps_of_the_whole_vector_and_of_its_confidence_meet() -> None:
+    probs = RANDOM.dirichlet([0.5] * 4, 800)
+    labels = np.array([RANDOM.choice(4, p=row**0.5 / (row**0.5).sum()) for row in probs])
+    maps = {
+        "temperature": calibrant.fit("temperature", probs[:400], labels[:400]),
+        "platt": calibrant.fit("platt", probs[:400], labels[:400]),
+    }
+    found = calibrant.compare(probs[400:], labels[400:], maps, measures=["ece", "accuracy"], resamples=200)
+    assert found.report.reduction == "confidence"
+    errors = {each.name: each.classification_error for each in found.contestants}
+    assert errors["platt"] == errors[RAW], "a map of the confidence leaves the decision"
+
+
+def test_what_is_wrong_is_named() -> None:
+    fitted = calibrant.fit("platt", P[FIT], Y[FIT])
+    with pytest.raises(InvalidOption, match="cannot be called uncalibrated"):
+        calibrant.compare(P, Y, {RAW: fitted})
+    with pytest.raises(InvalidOption, match="must be 1 to 20"):
+        calibrant.compare(P, Y, {})
+    with pytest.raises(InvalidOption, match="max-t, holm"):
+        calibrant.compare(P, Y, {"one": fitted}, correction="none")  # type: ignore[arg-type]
+
+
+def test_a_power_law_needs_five_batches() -> None:
+    asked = Comparison(
+        Evaluation(read_requests(["ece", "brier"]), resampling=Resampling(0.95, 200)),
+        read_contestants({"platt": calibrant.fit("platt", P[FIT], Y[FIT])}, {}),
+    )
+    laws = PowerLaws(asked)
+    for noise in (0.0, 0.3, 0.6, 0.9, 1.2):
+        logit = np.log(P / (1.0 - P)) + noise * RANDOM.normal(size=4000)
+        laws.add(read_batch(1.0 / (1.0 + np.exp(-1.3 * logit)), Y))
+        if noise == 0.9:
+            assert laws.laws()[RAW]["ece"].law.exponent is None
+    found = laws.laws()
+    assert set(found) == {RAW, "platt"}
+    assert set(found[RAW]) == {"ece"}, "the Brier score is no calibration error"
+    assert found[RAW]["ece"].law.exponent is not None
+    assert found[RAW]["ece"].law.interval is not None

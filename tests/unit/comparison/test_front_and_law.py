@@ -1,0 +1,65 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from calibrant.comparison import Point, pareto_front, power_law
+
+
+def test_the_front_holds_whom_none_beats_in_both() -> None:
+    random = np.random.default_rng(0)
+    first = {str(i): float(x) for i, x in enumerate(random.integers(0, 9, 40))}
+    second = {str(i): float(x) for i, x in enumerate(random.integers(0, 9, 40))}
+    at = {name: (first[name], second[name]) for name in first}
+
+    def beaten(name: str) -> bool:
+        x, y = at[name]
+        return any(a <= x and b <= y and (a, b) != (x, y) for a, b in at.values())
+
+    assert set(pareto_front(first, second)) == {name for name in at if not beaten(name)}
+
+
+def test_who_lacks_a_value_is_left_out() -> None:
+    assert pareto_front({"a": 1.0, "b": 0.0}, {"a": 1.0}) == ("a",)
+
+
+def test_a_law_is_found_again() -> None:
+    law = power_law([Point(x, 0.7 * x**1.3) for x in (0.02, 0.05, 0.1, 0.2, 0.3)])
+    assert law.exponent == pytest.approx(1.3)
+    assert law.factor == pytest.approx(0.7)
+    assert law.problem == "no interval: the measure has no resamples on every batch"
+
+
+def test_four_batches_are_too_few_and_errors_of_nothing_do_not_count() -> None:
+    points = [Point(x, 0.7 * x) for x in (0.02, 0.05, 0.1, 0.2)]
+    assert power_law(points).exponent is None
+    law = power_law([*points, Point(0.3, -0.001), Point(0.0, 0.1)])
+    assert law.exponent is None
+    assert law.used == (0, 1, 2, 3)
+    assert law.problem is not None
+    assert law.problem.startswith("no power law: 4 of 6 batches")
+
+
+def test_batches_of_one_error_have_no_law() -> None:
+    problem = power_law([Point(0.1, 0.01 * i) for i in range(1, 7)]).problem
+    assert problem == "no power law: all batches have the same classification error"
+
+
+def test_the_exponents_interval_grows_with_the_noise_and_is_lost_where_errors_cross_zero() -> None:
+    random = np.random.default_rng(0)
+
+    def points(spread: float) -> list[Point]:
+        return [
+            Point(x, 0.5 * x, random.normal(0, 1e-4, 500), spread * random.normal(size=500))
+            for x in (0.05, 0.1, 0.2, 0.3, 0.4)
+        ]
+
+    little, more = power_law(points(1e-4)).interval, power_law(points(1e-3)).interval
+    assert little is not None
+    assert more is not None
+    assert little[0] <= 1.0 <= little[1]
+    assert more[1] - more[0] > 3.0 * (little[1] - little[0])
+    lost = power_law(points(0.1))
+    assert lost.interval is None
+    assert lost.exponent == pytest.approx(1.0)
+    assert lost.problem is not None

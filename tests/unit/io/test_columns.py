@@ -1,0 +1,72 @@
+from __future__ import annotations
+
+import datetime as dt
+import io
+from typing import Any
+
+import numpy as np
+import pyarrow as arrow
+import pyarrow.feather
+import pyarrow.parquet
+import pytest
+
+from calibrant.io.columns import read_columns
+from calibrant.io.errors import MissingValue, NotLabels, TabularError, UnknownColumn, WrongShape
+
+IDS, TIMES = ["a 1", "b;2", "c"], [1.5, 2.0, 3.25]
+
+
+def _npz(**arrays: Any) -> bytes:
+    out = io.BytesIO()
+    np.savez(out, **arrays)
+    return out.getvalue()
+
+
+def _arrow(write: Any, **columns: Any) -> bytes:
+    out = io.BytesIO()
+    write(arrow.table(columns), out)
+    return out.getvalue()
+
+
+FILES = {
+    "csv": b'id,p,t\n"a 1",0.5,1.5\nb;2,0.5,2.0\n c ,0.5,3.25\n',
+    "tsv": b"id\tt\na 1\t1.5\nb;2\t2.0\nc\t3.25\n",
+    "npz": _npz(id=np.array(IDS), t=np.array(TIMES)),
+    "parquet": _arrow(pyarrow.parquet.write_table, id=IDS, t=TIMES),
+    "feather": _arrow(pyarrow.feather.write_feather, id=arrow.array(IDS).dictionary_encode(), t=TIMES),
+}
+
+
+@pytest.mark.parametrize("kind", FILES)
+def test_columns_are_read_as_they_stand_from_every_kind_of_file(kind: str) -> None:
+    times, ids = read_columns(io.BytesIO(FILES[kind]), ["t", "id"], name=kind)
+    assert ids == IDS
+    assert [float(time) for time in times] == TIMES
+
+
+def test_more_different_ids_than_there_may_be_labels_are_read() -> None:
+    text = "id\n" + "\n".join(f"row-{i}" for i in range(30_000))
+    (ids,) = read_columns(io.BytesIO(text.encode()), ["id"], name="ids.csv")
+    assert len(set(ids)) == 30_000
+
+
+def test_dates_of_parquet_are_told_with_their_zone() -> None:
+    noon = dt.datetime(2026, 1, 2, 12, tzinfo=dt.UTC)
+    (times,) = read_columns(io.BytesIO(_arrow(pyarrow.parquet.write_table, t=[noon])), ["t"], name="x")
+    assert dt.datetime.fromisoformat(times[0]) == noon
+
+
+@pytest.mark.parametrize(
+    ("content", "error", "told"),
+    [
+        (b"id,p\na,1\n,2\n", MissingValue, "row 2 of column 'id' is empty"),
+        (b"key,p\na,1\n", UnknownColumn, "no column 'id'; it has 'key', 'p'"),
+        (_npz(id=np.zeros((2, 2))), WrongShape, "the shape (2, 2)"),
+        (_arrow(pyarrow.parquet.write_table, id=["a", None]), MissingValue, "row 2"),
+        (_arrow(pyarrow.parquet.write_table, id=[[1.0], [2.0]]), NotLabels, "no texts or numbers, but list"),
+    ],
+)
+def test_a_column_that_cannot_be_read_is_told(content: bytes, error: type[TabularError], told: str) -> None:
+    with pytest.raises(error) as refusal:
+        read_columns(io.BytesIO(content), ["id"], name="x")
+    assert told in refusal.value.detail

@@ -1,0 +1,56 @@
+"""Which columns are taken for what, and that it is said."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+
+from calibrant.io.reading import Asked, Sheet, read_sheet
+
+
+def sheet(text: str, *, labelled: bool = True, asked: Asked = Asked()) -> Sheet:  # noqa: B008 - frozen
+    return read_sheet(io.BytesIO(text.encode()), name="a.csv", asked=asked, max_rows=None, labelled=labelled)
+
+
+@pytest.mark.parametrize("labels", ["y", "label", "Labels", "target", "class", "truth", "y_true", "Y True"])
+@pytest.mark.parametrize("predictions", ["p", "prob", "Probability", "score", "y_prob", "prediction", "p1", "prob_1"])
+def test_two_columns_are_found_by_their_names(labels: str, predictions: str) -> None:
+    found = sheet(f"id,{predictions},{labels}\n7,0.25,1\n8,0.5,0\n9,1,1\n")
+    assert found.predictions.tolist() == [0.25, 0.5, 1.0]
+    assert found.labels is not None
+    assert found.labels.tolist() == [1, 0, 1]
+    assert found.said == (
+        f"labels: column '{labels}', by its name",
+        f"predictions: column '{predictions}' as the probability of class 1, by its name",
+    )
+
+
+@pytest.mark.parametrize(
+    "header",
+    ["prob_2,prob_0,prob_1", "p2,p0,p1", "predictions.2,predictions.0,predictions.1", "2,0,1", "P[2],P[0],P[1]"],
+)
+def test_a_column_a_class_is_put_in_the_order_of_the_classes(header: str) -> None:
+    found = sheet(f"{header},label\n0.5,0.25,0.25,2\n0.25,0.75,0,0\n")
+    assert found.predictions.tolist() == [[0.25, 0.25, 0.5], [0.75, 0, 0.25]]
+    assert found.classes is None
+
+
+def test_columns_that_are_called_as_the_labels_are_theirs() -> None:
+    found = sheet("truth,cat,dog,hen\nhen,0.25,0.25,0.5\ncat,0.75,0,0.25\n")
+    assert found.classes == ("cat", "dog", "hen")
+    assert found.labels is not None
+    assert found.labels.tolist() == [2, 0]
+    assert "classes: by the names of the columns, 'cat', 'dog', 'hen' in this order" in found.said
+
+
+def test_what_is_asked_for_is_not_guessed() -> None:
+    asked = Asked(predictions=("b",), labels="a", weights="c", groups="d")
+    found = sheet("a,b,c,d,label,p\n1,0.5,2,x,0,0.1\n0,0.25,1,y,0,0.1\n", asked=asked)
+    assert found.predictions.tolist() == [0.5, 0.25]
+    assert found.labels is not None
+    assert found.labels.tolist() == [1, 0]
+    assert found.weights is not None
+    assert found.weights.tolist() == [2, 1]
+    assert found.groups == ["x", "y"]
+    assert found.said == ()

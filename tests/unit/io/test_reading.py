@@ -1,0 +1,268 @@
+"""Files of every kind give the same sheet, whatever they are called and wherever they are read from."""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import io
+import subprocess
+import sys
+import threading
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+import zstandard
+
+from calibrant.errors import CalibrationError
+from calibrant.io.errors import BadMapping, FileTooLarge, NotANumber, TabularError, UnreadableFile
+from calibrant.io.reading import Asked, Sheet, read_sheet
+from tests.traced import PeakOf
+from tests.unit.io import files
+
+
+def read(data: bytes, **more: Any) -> Sheet:
+    return read_sheet(io.BytesIO(data), name="a.bin", max_rows=more.pop("max_rows", None), **more)
+
+
+@pytest.mark.parametrize("data", files.ALL.values(), ids=files.ALL.keys())
+def test_every_kind_of_file_gives_the_same_arrays(data: bytes) -> None:
+    sheet = read(data)
+    assert sheet.predictions.dtype == np.float64
+    assert sheet.predictions.tolist() == files.PROBS
+    assert sheet.labels is not None
+    assert sheet.labels.dtype == np.int64
+    assert sheet.labels.tolist() == files.LABELS
+    assert sheet.weights is not None
+    assert sheet.weights.tolist() == files.WEIGHTS
+    assert sheet.groups == files.GROUPS
+    assert (sheet.scale, sheet.classes, len(sheet)) == ("probability", None, 4)
+
+
+@pytest.mark.parametrize("data", files.ALL.values(), ids=files.ALL.keys())
+def test_every_kind_of_file_refuses_more_rows_than_the_limit(data: bytes) -> None:
+    assert len(read(data, max_rows=4)) == 4
+    with pytest.raises(FileTooLarge, match="3"):
+        read(data, max_rows=3)
+
+
+def test_what_is_not_plain_is_said() -> None:
+    assert read(files.ALL["csv in UTF-16"]).said[:2] == ("the text is UTF-16", "the columns are separated by tabs")
+    assert read(b"y;p\n0.0;0.5\n1.0;1\n").said == (
+        "the columns are separated by semicolons",
+        "labels: column 'y', by its name",
+        "predictions: column 'p' as the probability of class 1, by its name",
+        "labels: written as 0.0 and 1.0, taken as integers",
+    )
+
+
+def test_names_are_told_without_what_is_not_printed_and_cut_short() -> None:
+    with pytest.raises(TabularError) as refused:
+        read(f"a\x1b[31mb,{'n' * 500},c\u202ed\n1,2,3\n".encode())
+    assert refused.value.detail.isprintable()
+    assert len(refused.value.detail) < 250
+
+
+def test_logits_are_read_where_they_are_asked_for() -> None:
+    sheet = read(b"label,logit\n1,-3.5\n0,2\n", asked=Asked(scale="logit"))
+    assert sheet.predictions.tolist() == [-3.5, 2]
+    assert sheet.scale == "logit"
+
+
+def test_what_a_real_classifier_emits_is_left_to_the_library() -> None:
+    assert read(b"label,p\n1,1.00001\n0,-0.00001\n").predictions.tolist() == [1.00001, -0.00001]
+
+
+def test_a_mapping_gives_the_labels_and_the_names_of_the_classes() -> None:
+    sheet = read(b"label,p\nspam,0.5\nham,1\n", asked=Asked(mapping={"spam": 1, "ham": 0}))
+    assert sheet.labels is not None
+    assert sheet.labels.tolist() == [1, 0]
+    assert sheet.classes == ("ham", "spam")
+
+
+def test_a_mapping_of_all_labels_to_one_class_is_refused_and_of_one_label_is_not() -> None:
+    asked = Asked(mapping={"spam": 1, "ham": 1, "1": 1})
+    with pytest.raises(BadMapping, match="same class"):
+        read(b"label,p\nspam,0.5\nham,1\n", asked=asked)
+    for same in (b"label,p\nspam,0.5\nspam,1\n", b"label,p\n1,0.5\n1.0,1\n"):
+        sheet = read(same, asked=asked)
+        assert sheet.labels is not None
+        assert sheet.labels.tolist() == [1, 1]
+
+
+def test_a_mapping_knows_a_number_however_it_is_written() -> None:
+    sheet = read(b"label,p\n-1.0,0.5\n1.0,1\n", asked=Asked(mapping={"-1": 0, "1": 1}))
+    assert sheet.labels is not None
+    assert sheet.labels.tolist() == [0, 1]
+
+
+def test_without_need_of_labels_none_are_looked_for() -> None:
+    assert read(b"label,p\nhm,0.5\n", labelled=False).labels is None
+
+
+def test_a_path_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "p.csv"
+    path.write_bytes(files.ALL["parquet"])
+    assert len(read_sheet(path, name=path.name, max_rows=None)) == 4
+    with pytest.raises(UnreadableFile, match="No such file"):
+        read_sheet(tmp_path / "none", name="none", max_rows=None)
+
+
+def test_a_pipe_is_read() -> None:
+    code = (
+        "import sys; from calibrant.io.reading import read_sheet\n"
+        "print(len(read_sheet(sys.stdin.buffer, name='-', max_rows=None)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], input=files.ALL["npz"], capture_output=True, check=True)
+    assert done.stdout == b"4\n"
+
+
+@pytest.mark.parametrize(
+    "data", [files.ALL["csv"], files.ALL["npz"], files.ALL["parquet"], b"\x89PNG\r\n\x1a\n", b"p,p\n1,1"]
+)
+def test_a_stream_stays_open_whatever_it_holds(data: bytes) -> None:
+    stream = io.BytesIO(data)
+    for _ in range(2):
+        try:
+            read_sheet(stream, name="a", max_rows=None)
+        except TabularError as error:
+            assert error.detail  # noqa: PT017
+    stream.seek(0)
+    assert stream.read() == data
+
+
+def test_a_million_rows_take_the_library_and_the_standard_reader_to_the_same_numbers() -> None:
+    lines = "".join(f"{i % 2},{i / 200_000!r}\n" for i in range(200_000))
+    sheet = read(b"label,p\n" + lines.encode())
+    assert np.array_equal(sheet.predictions, np.arange(200_000) / 200_000)
+    assert sheet.labels is not None
+    assert np.array_equal(sheet.labels, np.arange(200_000) % 2)
+
+
+class _Watched(io.BytesIO):
+    """Bytes that record which threads read them."""
+
+    def __init__(self, data: bytes) -> None:
+        super().__init__(data)
+        self.readers: set[int] = set()
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        self.readers.add(threading.get_ident())
+        return super().read(size)
+
+
+@pytest.mark.parametrize("data", [*files.ALL.values(), b"y,p\n0,x\n" + b"1,0.5\n" * 500_000], ids=[*files.ALL, "large"])
+def test_the_calling_thread_alone_reads_a_file(data: bytes) -> None:
+    """A thread that still reads ahead would move the file for the next reader, and abort the process as it exits."""
+    stream = _Watched(data)
+    with contextlib.suppress(TabularError):
+        read_sheet(stream, name="a", max_rows=None)
+    assert stream.readers == {threading.get_ident()}
+
+
+def test_a_large_text_file_is_read_from_a_path_and_packed(tmp_path: Path) -> None:
+    data = b"y,p\n" + b"1,0.123456\n0,0.654321\n" * 1_600_000
+    (tmp_path / "large.csv").write_bytes(data)
+    (tmp_path / "large.csv.gz").write_bytes(gzip.compress(data, 1))
+    for name in ("large.csv", "large.csv.gz"):
+        sheet = read_sheet(tmp_path / name, name=name, max_rows=None)
+        assert np.array_equal(sheet.predictions, np.tile([0.123456, 0.654321], 1_600_000))
+        assert sheet.labels is not None
+        assert np.array_equal(sheet.labels, np.tile([1, 0], 1_600_000))
+    (tmp_path / "large.csv").write_bytes(data + b"1,x\n")
+    with pytest.raises(NotANumber, match="row 3200001"):
+        read_sheet(tmp_path / "large.csv", name="large.csv", max_rows=None)
+
+
+def _archive_of(size: int) -> bytes:
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive, archive.open("probs.npy", "w") as member:
+        header = {"descr": "|u1", "fortran_order": False, "shape": (size,)}
+        np.lib.format.write_array_header_1_0(member, header)
+        member.write(bytes(size))
+    return out.getvalue()
+
+
+BOMBS = {
+    "gzip": lambda: gzip.compress(bytes(64 << 20)),
+    "npz": lambda: _archive_of(64 << 20),
+    "csv": lambda: b"label,p\n" + b"1,0.5\n" * 1_000_000,
+    "line": lambda: b"label,p\n" + b"1" * (5 << 20),
+}
+
+
+def _refused_as_too_large(data: bytes) -> None:
+    with pytest.raises(FileTooLarge):
+        read(data, max_bytes=4 << 20, labelled=False)
+
+
+@pytest.mark.parametrize("kind", BOMBS)
+def test_what_unpacks_to_more_than_the_limit_is_refused_in_little_memory(peak_of: PeakOf, kind: str) -> None:
+    assert peak_of(_refused_as_too_large, BOMBS[kind]()) < 24 << 20
+
+
+def test_without_pyarrow_text_is_read_and_parquet_says_what_it_needs(tmp_path: Path) -> None:
+    (tmp_path / "p.csv").write_bytes(files.ALL["csv"])
+    (tmp_path / "p.parquet").write_bytes(files.ALL["parquet"])
+    code = (
+        "import sys; sys.modules['pyarrow'] = None\n"
+        "from pathlib import Path; from calibrant.io.errors import MissingExtra\n"
+        "from calibrant.io.reading import read_sheet\n"
+        "print(len(read_sheet(Path('p.csv'), name='p', max_rows=None)))\n"
+        "try: read_sheet(Path('p.parquet'), name='p', max_rows=None)\n"
+        "except MissingExtra as error: print(error.detail)\n"
+    )
+    root = Path(__file__).parents[3] / "library"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        check=True,
+        text=True,
+        cwd=tmp_path,
+        env={"PYTHONPATH": str(root)},
+    )
+    assert done.stdout == (
+        "4\nParquet files need the extra: pip install 'calibrant[files]'; or save it as CSV or NPZ\n"
+    )
+
+
+class _Heavy(CalibrationError):
+    """Raised where heavy work would begin."""
+
+
+def _refuse() -> None:
+    raise _Heavy("not now")
+
+
+def _many() -> dict[str, bytes]:
+    shown = pa.table({"p": np.full(200_000, 0.5), "y": np.zeros(200_000, dtype=np.int64)})
+    arrays = io.BytesIO()
+    np.savez_compressed(arrays, p=np.full(200_000, 0.5), y=np.zeros(200_000, dtype=np.int64))
+    lines = b"p,y\n" + b"0.5,0\n" * 200_000
+    return {
+        "csv": lines,
+        "csv.gz": gzip.compress(lines),
+        "csv.zst": zstandard.compress(lines),
+        "csv of Windows.gz": gzip.compress(lines.replace(b"\n", b"\r\n")),
+        "npz": arrays.getvalue(),
+        "parquet": files.parquet(shown),
+        "feather": files.feather(shown),
+    }
+
+
+def _refused_as_heavy(data: bytes) -> None:
+    with pytest.raises(_Heavy):
+        read(data, heavy=_refuse)
+
+
+@pytest.mark.parametrize(("kind", "data"), _many().items(), ids=_many().keys())
+def test_heavy_work_is_told_of_before_it_begins_and_may_be_refused(peak_of: PeakOf, kind: str, data: bytes) -> None:
+    assert peak_of(_refused_as_heavy, data) < 8 << 20 or kind == "csv"
+
+
+@pytest.mark.parametrize("data", files.ALL.values(), ids=files.ALL.keys())
+def test_a_small_file_is_no_heavy_work_however_it_is_packed(data: bytes) -> None:
+    assert len(read(data, heavy=_refuse)) == 4

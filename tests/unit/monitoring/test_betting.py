@@ -1,0 +1,152 @@
+from __future__ import annotations
+
+from itertools import permutations, product
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from scipy.special import expit, logit
+
+from calibrant.monitoring.evidence import evidence, log_factors, log_start_weight, log_weights, shifts, weight_from
+from calibrant.monitoring.tally import Tally, merged, tally_of
+
+Array = npt.NDArray[np.float64]
+
+
+def _counted(p: list[float] | Array, y: list[int] | npt.NDArray[np.bool_]) -> Tally:
+    return tally_of(np.asarray(p, dtype=np.float64), np.asarray(y).astype(np.int8))
+
+
+def _drawn(n: int, seed: int, power: float = 1.0) -> Tally:
+    random = np.random.default_rng(seed)
+    c = random.random(n)
+    return _counted(c**power, random.random(n) < c)
+
+
+def _logged(buckets: list[Tally], first: int = 0) -> float:
+    return evidence(np.array([log_factors(tally) for tally in buckets]), first).log_e
+
+
+def test_the_mean_of_e_is_1_where_every_row_has_a_cell_of_its_own() -> None:
+    """By enumeration of all labels, of three time buckets."""
+    buckets = [[0.1, 0.7], [0.35], [0.02, 0.999]]
+    mean = 0.0
+    for labels in product([0, 1], repeat=5):
+        given, chance, tallies = iter(labels), 1.0, []
+        for bucket in buckets:
+            y = [next(given) for _ in bucket]
+            chance *= float(np.prod([p if label else 1.0 - p for p, label in zip(bucket, y, strict=True)]))
+            tallies.append(_counted(bucket, y))
+        mean += chance * np.exp(_logged(tallies))
+    assert mean == pytest.approx(1.0, abs=1e-12)
+
+
+def test_the_mean_of_e_is_at_most_1_where_rows_share_a_block() -> None:
+    p, mean = np.array([0.5, 0.51, 0.505, 0.52]), 0.0
+    for y in product([0, 1], repeat=4):
+        mean += float(np.prod(np.where(y, p, 1.0 - p))) * np.exp(_logged([_counted(p, list(y))]))
+    assert 0.999 < mean <= 1.0 + 1e-12
+
+
+def test_e_is_a_martingale_in_whatever_order_the_labels_come() -> None:
+    """At each label, the mean of what it may make of E is what E was: for all orders, and all labels before."""
+    rows = [(0, 0.1), (0, 0.7), (1, 0.35), (2, 0.9)]
+
+    def after(come: list[tuple[int, int]]) -> float:
+        tallies = [
+            _counted([rows[i][1] for i, _ in come if rows[i][0] == b], [y for i, y in come if rows[i][0] == b])
+            for b in range(3)
+        ]
+        return float(np.exp(_logged(tallies)))
+
+    for order in permutations(range(4)):
+        for before in product([0, 1], repeat=3):
+            come = list(zip(order, before, strict=False))
+            for known in range(4):
+                i = order[known]
+                p = rows[i][1]
+                mean = p * after([*come[:known], (i, 1)]) + (1 - p) * after([*come[:known], (i, 0)])
+                assert mean == pytest.approx(after(come[:known]), abs=1e-12)
+
+
+def test_certain_predictions_are_bet_on_without_end_or_error() -> None:
+    right = _counted([0.0] * 1000 + [1.0] * 1000, [0] * 1000 + [1] * 1000)
+    np.testing.assert_allclose(log_factors(right), 0.0, atol=1e-12)
+    wrong = log_factors(_counted([0.0, 1.0] * 50, [1, 0] * 50))
+    assert np.isfinite(wrong).all()
+    assert evidence(wrong[None]).log_e > 30.0
+
+
+def test_huge_tallies_do_not_overflow() -> None:
+    one = _counted([0.3, 0.3], [0, 1])
+    found = evidence(log_factors(Tally(one.keys, one.rows * 10**9, one.p_sum * 10**9))[None])
+    assert np.isfinite(found.log_e)
+    assert found.log_e > 1e7
+    assert found.level == 0.0
+
+
+def test_no_rows_are_no_evidence() -> None:
+    assert evidence(np.zeros((0, len(shifts())))).log_e == 0.0
+    assert evidence(log_factors(merged([]))[None]).level == pytest.approx(1.0, abs=1e-12)
+
+
+def test_the_weights_are_a_distribution() -> None:
+    assert np.exp(log_weights()).sum() == pytest.approx(1.0, abs=1e-12)
+    assert weight_from(0) == 1.0
+    for start in (1, 5, 300):
+        told = sum(np.exp(log_start_weight(s)) for s in range(start))
+        assert told + weight_from(start) == pytest.approx(1.0, abs=1e-12)
+    # What is left at s is about half the integral of 1 / (x log^2 x), 1 / log(s), of the whole, 1 / log(8).
+    assert weight_from(10**5) == pytest.approx(0.5 * np.log(7.5) / np.log(10**5 + 7.5), rel=1e-3)
+
+
+def test_forgotten_buckets_take_their_starts_with_them() -> None:
+    buckets = [_drawn(500, seed) for seed in range(6)]
+    factors = np.array([log_factors(tally) for tally in buckets])
+    kept = evidence(factors[2:], first=2)
+    assert kept.log_e < evidence(np.concatenate([np.zeros_like(factors[:2]), factors[2:]])).log_e
+    assert kept.start >= 2
+
+
+def test_a_late_drift_is_found_sooner_by_starting_late() -> None:
+    sound = [_drawn(10_000, seed) for seed in range(20)]
+    drifted = [_drawn(1_000, 100 + seed, power=1.15) for seed in range(40)]
+    factors = np.array([log_factors(tally) for tally in sound + drifted])
+
+    def found(late: bool) -> int:
+        for count in range(len(drifted) + 1):
+            seen = factors[: len(sound) + count]
+            if not late:  # all rows in the first bucket, from which every start that is left bets on all or none
+                seen = seen.sum(axis=0, keepdims=True)
+            if evidence(seen).log_e >= np.log(100.0):
+                return count
+        return len(drifted) + 1
+
+    assert found(late=True) <= 12
+    assert found(late=False) > 2 * found(late=True)
+
+
+@pytest.mark.parametrize(("delta", "told"), [(-0.2, "predictions are too high"), (0.2, "predictions are too low")])
+def test_the_loudest_shift_and_start_tell_what_is_wrong(delta: float, told: str) -> None:
+    random = np.random.default_rng(1)
+    p = random.random(60_000)
+    sound, wrong = _drawn(60_000, 2), _counted(p, random.random(len(p)) < expit(logit(p) + delta))
+    found = evidence(np.array([log_factors(tally) for tally in (sound, sound, wrong, wrong)]))
+    assert (found.start, found.shift.told()) == (2, told)
+    assert found.level < 1e-20
+
+
+def test_an_error_of_one_part_is_told_with_its_place() -> None:
+    random = np.random.default_rng(3)
+    p = random.random(200_000)
+    c = np.where((p > 0.7) & (p < 0.84), p - 0.1, p)
+    shift = evidence(log_factors(_counted(p, random.random(len(p)) < c))[None]).shift
+    assert (shift.shape, shift.delta < 0.0) == ("part", True)
+    assert shift.low < 0.78 < shift.high
+    assert shift.told() == f"predictions between {shift.low:.2f} and {shift.high:.2f} are too high"
+
+
+def test_all_groups_and_folds_are_bet_on_together() -> None:
+    p, y = np.array([0.2, 0.2, 0.2, 0.9]), np.array([0, 1, 1, 0], dtype=np.int8)
+    apart = tally_of(p, y, np.array([0, 1, 2, 3]), np.array([4, 3, 2, 1]))
+    np.testing.assert_allclose(log_factors(apart), log_factors(tally_of(p, y)), atol=1e-12)

@@ -1,0 +1,31 @@
+from __future__ import annotations
+
+import pytest
+
+from backend.monitors.definitions import check_secret, made_secret
+from backend.monitors.webhook_requests import read_secret
+from calibrant.errors import InvalidOption
+
+
+def test_a_made_secret_is_one_that_is_taken() -> None:
+    made = made_secret(None, "hook")
+    check_secret(made, "/secret")
+    assert len(read_secret(made)) == 32
+
+
+def test_no_two_secrets_are_the_same_but_those_of_one_request() -> None:
+    assert made_secret(None, "hook") != made_secret(None, "hook")
+    assert made_secret("seed", "hook") == made_secret("seed", "hook")
+    assert len({made_secret("seed", "hook"), made_secret("seed", "other"), made_secret("seeds", "hook")}) == 3
+
+
+@pytest.mark.parametrize(
+    "secret", ["", "whsec_", "whsec_not base64", "whsec_" + "A" * 28, "A" * 44, "whsec_" + "A" * 92]
+)
+def test_other_forms_are_refused(secret: str) -> None:
+    with pytest.raises(InvalidOption):
+        check_secret(secret, "/secret")
+
+
+def test_none_is_made_later() -> None:
+    check_secret(None, "/secret")

@@ -1,0 +1,63 @@
+from __future__ import annotations
+
+import base64
+
+import pytest
+
+from backend.monitors.webhook_requests import InvalidSecret, headers, new_secret, read_secret, sign
+
+#: The vector of the tests of github.com/standard-webhooks/standard-webhooks (libraries), version 1.0.0.
+SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+MESSAGE, TIMESTAMP, BODY = "msg_p5jXN8AQM9LWM0D4loKWxJek", 1614265330, b'{"test": 2432232314}'
+SIGNATURE = "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="
+
+
+def test_the_published_vector_is_signed_alike() -> None:
+    assert sign([read_secret(SECRET)], MESSAGE, TIMESTAMP, BODY) == SIGNATURE
+    assert headers([read_secret(SECRET)], MESSAGE, TIMESTAMP, BODY) == {
+        "webhook-id": MESSAGE,
+        "webhook-timestamp": "1614265330",
+        "webhook-signature": SIGNATURE,
+    }
+
+
+def test_while_a_secret_is_changed_there_is_a_signature_by_each() -> None:
+    old, new = read_secret(SECRET), read_secret(new_secret())
+    both = sign([new, old], MESSAGE, TIMESTAMP, BODY)
+    assert both.split(" ") == [sign([new], MESSAGE, TIMESTAMP, BODY), SIGNATURE]
+
+
+def test_what_is_signed_is_the_id_the_time_and_every_byte() -> None:
+    key = read_secret(SECRET)
+    others = [("msg_2", TIMESTAMP, BODY), (MESSAGE, TIMESTAMP + 1, BODY), (MESSAGE, TIMESTAMP, BODY + b" ")]
+    assert SIGNATURE not in [sign([key], *other) for other in others]
+
+
+def test_a_secret_that_is_made_is_long_and_never_the_same() -> None:
+    assert len(read_secret(new_secret())) == 32
+    assert new_secret() != new_secret()
+
+
+@pytest.mark.parametrize("n", [24, 64])
+def test_secrets_of_24_to_64_bytes_are_read(n: int) -> None:
+    assert len(read_secret("whsec_" + base64.b64encode(bytes(n)).decode())) == n
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "whsec_",
+        "MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw",
+        "whsk_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw",
+        "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaS",
+        "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLa\u00e4w",
+        "whsec_" + base64.b64encode(bytes(23)).decode(),
+        "whsec_" + base64.b64encode(bytes(65)).decode(),
+    ],
+)
+def test_other_texts_are_no_secrets_and_are_not_repeated(text: str) -> None:
+    with pytest.raises(InvalidSecret) as refused:
+        read_secret(text)
+    assert text.removeprefix("whsec_") in ("", "MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw") or text not in str(refused.value)
+    assert refused.value.__cause__ is None

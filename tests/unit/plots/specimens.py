@@ -1,0 +1,130 @@
+"""Diagrams of data that never change, each drawn as a golden image and looked at from every side."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+import calibrant
+from calibrant.plots.by_size import draw_by_size
+from calibrant.plots.canvas import About, Drawn
+from calibrant.plots.cost_plane import draw_cost_plane
+from calibrant.plots.diagram import draw
+from calibrant.plots.fit_bins import draw_fit_bins
+from calibrant.plots.over_time import draw_over_time
+from calibrant.plots.several import draw_several
+
+N = 1200
+ABOUT = About(N, "binary", "spam-filter:3", ("ECE", 0.1234), (0.1, 0.15))
+PLAIN = About(N, "binary")
+QUICK = ("reliability", "corp", "logit-logit", "ks-graphs")
+
+Array = npt.NDArray[np.float64]
+
+
+def rows(power: float = 1.6) -> tuple[Array, npt.NDArray[np.int64]]:
+    """Predictions evenly over all of a power, and labels that follow a sequence of low discrepancy."""
+    c = (np.arange(N) + 0.5) / N
+    return c**power, (np.modf(np.arange(N) * 0.6180339887498949)[0] < c).astype(np.int64)
+
+
+@cache
+def diagrams(power: float = 1.6) -> Mapping[str, Any]:
+    """The quick diagrams and a fitted one, as a report holds them."""
+    asked: list[str | dict[str, Any]] = [*QUICK, {"name": "fit-on-test", "method": "platt"}]
+    report = calibrant.evaluate(*rows(power), measures=["ece"], diagrams=asked)
+    found: Mapping[str, Any] = report.diagrams
+    return found
+
+
+def piecewise() -> dict[str, Any]:
+    """A fit-on-test diagram by PL, of two curves with two inner knots each."""
+    shown = dict(diagrams()["fit-on-test"])
+    p = np.array(shown["data"]["predictions"])
+    curves = [
+        {"knots": [0.0, 0.22, 0.7, 1.0], "heights": [0.03, 0.45, 0.82, 1.0]},
+        {"knots": [0.0, 0.3, 0.66, 1.0], "heights": [0.01, 0.53, 0.78, 0.98]},
+    ]
+    calibrated = np.mean([np.interp(p, curve["knots"], curve["heights"]) for curve in curves], axis=0)
+    data = {
+        **shown["data"],
+        "calibrated": calibrated.tolist(),
+        "low": np.clip(calibrated - 0.04, 0.0, 1.0).tolist(),
+        "high": np.clip(calibrated + 0.04, 0.0, 1.0).tolist(),
+        "family": "pl",
+        "parameters": {"models": curves},
+    }
+    return {**shown, "data": data, "definition": {**shown["definition"], "method": "pl"}}
+
+
+def sizes() -> dict[str, Any]:
+    """What ``measure_by_size`` answers, as JSON: a biased measure, and one that lacks values."""
+    steps = [100, 200, 400, 800, 1600]
+    return {
+        "sizes": steps,
+        "curves": {
+            "ece": {"mean": [0.3 / n**0.5 + 0.02 for n in steps], "standard_deviation": [0.2 / n**0.5 for n in steps]},
+            "ks": {"mean": [None, *[0.03] * 4], "standard_deviation": [None, 0.01, 0.008, 0.005, None]},
+        },
+    }
+
+
+def plane() -> dict[str, Any]:
+    """A cost plane on which each model is the cheaper one somewhere."""
+    rates, ratios = np.arange(10) / 10, np.array([1.0, 2.0, 5.0, 10.0, 20.0])
+    relative = np.subtract.outer(rates, np.linspace(0.1, 0.8, 5)) * 0.6
+    return {"abstention": rates.tolist(), "cost_ratios": ratios.tolist(), "relative": relative.tolist()}
+
+
+def fit_bins() -> dict[str, Any]:
+    """Bins of a fit, before and after its map, as a record holds them."""
+    p = (np.arange(60) + 0.5) / 60
+    common = {"count": [20] * 60, "rows": [20.0] * 60, "share": [1 / 60] * 60, "start": (p - 1 / 120).tolist()}
+    before = {**common, "mean_prediction": p.tolist(), "label_share": (p**1.5).tolist()}
+    after = {**common, "mean_prediction": p.tolist(), "label_share": p.tolist()}
+    return {"of": "binary", "before": before, "after": after}
+
+
+def series() -> dict[str, Any]:
+    """A value in 24 hours, of which two are missing and one has no interval, with two alarms."""
+    start = 1_700_006_400.0
+    points = [
+        {
+            "start": start + 3600.0 * hour,
+            "end": start + 3600.0 * (hour + 1),
+            "value": 0.02 + 0.002 * (hour % 5) + 0.004 * max(0, hour - 16),
+            "interval": None if hour == 20 else (0.01 + 0.003 * max(0, hour - 16), 0.04 + 0.005 * max(0, hour - 16)),
+        }
+        for hour in range(24)
+        if hour not in (8, 9)
+    ]
+    alarms = [{"at": start + 3600.0 * hour, "rule": "evidence"} for hour in (18.5, 21.0)]
+    return {"measure": "ece", "points": points, "alarms": alarms}
+
+
+def _after(name: str) -> tuple[Mapping[str, Any], About]:
+    return diagrams(0.8)[name], replace(PLAIN, error=("ECE", 0.05))
+
+
+#: Every kind of picture; each takes form, theme and width.
+PICTURES: Mapping[str, Callable[..., Drawn]] = {
+    **{name: lambda name=name, **how: draw(name, diagrams()[name], ABOUT, **how) for name in QUICK},
+    **{
+        f"{name}-after": lambda name=name, **how: draw(name, diagrams()[name], PLAIN, after=_after(name), **how)
+        for name in (*QUICK, "fit-on-test")
+    },
+    "fit-on-test": lambda **how: draw("fit-on-test", diagrams()["fit-on-test"], PLAIN, **how),
+    "fit-on-test-pl": lambda **how: draw("fit-on-test", piecewise(), ABOUT, **how),
+    "several": lambda **how: draw_several(
+        "reliability", [(diagrams(power)["reliability"], ABOUT) for power in (0.7, 1.0, 1.6)], **how
+    ),
+    "by-size": lambda **how: draw_by_size(sizes(), PLAIN, **how),
+    "cost-plane": lambda **how: draw_cost_plane(plane(), PLAIN, names=("one", "the other"), **how),
+    "over-time": lambda **how: draw_over_time(series(), replace(PLAIN, name="inbox"), **how),
+    "fit-bins": lambda **how: draw_fit_bins(fit_bins(), PLAIN, **how),
+}

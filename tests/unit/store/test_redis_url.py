@@ -1,0 +1,79 @@
+from __future__ import annotations
+
+import pytest
+from redis.exceptions import AuthenticationError, OutOfMemoryError, ResponseError
+
+from backend.store.server.connection import UNAVAILABLE, connect, kind_of, refusal_of, safe_url
+from backend.store.server.redis_url import UnreadableUrl, read_url
+
+SECRET = "s3cret"
+
+
+@pytest.mark.parametrize(
+    ("url", "told"),
+    [
+        ("redis://", "redis://localhost:6379/0"),
+        (f"redis://:{SECRET}@host", "redis://host:6379/0"),
+        (f"redis://user:{SECRET}@[::1]:7000/3", "redis://[::1]:7000/3"),
+        (f"rediss://host/1?ssl_ca_certs=/ca.pem&password={SECRET}", "rediss://host:6379/1"),
+        (f"unix://:{SECRET}@/run/redis.sock?db=2", "unix:///run/redis.sock"),
+        (f"redis+sentinel://u:{SECRET}@one,two:7,[::1]:8/mymaster/4", "redis+sentinel://one:26379,two:7,[::1]:8/mymaster/4"),
+        (f"rediss+sentinel://one/m?sentinel_password={SECRET}", "rediss+sentinel://one:26379/m/0"),
+    ],
+)  # fmt: skip
+def test_a_url_is_told_without_its_secrets(url: str, told: str) -> None:
+    assert safe_url(url) == told
+    assert read_url(url).has_secret is (SECRET in url)
+    assert SECRET not in repr(read_url(url))
+
+
+def test_credentials_databases_and_options_are_read() -> None:
+    place = read_url("rediss+sentinel://us%40er:p%2F%23%3Aw@a,b/m/2?ssl_check_hostname=false&sentinel_username=s")
+    assert place.login == {"username": "us@er", "password": "p/#:w"}
+    assert place.sentinel_login == {"username": "s"}
+    assert (place.service, place.db, place.hosts) == ("m", 2, (("a", 26379), ("b", 26379)))
+    assert place.tls == {"ssl_check_hostname": False}
+    assert read_url("unix:///s?db=2").db == 2
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "", "redis", "http://host", f"redis://:{SECRET}/x@host", f"redis://:{SECRET}?x@host", f"redis://:{SECRET}#x@host",
+        f"redis://host:{SECRET}", f"redis://host/{SECRET}", f"redis://host/0/{SECRET}", "redis://one,two",
+        f"redis://host?{SECRET}=1", f"redis://host?db={SECRET}", "redis://host?ssl_ca_certs=/x",
+        f"redis://host?sentinel_password={SECRET}", "redis+sentinel://one,two", "redis+sentinel://one,/m", "unix://",
+        "unix://host/path", "rediss://host?ssl_check_hostname=perhaps", "rediss://host?ssl_cert_reqs=never",
+        f"redis://[{SECRET}", "redis://host:99999", "redis://host?retry_on_error=x",
+    ],
+)  # fmt: skip
+def test_a_url_that_names_no_store_is_refused_without_its_text(url: str) -> None:
+    with pytest.raises(UnreadableUrl) as refused:
+        connect(url)
+    assert SECRET not in str(refused.value)
+    assert refused.value.__cause__ is None
+    assert safe_url(url) == "a URL that cannot be read"
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        (ResponseError("MISCONF Errors writing to the AOF file"), "MISCONF"),
+        (OutOfMemoryError("command not allowed", status_code="OOM"), "OOM"),
+        (ResponseError("NOREPLICAS Not enough good replicas to write."), "NOREPLICAS"),
+    ],
+)
+def test_an_answer_that_means_cannot_now_is_an_outage(error: ResponseError, kind: str) -> None:
+    refusal = refusal_of(error)
+    assert isinstance(refusal, UNAVAILABLE)
+    assert kind_of(refusal) == kind
+
+
+def test_an_error_of_the_command_itself_is_none() -> None:
+    assert refusal_of(ResponseError("WRONGTYPE Operation against a key")) is None
+    assert refusal_of(ResponseError("wrong number of arguments", status_code="ERR")) is None
+
+
+def test_what_is_logged_of_an_error_is_its_kind_and_the_systems_words() -> None:
+    assert kind_of(AuthenticationError(f"{SECRET} is wrong", status_code="WRONGPASS")) == "WRONGPASS"
+    assert kind_of(ConnectionRefusedError(111, "Connection refused")) == "ConnectionRefusedError: Connection refused"
