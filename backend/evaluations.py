@@ -6,7 +6,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from backend.pictured import by_size_report, plane_report, read_pictured
 from backend.store.registry.maps import MapStore
 from calibrant.batch import Batch
 from calibrant.by_size import BySize
@@ -20,9 +19,11 @@ from calibrant.maps.calibration_map import load
 from calibrant.measures.catalogue import read_requests
 from calibrant.measures.cross_fitting import Training
 from calibrant.measures.intervals import Resampling
+from calibrant.measures.selective import ABSTENTION, COST_RATIOS
 from calibrant.progress import Progress, Rising
 from calibrant.reports.document import comparison_document, law_document, report_document
-from schemas.evaluate import EvaluateSpec
+from calibrant.reports.pictures import by_size_report, plane_report, read_by_size
+from schemas.evaluate import BySizePicture, EvaluateSpec
 from schemas.maps import MapRecord
 
 #: The level of the intervals of a comparison and of power laws where none is asked for.
@@ -88,7 +89,7 @@ class Asked:
 def read_asked(spec: EvaluateSpec, maps: MapStore) -> Asked:
     """Check what an evaluation asks for and load its maps; raises ``UnknownMap`` and ``CalibrationError``."""
     if spec.picture is not None:
-        return Asked(read_pictured(spec.picture, spec.reduction, spec.seed), None, {}, by_group=False)
+        return Asked(_picture(spec), None, {}, by_group=False)
     level = LEVEL if spec.interval is None and (spec.maps or spec.batches) else spec.interval
     resampling = Resampling.read(level, spec.resamples, spec.seed)
     measures, diagrams = read_requests(spec.measures), read_diagrams(spec.diagrams)
@@ -102,6 +103,18 @@ def read_asked(spec: EvaluateSpec, maps: MapStore) -> Asked:
     contestants = read_contestants(loaded, {name: training_of(found) for name, found in records.items()})
     comparison = Comparison(evaluation, contestants, spec.correction)
     return Asked(comparison, None, {name: found.id for name, found in records.items()}, spec.by_group)
+
+
+def _picture(spec: EvaluateSpec) -> BySize | Costs:
+    """What a picture is made of; raises ``UnknownMeasure`` or ``InvalidOption`` below ``/diagram``."""
+    picture = spec.picture
+    if picture is None:
+        raise TypeError("the request has no picture")
+    if isinstance(picture, BySizePicture):
+        return read_by_size(picture.model_dump(), spec.reduction, spec.seed)
+    rates = ABSTENTION if picture.abstention is None else picture.abstention
+    ratios = COST_RATIOS if picture.cost_ratios is None else picture.cost_ratios
+    return Costs(rates, ratios, spec.reduction)
 
 
 def training_of(record: MapRecord) -> Training:

@@ -20,7 +20,7 @@ import httpx
 import zstandard
 
 from benchmarks.http.load import p99_meanwhile, peak_bytes, reset_peak
-from cli.serve import stack
+from service.stack import stack
 
 MI = 1024 * 1024
 DEFINITION = {"measures": ["ece"], "name": "m"}

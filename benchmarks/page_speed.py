@@ -12,7 +12,7 @@ from playwright.sync_api import Browser, Page, sync_playwright
 
 from benchmarks.timing import machine
 from calibrant.client import Calibrant
-from cli.serve import stack
+from service.stack import stack
 from tests.browser.chromium import find_chromium, flags
 from tests.browser.files import csv_file, rows
 from tests.browser.judged import DECODED, layout_shift

@@ -19,7 +19,7 @@ from pathlib import Path
 import httpx
 import numpy as np
 
-from cli.serve import stack
+from service.stack import stack
 
 ROOT = Path(__file__).parents[1]
 #: Folders of the repository that are not the product.

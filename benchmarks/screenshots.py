@@ -14,9 +14,9 @@ import numpy as np
 from PIL import Image
 from playwright.sync_api import Browser, FilePayload, Page, sync_playwright
 
+from calibrant.cli.sample import Classifier, boosted, naive_bayes
 from calibrant.client import Calibrant
-from cli.demo import Classifier, classifiers
-from cli.serve import stack
+from service.stack import stack
 from tests.browser.chromium import find_chromium, flags
 from tests.browser.judged import DECODED
 
@@ -122,8 +122,8 @@ def running() -> Iterator[tuple[str, Browser]]:
 def main() -> None:
     """Take every picture."""
     FOLDER.mkdir(exist_ok=True)
-    boosted, digits = classifiers()
-    fitted, unseen = boosted.halves()
+    binary, digits = boosted(), naive_bayes()
+    fitted, unseen = binary.halves()
     with running() as (url, browser), browser.new_context(base_url=url) as context:
         camera = Camera(context.new_page())
         batch = home_and_report(camera, fitted)

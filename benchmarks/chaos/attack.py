@@ -35,7 +35,7 @@ from backend.store.server.embedded import embedded_server
 from benchmarks.chaos.page import write_page
 from benchmarks.chaos.results import circumstances, write
 from benchmarks.http.load import peak_bytes, reset_peak
-from cli.serve import Stack, stack
+from service.stack import Stack, stack
 
 MB = 1_000_000
 _JSON = "application/json"

@@ -19,7 +19,7 @@ from backend.store.jobs.queues import EVALUATIONS, FITS
 from benchmarks.chaos.proc import children
 
 # -P: what lies in the folder that this runs in must not stand in for the packages.
-_CALIBRANT = (sys.executable, "-P", "-m", "cli")
+_CALIBRANT = (sys.executable, "-P", "-m", "calibrant.cli")
 #: The keys that outlast every job; ``*`` is an id.
 _LASTING = re.compile(
     r"calibrant:[^:]+:(batch:\*|batches|batch-bytes|map:\*|maps|summaries|aliases:.+|index:.+|newest-versions"

@@ -8,7 +8,7 @@ import httpx
 
 from benchmarks.examples.record import admitting, record
 from calibrant.client import Calibrant
-from cli.serve import stack
+from service.stack import stack
 
 ANSWERS = Path(__file__).parents[2] / "service" / "examples" / "answers.json"
 

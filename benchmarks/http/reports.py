@@ -17,7 +17,7 @@ import orjson
 
 from benchmarks.http.load import p99_meanwhile
 from benchmarks.timing import machine
-from cli.serve import stack
+from service.stack import stack
 
 PAGE = Path(__file__).parents[2] / "docs" / "report-speed.md"
 N = 10_000

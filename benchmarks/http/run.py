@@ -23,7 +23,7 @@ import calibrant
 from backend.store.processes import spawn, stop
 from benchmarks.http.load import Rate, median_seconds, p99_meanwhile, peak_bytes, reset_peak, version, wrk
 from benchmarks.timing import machine
-from cli.serve import Stack, stack
+from service.stack import Stack, stack
 
 PAGE = Path(__file__).parents[2] / "docs" / "http-speed.md"
 N = 1_000_000

@@ -25,8 +25,8 @@ from backend.store.server.connection import connect
 from backend.store.server.embedded import embedded_server
 from benchmarks.timing import machine
 from calibrant.monitoring.tally import FOLDS, Tally, tally_of
-from cli.serve import stack
 from schemas.monitors import DAY, HOUR
+from service.stack import stack
 
 PAGE = Path(__file__).parents[2] / "docs" / "monitor-answers.md"
 ROWS = (10_000, 1_000_000, 100_000_000)

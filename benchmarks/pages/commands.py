@@ -7,8 +7,8 @@ from typing import Any
 
 import typer
 
-from cli.exits import EXIT_CODES
-from cli.main import app
+from calibrant.cli.exits import EXIT_CODES
+from calibrant.cli.main import app
 
 _HEAD = f"""# Commands
 
@@ -30,9 +30,10 @@ def commands_page() -> str:
 
 def all_commands(group: Any, before: str = "calibrant") -> Iterator[tuple[str, Any]]:
     """Every command that does something, by its full name."""
-    for name, command in group.commands.items():
+    for name in group.list_commands(None):
+        command = group.get_command(None, name)
         full = f"{before} {name}"
-        if hasattr(command, "commands"):
+        if hasattr(command, "list_commands"):
             yield from all_commands(command, full)
         else:
             yield full, command

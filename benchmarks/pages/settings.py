@@ -7,7 +7,7 @@ from typing import Any
 
 import typer
 
-from cli.main import app
+from calibrant.cli.main import app
 
 _HEAD = """# Settings
 
@@ -35,7 +35,8 @@ def settings_page() -> str:
 
 def _commands(group: Any) -> Iterator[tuple[str, Any]]:
     """Every command with the name of it or of its group."""
-    for name, command in group.commands.items():
+    for name in group.list_commands(None):
+        command = group.get_command(None, name)
         inner = getattr(command, "commands", {})
         yield from [(name, part) for part in inner.values()] if inner else [(name, command)]
 

@@ -8,6 +8,7 @@ from fastapi import APIRouter, Request, Response
 from starlette.concurrency import run_in_threadpool
 
 from calibrant.errors import CalibrationError
+from calibrant.reports.pictures import below_diagram, read_diagram
 from schemas.diagrams import DiagramBody, DiagramOptions, OneEvaluated, PictureAnswer, PicturesAnswer
 from schemas.evaluate import Pictured
 from schemas.jobs import JobRecord
@@ -21,7 +22,7 @@ from service.formats.payload import Payload
 from service.headers import read_header
 from service.idempotency import Idempotent
 from service.openapi import OF_EVALUATIONS, queues, raises
-from service.pictures import FORMS, evaluation_of, named_in_diagram, read_diagram, read_pictured, report_picture
+from service.pictures import FORMS, evaluation_of, read_pictured, report_picture
 from service.routes.evaluate import run_or_queue
 from service.waiting import settle
 
@@ -77,4 +78,4 @@ def _pictured(here: Context, payload: Payload, options: DiagramOptions, asked: P
     except RequestError:
         raise
     except CalibrationError as error:
-        raise named_in_diagram(error) from None
+        raise below_diagram(error) from None

@@ -10,6 +10,7 @@ from starlette.concurrency import run_in_threadpool
 
 import calibrant
 from calibrant.plots.canvas import Format
+from calibrant.reports.pictures import draw_report, keys_of
 from schemas.diagrams import PictureQuery, ReportPictureQuery
 from schemas.jobs import FINAL
 from service.context import Context, Here, located
@@ -18,7 +19,7 @@ from service.formats.media import PNG, SVG
 from service.headers import Conditions, tagged, weak_tag
 from service.openapi import Responses, raises
 from service.paging import query_of, read_query
-from service.pictures import draw_fit, draw_report, keys_of, picture
+from service.pictures import draw_fit, picture
 from service.problems import respond
 from service.waiting import applied, failure, until_final
 
@@ -111,4 +112,5 @@ async def _of_job(here: Context, job_id: str, request: Request, form: Format) ->
     key = keys[0] if look.key is None else look.key
     tag = weak_tag(calibrant.__version__, record.id, key, form, look.theme, look.width)
     known = Conditions.of(request.headers).known(tag)
-    return applied(here, known or await picture(here, partial(draw_report, report, key, form, look), tagged(tag)))
+    drawing = partial(draw_report, report, key, form=form, theme=look.theme, width=look.width)
+    return applied(here, known or await picture(here, drawing, tagged(tag)))

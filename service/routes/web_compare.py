@@ -12,12 +12,13 @@ from starlette.concurrency import run_in_threadpool
 from backend.store.errors import StorageError, problem_of
 from calibrant.errors import CalibrationError
 from calibrant.reports.contest import contest
+from calibrant.reports.pictures import draw_report
 from schemas.diagrams import PictureQuery
 from schemas.jobs import JobRecord
 from schemas.problems import Problem
 from service.errors import NotFound
 from service.formats.payload import Payload
-from service.pictures import draw_report, picture
+from service.pictures import picture
 from service.routes.evaluate import run_or_queue
 from service.web.comparison_view import DIAGRAM, MOST_MAPS, before_and_after, offer, read_comparison, view_of_comparison
 from service.web.forms import Form, page_router, text_of, texts_of
@@ -61,7 +62,9 @@ async def compare(visit: Visiting, form: Form) -> Response:
 async def compared_picture(batch: str, map: str, visit: Visiting) -> Response:
     """The reliability diagram of a batch before and after one map."""
     report = await run_in_threadpool(before_and_after, visit.here, batch, map)
-    return await picture(visit.here, partial(draw_report, report, DIAGRAM, "svg", _PICTURE), _PRIVATE)
+    return await picture(
+        visit.here, partial(draw_report, report, DIAGRAM, theme=_PICTURE.theme, width=_PICTURE.width), _PRIVATE
+    )
 
 
 _PRIVATE = {"Cache-Control": "private, no-cache"}

@@ -10,6 +10,7 @@ from backend.store.pages import Asked
 from calibrant.comparison import RAW
 from calibrant.diagrams.catalogue import DIAGRAMS
 from calibrant.measures.catalogue import MEASURES
+from calibrant.reports.pictures import shown_error
 from schemas.batches import BatchRecord
 from schemas.evaluate import (
     ComparisonAnswer,
@@ -24,7 +25,6 @@ from service.context import INLINE_SECONDS, Context
 from service.errors import InvalidField, NothingToDraw
 from service.formats.options import read_options
 from service.formats.payload import Payload
-from service.pictures import shown_error
 from service.rows import find_arrays, labelled
 from service.web.registry_view import reference_of
 from service.web.words import letters

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from starlette.datastructures import FormData, UploadFile
 
+from calibrant.errors import in_rows
 from calibrant.io.bounds import LIGHT_BYTES
 from calibrant.io.columns import GROUPS, LABELS, PREDICTIONS, WEIGHTS
 from calibrant.io.errors import BadMapping, Field, NoRoom, Offer, TabularError
@@ -17,7 +18,6 @@ from calibrant.io.table import Asked, Sheet
 from calibrant.io.texts import plain
 from schemas.batches import BatchOptions, BatchRecord, Scale, UploadRecord
 from schemas.problems import Problem
-from schemas.row_words import in_rows
 from service.context import Context
 from service.errors import SpoolFull
 from service.rows import Arrays, store_arrays

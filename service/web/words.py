@@ -9,8 +9,8 @@ from typing import Any
 
 from markupsafe import Markup
 
+from calibrant.errors import in_rows
 from schemas.problems import Problem
-from schemas.row_words import in_rows
 from service.errors import InvalidField
 from service.html import prose as marked
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
 
-from cli.serve import Stack, stack
+from service.stack import Stack, stack
 from tests.browser.chromium import find_chromium, flags
 from tests.browser.watched import Visits
 

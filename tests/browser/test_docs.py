@@ -5,8 +5,8 @@ from __future__ import annotations
 import httpx
 from playwright.sync_api import Page, expect
 
-from cli.serve import Stack
 from service.openapi import operations
+from service.stack import Stack
 
 
 def test_the_page_shows_every_call_and_resolves_every_reference(page: Page, service: Stack) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 import pytest
 
 from calibrant.client import Calibrant
-from cli.serve import Stack
+from service.stack import Stack
 from tests.browser.files import rows
 from tests.browser.judged import grave_violations, layout_shift
 from tests.browser.watched import Visits

@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from calibrant.client import Calibrant
-from cli.serve import Stack
+from service.stack import Stack
 from tests.browser.files import csv_file, rows
 from tests.browser.judged import DECODED, grave_violations, layout_shift
 from tests.browser.watched import Visits

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser
 
-from cli.serve import Stack
+from service.stack import Stack
 from tests.browser.chromium import HOW, VARIABLE, NoChromium, find_chromium
 from tests.browser.judged import grave_violations, layout_shift
 from tests.browser.watched import Visits

@@ -9,9 +9,9 @@ import pytest
 import typer
 
 from calibrant.calibrators import METHODS
+from calibrant.cli.main import app as command
 from calibrant.diagrams.catalogue import DIAGRAMS
 from calibrant.measures.catalogue import MEASURES
-from cli.main import app as command
 from schemas.inference import InferenceRequest
 from schemas.problem_table import PREFIX, TABLE
 from schemas.problems import Problem

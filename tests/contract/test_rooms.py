@@ -22,7 +22,7 @@ from schemas.problem_table import TABLE
 from workers.chores import DUTIES, duty_of
 
 ROOT = Path(__file__).parents[2]
-ROOMS = ("calibrant", "schemas", "backend", "service", "workers", "cli")
+ROOMS = ("calibrant", "schemas", "backend", "service", "workers")
 
 
 def _folder(room: str) -> Path:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from calibrant.client import Calibrant
-from cli.serve import stack
+from service.stack import stack
 
 _ENVIRONMENT = {name: value for name, value in os.environ.items() if not name.startswith("CALIBRANT_")}
 
@@ -24,7 +24,7 @@ def folder() -> Iterator[Path]:
 
 
 def _run(*arguments: str | Path, given: bytes = b"") -> subprocess.CompletedProcess[bytes]:
-    command = [sys.executable, "-m", "cli", *map(str, arguments)]
+    command = [sys.executable, "-m", "calibrant.cli", *map(str, arguments)]
     return subprocess.run(command, input=given, capture_output=True, timeout=120, check=False, env=_ENVIRONMENT)
 
 

@@ -20,7 +20,7 @@ import pytest
 from calibrant.client import Calibrant, ProblemResponse
 from tests.integration.redis_server import until
 
-CALIBRANT = [sys.executable, "-m", "cli"]
+CALIBRANT = [sys.executable, "-m", "calibrant.cli"]
 
 
 @pytest.fixture
@@ -221,7 +221,7 @@ def test_the_service_answers_503_while_its_store_is_away_and_recovers(folder: Pa
 
 
 def test_files_of_the_folder_do_not_stand_in_for_the_packages(folder: Path) -> None:
-    for name in ("backend.py", "cli.py", "service.py", "schemas.py"):
+    for name in ("backend.py", "calibrant.py", "service.py", "schemas.py", "workers.py"):
         (folder / name).write_text("raise SystemExit('a file of the user was imported')\n")
     command = Path(sys.executable).with_name("calibrant")
     with (folder / "log").open("wb") as log:

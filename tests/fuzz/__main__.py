@@ -5,7 +5,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from cli.serve import stack
+from service.stack import stack
 from tests.fuzz import ALL_PHASES, fuzz
 
 parser = argparse.ArgumentParser(prog="python -m tests.fuzz")

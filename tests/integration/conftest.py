@@ -22,11 +22,11 @@ from backend.store.server.embedded import embedded_server
 from backend.store.store import Store
 from benchmarks.examples.record import admitting
 from calibrant.client import Calibrant
-from cli.api import Server
-from cli.serve import Stack, stack
 from service.app import create_app
 from service.connections import Connection
+from service.server import Server
 from service.settings import Settings
+from service.stack import Stack, stack
 
 
 @pytest.fixture(scope="session")

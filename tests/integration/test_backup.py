@@ -31,11 +31,11 @@ from backend.store.keyspace import Shared, new_id
 from backend.store.server.embedded import embedded_server
 from backend.store.store import Store
 from calibrant.client import Calibrant
-from cli.serve import stack
 from schemas.batches import BatchRecord
 from schemas.jobs import JobRecord
 from schemas.maps import FitSpec, MapRecord
 from service.settings import Settings
+from service.stack import stack
 from tests.integration.conftest import serving
 from tests.integration.first_version import load_first_store
 from tests.integration.monitors.stored import fill_monitor

@@ -260,7 +260,9 @@ def test_a_job_sees_the_rows_that_were_there_when_it_was_queued(
         for path, more in (("/evaluate", {}), ("/maps", {"method": "platt"}))
     ]
     _append(api, batch["id"], rows)
-    worker = spawn([sys.executable, "-m", "cli", "worker"], environment=os.environ | {"CALIBRANT_REDIS_URL": redis_url})
+    worker = spawn(
+        [sys.executable, "-m", "calibrant.cli", "worker"], environment=os.environ | {"CALIBRANT_REDIS_URL": redis_url}
+    )
     try:
         deadline = time.monotonic() + 60
         while not all(store.jobs.get(job).status in FINAL for job in jobs):

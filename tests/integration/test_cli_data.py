@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner, Result
 
-from cli.main import app
-from cli.serve import Stack
+from calibrant.cli.main import app
+from service.stack import Stack
 
 Run = Callable[..., Result]
 

@@ -4,8 +4,8 @@ import httpx
 from typer.testing import CliRunner, Result
 
 from backend.store.keyspace import new_id
-from cli.main import app
-from cli.serve import Stack
+from calibrant.cli.main import app
+from service.stack import Stack
 from tests.integration.test_jobs import ENDLESS, ROWS
 
 

@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner, Result
 
+from calibrant.cli.main import app
 from calibrant.client import Calibrant
-from cli.main import app
-from cli.serve import Stack
+from service.stack import Stack
 
 Run = Callable[..., Result]
 NUMBERS = np.random.default_rng(4)
@@ -121,7 +121,18 @@ def test_a_definition_of_a_file_is_taken_whole_and_flags_come_first(run: Run, tm
 
 def test_an_alarm_is_watched_as_it_comes_and_shown(service: Stack, run: Run, monitor: str) -> None:
     assert run("alarms", monitor).exit_code == 0
-    command = [sys.executable, "-m", "cli", "monitors", "watch", monitor, "--first", "--json", "--every", "0.2"]
+    command = [
+        sys.executable,
+        "-m",
+        "calibrant.cli",
+        "monitors",
+        "watch",
+        monitor,
+        "--first",
+        "--json",
+        "--every",
+        "0.2",
+    ]
     with (
         subprocess.Popen(
             [*command, "--server", service.url], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True

@@ -19,9 +19,9 @@ from backend.store.clock import stamp
 from backend.store.keyspace import new_id
 from backend.store.store import Store
 from calibrant.client import AsyncCalibrant, Calibrant, JobTimeout, ProblemResponse
-from cli.serve import Stack
 from schemas.jobs import JobRecord, Progress
 from service.settings import Settings
+from service.stack import Stack
 from tests.integration.clients import Kind, connected
 from tests.integration.conftest import claimed, serving
 

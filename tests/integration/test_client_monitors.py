@@ -13,7 +13,7 @@ import pytest
 
 from calibrant.client import Calibrant, ProblemResponse
 from calibrant.client.monitored import Form
-from cli.serve import Stack
+from service.stack import Stack
 from tests.integration.clients import Kind, connected
 
 NUMBERS = np.random.default_rng(12)

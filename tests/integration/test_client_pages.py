@@ -15,7 +15,7 @@ import pytest
 
 import calibrant.client
 from calibrant.client import AsyncCalibrant, Calibrant
-from cli.serve import Stack
+from service.stack import Stack
 
 PAGE = Path(__file__).parents[2] / "docs" / "client.md"
 PACKAGE = Path(calibrant.client.__file__).parent

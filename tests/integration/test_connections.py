@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 
 from benchmarks.http.load import peak_bytes, reset_peak
-from cli.serve import Stack
 from service import connections
 from service.settings import Settings
+from service.stack import Stack
 from tests.integration.conftest import serving
 
 MIB = 1024 * 1024

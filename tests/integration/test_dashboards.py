@@ -12,7 +12,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from calibrant.client import Calibrant
-from cli.serve import Stack
+from service.stack import Stack
 from tests.dashboards import ALERTS, OF_THE_SCRAPE, PANELS, asked_by, expressions, variables
 
 NUMBERS = np.random.default_rng(6)

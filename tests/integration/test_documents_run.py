@@ -14,7 +14,7 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 import calibrant
-from cli.serve import Stack
+from service.stack import Stack
 
 ROOT = Path(__file__).parents[2]
 #: Page -> how many blocks of commands, and of Python.

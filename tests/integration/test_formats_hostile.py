@@ -18,7 +18,7 @@ import pyarrow.parquet
 import pytest
 import zstandard
 
-from cli.serve import Stack
+from service.stack import Stack
 
 JSON, NPZ, NPY = "application/json", "application/x-npz", "application/x-npy"
 ARROW, PARQUET, CSV = "application/vnd.apache.arrow.stream", "application/vnd.apache.parquet", "text/csv"

@@ -9,7 +9,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from cli.serve import Stack, stack
+from service.stack import Stack, stack
 from tests.fuzz import fuzz
 
 #: Examples a call: all phases of them take less than a minute.

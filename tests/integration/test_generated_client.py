@@ -14,11 +14,11 @@ import pytest
 
 from benchmarks.examples.record import Recorder, admitting
 from calibrant.client import Calibrant
-from cli.serve import Stack, stack
 from service.app import create_app
 from service.examples.calls import CALLS
 from service.openapi import operations
 from service.settings import Settings
+from service.stack import Stack, stack
 from tests.openapi.python import Generated, generate
 from tests.openapi.through import GeneratedClient
 

@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 from redis import Redis
 
-from cli.serve import stack
 from service.settings import Settings
+from service.stack import stack
 from tests.integration.conftest import one_place_taken, serving
 
 

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 
-from cli.serve import Stack
+from service.stack import Stack
 
 
 def _sent(url: str, data: bytes) -> bytes:

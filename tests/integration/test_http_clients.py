@@ -24,7 +24,7 @@ import zstandard
 from prometheus_client.parser import text_string_to_metric_families
 
 from calibrant.client import Calibrant
-from cli.serve import Stack
+from service.stack import Stack
 
 RANDOM = np.random.default_rng(20)
 P = RANDOM.random(60_000)

@@ -21,9 +21,9 @@ from redis import Redis
 import calibrant
 from backend.store.api_keys import ApiKeyStore
 from calibrant.client import Calibrant
-from cli.serve import Stack
 from service.app import create_app
 from service.settings import Settings
+from service.stack import Stack
 
 PAGES = Path(__file__).parents[2] / "docs" / "integrations"
 _BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)

@@ -19,7 +19,7 @@ from backend.store.errors import KeyConflict, UnknownKey
 from backend.store.keyspace import Shared
 from backend.store.server.connection import connect
 from backend.store.server.embedded import embedded_server
-from cli.serve import stack
+from service.stack import stack
 
 GOOD = {"predictions": [0.1, 0.9], "labels": [0, 1]}
 

@@ -12,7 +12,7 @@ import orjson
 import yaml
 
 from calibrant.client import Calibrant
-from cli.serve import Stack
+from service.stack import Stack
 
 PAGE = (Path(__file__).parents[2] / "docs" / "integrations" / "kserve-monitor.md").read_text("utf-8")
 _BLOCK = re.compile(r"^( *)```(\w+)\n(.*?)^\1```$", re.MULTILINE | re.DOTALL)

@@ -29,9 +29,9 @@ from backend.store.server.connection import connect
 from backend.store.server.embedded import embedded_server
 from backend.store.store import Store
 from calibrant.client import Calibrant
-from cli.serve import stack
 from schemas.jobs import JobRecord
 from schemas.problems import Problem
+from service.stack import stack
 from tests.integration.conftest import claimed
 
 PASSWORD, NAME, GROUP = "hunter2-of-the-store", "name-of-a-map", "group-of-a-row"

@@ -19,7 +19,7 @@ import pytest
 
 import calibrant
 from calibrant.client import Calibrant
-from cli.serve import Stack
+from service.stack import Stack
 
 PAGES = Path(__file__).parents[2] / "docs" / "integrations"
 

@@ -20,7 +20,7 @@ from calibrant.batch import read_batch
 from calibrant.client import Calibrant, ProblemResponse
 from calibrant.client.answers import MapRecord
 from calibrant.digest import digest
-from cli.serve import Stack
+from service.stack import Stack
 
 RANDOM = np.random.default_rng(3)
 TRUE = RANDOM.random(400)

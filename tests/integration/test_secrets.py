@@ -16,7 +16,7 @@ from redis.exceptions import RedisError
 
 from backend.store.server.connection import connect
 from calibrant.client import Calibrant
-from cli.serve import stack
+from service.stack import stack
 from tests.integration.redis_server import redis_server, until
 
 PASSWORD = "pa55-of-the-store"
@@ -33,7 +33,7 @@ def _command_lines() -> bytes:
 
 def _run(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-P", "-m", "cli", *arguments],
+        [sys.executable, "-P", "-m", "calibrant.cli", *arguments],
         capture_output=True,
         text=True,
         timeout=60,
@@ -63,7 +63,7 @@ def test_a_password_is_nowhere_to_be_read_while_the_store_is_there_and_while_it_
             told += [api.get(path).content for path in ("/health/ready", "/maps", "/limits", "/metrics")]
             told.append(_command_lines())
     told.append(log.read_bytes())
-    assert b"-m\0cli\0worker" in told[0]
+    assert b"-m\0calibrant.cli\0worker" in told[0]
     assert b"WRONGPASS" in told[-1]
     assert PASSWORD.encode() not in b"".join(told)
 

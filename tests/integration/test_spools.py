@@ -19,8 +19,8 @@ import pytest
 from redis import Redis
 
 from backend.store.api_keys import ApiKeyStore
-from cli.serve import Stack, stack
 from service.settings import Settings
+from service.stack import Stack, stack
 from tests.integration.conftest import serving
 from tests.integration.visiting import Visitor
 

@@ -239,7 +239,9 @@ def test_a_worker_process_does_a_job_and_is_seen_alive(store: Store, redis: Redi
     unlabelled = _job(spec=SPEC.model_copy(update={"batch": bare.id}).model_dump())
     for job in (good, gone, unlabelled):
         store.jobs.submit(job)
-    worker = spawn([sys.executable, "-m", "cli", "worker"], environment=os.environ | {"CALIBRANT_REDIS_URL": redis_url})
+    worker = spawn(
+        [sys.executable, "-m", "calibrant.cli", "worker"], environment=os.environ | {"CALIBRANT_REDIS_URL": redis_url}
+    )
     try:
         deadline = time.monotonic() + 60
         while not all(store.jobs.get(job.id).status in FINAL for job in (good, gone, unlabelled)):

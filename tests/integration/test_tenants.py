@@ -19,8 +19,8 @@ from backend.store.api_keys import ApiKeyStore
 from backend.store.server.connection import connect
 from backend.store.server.embedded import embedded_server
 from benchmarks.examples.record import admitting
-from cli.serve import stack
 from service.examples.calls import HOST
+from service.stack import stack
 
 ROWS = {"predictions": [0.1] * 20 + [0.9] * 20, "labels": [0, 0, 0, 1] * 5 + [1, 1, 1, 0] * 5}
 FIT = {"method": "pl", "options": {"folds": 2, "candidates": [1]}}

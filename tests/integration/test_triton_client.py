@@ -21,7 +21,7 @@ from tritonclient.utils import InferenceServerException
 
 import calibrant
 from calibrant.client import Calibrant
-from cli.serve import Stack
+from service.stack import Stack
 
 PAGE = Path(__file__).parents[2] / "docs" / "integrations" / "inference-protocol.md"
 RANDOM = np.random.default_rng(19)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner, Result
 
-from cli.main import app
+from calibrant.cli.main import app
 
 Run = Callable[..., Result]
 #: No server, whatever the environment of the tests says.

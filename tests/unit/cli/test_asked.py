@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import typer
 
-from cli.asked import read_measures
+from calibrant.cli.options import read_measures
 
 
 @pytest.mark.parametrize("text", ['{"name": "ece", "name": "ks"}', '{"name": "ece", "x": {"a": 1, "\\u0061": 2}}'])

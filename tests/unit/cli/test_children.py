@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from cli.serve import HEALTHY_SECONDS, PAUSES, Backoff, Child, SettingsRefused
+from service.stack import HEALTHY_SECONDS, PAUSES, Backoff, Child, SettingsRefused
 
 FIRST, LONGEST = PAUSES
 

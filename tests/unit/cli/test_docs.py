@@ -12,7 +12,7 @@ import pytest
 import typer
 
 from benchmarks.pages.commands import all_commands
-from cli.main import app
+from calibrant.cli.main import app
 from tests.unit.cli.conftest import Run
 
 DOCS = Path(__file__).parents[3] / "docs"

@@ -8,14 +8,14 @@ import pytest
 
 from calibrant.batch import read_batch
 from calibrant.calibrators import FitContext, Fitting
+from calibrant.cli.local import as_answered
+from calibrant.cli.remote import as_sent
 from calibrant.client.answers import ReportAnswer, decode
 from calibrant.diagrams.catalogue import read_diagrams
 from calibrant.evaluation import Evaluation
 from calibrant.measures.catalogue import read_requests
 from calibrant.measures.intervals import Resampling
 from calibrant.reports.document import report_document
-from cli.local import as_answered
-from cli.remote import as_sent
 
 RANDOM = np.random.default_rng(0)
 P = RANDOM.random(60)

@@ -12,7 +12,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from cli.report import command_line
+from calibrant.cli.report import command_line
 from tests.unit.cli.conftest import Run
 from tests.unit.reports.reading import Page
 

@@ -9,7 +9,7 @@ import calibrant
 from calibrant.diagrams.catalogue import DIAGRAMS, read_diagrams
 from calibrant.measures.catalogue import read_requests
 from calibrant.reports.document import report_document
-from service.pictures import caption, shown_error
+from calibrant.reports.pictures import caption, shown_error
 
 RANDOM = np.random.default_rng(7)
 TRUE = RANDOM.random(600)

@@ -50,7 +50,7 @@ def test_without_being_asked_for_what_sends_traces_is_not_loaded() -> None:
 def test_traces_that_are_asked_for_without_the_extra_are_refused_at_the_start(command: str) -> None:
     refused = _python(
         "import sys; sys.modules['opentelemetry.sdk'] = None  # FastAPI itself needs the API of OpenTelemetry\n"
-        "from cli.main import app\n"
+        "from calibrant.cli.main import app\n"
         f"app(['{command}', '--redis-url', 'unix:///nowhere', '--otlp-endpoint', '{COLLECTOR}'])"
     )
     assert refused.returncode == 2

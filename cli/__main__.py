@@ -1,3 +1,0 @@
-from cli.main import app
-
-app(prog_name="calibrant")

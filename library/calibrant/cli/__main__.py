@@ -1,0 +1,5 @@
+"""``python -m calibrant.cli``."""
+
+from calibrant.cli import run
+
+run()

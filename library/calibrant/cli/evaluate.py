@@ -1,0 +1,87 @@
+"""``calibrant evaluate``: how well a file's predictions are calibrated."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from calibrant.cli.engine import engine_of, read_map
+from calibrant.cli.exits import told
+from calibrant.cli.gate import FailAbove, FailBy, Gate
+from calibrant.cli.options import (
+    RESAMPLES,
+    SEED,
+    Evaluate,
+    Interval,
+    Measure,
+    Reduction,
+    Resamples,
+    Seed,
+    read_measures,
+)
+from calibrant.cli.output import Json, write_json, write_lines
+from calibrant.cli.rows import (
+    Columns,
+    File,
+    Group,
+    Label,
+    MapLabel,
+    Prediction,
+    ScaleName,
+    Weight,
+    judged_as,
+    read_rows,
+)
+from calibrant.cli.server_url import Server
+
+MapOf = Annotated[
+    str | None,
+    typer.Option(
+        "--map",
+        help="Map to apply first: a file with its document, or with a server its id, name, name:3 or name@alias.",
+    ),
+]
+
+
+def evaluate(
+    file: File,
+    label: Label = None,
+    prediction: Prediction = None,
+    group: Group = None,
+    weight: Weight = None,
+    scale: ScaleName = "probability",
+    map_label: MapLabel = None,
+    measure: Measure = None,
+    reduction: Reduction = None,
+    interval: Interval = None,
+    resamples: Resamples = RESAMPLES,
+    seed: Seed = SEED,
+    map_of: MapOf = None,
+    fail_above: FailAbove = None,
+    fail_by: FailBy = "value",
+    as_json: Json = False,
+    server: Server = None,
+) -> None:
+    """Measure how well predictions are calibrated; with --map before and after it."""
+    with engine_of(server) as engine:
+        from calibrant.measures.catalogue import read_requests
+        from calibrant.measures.intervals import Resampling
+
+        # What is wrong with the request is told before a long file is read or sent.
+        Resampling.read(interval, resamples, seed)
+        measures = read_measures(measure)
+        keys = [asked.key for asked in read_requests(measures)]
+        gate = Gate.read(fail_above, fail_by, keys=keys, interval=interval)
+        applied = None if map_of is None else read_map(map_of, server)
+        columns = Columns(prediction, label, weight, group, scale, map_label)
+        rows = judged_as(read_rows(file, columns), reduction)
+        report = engine.evaluate(rows, Evaluate(measures, None, reduction, applied, interval, resamples, seed))
+    with told():
+        if as_json:
+            write_json(report)
+        else:
+            from calibrant.cli.report_tables import report_tables
+
+            write_lines(*report_tables(report))
+        gate.check(report)

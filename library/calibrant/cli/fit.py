@@ -1,0 +1,86 @@
+"""``calibrant fit``: a calibration map from a file of predictions and labels."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from calibrant.cli.engine import engine_of
+from calibrant.cli.exits import told
+from calibrant.cli.options import SEED, Fit, Reduction, Seed, read_options
+from calibrant.cli.output import STANDARD, Json, counted, in_a_folder, say, write_json, write_lines
+from calibrant.cli.rows import Columns, File, Label, MapLabel, Prediction, ScaleName, Weight, read_rows
+from calibrant.cli.server_url import Server
+
+if TYPE_CHECKING:
+    from calibrant.cli.engine import Fitted
+
+Method = Annotated[str, typer.Option("--method", help="Method of the fit, such as averaged, isotonic or temperature.")]
+Options = Annotated[
+    list[str] | None, typer.Option("--option", help="Option of the method, such as folds=5; repeatable.")
+]
+Name = Annotated[
+    str | None,
+    typer.Option("--name", help="Name by which the server keeps the map; an existing one gets its next version."),
+]
+Out = Annotated[
+    Path | None,
+    typer.Option(
+        "--out",
+        callback=in_a_folder,
+        help="File for the map's document; - for standard output, the default without a server.",
+    ),
+]
+
+
+def fit(
+    file: File,
+    method: Method = "averaged",
+    label: Label = None,
+    prediction: Prediction = None,
+    weight: Weight = None,
+    scale: ScaleName = "probability",
+    map_label: MapLabel = None,
+    reduction: Reduction = None,
+    option: Options = None,
+    seed: Seed = SEED,
+    name: Name = None,
+    out: Out = None,
+    as_json: Json = False,
+    server: Server = None,
+) -> None:
+    """Fit a calibration map.
+
+    The answer is its document, from which alone it can be applied; with a server it is what the map is called there.
+    """
+    if not server and name is not None:
+        raise typer.BadParameter("is kept by a server: name one by --server, or a file by --out", param_hint="--name")
+    with engine_of(server) as engine:
+        from calibrant.calibrators import Fitting
+
+        options = read_options(option)
+        Fitting.read(method, options, reduction, where="/options")
+        rows = read_rows(file, Columns(prediction, label, weight, None, scale, map_label))
+        fitted = engine.fit(rows, Fit(method, options, name, reduction, seed))
+    with told():
+        _tell(fitted, len(rows))
+        if out is not None and out != STANDARD:
+            write_json(fitted.document, out)
+        if as_json or out == STANDARD or (out is None and fitted.ref is None):
+            write_json(fitted.document)
+        elif fitted.ref is not None:
+            write_lines(fitted.ref)
+
+
+def _tell(fitted: Fitted, n: int) -> None:
+    """Say what was fitted, and that scores on the rows of the fit prove nothing."""
+    document, scores = fitted.document, fitted.in_sample
+    say(f"{document['method']} of {document['reduction']}, fitted to {counted(n)}")
+    if scores is not None:
+        changes = (
+            f"{name.replace('_', ' ')} {scores['before'][name]:.4f} -> {scores['after'][name]:.4f}"
+            for name in ("log_loss", "brier", "ece")
+        )
+        say(f"on the rows of the fit, which proves nothing: {', '.join(changes)}")

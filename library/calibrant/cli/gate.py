@@ -1,0 +1,94 @@
+"""``--fail-above``: a bound that a measure may not pass, for pipelines that must stop there."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Literal, NamedTuple, cast, get_args
+
+import typer
+
+from calibrant.cli.exits import ABOVE, Refused
+from calibrant.cli.output import say
+
+By = Literal["value", "debiased", "lower", "upper"]
+_FLAG = "--fail-above"
+_ENDS = {"lower": 0, "upper": 1}
+
+FailAbove = Annotated[
+    list[str] | None,
+    typer.Option(
+        _FLAG,
+        help="Exit with 4 where a measure is above a bound, such as ece=0.05; repeatable. With --map it is the measure "
+        "after the map.",
+    ),
+]
+FailBy = Annotated[
+    str,
+    typer.Option(
+        "--fail-by",
+        help="What of a measure --fail-above looks at: value; debiased, where it has that; or an end of --interval, "
+        "lower (fail where it is surely above) or upper (fail unless it is surely not).",
+    ),
+]
+
+
+class Gate(NamedTuple):
+    """Bounds by the key of their measure, and what of a measure is held against them."""
+
+    bounds: Mapping[str, float]
+    by: By
+
+    @classmethod
+    def read(cls, given: Sequence[str] | None, by: str, *, keys: Sequence[str], interval: float | None) -> Gate:
+        """Check the bounds before anything is measured; ``keys`` are those of the measures."""
+        if by not in get_args(By):
+            raise typer.BadParameter(f"must be one of: {', '.join(get_args(By))}", param_hint="--fail-by")
+        if by in ("lower", "upper") and interval is None:
+            raise typer.BadParameter(f"{by} needs --interval", param_hint="--fail-by")
+        bounds: dict[str, float] = {}
+        for text in given or ():
+            key, _, number = text.rpartition("=")
+            bounds[key] = _bound(number)
+            if key not in keys:
+                raise typer.BadParameter(
+                    f"names no measure that is asked for; those are {', '.join(keys)}", param_hint=_FLAG
+                )
+        return cls(bounds, cast(By, by))
+
+    def check(self, report: Mapping[str, Any]) -> None:
+        """Tell of every measure that is above its bound, and exit with 4 where one is; raises ``Refused``."""
+        after = report.get("after")
+        measures = (after or report)["measures"]
+        above = False
+        for key, bound in self.bounds.items():
+            found, told = self._of(measures[key], key)
+            if found > bound:
+                above = True
+                say(f"{key} is {found:.6g} ({told}{', after the map' if after else ''}), above {bound:g}")
+        if above:
+            raise typer.Exit(ABOVE)
+
+    def _of(self, measure: Mapping[str, Any], key: str) -> tuple[float, str]:
+        """What of a measure is held against its bound, and what that is called."""
+        found, told = measure["value"], "value"
+        if self.by == "debiased" and measure["debiased"] is not None:
+            found, told = measure["debiased"], "debiased"
+        elif self.by in _ENDS:
+            interval, told = measure["interval"], f"{self.by} end of its interval"
+            found = None if interval is None else interval[_ENDS[self.by]]
+        if found is None:
+            raise Refused(f"{key} cannot be held against {_FLAG}: {measure['problem'] or f'it has no {told}'}")
+        return float(found), told
+
+
+def _bound(text: str) -> float:
+    from calibrant.io.texts import number
+
+    try:
+        bound = number(text)
+    except ValueError:
+        bound = math.nan
+    if not math.isfinite(bound):
+        raise typer.BadParameter("must be a measure's name, = and a number, such as ece=0.05", param_hint=_FLAG)
+    return bound

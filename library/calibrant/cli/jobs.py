@@ -1,0 +1,86 @@
+"""``calibrant jobs``: the jobs of a server, and how far they are."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from calibrant.cli.output import Json, table, write_json, write_lines
+from calibrant.cli.server_url import NeededServer, client_of
+
+if TYPE_CHECKING:
+    from rich.progress import Progress, TaskID
+
+    from calibrant.client.answers import JobSummary
+
+jobs = typer.Typer(help="List, watch and cancel the jobs of a server.", no_args_is_help=True)
+
+JobId = Annotated[str, typer.Argument(help="Id of the job.")]
+_WHOSE = "jobs"
+
+
+@jobs.command()
+def watch(job_id: JobId, server: NeededServer = None) -> None:
+    """Show a job's progress until it has ended; exits with 1 where it did not succeed."""
+    from calibrant.client.answers import FINAL
+
+    with client_of(server, _WHOSE) as client, _bar() as (bar, task):
+        job = None
+        for event in client.events(job_id):
+            job = event.job
+            total = max(job.progress.total, 1)
+            bar.update(task, completed=job.progress.done, total=total, stage=job.progress.stage or job.status)
+        ended = client.job(job_id) if job is None or job.status not in FINAL else job
+    typer.echo(f"{job_id} {ended.status}")
+    if ended.status != "succeeded":
+        if ended.problem is not None:
+            typer.echo(f"{ended.problem.title}: {ended.problem.detail}", err=True)
+        raise typer.Exit(1)
+
+
+@jobs.command(name="list")
+def list_jobs(
+    server: NeededServer = None,
+    status: Annotated[
+        str | None, typer.Option("--status", help="queued, running, succeeded, failed or cancelled.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """List the jobs, newest first."""
+    with client_of(server, _WHOSE) as client:
+        found = list(client.jobs(status=status))
+    if as_json:
+        write_json([job.to_dict() for job in found])
+        return
+    # An id that is cut is none.
+    shown = table("id", "kind", "status", "progress", "created", left=5)
+    shown.columns[0].min_width = 34
+    for job in found:
+        shown.add_row(job.id, job.kind, job.status, _share(job), job.created_at)
+    write_lines(shown)
+
+
+@jobs.command()
+def cancel(job_id: JobId, server: NeededServer = None) -> None:
+    """End a job that waits or runs; nothing of it is kept."""
+    with client_of(server, _WHOSE) as client:
+        typer.echo(f"{job_id} {client.cancel(job_id).status}")
+
+
+def _share(job: JobSummary) -> str:
+    done, total = job.progress.done, job.progress.total
+    return f"{100 * done // total} % {job.progress.stage}" if total else job.progress.stage
+
+
+@contextlib.contextmanager
+def _bar() -> Iterator[tuple[Progress, TaskID]]:
+    """A bar that stays when the job has ended: here it is the answer."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (BarColumn(), TextColumn("{task.percentage:>3.0f} %"), TextColumn("{task.fields[stage]}"))
+    with Progress(*columns, TimeElapsedColumn(), console=Console(stderr=True)) as bar:
+        yield bar, bar.add_task("", stage="queued", total=1.0)

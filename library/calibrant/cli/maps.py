@@ -1,0 +1,139 @@
+"""``calibrant maps``: the registry of a server."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from calibrant.cli.engine import read_document
+from calibrant.cli.exits import told
+from calibrant.cli.output import STANDARD, Json, Out, plain, say, table, write_json, write_lines
+from calibrant.cli.server_url import NeededServer, client_of
+
+if TYPE_CHECKING:
+    from calibrant.client.answers import ListedMap, MapRecord
+
+maps = typer.Typer(help="List, show, export, import, delete and alias the maps of a server.", no_args_is_help=True)
+
+Ref = Annotated[str, typer.Argument(help="Id, name (its newest version), name:3 or name@alias.")]
+Exact = Annotated[str, typer.Argument(help="Id or name:3: one version, not what a name means today.")]
+_WHOSE = "maps"
+
+
+@maps.command(name="list")
+def list_maps(
+    name: Annotated[str | None, typer.Option("--name", help="Maps of this name alone.")] = None,
+    alias: Annotated[str | None, typer.Option("--alias", help="Maps at which this alias of their name points.")] = None,
+    method: Annotated[str | None, typer.Option("--method", help="Maps of this method alone.")] = None,
+    tag: Annotated[list[str] | None, typer.Option("--tag", help="Maps with this tag, a name or name=value.")] = None,
+    as_json: Json = False,
+    server: NeededServer = None,
+) -> None:
+    """List the maps, newest first."""
+    with client_of(server, _WHOSE) as client:
+        found = list(client.maps(name=name, alias=alias, method=method, tags=tag or ()))
+    if as_json:
+        write_json([listed.to_dict() for listed in found])
+        return
+    shown = table("map", "id", "method", "reduction", "rows", "aliases", "created", left=4)
+    for listed in found:
+        shown.add_row(
+            _called(listed),
+            listed.id,
+            plain(listed.method),
+            listed.reduction,
+            "-" if listed.n is None else f"{listed.n:,}",
+            ", ".join(listed.aliases),
+            listed.created_at,
+        )
+    write_lines(shown)
+
+
+@maps.command()
+def show(ref: Ref, as_json: Json = False, server: NeededServer = None) -> None:
+    """Show what is known of a map; with --json its whole record."""
+    with client_of(server, _WHOSE) as client:
+        record = client.map(ref)
+    if as_json:
+        write_json(record.to_dict())
+        return
+    shown = table("map", _called(record), left=2)
+    for name, value in _facts(record).items():
+        if value not in (None, {}, ""):
+            shown.add_row(name, plain(str(value)))
+    write_lines(shown)
+
+
+@maps.command()
+def export(ref: Ref, out: Out = STANDARD, server: NeededServer = None) -> None:
+    """Write a map's document, from whose numbers alone it can be applied."""
+    with client_of(server, _WHOSE) as client:
+        document = client.export_map(ref)
+    with told():
+        write_json(document, out)
+
+
+@maps.command(name="import")
+def import_map(
+    file: Annotated[Path, typer.Argument(help="File with the document; - for standard input.")],
+    name: Annotated[str | None, typer.Option("--name", help="Name; an existing one gets its next version.")] = None,
+    as_json: Json = False,
+    server: NeededServer = None,
+) -> None:
+    """Store a map from its document, and print what it is called."""
+    with client_of(server, _WHOSE) as client:
+        record = client.import_map(read_document(file), name=name)
+    if as_json:
+        write_json(record.to_dict())
+    else:
+        typer.echo(_called(record))
+
+
+@maps.command()
+def delete(ref: Exact, server: NeededServer = None) -> None:
+    """Forget a version of a map, at which no alias points."""
+    with client_of(server, _WHOSE) as client:
+        client.delete_map(ref)
+    say(f"{ref} is deleted")
+
+
+@maps.command()
+def alias(
+    name: Annotated[str, typer.Argument(help="Name of the maps.")],
+    alias: Annotated[str, typer.Argument(help="Alias, such as champion.")],
+    version: Annotated[int, typer.Argument(min=1, help="Version at which it is to point.")],
+    as_json: Json = False,
+    server: NeededServer = None,
+) -> None:
+    """Point an alias at a version of a name, from one moment to the next."""
+    with client_of(server, _WHOSE) as client:
+        record = client.alias(name, alias, version)
+    if as_json:
+        write_json(record.to_dict())
+    else:
+        typer.echo(f"{name}@{alias} {name}:{record.version}")
+
+
+def _called(listed: ListedMap | MapRecord) -> str:
+    """What a map is called by whoever asks for this version."""
+    return listed.id if listed.name is None else f"{listed.name}:{listed.version}"
+
+
+def _facts(record: MapRecord) -> dict[str, Any]:
+    facts: dict[str, Any] = {"id": record.id, "method": record.method, "options": _pairs(record.options)}
+    facts |= {"reduction": record.reduction, "scale": record.scale, "classes": record.n_classes, "rows": record.n}
+    facts |= {"created": record.created_at, "by": record.created_by, "tags": _pairs(record.tags)}
+    facts["description"] = record.description
+    if record.in_sample is not None:
+        before, after = record.in_sample.before, record.in_sample.after
+        for name in ("log_loss", "brier", "ece"):
+            told = f"{getattr(before, name):.4f} -> {getattr(after, name):.4f}"
+            facts[f"{name.replace('_', ' ')}, rows of the fit"] = told
+    return facts
+
+
+def _pairs(values: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name}={value}" for name, value in values.items())

@@ -1,0 +1,147 @@
+"""The options of evaluations, fits and pictures, as flags give them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import typer
+
+Measure = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--measure",
+        help='Measure: its name, such as ks, or a JSON object, such as {"name": "ece", "n_bins": 20, "as": "ece-20"}; '
+        "repeatable. By default ece, ece-equal-width, ece-sweep and ks.",
+    ),
+]
+Reduction = Annotated[
+    str | None,
+    typer.Option("--reduction", help="Event: binary, confidence, class:3, classwise, top:2, canonical and others."),
+]
+Interval = Annotated[
+    float | None, typer.Option("--interval", help="Level of the intervals, such as 0.95; none by default.")
+]
+Resamples = Annotated[int, typer.Option("--resamples", help="Resamples behind the intervals.")]
+Seed = Annotated[int, typer.Option("--seed", help="Seed of all that is drawn: resamples, tests, folds.")]
+SEED, RESAMPLES = 0, 1000
+#: Pixels of a picture.
+MIN_WIDTH, MAX_WIDTH = 320, 2000
+
+
+@dataclass(frozen=True)
+class Evaluate:
+    """An evaluation asked for; ``map`` is a reference of the server's, or a document."""
+
+    measures: list[str | dict[str, Any]] | None = None
+    diagrams: list[str | dict[str, Any]] | None = None
+    reduction: str | None = None
+    map: str | dict[str, Any] | None = None
+    interval: float | None = None
+    resamples: int = RESAMPLES
+    seed: int = SEED
+
+    def options(self) -> dict[str, Any]:
+        """The options of ``POST /evaluate``."""
+        given = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        return {name: value for name, value in given.items() if value is not None}
+
+
+@dataclass(frozen=True)
+class Fit:
+    """A fit asked for."""
+
+    method: str
+    options: dict[str, Any]
+    name: str | None = None
+    reduction: str | None = None
+    seed: int = SEED
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A diagram asked for; ``map`` is a reference of the server's, or a document."""
+
+    diagram: str | dict[str, Any]
+    reduction: str | None = None
+    map: str | dict[str, Any] | None = None
+    interval: float | None = None
+    seed: int = SEED
+    theme: str = "auto"
+    width: int = 560
+    png: bool = False
+
+    def check(self) -> None:
+        """Check everything but the map before a long file is read or sent; raises ``CalibrationError``."""
+        from calibrant.calibrators.fitting import read_seed
+        from calibrant.errors import InvalidOption
+        from calibrant.measures.intervals import Resampling
+        from calibrant.reports.pictures import BY_SIZE, COST_PLANE, is_picture, read_by_size, read_diagram
+
+        if self.theme not in ("auto", "light", "dark"):
+            raise InvalidOption.at("/theme", "must be auto, light or dark")
+        if not MIN_WIDTH <= self.width <= MAX_WIDTH:
+            raise InvalidOption.at("/width", f"must be from {MIN_WIDTH} to {MAX_WIDTH}")
+        read_seed(self.seed)
+        if is_picture(self.diagram, COST_PLANE):
+            raise InvalidOption.at("/batches", "must name the stored batches of two models, of the same rows")
+        if is_picture(self.diagram, BY_SIZE):
+            for name in ("interval", "map"):
+                if getattr(self, name) is not None:
+                    raise InvalidOption.at(f"/{name}", f"is no option beside {BY_SIZE}")
+            read_by_size(self.diagram, self.reduction, self.seed)
+        else:
+            Resampling.read(self.interval)
+            read_diagram(self.diagram)
+
+
+def parse_diagram(given: str) -> str | dict[str, Any]:
+    """A diagram's name, or the JSON object that names it and its options."""
+    if not given.lstrip().startswith("{"):
+        return given
+    return _object(given, "--diagram")
+
+
+def read_json(text: str | bytes) -> Any:
+    """JSON; raises ``json.JSONDecodeError`` for what is none, and for an object that has a key twice."""
+    import orjson
+
+    found = orjson.loads(text)  # which refuses NaN
+    json.loads(text, object_pairs_hook=_each_once)
+    return found
+
+
+def _each_once(pairs: list[tuple[str, Any]]) -> None:
+    if len(dict(pairs)) < len(pairs):
+        raise json.JSONDecodeError("an object has a key twice", "", 0)
+
+
+def read_measures(given: Sequence[str] | None) -> list[str | dict[str, Any]] | None:
+    """Names and JSON objects as the contract has them."""
+    return [_object(text) if text.lstrip().startswith("{") else text for text in given] if given else None
+
+
+def _object(text: str, flag: str = "--measure") -> dict[str, Any]:
+    try:
+        read: dict[str, Any] = read_json(text)
+    except json.JSONDecodeError as error:
+        raise typer.BadParameter(f"is no JSON: {error.msg}, at character {error.pos + 1}", param_hint=flag) from None
+    return read
+
+
+def read_options(given: Sequence[str] | None) -> dict[str, Any]:
+    """Options of a method by name, of ``name=value``; a value is JSON, or else a text."""
+    options: dict[str, Any] = {}
+    for pair in given or ():
+        name, equals, text = pair.partition("=")
+        if not equals or not name:
+            raise typer.BadParameter("must be a name, = and a value, such as folds=5", param_hint="--option")
+        if name in options:
+            raise typer.BadParameter(f"has {name} twice", param_hint="--option")
+        try:
+            options[name] = read_json(text)
+        except json.JSONDecodeError:
+            options[name] = text
+    return options

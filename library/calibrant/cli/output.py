@@ -1,0 +1,202 @@
+"""What a command answers: tables for people, JSON for programs, and progress bars on standard error."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
+
+import typer
+
+from calibrant.cli.exits import Refused
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.progress import Progress
+    from rich.table import Table
+
+    from calibrant.client.answers import JobAnswer, JobSummary
+
+
+# --- What a command answers: on standard output or in a file, as a table for people or as JSON for pipes
+
+STANDARD = Path("-")
+#: What is no terminal has no width; nothing is wrapped there.
+_WIDE = 500
+
+Json = Annotated[bool, typer.Option("--json", help="Write JSON, as the API answers it, instead of a table.")]
+
+
+def in_a_folder(out: Path | None) -> Path | None:
+    """The file to write, if its folder is there: told before a long fit, not after it."""
+    if out is not None and (not out.parent.is_dir() or out.is_dir()):
+        raise typer.BadParameter("is a folder" if out.is_dir() else f"there is no folder {out.parent}")
+    return out
+
+
+Out = Annotated[Path, typer.Option("--out", callback=in_a_folder, help="File to write; - for standard output.")]
+
+
+def say(line: str) -> None:
+    """Tell what is no answer, on standard error."""
+    typer.echo(f"calibrant: {line}", err=True)
+
+
+def write_json(content: Any, out: Path = STANDARD) -> None:
+    """Write plain JSON on a line."""
+    import orjson
+
+    with opened(out) as file:
+        file.write(orjson.dumps(content, option=orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_APPEND_NEWLINE))
+
+
+def write_lines(*parts: str | Table) -> None:
+    """Write tables and text on standard output: for a terminal as it likes them, else plain and aligned."""
+    console = _console()
+    with console.capture() as captured:
+        for i, part in enumerate(parts):
+            if i > 0 and not console.is_terminal:  # a terminal's tables have room around them
+                console.print()
+            console.print(part, highlight=False, markup=False, soft_wrap=isinstance(part, str))
+    lines = captured.get()
+    if not console.is_terminal:
+        lines = "".join(f"{line.rstrip()}\n" for line in lines.splitlines())
+    with opened(STANDARD) as file:
+        file.write(lines.encode())
+
+
+def table(*columns: str, left: int = 1, title: str | None = None) -> Table:
+    """An empty table; the columns after the first ``left`` hold numbers."""
+    from rich import box
+    from rich.table import Table
+
+    made = Table(
+        title=title, title_justify="left", box=box.SIMPLE_HEAD if _console().is_terminal else None, pad_edge=False
+    )
+    for i, name in enumerate(columns):
+        made.add_column(name, justify="left" if i < left else "right", no_wrap=i == 0)
+    return made
+
+
+def _console() -> Console:
+    from rich.console import Console
+
+    console = Console()
+    return console if console.is_terminal else Console(width=_WIDE)
+
+
+@contextlib.contextmanager
+def opened(out: Path) -> Iterator[BinaryIO]:
+    """The file to write, or standard output; whoever closes that early, as ``head`` does, has seen enough."""
+    if out != STANDARD:
+        with _replaced(out) as file:
+            yield file
+        return
+    stream = sys.stdout.buffer
+    try:
+        yield stream
+        stream.flush()
+    except BrokenPipeError:
+        # What is left is dropped, also what Python itself writes at its end.
+        with open(os.devnull, "wb") as nowhere:
+            os.dup2(nowhere.fileno(), sys.stdout.fileno())
+
+
+@contextlib.contextmanager
+def _replaced(out: Path) -> Iterator[BinaryIO]:
+    """A new file in the place of ``out``, once it is whole; a pipe, or whatever is no plain file, is written itself."""
+    target = out.resolve()
+    plain_file = not target.exists() or target.is_file()
+    written = target.with_name(f".{target.name}.{os.getpid()}.part") if plain_file else target
+    try:
+        file = written.open("wb")
+    except OSError as error:
+        raise Refused(f"{out} cannot be written: {error.strerror}") from error
+    try:
+        with file:
+            yield file
+        if plain_file:
+            written.replace(target)
+    except BaseException:
+        if plain_file:
+            written.unlink(missing_ok=True)
+        raise
+
+
+def counted(rows: Sequence[Any] | int, one: str = "row", several: str = "rows") -> str:
+    """A number with its noun."""
+    n = rows if isinstance(rows, int) else len(rows)
+    return f"{n:,} {one if n == 1 else several}"
+
+
+def plain(text: str) -> str:
+    """A name from elsewhere, without what would steer the terminal."""
+    return "".join(c if c.isprintable() else "?" for c in text)
+
+
+# --- Progress bars, on standard error: what is piped on holds nothing of them
+
+#: Work that is done sooner shows no bar.
+_SECONDS = 0.5
+
+
+class Bar:
+    """A bar that is drawn on a terminal once the work has taken a while, and is gone when it is done."""
+
+    def __init__(self) -> None:
+        self._began = time.monotonic()
+        self._shown: Progress | None = None
+
+    def __call__(self, done: int, total: int, stage: str) -> None:
+        """Move the bar to where the work is, as ``calibrant.progress`` tells it."""
+        if self._shown is None and time.monotonic() - self._began >= _SECONDS:
+            self._shown = _progress()
+            self._shown.start()
+            self._shown.add_task("", stage="", total=1.0)
+        if self._shown is not None:
+            task = self._shown.task_ids[0]
+            self._shown.update(task, completed=done, total=max(total, 1), stage=stage)
+
+    def of_job(self, job: JobAnswer | JobSummary) -> None:
+        """Move the bar to where a server's job is."""
+        self(job.progress.done, job.progress.total, job.progress.stage or job.status)
+
+    def close(self) -> None:
+        """Take the bar off the terminal."""
+        if self._shown is not None:
+            self._shown.stop()
+
+
+@contextlib.contextmanager
+def bar() -> Iterator[Bar]:
+    """A bar for the work within."""
+    shown = Bar()
+    try:
+        yield shown
+    finally:
+        shown.close()
+
+
+@contextlib.contextmanager
+def working(stage: str) -> Iterator[None]:
+    """A sign on a terminal that the work within goes on, for what tells no progress."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    from rich.console import Console
+
+    with Console(stderr=True).status(stage):
+        yield
+
+
+def _progress() -> Progress:
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    console = Console(stderr=True)
+    columns = (BarColumn(), TextColumn("{task.percentage:>3.0f} %"), TextColumn("{task.fields[stage]}"))
+    return Progress(*columns, TimeElapsedColumn(), console=console, transient=True, disable=not console.is_terminal)

@@ -1,0 +1,93 @@
+"""The work of a command by a server: rows are sent, jobs are waited for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, cast
+
+from calibrant.cli.engine import Fitted
+from calibrant.cli.options import Evaluate, Fit, Picture
+from calibrant.cli.output import bar
+
+if TYPE_CHECKING:
+    from calibrant.cells import Floats
+    from calibrant.client import Calibrant
+    from calibrant.client.answers import ReportAnswer
+    from calibrant.client.calls.pictures import Theme
+    from calibrant.client.rows import Rows
+    from calibrant.io.table import Sheet
+
+
+class Remote:
+    """What ``Engine`` says, by a server; rows are sent with what is asked of them, so that only maps are left there."""
+
+    def __init__(self, client: Calibrant) -> None:
+        self._client = client
+
+    def evaluate(self, rows: Sheet, asked: Evaluate) -> dict[str, Any]:
+        """Measure the rows."""
+        with bar() as shown:
+            report = self._client.evaluate(**_rows(rows), **asked.options(), progress=shown.of_job)
+        return as_sent(report)
+
+    def fit(self, rows: Sheet, asked: Fit) -> Fitted:
+        """Fit a map to the rows, which the server keeps."""
+        with bar() as shown:
+            record = self._client.fit(
+                asked.method,
+                name=asked.name,
+                reduction=asked.reduction,
+                options=asked.options,
+                seed=asked.seed,
+                progress=shown.of_job,
+                **_rows(rows),
+            )
+        scores = None if record.in_sample is None else record.in_sample.to_dict()
+        ref = record.id if record.name is None else f"{record.name}:{record.version}"
+        return Fitted(record.document, scores, ref)
+
+    def calibrate(self, rows: Sheet, map: str | dict[str, Any]) -> Floats:
+        """Apply a map of the server's to the predictions."""
+        calibrated: Floats = self._client.calibrate(cast(str, map), rows.predictions, scale=rows.scale)
+        return calibrated
+
+    def draw(self, rows: Sheet, asked: Picture) -> bytes:
+        """Draw the rows."""
+        with bar() as shown:
+            return self._client.diagram(
+                asked.diagram,
+                form="png" if asked.png else "svg",
+                theme=cast("Theme", asked.theme),
+                width=asked.width,
+                map=cast("str | None", asked.map),
+                reduction=asked.reduction,
+                interval=asked.interval,
+                seed=asked.seed,
+                progress=shown.of_job,
+                **_rows(rows),
+            )
+
+
+def as_sent(report: ReportAnswer) -> dict[str, Any]:
+    """The report as the server sends it: without the parts that were not requested."""
+    of_the_map = () if report.after is None else ("map", "in_sample")
+    found = _present(report.to_dict(), *of_the_map)
+    if "after" in found:
+        found["after"] = _present(found["after"])
+    for name, group in found.get("groups", {}).items():
+        after = group["after"] and _present(group["after"])
+        found["groups"][name] = _present(group | {"after": after})
+    return found
+
+
+def _present(part: dict[str, Any], *nullable: str) -> dict[str, Any]:
+    return {field: value for field, value in part.items() if value is not None or field in nullable}
+
+
+def _rows(rows: Sheet) -> Rows:
+    return {
+        "predictions": rows.predictions,
+        "labels": rows.labels,
+        "weights": rows.weights,
+        "groups": rows.groups,
+        "scale": rows.scale,
+    }

@@ -1,0 +1,187 @@
+"""``calibrant report``: one HTML file that shows how well a file's predictions are calibrated."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from calibrant.cli.engine import engine_of, read_map
+from calibrant.cli.exits import told
+from calibrant.cli.options import SEED, Evaluate, Reduction, Seed
+from calibrant.cli.output import STANDARD, Out, opened, say, working
+from calibrant.cli.rows import (
+    Columns,
+    File,
+    Group,
+    Label,
+    MapLabel,
+    Prediction,
+    ScaleName,
+    Weight,
+    asked_of,
+    judged_as,
+    name_of,
+    read_rows,
+)
+from calibrant.cli.server_url import Server
+
+if TYPE_CHECKING:
+    from calibrant.cli.engine import Engine
+    from calibrant.io.table import Asked, Sheet
+    from calibrant.reports.panel import Subject
+
+
+# --- How to make a report again: the command line, and Python that reads the same file
+
+#: What the lines call a file that came through a pipe.
+_PIPED = "predictions.csv"
+
+
+def command_line(context: typer.Context) -> str:
+    """The command with what was said on the command line, for a shell; the variables, a key among them, stay out."""
+    return shlex.join([*context.command_path.split(), *_words(context)])
+
+
+def _words(context: typer.Context) -> Iterator[str]:
+    for parameter in context.command.params:
+        name = parameter.name or ""
+        source = context.get_parameter_source(name)
+        if source is None or source.name != "COMMANDLINE":
+            continue
+        given = context.params[name]
+        for value in given if isinstance(given, list | tuple) else [given]:
+            if parameter.param_type_name == "argument":
+                yield str(value)
+            elif "@" not in str(value) or name != "server":  # a URL may hold a password
+                yield from (parameter.opts[0], str(value))
+
+
+def loading(file: Path, asked: Asked) -> tuple[str, ...]:
+    """Lines of Python that read the ``rows`` as the command did."""
+    path = _PIPED if file == STANDARD else str(file)
+    told = ((field, getattr(asked, field.name)) for field in fields(asked))
+    said = ", ".join(f"{field.name}={value!r}" for field, value in told if value != field.default)
+    return (
+        "import json",
+        "from pathlib import Path",
+        "",
+        "import calibrant",
+        "from calibrant.io.reading import Asked, read_sheet",
+        "",
+        *(["# The file that standard input was."] if file == STANDARD else []),
+        f"file = Path({path!r})",
+        f"rows = read_sheet(file, name=file.name, asked=Asked({said}), max_rows=None)",
+    )
+
+
+def applying(map_of: str | None, applied: str | dict[str, Any] | None) -> str | None:
+    """The expression of a map that was read from a file; None of none, and of one that a server keeps."""
+    return f"calibrant.load(json.loads(Path({map_of!r}).read_text('utf-8')))" if isinstance(applied, dict) else None
+
+
+# --- ``calibrant report``: one HTML file that shows how well a file's predictions are calibrated
+
+MapOf = Annotated[
+    str | None,
+    typer.Option(
+        "--map",
+        help="Map to tell of before and after: a file with its document, or with a server its id, name, name:3 or "
+        "name@alias.",
+    ),
+]
+
+
+def report(
+    context: typer.Context,
+    file: File,
+    label: Label = None,
+    prediction: Prediction = None,
+    group: Group = None,
+    weight: Weight = None,
+    scale: ScaleName = "probability",
+    map_label: MapLabel = None,
+    reduction: Reduction = None,
+    seed: Seed = SEED,
+    map_of: MapOf = None,
+    out: Out = STANDARD,
+    server: Server = None,
+) -> None:
+    """Write a full report as one HTML file: the verdict, the diagrams, the measures and what they mean."""
+    with engine_of(server) as engine:
+        applied = None if map_of is None else read_map(map_of, server)
+        columns = Columns(prediction, label, weight, group, scale, map_label)
+        rows = judged_as(read_rows(file, columns), reduction)
+        found, options = _measured(engine, rows, reduction, seed, applied)
+    with told():
+        about = _about(rows, file, options, map_of)
+        made = replace(
+            about,
+            command=command_line(context),
+            loading=loading(file, asked_of(columns)),
+            applying=applying(map_of, applied),
+        )
+        with working("drawing"):
+            page = _page(found, made)
+        with opened(out) as written:
+            written.write(page)
+        if out != STANDARD:
+            say(f"wrote {out}")
+
+
+def _measured(
+    engine: Engine, rows: Sheet, reduction: str | None, seed: int, applied: str | dict[str, Any] | None
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The report, with that of the groups where there are any, and the options that made it."""
+    from calibrant.reports.panel import by_group, full, joined
+
+    n_classes = None if rows.predictions.ndim == 1 else rows.predictions.shape[1]
+    options = full(len(rows), n_classes, reduction, seed=seed)
+    found = engine.evaluate(replace(rows, groups=None), Evaluate(reduction=reduction, map=applied, **options))
+    grouped = None if rows.groups is None else by_group(reduction, n_classes, seed=seed)
+    if grouped is not None:
+        found = joined(found, engine.evaluate(rows, Evaluate(reduction=reduction, map=applied, **grouped)))
+    with working("comparing maps"):
+        found |= _beside(rows, reduction, seed, recommended=applied is None)
+    return found, options if reduction is None else {**options, "reduction": reduction}
+
+
+def _beside(rows: Sheet, reduction: str | None, seed: int, *, recommended: bool) -> dict[str, Any]:
+    """The groups' diagrams and the map to fit; they are found here, whoever measures: that takes about a second."""
+    from calibrant.batch import read_batch
+    from calibrant.reports.advice import recommend
+    from calibrant.reports.panel import group_diagrams
+
+    batch = read_batch(rows.predictions, rows.labels, rows.weights, scale=rows.scale)
+    drawn = None if rows.groups is None else group_diagrams(batch, rows.groups, reduction)
+    found = {} if drawn is None else {"group_diagrams": drawn}
+    return found | ({"recommendation": recommend(batch, reduction, seed=seed).to_document()} if recommended else {})
+
+
+def _page(found: dict[str, Any], about: Subject) -> bytes:
+    from calibrant.reports.html import standalone
+
+    return standalone(found, about).encode()
+
+
+def _about(rows: Sheet, file: Path, options: dict[str, Any], map_of: str | None) -> Subject:
+    from datetime import UTC, datetime
+
+    from calibrant import __version__
+    from calibrant.reports.panel import Subject
+
+    return Subject(
+        name=name_of(file) if file == STANDARD else file.name,
+        version=__version__,
+        when=datetime.now(UTC),
+        said=rows.said,
+        options=options,
+        classes=rows.classes,
+        weights=None if rows.weights is None else "frequency",
+        map=map_of,
+        scale=rows.scale,
+    )

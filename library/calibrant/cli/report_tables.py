@@ -1,0 +1,106 @@
+"""A report as tables: the measures, what the map changed, and the groups."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from calibrant.cli.output import counted, plain, table
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+_NONE = "-"
+Json = Mapping[str, Any]
+
+
+def report_tables(report: Json) -> Iterator[str | Table]:
+    """What a terminal shows of the JSON of a ``ReportAnswer``."""
+    yield _rows(report)
+    after = report.get("after")
+    if after is None:
+        yield _measures(report["measures"])
+    else:
+        yield _before_after(report["measures"], after["measures"])
+        yield from _gains(report)
+    if "groups" in report:
+        yield _groups(report)
+    yield from _problems(report)
+
+
+def _rows(report: Json) -> str:
+    told = [f"{counted(report['n'])}, {report['reduction']}"]
+    told += [f"{report[name]:,} {name}" for name in ("clipped", "renormalised") if report[name]]
+    return "; ".join(told)
+
+
+def _measures(measures: Json) -> Table:
+    rows = [
+        (key, _number(m["value"]), _number(m["debiased"]), _interval(m["interval"]), _p(m["p_value"]))
+        for key, m in measures.items()
+    ]
+    return _filled(("measure", "value", "debiased", "interval", "p-value"), rows)
+
+
+def _before_after(before: Json, after: Json) -> Table:
+    rows = []
+    for key, was in before.items():
+        now = after[key]
+        ends = [_number(found[kind]) for kind in ("value", "debiased") for found in (was, now)]
+        rows.append((key, *ends, _interval(now["interval"]), _p(now["p_value"])))
+    columns = ("measure", "before", "after", "debiased before", "debiased after", "interval after", "p-value after")
+    return _filled(columns, rows)
+
+
+def _gains(report: Json) -> Iterator[str | Table]:
+    improvement = report.get("improvement")
+    if improvement is None:
+        return
+    if report["in_sample"]:
+        yield "The map was fitted to these rows: its gain is that of maps fitted without each fold."
+    rows = [(key, _number(m["value"]), _interval(m["interval"]), _p(m["p_value"])) for key, m in improvement.items()]
+    yield _filled(("the map gains", "value", "interval", "p-value"), rows)
+
+
+def _groups(report: Json) -> Table:
+    """A row a group, and the largest gap between two; after a map the measures after it."""
+    after = "after" in report
+    keys = list(report["measures"])
+    shown = table("group, after the map" if after else "group", "rows", *keys)
+    for name, group in report["groups"].items():
+        measures = (group["after"] if after else group)["measures"]
+        shown.add_row(plain(name), f"{group['n']:,}", *(_number(measures[key]["value"]) for key in keys))
+    gaps = (report["after"] if after else report)["gaps"]
+    shown.add_row("largest gap", "", *(_number(gaps[key]["value"]) for key in keys))
+    if any(gaps[key]["p_value"] is not None for key in keys):
+        shown.add_row("p-value of the gap", "", *(_p(gaps[key]["p_value"]) for key in keys))
+    return shown
+
+
+def _problems(report: Json) -> Iterator[str]:
+    """Why a measure has no value."""
+    for where, measures in (("", report["measures"]), (" after the map", report.get("after", {}).get("measures", {}))):
+        for key, found in measures.items():
+            if found["problem"]:
+                yield f"{key}{where}: {found['problem']}"
+
+
+def _filled(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
+    """A table without the columns in which nothing stands."""
+    kept = [i for i in range(len(columns)) if any(row[i] != _NONE for row in rows)]
+    shown = table(*(columns[i] for i in kept))
+    for row in rows:
+        shown.add_row(*(row[i] for i in kept))
+    return shown
+
+
+def _number(value: float | None) -> str:
+    return _NONE if value is None else f"{value:.4f}" if abs(value) >= 1e-3 or value == 0 else f"{value:.1e}"
+
+
+def _interval(ends: tuple[float, float] | None) -> str:
+    return _NONE if ends is None else f"{_number(ends[0])} to {_number(ends[1])}"
+
+
+def _p(value: float | None) -> str:
+    return _NONE if value is None else "< 0.001" if value < 1e-3 else f"{value:.3f}"

@@ -1,0 +1,190 @@
+"""The rows of a command: which file, which of its columns, and what was guessed of them."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, BinaryIO, cast
+
+import typer
+
+from calibrant.cli.exits import Refused
+from calibrant.cli.output import STANDARD, say
+
+if TYPE_CHECKING:
+    from calibrant.io.errors import TabularError
+    from calibrant.io.table import Asked, Scale, Sheet
+
+#: Which flag a choice of ``tabular`` is made by.
+_FLAGS = {
+    "predictions": "--prediction",
+    "labels": "--label",
+    "weights": "--weight",
+    "groups": "--group",
+    "scale": "--scale",
+    "mapping": "--map-label",
+}
+
+#: Columns that are told as a choice.
+_OFFERED = 4
+
+File = Annotated[Path, typer.Argument(help="CSV, TSV, NPZ, Parquet or Arrow file; - for standard input.")]
+Label = Annotated[str | None, typer.Option("--label", help="Column of the labels; guessed by its name where left out.")]
+Prediction = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--prediction",
+        help="Column of P(Y=1), or once for each class, in their order; guessed by name where left out, logits never.",
+    ),
+]
+Group = Annotated[str | None, typer.Option("--group", help="Column of group names: each group is measured as well.")]
+Weight = Annotated[str | None, typer.Option("--weight", help="Column of weights, each at least 0.")]
+ScaleName = Annotated[
+    str, typer.Option("--scale", help="What the predictions are: probability or logit; never guessed.")
+]
+MapLabel = Annotated[
+    list[str] | None,
+    typer.Option("--map-label", help="Class of a label that is a text, such as spam=1; once for each text."),
+]
+
+
+@dataclass(frozen=True)
+class Columns:
+    """What is said of a file's columns on the command line."""
+
+    prediction: Sequence[str] | None = None
+    label: str | None = None
+    weight: str | None = None
+    group: str | None = None
+    scale: str = "probability"
+    map_label: Sequence[str] | None = None
+
+    def of(self, field: str) -> Sequence[str]:
+        """The columns that were asked for as ``field`` of ``tabular``."""
+        single = {"labels": self.label, "weights": self.weight, "groups": self.group}
+        return self.prediction or () if field == "predictions" else [name for name in (single.get(field),) if name]
+
+
+@contextlib.contextmanager
+def source_of(file: Path) -> Iterator[BinaryIO]:
+    """The file, or standard input, so that it can be read more than once: what comes through a pipe is copied."""
+    from calibrant.io.bounds import Bounds
+    from calibrant.io.errors import TabularError
+    from calibrant.io.source import copy, spooled
+
+    with contextlib.ExitStack() as stack:
+        source = cast(BinaryIO, sys.stdin.buffer if file == STANDARD else stack.enter_context(file.open("rb")))
+        if not source.seekable():
+            kept = stack.enter_context(spooled())
+            try:
+                copy(source, kept, Bounds())
+            except TabularError as error:
+                raise Refused(_line(error, file)) from error
+            source = kept
+        yield source
+
+
+def read_rows(file: Path, columns: Columns, *, labelled: bool = True, source: BinaryIO | None = None) -> Sheet:
+    """Read a file, ``source`` if it is open, and say on standard error what was guessed; raises ``Refused``."""
+    if source is None:
+        with source_of(file) as source:
+            return read_rows(file, columns, labelled=labelled, source=source)
+    from calibrant.io.errors import TabularError
+    from calibrant.io.reading import read_sheet
+
+    asked = asked_of(columns)
+    try:
+        sheet = read_sheet(source, name=name_of(file), asked=asked, max_rows=None, labelled=labelled)
+    except TabularError as error:
+        raise Refused(_line(error, file, columns)) from error
+    for sentence in sheet.said:
+        say(sentence)
+    return sheet
+
+
+def judged_as(rows: Sheet, reduction: str | None) -> Sheet:
+    """The rows, which say by what two classes are judged where nobody asked: one column would be judged otherwise."""
+    if reduction is not None or rows.predictions.ndim == 1 or rows.predictions.shape[1] != 2:
+        return rows
+    sentence = "two classes: judged by confidence; --reduction binary for the probability of class 1"
+    say(sentence)
+    return replace(rows, said=(*rows.said, sentence))
+
+
+def asked_of(columns: Columns) -> Asked:
+    """The choices as the reader of files takes them; raises ``BadParameter``."""
+    from calibrant.io.table import Asked
+
+    return Asked(
+        predictions=tuple(columns.prediction) if columns.prediction else None,
+        labels=columns.label,
+        weights=columns.weight,
+        groups=columns.group,
+        scale=_scale(columns.scale),
+        mapping=_mapping(columns.map_label),
+    )
+
+
+def _line(error: TabularError, file: Path, columns: Columns | None = None) -> str:
+    """What is wrong with a file, and the flags that would mend it, ready to copy."""
+    from calibrant.io.errors import OutOfRange
+    from calibrant.io.texts import quoted
+
+    # The file is named once, also where the message begins with its name.
+    told = f"{name_of(file)}: {error.detail.removeprefix(quoted(name_of(file))).lstrip()}"
+    flag, offer = _FLAGS.get(error.field), error.offer
+    if isinstance(error, OutOfRange):
+        return f"{told} (--scale logit)"
+    if offer is None or flag is None or flag in told:
+        return told
+    if not isinstance(offer, tuple):
+        flags = " ".join(f"{_FLAGS['mapping']} {_shell(f'{text}={k}')}" for text, k in offer.items())
+        return f"{told}; add {flags}"
+    asked = () if columns is None else columns.of(error.field)
+    if not asked:
+        return f"{told}; add {' or '.join(f'{flag} {_shell(text)}' for text in offer[:_OFFERED])}"
+    near = [text for name in asked if name not in offer for text in _near(name, offer)]
+    return f"{told}; did you mean {' or '.join(f'{flag} {_shell(text)}' for text in near)}?" if near else told
+
+
+def _near(name: str, offer: Sequence[str]) -> list[str]:
+    """The names that are most like one that does not exist, whatever their case."""
+    from difflib import get_close_matches
+
+    by_lower = {text.lower(): text for text in offer}
+    return [by_lower[found] for found in get_close_matches(name.lower(), by_lower, n=2)]
+
+
+def _shell(text: str) -> str:
+    from shlex import quote
+
+    return quote(text)
+
+
+def name_of(file: Path) -> str:
+    """What a file is called in messages."""
+    return "standard input" if file == STANDARD else str(file)
+
+
+def _scale(name: str) -> Scale:
+    if name not in ("probability", "logit"):
+        raise typer.BadParameter("must be probability or logit", param_hint="--scale")
+    return cast("Scale", name)
+
+
+def _mapping(pairs: Sequence[str] | None) -> dict[str, int] | None:
+    """Texts with the classes that they mean, of ``text=class``; a text may hold = itself."""
+    if not pairs:
+        return None
+    mapping: dict[str, int] = {}
+    for pair in pairs:
+        text, _, number = pair.rpartition("=")
+        if not number.isascii() or not number.isdigit() or not text:
+            raise typer.BadParameter("must be a text, = and its class, such as spam=1", param_hint="--map-label")
+        if text in mapping:
+            raise typer.BadParameter("names a text twice", param_hint="--map-label")
+        mapping[text] = int(number)
+    return mapping

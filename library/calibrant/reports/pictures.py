@@ -1,0 +1,237 @@
+"""The figures of a report: which diagram or picture was requested, its title, and how it is drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
+from typing import Any
+
+from calibrant.asked import Option, read_values
+from calibrant.batch import Batch
+from calibrant.by_size import MAX_REPETITIONS, BySize
+from calibrant.costs import Costs, Rows
+from calibrant.diagrams.catalogue import read_diagrams
+from calibrant.diagrams.diagram import DiagramRequest
+from calibrant.errors import CalibrationError, InvalidOption, Offence, UnknownDiagram
+from calibrant.measures.catalogue import read_requests
+from calibrant.measures.intervals import Resampling
+from calibrant.plots.by_size import draw_by_size
+from calibrant.plots.canvas import About, Drawn, Format
+from calibrant.plots.cost_plane import draw_cost_plane
+from calibrant.plots.diagram import draw
+from calibrant.plots.several import draw_several
+from calibrant.progress import Progress
+from calibrant.reductions import Event
+from calibrant.reports.document import by_size_document, plane_document
+
+#: Pictures beside the diagrams of the catalogue: measures by size, and the costs of two models' decisions.
+BY_SIZE, COST_PLANE = "by-size", "cost-plane"
+
+# --- Which figure is requested
+
+#: The measures of a picture by size, and how many there may be.
+MEASURES, MAX_MEASURES = ("ece", "ks"), 4
+_BY_SIZE_OPTIONS: Mapping[str, Option] = MappingProxyType(
+    {"start": Option(100), "start_repetitions": Option(100, high=MAX_REPETITIONS)}
+)
+#: Arguments of the library that are options of the picture.
+_OPTIONS = ("measures", "start", "start_repetitions", "abstention", "cost_ratios")
+
+
+def read_diagram(given: str | Mapping[str, Any]) -> DiagramRequest:
+    """Read one diagram of the catalogue; raises ``UnknownDiagram`` or ``InvalidOption`` below ``/diagram``."""
+    try:
+        return read_diagrams([given])[0]
+    except CalibrationError as error:
+        place = error.offences[0]
+        others = f", {BY_SIZE}, {COST_PLANE}" if isinstance(error, UnknownDiagram) else ""
+        raise type(error).at(place.pointer.replace("/diagrams/0", "/diagram", 1), place.detail + others) from None
+
+
+def is_picture(given: str | Mapping[str, Any], name: str) -> bool:
+    """Whether ``given``, a name or an object with a name, is the picture ``name``."""
+    return (given.get("name") if isinstance(given, Mapping) else given) == name
+
+
+def read_by_size(given: str | Mapping[str, Any], reduction: str | None = None, seed: int = 0) -> BySize:
+    """Read a picture of measures by size; raises ``UnknownMeasure`` or ``InvalidOption`` below ``/diagram``."""
+    options = {} if isinstance(given, str) else {name: value for name, value in given.items() if name != "name"}
+    measures = options.pop("measures", MEASURES)
+    read = read_values(options, _BY_SIZE_OPTIONS, BY_SIZE, where="/diagram")
+    if not isinstance(measures, list | tuple) or not 1 <= len(measures) <= MAX_MEASURES:
+        raise InvalidOption.at("/diagram/measures", f"must be an array of 1 to {MAX_MEASURES} measures")
+    try:
+        requests = read_requests(measures)
+    except CalibrationError as error:
+        raise below_diagram(error) from None
+    return BySize(requests, reduction, resampling=Resampling.read(None, seed=seed), **read)
+
+
+def below_diagram(error: CalibrationError) -> CalibrationError:
+    """The same error, with the pointer of a picture's option below ``/diagram``."""
+    return type(error)(error.detail, [_below_diagram(place) for place in error.offences])
+
+
+def _below_diagram(place: Offence) -> Offence:
+    is_option = place.pointer.split("/")[1:2] and place.pointer.split("/")[1] in _OPTIONS
+    return Offence(f"/diagram{place.pointer}", place.detail) if is_option else place
+
+
+# --- Reports that hold one picture
+
+
+def by_size_report(task: BySize, batch: Batch, progress: Progress | None) -> dict[str, Any]:
+    """The report of measures on subsamples of one batch."""
+    found = task.run(batch, progress)
+    measures = [{"as": each.key, "name": each.measure.name, **each.options} for each in task.measures]
+    definition = {
+        "name": BY_SIZE,
+        "measures": measures,
+        "start": task.start,
+        "start_repetitions": task.start_repetitions,
+        "seed": task.resampling.seed,
+    }
+    valueless = all(mean is None for curve in found.curves.values() for mean in curve.mean)
+    problem = "no picture: no measure has a value at any size" if valueless else None
+    return _report(len(batch), found.reduction, definition, by_size_document(found), problem)
+
+
+def plane_report(task: Costs, batches: Iterable[tuple[str, Batch]], progress: Progress | None) -> dict[str, Any]:
+    """The report of two models' batches of the same rows; one is held at a time."""
+    first: Rows | None = None
+    reduction, ids, events = "", list[str](), list[Event]()
+    for i, (batch_id, batch) in enumerate(batches):
+        if progress is not None:
+            progress(i, 2, f"model {i + 1}")
+        rows = Rows.of(batch)
+        if first is not None:
+            rows.match(first, f"/batches/{i}")
+        first, reduction = first or rows, task.check(batch)
+        ids.append(batch_id)
+        events.append(task.event(batch))
+    plane = task.run(events[0], events[1])
+    definition = {
+        "name": COST_PLANE,
+        "abstention": list(task.abstention),
+        "cost_ratios": list(task.cost_ratios),
+        "batches": ids,
+    }
+    return _report(len(events[0]), reduction, definition, plane_document(plane), None)
+
+
+def _report(
+    n: int, reduction: str, definition: dict[str, Any], data: dict[str, Any], problem: str | None
+) -> dict[str, Any]:
+    shown = {"data": data, "definition": definition, "problem": problem}
+    return {"n": n, "reduction": reduction, "diagrams": {definition["name"]: shown}}
+
+
+# --- The title of a figure: rows, reduction, and the error that the diagram shows
+
+Definition = Mapping[str, Any]
+
+
+def shown_error(definition: Definition) -> dict[str, Any]:
+    """The measure that a diagram shows, as a request names it.
+
+    Of bins it is their ECE, of a fitted curve its mean distance from the diagonal, which of CORP's is that of isotonic
+    regression.
+    """
+    return _ERRORS[definition["name"]](definition)
+
+
+def caption(report: Mapping[str, Any], key: str, name: str | None = None, *, after: bool = False) -> About:
+    """The title of a report's diagram; ``after`` for the one after the map. An error that has no value is left out."""
+    side = report["after"] if after else report
+    shown = shown_error(side["diagrams"][key]["definition"])
+    found = _answer(side["measures"], shown)
+    if found is None or found["value"] is None:
+        return About(report["n"], report["reduction"], name)
+    interval = None if found["interval"] is None else (found["interval"][0], found["interval"][1])
+    return About(report["n"], report["reduction"], name, (_named(shown), found["value"]), interval)
+
+
+def _answer(measures: Mapping[str, Any], shown: Definition) -> Mapping[str, Any] | None:
+    """A report's answer for a measure with these options, under whichever key."""
+    return next((found for found in measures.values() if shown.items() <= found["definition"].items()), None)
+
+
+def _of_bins(definition: Definition) -> dict[str, Any]:
+    binning, count = definition["binning"], definition["count"]
+    if count == "fixed" or binning == "adaptive":  # adaptive bins have no count but a fixed one, or no diagram either
+        closed = definition.get("closed", "left")
+        return {"name": "ece", "binning": binning, "n_bins": definition["n_bins"], "closed": closed, "norm": 1}
+    return {"name": "ece-sweep" if count == "sweep" else "ece-cv", "binning": binning, "norm": 1}
+
+
+def _of_fit(definition: Definition) -> dict[str, Any]:
+    return {"name": f"ece-{definition['method']}", "norm": 1, "folds": definition["folds"]}
+
+
+_ERRORS: Mapping[str, Callable[[Definition], dict[str, Any]]] = MappingProxyType(
+    {
+        "reliability": _of_bins,
+        "logit-logit": _of_bins,
+        "fit-on-test": _of_fit,
+        "corp": lambda _: {"name": "ece-isotonic", "norm": 1},
+        "ks-graphs": lambda _: {"name": "ks"},
+    }
+)
+
+
+def _named(shown: Definition) -> str:
+    """A measure's name as people read it."""
+    name: str = shown["name"]
+    if name == "ks":
+        return "KS error"
+    binned = name in ("ece", "ece-sweep", "ece-cv")
+    return "ECE" if binned else f"ECE by {name.removeprefix('ece-')}"
+
+
+# --- A figure of a report, drawn
+
+#: The fields of a diagram, as reports hold it.
+_SHOWN = ("data", "definition", "problem")
+
+
+def draw_report(
+    report: Mapping[str, Any], key: str, *, form: Format = "svg", theme: str = "auto", width: int = 560
+) -> Drawn:
+    """Draw a diagram; where there was a map before and after it; of several batches one beside the other."""
+    style: dict[str, Any] = {"form": form, "theme": theme, "width": width}
+    if "batches" in report:
+        several = [
+            (shown_of(each["report"], key), caption(each["report"], key, each["batch"])) for each in each_of(report)
+        ]
+        return draw_several(several[0][0]["definition"]["name"], several, each="samples", **style)
+    shown = shown_of(report, key)
+    name = shown["definition"]["name"]
+    about = About(report["n"], report["reduction"])
+    if name == BY_SIZE:
+        return draw_by_size(shown["data"], about, **style)
+    if name == COST_PLANE:
+        one, other = shown["definition"]["batches"]
+        return draw_cost_plane(shown["data"], about, names=(one, other), **style)
+    if "after" not in report:
+        return draw(name, shown, caption(report, key), **style)
+    # A title names what the picture is not: rows that the map has not seen.
+    title = "In sample: fitted to these rows" if report.get("in_sample") else None
+    after = report["after"]["diagrams"][key], caption(report, key, title, after=True)
+    return draw(name, shown, caption(report, key, title), after=after, **style)
+
+
+def keys_of(report: Mapping[str, Any]) -> list[str]:
+    """The keys of the diagrams that a report holds, or each of several batches' reports."""
+    holder = each_of(report)[0]["report"] if "batches" in report else report
+    return list(holder.get("diagrams") or ())
+
+
+def each_of(report: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The reports of several batches."""
+    found: list[dict[str, Any]] = report["batches"]
+    return found
+
+
+def shown_of(side: Mapping[str, Any], key: str) -> dict[str, Any]:
+    """The diagram of a key, as a report holds it."""
+    return {name: side["diagrams"][key][name] for name in _SHOWN}

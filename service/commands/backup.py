@@ -1,0 +1,143 @@
+"""``calibrant backup`` and ``calibrant restore``: all that a store keeps, as one file."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from shutil import copyfileobj
+from typing import TYPE_CHECKING, Annotated, BinaryIO, cast
+
+import typer
+
+from backend.command_options import DATA, Data, RedisUrl, RedisUrlFile, store_url
+
+if TYPE_CHECKING:
+    from redis import Redis
+
+_STANDARD = Path("-")
+#: Seconds that the store may take to answer, with 64 MB of a batch at the most.
+_PATIENCE = 60.0
+#: Kind of line -> one and several of what it tells; the others go with these.
+_NOUNS = {
+    "key": ("API key", "API keys"),
+    "batch": ("batch", "batches"),
+    "map": ("map", "maps"),
+    "alias": ("alias", "aliases"),
+    "job": ("job", "jobs"),
+    "answer": ("idempotency key", "idempotency keys"),
+}
+
+
+def backup(
+    file: Annotated[Path, typer.Argument(help="File to write; - for standard output.")],
+    redis_url: RedisUrl = None,
+    redis_url_file: RedisUrlFile = None,
+    data: Data = DATA,
+    batches: Annotated[
+        bool, typer.Option("--batches/--no-batches", help="Batches, and the jobs that wait or run and need them.")
+    ] = True,
+    force: Annotated[bool, typer.Option("--force", help="Replace a file that is there.")] = False,
+) -> None:
+    """Write all that the store keeps to a file, while the service runs or not."""
+    from backend.store.backup.contents import write_backup
+
+    with (
+        _told(),
+        _connected(store_url(redis_url, redis_url_file), data, new=False) as redis,
+        _output(file, force) as out,
+    ):
+        counts = write_backup(redis, out, batches=batches)
+    typer.echo(f"backed up: {_counted(counts)}", err=True)
+
+
+def restore(
+    file: Annotated[Path, typer.Argument(help="File to read; - for standard input.")],
+    redis_url: RedisUrl = None,
+    redis_url_file: RedisUrlFile = None,
+    data: Data = DATA,
+    merge: Annotated[
+        bool, typer.Option("--merge", help="Into a store that holds something, which all stays as it is.")
+    ] = False,
+) -> None:
+    """Write a backup into a store; jobs that had not ended are queued again."""
+    from backend.store.backup.restoring import restore as write_into
+    from backend.store.server.connection import check_durability
+
+    with _told(), _input(file) as source, _connected(store_url(redis_url, redis_url_file), data, new=True) as redis:
+        check_durability(redis)
+        restored = write_into(redis, source, merge=merge)
+    typer.echo(f"restored: {_counted(restored.written)}", err=True)
+    if any(restored.left[kind] for kind in _NOUNS):
+        typer.echo(f"left out, as the store holds these or others in their place: {_counted(restored.left)}", err=True)
+
+
+def _counted(counts: Mapping[str, int]) -> str:
+    """Numbers with their nouns."""
+    told = [f"{counts[kind]:,} {nouns[counts[kind] != 1]}" for kind, nouns in _NOUNS.items() if counts.get(kind)]
+    return ", ".join(told) or "nothing"
+
+
+@contextlib.contextmanager
+def _connected(redis_url: str | None, data: Path, *, new: bool) -> Iterator[Redis]:
+    """The store that is named, or the embedded one, which is made only where it may be ``new``."""
+    from backend.store.server.connection import connect
+    from backend.store.server.embedded import store_of
+
+    if redis_url is None and not new and not data.is_dir():
+        raise FileNotFoundError(f"there is no store in {data}")
+    with store_of(data) if redis_url is None else contextlib.nullcontext(redis_url) as url:
+        redis = connect(url, timeout=_PATIENCE)
+        try:
+            yield redis
+        finally:
+            redis.close()
+
+
+@contextlib.contextmanager
+def _output(file: Path, force: bool) -> Iterator[BinaryIO]:
+    if file != _STANDARD:
+        from backend.store.backup.file import new_file
+
+        with new_file(file, force=force) as out:
+            yield out
+        return
+    if sys.stdout.isatty():
+        raise OSError("a backup is no text; name a file, or send standard output on")
+    yield sys.stdout.buffer
+    sys.stdout.buffer.flush()
+
+
+@contextlib.contextmanager
+def _input(file: Path) -> Iterator[BinaryIO]:
+    """The file; standard input as a copy, since a backup is read to its end before anything is written."""
+    if file != _STANDARD:
+        with file.open("rb") as source:
+            yield source
+        return
+    with tempfile.TemporaryFile() as copy:
+        copyfileobj(sys.stdin.buffer, copy)
+        yield cast(BinaryIO, copy)
+
+
+@contextlib.contextmanager
+def _told() -> Iterator[None]:
+    """Tell what fails in a line."""
+    from backend.store.errors import StorageError
+    from backend.store.server.connection import UNAVAILABLE, kind_of
+
+    try:
+        yield
+    except StorageError as error:
+        raise typer.Exit(_failed(error.detail)) from error
+    except UNAVAILABLE as error:
+        raise typer.Exit(_failed(f"the store cannot be reached ({kind_of(error)})")) from None
+    except OSError as error:
+        raise typer.Exit(_failed(str(error))) from error
+
+
+def _failed(what: str) -> int:
+    typer.echo(f"calibrant: {what}", err=True)
+    return 1

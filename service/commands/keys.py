@@ -1,0 +1,159 @@
+"""``calibrant keys``: API keys, made and ended in the store itself, never over HTTP."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from backend.command_options import DATA, Data, RedisUrl, RedisUrlFile, store_url
+from backend.store.keyspace import DEFAULT_TENANT
+
+if TYPE_CHECKING:
+    from backend.store.api_keys import ApiKeyStore
+    from schemas.keys import KeyRecord, Scope
+
+keys = typer.Typer(help="Make, list, rotate and revoke API keys, in the store itself.", no_args_is_help=True)
+
+_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 24 * 3600}
+
+
+def _seconds(text: str) -> int:
+    """Seconds of a span such as 90d, 12h, 30m or 45s."""
+    found = re.fullmatch(r"([0-9]{1,9})([smhd])", text)
+    if found is None:
+        raise typer.BadParameter("must be a number with s, m, h or d, such as 90d")
+    return int(found[1]) * _UNITS[found[2]]
+
+
+@keys.command()
+def create(
+    name: Annotated[str, typer.Argument(help="What the key is called in lists and logs.")],
+    tenant: Annotated[str, typer.Option(help="Whose data the key reaches; a new name is a new tenant.")] = (
+        DEFAULT_TENANT
+    ),
+    scope: Annotated[str, typer.Option(help="read, write or admin; each holds those before it.")] = "write",
+    expires: Annotated[str | None, typer.Option(help="The key ends after this span, such as 90d.")] = None,
+    rate_limit: Annotated[
+        int | None, typer.Option(min=0, help="Requests a minute; 0 for no limit; default: the service's setting.")
+    ] = None,
+    redis_url: RedisUrl = None,
+    redis_url_file: RedisUrlFile = None,
+    data: Data = DATA,
+) -> None:
+    """Make a key and print it, this once: it is kept nowhere.
+
+    From the first key on the service asks everyone for one.
+    """
+    from backend.store.clock import stamp
+
+    ends = None if expires is None else stamp(after=_seconds(expires))
+    with _store(store_url(redis_url, redis_url_file), data) as store:
+        made = store.create(name, tenant=tenant, scope=_scope(scope), expires_at=ends, rate_limit=rate_limit)
+    typer.echo(f"key {made.record.id} ({made.record.name}) of tenant {made.record.tenant}, scope {scope}:", err=True)
+    typer.echo(made.text)
+
+
+@keys.command()
+def rotate(
+    key_id: Annotated[str, typer.Argument(help="Id of the key.")],
+    grace: Annotated[str, typer.Option(help="The old secret ends after this span.")] = "24h",
+    expires: Annotated[str | None, typer.Option(help="The new secret ends after this span.")] = None,
+    redis_url: RedisUrl = None,
+    redis_url_file: RedisUrlFile = None,
+    data: Data = DATA,
+) -> None:
+    """Give a key a second secret and print it; the first one ends after the grace."""
+    from backend.store.clock import stamp
+
+    ends = None if expires is None else stamp(after=_seconds(expires))
+    with _store(store_url(redis_url, redis_url_file), data) as store:
+        made = store.rotate(key_id, grace=_seconds(grace), expires_at=ends)
+    typer.echo(made.text)
+
+
+@keys.command()
+def revoke(
+    key_id: Annotated[str, typer.Argument(help="Id of the key.")],
+    redis_url: RedisUrl = None,
+    redis_url_file: RedisUrlFile = None,
+    data: Data = DATA,
+) -> None:
+    """End a key in every process within a second."""
+    with _store(store_url(redis_url, redis_url_file), data) as store:
+        store.revoke(key_id)
+    typer.echo(f"key {key_id} is revoked", err=True)
+
+
+@keys.command("list")
+def list_keys(redis_url: RedisUrl = None, redis_url_file: RedisUrlFile = None, data: Data = DATA) -> None:
+    """List every key that was ever made."""
+    from rich.console import Console
+    from rich.table import Table
+
+    with _store(store_url(redis_url, redis_url_file), data) as store:
+        records = store.all()
+    table = Table(box=None, pad_edge=False)
+    for column in ("id", "name", "tenant", "scope", "made", "state", "requests a minute"):
+        table.add_column(column, no_wrap=True)
+    for r in records:
+        rate = {None: "the service's", 0: "no limit"}.get(r.rate_limit, str(r.rate_limit))
+        table.add_row(r.id, r.name, r.tenant, r.scope, r.created_at, _state(r), rate)
+    # A pipe has no width of its own.
+    Console(width=None if sys.stdout.isatty() else 240).print(table)
+
+
+def _state(record: KeyRecord) -> str:
+    from backend.store.api_keys import is_live
+
+    if record.revoked_at is not None:
+        return f"revoked {record.revoked_at}"
+    live = [secret for secret in record.secrets if is_live(secret)]
+    if not live:
+        return "expired"
+    ends = max((s.expires_at or "" for s in live if s.expires_at is None or len(live) == 1), default="")
+    return f"live{' until ' + ends if ends else ''}{', rotating' if len(live) > 1 else ''}"
+
+
+def _scope(text: str) -> Scope:
+    from schemas.keys import SCOPES
+
+    for scope in SCOPES:
+        if text == scope:
+            return scope
+    raise typer.BadParameter("must be read, write or admin", param_hint="--scope")
+
+
+@contextlib.contextmanager
+def _store(redis_url: str | None, data: Path) -> Iterator[ApiKeyStore]:
+    """The keys of the store that is named, or of the embedded one; what fails is told in a line."""
+    from pydantic import ValidationError
+
+    from backend.store.api_keys import ApiKeyStore
+    from backend.store.errors import StorageError
+    from backend.store.server.connection import UNAVAILABLE, connect, kind_of
+    from backend.store.server.embedded import store_of
+
+    try:
+        with store_of(data) if redis_url is None else contextlib.nullcontext(redis_url) as url:
+            redis = connect(url)
+            try:
+                yield ApiKeyStore(redis)
+            finally:
+                redis.close()
+    except StorageError as error:
+        raise typer.Exit(_failed(error.detail)) from error
+    except ValidationError as error:
+        raise typer.Exit(_failed(f"{error.errors()[0]['loc'][0]}: is no name of the form allowed")) from error
+    except UNAVAILABLE as error:
+        raise typer.Exit(_failed(f"the store cannot be reached ({kind_of(error)})")) from None
+
+
+def _failed(what: str) -> int:
+    typer.echo(f"calibrant: {what}", err=True)
+    return 1

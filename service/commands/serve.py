@@ -1,0 +1,56 @@
+"""``calibrant serve`` and ``calibrant demo``: a whole service on this machine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from backend.command_options import (
+    Device,
+    LogFormat,
+    LogLevel,
+    ServiceRedisUrl,
+    ServiceRedisUrlFile,
+    option,
+    start_log,
+    store_url,
+)
+from service.commands.api import Host, Port
+
+Data = Annotated[Path, option("--data", "Folder of the embedded store.")]
+
+
+def serve(
+    host: Host = "127.0.0.1",
+    port: Port = 8000,
+    data: Data = Path(".calibrant"),
+    redis_url: ServiceRedisUrl = None,
+    redis_url_file: ServiceRedisUrlFile = None,
+    device: Device = "cpu",
+    log_level: LogLevel = "info",
+    log_format: LogFormat = "auto",
+) -> None:
+    """Run everything: the store, a worker and the API. Ctrl-C stops all of it.
+
+    Every setting of ``api`` and ``worker`` is taken from its variable as well.
+    """
+    start_log(log_level, log_format)
+    from service.stack import serve_all
+
+    serve_all(
+        host=host,
+        port=port,
+        data=data,
+        redis_url=store_url(redis_url, redis_url_file),
+        device=device,
+        level=log_level,
+        log_format=log_format,
+    )
+
+
+def demo() -> None:
+    """Show the whole job: evaluate two real classifiers, fit maps, apply them, evaluate again."""
+    start_log("warning")
+    from service.commands.demo import run_demo
+
+    run_demo()

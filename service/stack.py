@@ -1,0 +1,251 @@
+"""A whole service on one machine: the store, a worker and the API as children of this process."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import random
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+import typer
+
+from backend.store.errors import EmbeddedStoreFailed
+from backend.store.processes import spawn, stop
+from backend.store.server.embedded import embedded
+from service.server import refuse_open_bind
+
+# --- Child processes that are started again whenever they end, after pauses that grow
+
+log = logging.getLogger(__name__)
+
+#: Exit status of a command that refused its settings; another start would end in the same way.
+SETTINGS_REFUSED = 2
+#: Seconds after which a running child counts as healthy, so that its next end is its first again.
+HEALTHY_SECONDS = 60.0
+#: Seconds of the first pause before a start, and of the longest.
+PAUSES = (0.1, 5.0)
+
+
+class SettingsRefused(Exception):
+    """A child ended because its settings were refused."""
+
+
+class Backoff:
+    """The pauses before the starts of one child: each twice the last, up to a limit, with jitter."""
+
+    def __init__(self) -> None:
+        self._failures = 0
+
+    def pause(self, lived: float) -> float:
+        """Seconds to wait before the next start of a child that ran for ``lived`` seconds."""
+        self._failures = 1 if lived >= HEALTHY_SECONDS else self._failures + 1
+        first, longest = PAUSES
+        return min(first * 2.0 ** min(self._failures - 1, 16), longest) * random.uniform(0.5, 1.0)  # noqa: S311 - jitter
+
+
+class Child:
+    """One child process. ``start`` starts it, again and again; ``process`` is the one that runs already, if any."""
+
+    def __init__(
+        self, name: str, start: Callable[[], subprocess.Popen[bytes]], process: subprocess.Popen[bytes] | None = None
+    ) -> None:
+        self._name = name
+        self._start = start
+        self._backoff = Backoff()
+        self._born = time.monotonic()
+        self._again: float | None = None
+        self.process = start() if process is None else process
+
+    def mend(self) -> None:
+        """Start the child again if it has ended and its pause is over; raises ``SettingsRefused``."""
+        if self.process.poll() is None:
+            return
+        now = time.monotonic()
+        if self._again is None:
+            status = self.process.returncode
+            if status == SETTINGS_REFUSED:
+                raise SettingsRefused(f"{self._name} refused its settings and ended with status {status}")
+            self._wait(now, f"ended with status {status}")
+        elif now >= self._again:
+            self._born = now
+            try:
+                self.process = self._start()
+            except OSError as error:  # no memory or no process left for now, or the program is being replaced
+                self._wait(now, f"could not be started ({error.strerror or type(error).__name__})")
+            else:
+                self._again = None
+
+    def _wait(self, now: float, why: str) -> None:
+        pause = self._backoff.pause(now - self._born)
+        self._again = now + pause
+        log.warning("serve: %s %s; it is started again in %.2f s", self._name, why, pause)
+
+
+# --- The whole service on one machine: the store, a worker and the API, as children of this process
+
+#: Seconds beyond those that what is under way has to end, in which the API and the worker end themselves.
+_PATIENCE = 5.0
+#: Seconds that those are where no setting says it.
+_DRAIN_SECONDS = 10.0
+
+
+@dataclass
+class Stack:
+    """What runs. ``url`` is where the API listens."""
+
+    url: str
+    _store: Child | None
+    _api: Child
+    _worker: Child
+
+    @property
+    def store(self) -> subprocess.Popen[bytes] | None:
+        """The embedded store's process; None where the store is another's."""
+        return None if self._store is None else self._store.process
+
+    @property
+    def api(self) -> subprocess.Popen[bytes]:
+        """The API's process."""
+        return self._api.process
+
+    @property
+    def worker(self) -> subprocess.Popen[bytes]:
+        """The worker's process."""
+        return self._worker.process
+
+    def mend(self) -> None:
+        """Start again whatever has ended, on the same data and the same address; raises ``SettingsRefused``."""
+        for child in (self._store, self._api, self._worker):
+            if child is not None:
+                child.mend()
+
+
+@contextlib.contextmanager
+def stack(
+    *,
+    host: str,
+    port: int,
+    data: Path,
+    log: IO[bytes] | None,
+    redis_url: str | None = None,
+    device: str = "cpu",
+    level: str = "info",
+    log_format: str = "auto",
+    inherited: Mapping[str, str] | None = None,
+) -> Iterator[Stack]:
+    """Start everything; on the way out stop it in the order API, worker, store, and wait for each.
+
+    The children see the environment ``inherited``, by default this process's. The URL of the store
+    travels in it, not on the command lines that all can read.
+    """
+    with contextlib.ExitStack() as started:
+        listener = started.enter_context(contextlib.closing(_listen(host, port)))
+        store = None
+        if redis_url is None:
+            data.mkdir(mode=0o700, parents=True, exist_ok=True)
+            store_log = started.enter_context((data / "redis.log").open("ab"))
+            server = started.enter_context(embedded(data, log=store_log))
+            redis_url, store = server.url, Child("the store", server.start, server.process)
+            # Here and now; of a store of another's, which may be away, the API asks it when it can.
+            refuse_open_bind(host, redis_url)
+        environment = dict(os.environ if inherited is None else inherited) | {
+            "CALIBRANT_REDIS_URL": redis_url,
+            "CALIBRANT_DEVICE": device,
+            "CALIBRANT_LOG_LEVEL": level,
+            "CALIBRANT_LOG_FORMAT": log_format,
+            "CALIBRANT_HOST": host,
+        }
+        environment.pop("CALIBRANT_REDIS_URL_FILE", None)
+        patience = float(environment.get("CALIBRANT_DRAIN_SECONDS", _DRAIN_SECONDS)) + _PATIENCE
+        worker = Child("the worker", lambda: _worker(environment, log))
+        started.callback(lambda: stop(worker.process, patience=patience))
+        api = Child("the API", lambda: _api(environment, log, listener))
+        started.callback(lambda: stop(api.process, patience=patience))
+        running = Stack(_url(listener), store, api, worker)
+        yield running
+
+
+def _command(*arguments: str) -> list[str]:
+    # -P: a schemas.py in the working directory must not stand in for the package.
+    return [sys.executable, "-P", "-m", "calibrant.cli", *arguments]
+
+
+def _worker(environment: dict[str, str], log: IO[bytes] | None) -> subprocess.Popen[bytes]:
+    return spawn(_command("worker"), log=log, environment=environment)
+
+
+def _api(environment: dict[str, str], log: IO[bytes] | None, listener: socket.socket) -> subprocess.Popen[bytes]:
+    fd = listener.fileno()
+    return spawn(_command("api", "--socket-fd", str(fd)), log=log, environment=environment, pass_fds=(fd,))
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    """Listen before the API starts: a port in use is told at once, and early requests wait for it."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((host, port))
+        listener.listen(2048)
+    except OSError:
+        listener.close()
+        raise
+    return listener
+
+
+def _url(listener: socket.socket) -> str:
+    host, port = listener.getsockname()[:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+# --- ``calibrant serve``: the store, a worker and the API, until a signal stops them
+
+#: Seconds between two looks at the children.
+_LOOK_SECONDS = 0.1
+
+
+def serve_all(
+    *, host: str, port: int, data: Path, redis_url: str | None, device: str, level: str, log_format: str
+) -> None:
+    """Run the stack until SIGINT or SIGTERM, and start again whatever ends of it.
+
+    Exits with 1 if the port or the data folder is not available, and with 2 if a child refuses its settings.
+    """
+    told = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: told.set())
+    try:
+        with stack(
+            host=host,
+            port=port,
+            data=data,
+            log=None,
+            redis_url=redis_url,
+            device=device,
+            level=level,
+            log_format=log_format,
+        ) as running:
+            typer.echo(f"Calibrant listens on {running.url} (documentation: {running.url}/docs). Ctrl-C stops it.")
+            while not told.wait(_LOOK_SECONDS):
+                running.mend()
+    except SettingsRefused as error:
+        _failed(str(error))
+        raise typer.Exit(SETTINGS_REFUSED) from error
+    except (EmbeddedStoreFailed, OSError) as error:
+        raise typer.Exit(_failed(str(error))) from error
+    typer.echo("Calibrant has stopped.")
+
+
+def _failed(what: str) -> int:
+    typer.echo(f"calibrant: {what}", err=True)
+    return 1

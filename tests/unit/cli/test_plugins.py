@@ -1,0 +1,87 @@
+"""Commands that other packages add, and the list of commands."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from calibrant.cli.main import OWN, app
+
+#: A package with two commands, of which one cannot be loaded, and one that has the name of the library's own.
+ENTRY_POINTS = """[calibrant.commands]
+greet = greeting:greet
+broken = greeting:missing
+evaluate = greeting:greet
+"""
+GREETING = '''import typer
+
+
+def greet(name: str) -> None:
+    """Greet someone.
+
+    At length.
+    """
+    typer.echo(f"Hello {name}")
+'''
+
+
+@pytest.fixture
+def plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "greeting.py").write_text(GREETING)
+    metadata = tmp_path / "greeting-1.0.dist-info"
+    metadata.mkdir()
+    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: greeting\nVersion: 1.0\n")
+    (metadata / "entry_points.txt").write_text(ENTRY_POINTS)
+    monkeypatch.syspath_prepend(tmp_path)
+
+
+@pytest.mark.usefixtures("plugin")
+def test_a_command_of_another_package_runs_and_is_listed() -> None:
+    found = CliRunner().invoke(app, ["greet", "Ada"])
+    assert (found.exit_code, found.stdout) == (0, "Hello Ada\n")
+    assert "Greet someone." in CliRunner().invoke(app, ["--help"]).stdout
+
+
+@pytest.mark.usefixtures("plugin")
+def test_a_command_that_cannot_be_loaded_says_so_and_leaves_the_others_as_they_are() -> None:
+    assert "evaluate" in CliRunner().invoke(app, ["--help"]).stdout
+    found = CliRunner().invoke(app, ["broken", "--anything", "else"])
+    assert found.exit_code == 1
+    assert "greeting:missing cannot be loaded: AttributeError" in found.stderr
+    assert CliRunner().invoke(app, ["greet", "Ada"]).exit_code == 0
+
+
+@pytest.mark.usefixtures("plugin")
+def test_the_librarys_own_commands_cannot_be_replaced() -> None:
+    assert "how well predictions are calibrated" in CliRunner().invoke(app, ["evaluate", "--help"]).stdout
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_the_line_of_a_command_in_the_list_is_that_of_its_help(name: str) -> None:
+    command = typer.main.get_command(app).get_command(None, name)  # type: ignore[attr-defined]
+    assert " ".join(command.help.split("\n\n")[0].split()) == OWN[name]
+
+
+def test_the_list_of_commands_loads_neither_server_nor_numbers() -> None:
+    code = (
+        "import sys\n"
+        "from calibrant.cli.main import app\n"
+        "app(['--help'], standalone_mode=False)\n"
+        "heavy = {'numpy', 'scipy', 'torch', 'redis', 'rq', 'httpx', 'pydantic', 'fastapi', 'uvicorn', 'matplotlib'}\n"
+        "assert not heavy & set(sys.modules), heavy & set(sys.modules)\n"
+    )
+    listed = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, text=True, check=False)
+    assert listed.returncode == 0, listed.stderr
+    assert "serve" in listed.stdout
+
+
+def test_without_its_extra_the_command_prints_the_line_that_installs_it() -> None:
+    code = "import sys; sys.modules['typer'] = None; from calibrant.cli import run; run()"
+    refused = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, text=True, check=False)
+    assert (refused.returncode, refused.stdout) == (1, "")
+    assert "pip install 'calibrant[cli]'" in refused.stderr

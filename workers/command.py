@@ -1,0 +1,130 @@
+"""``calibrant worker``: workers under one supervisor."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from backend.command_options import (
+    Device,
+    LogFormat,
+    LogLevel,
+    ServiceRedisUrl,
+    ServiceRedisUrlFile,
+    any_of,
+    needed_store_url,
+    option,
+    start_log,
+)
+
+Queues = Annotated[
+    str | None,
+    option(
+        "--queues",
+        "Queues to work on, separated by commas: fits, evaluations, fits-gpu. "
+        "By default fits,evaluations, with CUDA fits-gpu before them.",
+    ),
+]
+Processes = Annotated[int, typer.Option("--processes", envvar="CALIBRANT_PROCESSES", min=1, help="Worker processes.")]
+Warm = Annotated[
+    bool,
+    typer.Option(
+        "--warm",
+        envvar="CALIBRANT_WARM",
+        help="Do jobs in the worker processes themselves, as with CUDA, rather than in work-horses: fewer processes, "
+        "and a job that does not stop when told ends its worker.",
+    ),
+]
+DrainSeconds = Annotated[
+    float,
+    typer.Option(
+        "--drain-seconds",
+        envvar="CALIBRANT_DRAIN_SECONDS",
+        min=0,
+        help="Seconds that jobs under way have to end after SIGTERM; one that takes longer goes back to its queue.",
+    ),
+]
+OtlpEndpoint = Annotated[
+    str | None,
+    option(
+        "--otlp-endpoint",
+        "OpenTelemetry collector to send traces to, such as http://localhost:4318; needs the extra telemetry.",
+    ),
+]
+WebhookHosts = Annotated[
+    str,
+    option("--webhook-hosts", "Hosts that webhooks of monitors may be sent to, as for the API; none by default."),
+]
+WebhookPrivateAddresses = Annotated[
+    str,
+    option(
+        "--webhook-private-addresses",
+        "Networks of private addresses that webhooks may be sent to nevertheless, as for the API.",
+    ),
+]
+QuotaMaps = Annotated[
+    int,
+    typer.Option(
+        "--quota-maps",
+        envvar="CALIBRANT_QUOTA_MAPS",
+        min=0,
+        help="Maps that a tenant may keep, as for the API: no alarm makes one more; 0: no quota.",
+    ),
+]
+
+
+def worker(
+    redis_url: ServiceRedisUrl = None,
+    redis_url_file: ServiceRedisUrlFile = None,
+    queues: Queues = None,
+    device: Device = "cpu",
+    processes: Processes = 1,
+    warm: Warm = False,
+    drain_seconds: DrainSeconds = 10.0,
+    log_level: LogLevel = "info",
+    log_format: LogFormat = "auto",
+    otlp_endpoint: OtlpEndpoint = None,
+    webhook_hosts: WebhookHosts = "",
+    webhook_private_addresses: WebhookPrivateAddresses = "",
+    quota_maps: QuotaMaps = 100_000,
+) -> None:
+    """Run workers under one supervisor, on a Redis that is there already."""
+    start_log(log_level, log_format)
+    from backend.monitors.webhook_targets import InvalidTargets
+    from backend.store.errors import UnsuitableStore
+    from backend.telemetry.tracing import MissingTelemetry
+    from workers.supervisor import Plan, supervise
+
+    if device not in ("cpu", "cuda", "auto"):
+        raise typer.BadParameter("must be cpu, cuda or auto", param_hint="--device")
+    plan = Plan(
+        needed_store_url(redis_url, redis_url_file),
+        None if queues is None else _queues(queues),
+        device,
+        processes,
+        warm,
+        drain_seconds,
+        otlp_endpoint,
+        webhook_hosts,
+        webhook_private_addresses,
+        quota_maps,
+    )
+    try:
+        supervise(plan)
+    except MissingTelemetry as error:
+        raise typer.BadParameter(str(error), param_hint="--otlp-endpoint") from error
+    except InvalidTargets as error:
+        raise typer.BadParameter(str(error)) from None
+    except UnsuitableStore as error:
+        typer.echo(f"calibrant: {error.detail}", err=True)
+        raise typer.Exit(2) from error
+
+
+def _queues(text: str) -> tuple[str, ...]:
+    from backend.store.jobs.queues import QUEUES
+
+    names = tuple(name.strip() for name in text.split(","))
+    if not set(names) <= set(QUEUES):
+        raise typer.BadParameter(f"must be of {any_of(QUEUES)}, separated by commas", param_hint="--queues")
+    return names
