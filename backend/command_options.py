@@ -22,7 +22,7 @@ RedisUrlFile = Annotated[
 Data = Annotated[
     Path, typer.Option("--data", envvar="CALIBRANT_DATA", help="Folder of the embedded store, where there is no URL.")
 ]
-#: The folder where none is told.
+#: The folder if none is given.
 DATA = Path(".calibrant")
 
 _FLAG, _FILE_FLAG = "--redis-url", "--redis-url-file"

@@ -1,124 +1,173 @@
-"""Evaluations as the service and its workers both run them: from options and stored maps to the answer's JSON."""
+"""Evaluations: of a request at once, or by a job; of one batch or of several, and as a whole report."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
-from backend.store.registry.maps import MapStore
-from calibrant.batch import Batch
-from calibrant.by_size import BySize
+from backend.batches import Arrays, LabelledRows, check_labelled, find_rows, store_labelled
+from backend.jobs import place_for_job, queue, runs_inline
+from backend.reports import apart, make, seconds_to_recommend, whole
+from backend.requester import Requester
+from backend.store.batches import read_stored_batch
+from backend.store.errors import UnknownMap
+from backend.store.jobs.runs import Run
+from backend.store.server.connection import patiently
+from backend.store.store import Store
+from backend.telemetry.observed import span, traced
+from calibrant.batch import Batch, Scale
 from calibrant.calibrators import Fitting
-from calibrant.comparison import LEAST_BATCHES, Comparison, PowerLaws, read_contestants
-from calibrant.costs import Costs, Rows
+from calibrant.cells import WeightsKind
+from calibrant.comparison import LEAST_BATCHES, RAW, Comparison, PowerLaws, read_contestants
+from calibrant.costs import Costs, SharedRows
 from calibrant.diagrams.catalogue import read_diagrams
 from calibrant.errors import CalibrationError
-from calibrant.evaluation import Evaluation
+from calibrant.evaluation import Evaluation, Groups
+from calibrant.io.errors import InvalidField
 from calibrant.maps.calibration_map import load
 from calibrant.measures.catalogue import read_requests
-from calibrant.measures.cross_fitting import Training
+from calibrant.measures.cross_fitting import UNKNOWN, Training
 from calibrant.measures.intervals import Resampling
 from calibrant.measures.selective import ABSTENTION, COST_RATIOS
-from calibrant.progress import Progress, Rising
+from calibrant.progress import Progress, reporting, step
 from calibrant.reports.document import comparison_document, law_document, report_document
 from calibrant.reports.pictures import by_size_report, plane_report, read_by_size
-from schemas.evaluate import BySizePicture, EvaluateSpec
+from schemas.evaluate import BySizePicture, CostPlanePicture, EvaluateOptions, EvaluateSpec
+from schemas.jobs import JobRecord
 from schemas.maps import MapRecord
 
-#: The level of the intervals of a comparison and of power laws where none is asked for.
+#: The level of the intervals of comparisons and power laws if the request names none.
 LEVEL = 0.95
+
+Names = Sequence[str] | None
+#: Batches one by one: id, rows, and the groups of the rows.
+Batches = Iterable[tuple[str, Batch, Names]]
+#: The record of a map's id; raises ``UnknownMap``.
+FindMap = Callable[[str], MapRecord]
+
+# --- What a request may evaluate, each kind by the same calls
+
+
+def _is_of_several(_batch: Batch, _groups: Names, _device: str) -> dict[str, Any]:
+    raise TypeError("is of several batches")
+
+
+def _is_of_one(_batches: Batches, _number: int, _device: str) -> dict[str, Any]:
+    raise TypeError("is of one batch")
 
 
 @dataclass(frozen=True)
-class Asked:
-    """An evaluation, a comparison or what a picture shows, checked; the ids of its maps by name.
+class Task:
+    """A checked request for an evaluation: everything but the rows. ``inline`` is False if something is a long fit.
 
-    ``by_group`` where groups matter.
+    ``reduction`` gives its full name, ``seconds`` the estimate of ``one``; both raise what that would, without
+    measuring. ``one`` is the report of one batch as plain JSON, ``several`` that of so many, of which one is held at a
+    time. ``scale`` is that of arrays for which the request states none; ``same_rows`` is whether several batches must
+    be of the same rows.
     """
 
-    task: Evaluation | Comparison | BySize | Costs
-    map_id: str | None
-    ids: dict[str, str]
-    by_group: bool = True
-
-    def check(self, batch: Batch, groups: Sequence[str] | None) -> None:
-        """Raise what ``document`` would, without measuring."""
-        if isinstance(self.task, BySize | Costs):
-            self.task.check(batch)
-        else:
-            self.task.check(batch, groups if self.by_group else None)
-
-    def matched(self, batch: Batch, first: Rows | None, where: str) -> Rows | None:
-        """What the next of several batches must have like the first, where it must; raises at ``where`` if it has not.
-
-        The models of a cost plane predict the same rows.
-        """
-        if not isinstance(self.task, Costs):
-            return None
-        rows = Rows.of(batch)
-        if first is not None:
-            rows.match(first, where)
-        return first or rows
-
-    def reduction(self, batch: Batch) -> str:
-        """The reduction of a batch in full; raises what ``document`` would."""
-        checked = self.task.check(batch)
-        return checked if isinstance(checked, str) else checked[0]
-
-    def seconds(self, batch: Batch, groups: Sequence[str] | None) -> float:
-        """Estimated seconds of ``document``; raises what it would."""
-        if isinstance(self.task, BySize | Costs):
-            return self.task.seconds(batch)
-        return self.task.seconds(batch, groups if self.by_group else None)
-
-    def document(
-        self, batch: Batch, groups: Sequence[str] | None, *, device: str = "cpu", progress: Progress | None = None
-    ) -> dict[str, Any]:
-        """The report of one batch as plain JSON."""
-        if isinstance(self.task, BySize):
-            return by_size_report(self.task, batch, progress)
-        if isinstance(self.task, Costs):
-            raise TypeError("a cost plane is of two batches")
-        groups = groups if self.by_group else None
-        if isinstance(self.task, Comparison):
-            return comparison_document(self.task.run(batch, groups, device=device, progress=progress), self.ids)
-        return report_document(self.task.run(batch, groups, device=device, progress=progress), self.map_id)
+    inline: bool
+    reduction: Callable[[Batch], str]
+    seconds: Callable[[Batch, Names], float]
+    one: Callable[[Batch, Names, str], dict[str, Any]] = _is_of_several
+    several: Callable[[Batches, int, str], dict[str, Any]] = _is_of_one
+    scale: Scale | None = None
+    same_rows: bool = False
 
 
-def read_asked(spec: EvaluateSpec, maps: MapStore) -> Asked:
-    """Check what an evaluation asks for and load its maps; raises ``UnknownMap`` and ``CalibrationError``."""
+def _evaluation(evaluation: Evaluation, map_id: str | None, *, by_group: bool) -> Task:
+    def one(batch: Batch, groups: Names, device: str) -> dict[str, Any]:
+        return report_document(evaluation.run(batch, groups if by_group else None, device=device), map_id)
+
+    return Task(
+        evaluation.inline,
+        lambda batch: evaluation.check(batch)[0],
+        lambda batch, groups: evaluation.seconds(batch, groups if by_group else None),
+        one,
+        partial(_with_laws, evaluation, one),
+        scale=None if evaluation.map is None else evaluation.map.scale,
+    )
+
+
+def _comparison(comparison: Comparison, ids: dict[str, str], *, by_group: bool) -> Task:
+    def one(batch: Batch, groups: Names, device: str) -> dict[str, Any]:
+        return comparison_document(comparison.run(batch, groups if by_group else None, device=device), ids)
+
+    return Task(
+        comparison.inline,
+        comparison.check,
+        lambda batch, groups: comparison.seconds(batch, groups if by_group else None),
+        one,
+        partial(_with_laws, comparison, one),
+        scale=comparison.contestants[0].map.scale,
+    )
+
+
+def _picture(picture: BySizePicture | CostPlanePicture, reduction: str | None, seed: int) -> Task:
+    """What a picture is made of; raises ``UnknownMeasure`` and ``InvalidOption``."""
+    if isinstance(picture, BySizePicture):
+        by_size = read_by_size(picture.model_dump(), reduction, seed)
+        return Task(
+            by_size.inline,
+            by_size.check,
+            lambda batch, _groups: by_size.seconds(batch),
+            lambda batch, _groups, _device: by_size_report(by_size, batch),
+        )
+    rates = ABSTENTION if picture.abstention is None else picture.abstention
+    costs = Costs(rates, COST_RATIOS if picture.cost_ratios is None else picture.cost_ratios, reduction)
+    return Task(
+        costs.inline,
+        costs.check,
+        lambda batch, _groups: costs.seconds(batch),
+        several=lambda batches, _number, _device: plane_report(costs, ((i, batch) for i, batch, _ in batches)),
+        same_rows=True,
+    )
+
+
+def _with_laws(
+    task: Evaluation | Comparison,
+    one: Callable[[Batch, Names, str], dict[str, Any]],
+    batches: Batches,
+    number: int,
+    device: str,
+) -> dict[str, Any]:
+    """The report of each batch and, of five or more, the power laws over them."""
+    laws, reports = PowerLaws(task), []
+    for i, (batch_id, batch, groups) in enumerate(batches):
+        with step(2 * i, 2 * number):
+            reports.append({"batch": batch_id, "report": one(batch, groups, device)})
+        with step(2 * i + 1, 2 * number):
+            laws.add(batch)
+    if len(reports) >= LEAST_BATCHES:
+        return {"batches": reports, "power_law": law_document(laws.laws()), "problem": None}
+    problem = f"no power law: it takes {LEAST_BATCHES} batches"
+    return {"batches": reports, "power_law": None, "problem": problem}
+
+
+def read_task(spec: EvaluateSpec, find_map: FindMap) -> Task:
+    """Check what is to be evaluated and load its maps; raises ``UnknownMap`` and ``CalibrationError``."""
     if spec.picture is not None:
-        return Asked(_picture(spec), None, {}, by_group=False)
+        return _picture(spec.picture, spec.reduction, spec.seed)
     level = LEVEL if spec.interval is None and (spec.maps or spec.batches) else spec.interval
     resampling = Resampling.read(level, spec.resamples, spec.seed)
-    measures, diagrams = read_requests(spec.measures), read_diagrams(spec.diagrams)
-    record = None if spec.map is None else maps.get(spec.map)
-    fitted, training = (None, Training()) if record is None else (load(record.document), training_of(record))
+    measures = read_requests(spec.measures)
+    diagrams = read_diagrams(spec.diagrams) if spec.diagrams is not None else ()
+    record = None if spec.map is None else find_map(spec.map)
+    fitted, training = (None, UNKNOWN) if record is None else (load(record.document), training_of(record))
     evaluation = Evaluation(measures, spec.reduction, fitted, resampling, spec.classes, diagrams, training)
     if spec.maps is None:
-        return Asked(evaluation, None if record is None else record.id, {}, spec.by_group)
-    records = {contestant.name: maps.get(contestant.map) for contestant in spec.maps}
+        return _evaluation(evaluation, None if record is None else record.id, by_group=spec.by_group)
+    records = {contestant.name: find_map(contestant.map) for contestant in spec.maps}
     loaded = {name: load(found.document) for name, found in records.items()}
     contestants = read_contestants(loaded, {name: training_of(found) for name, found in records.items()})
     comparison = Comparison(evaluation, contestants, spec.correction)
-    return Asked(comparison, None, {name: found.id for name, found in records.items()}, spec.by_group)
-
-
-def _picture(spec: EvaluateSpec) -> BySize | Costs:
-    """What a picture is made of; raises ``UnknownMeasure`` or ``InvalidOption`` below ``/diagram``."""
-    picture = spec.picture
-    if picture is None:
-        raise TypeError("the request has no picture")
-    if isinstance(picture, BySizePicture):
-        return read_by_size(picture.model_dump(), spec.reduction, spec.seed)
-    rates = ABSTENTION if picture.abstention is None else picture.abstention
-    ratios = COST_RATIOS if picture.cost_ratios is None else picture.cost_ratios
-    return Costs(rates, ratios, spec.reduction)
+    return _comparison(comparison, {name: found.id for name, found in records.items()}, by_group=spec.by_group)
 
 
 def training_of(record: MapRecord) -> Training:
-    """How a stored map was fitted, as far as its record tells; an imported one cannot be fitted again."""
+    """How a stored map was fitted, as far as its record says; an imported map cannot be fitted again."""
     if record.seed is None:
         return Training(record.digest, None)
     try:
@@ -127,29 +176,164 @@ def training_of(record: MapRecord) -> Training:
         return Training(record.digest, None, record.seed)
 
 
-def several_document(
-    asked: Asked,
-    batches: Iterable[tuple[str, Batch, Sequence[str] | None]],
-    number: int,
-    *,
+def whole_report(
+    spec: EvaluateSpec,
+    batch: Batch,
+    groups: Names,
+    find_map: FindMap,
     device: str = "cpu",
-    progress: Progress | None = None,
 ) -> dict[str, Any]:
-    """The reports of ``number`` batches and, of five or more, the power laws over them. One batch is held at a time.
+    """A whole report as plain JSON: the evaluations that ``spec`` takes, the groups and a recommendation."""
 
-    Of two models' batches the cost plane, where that was asked for.
-    """
-    if isinstance(asked.task, Costs):
-        return plane_report(asked.task, ((batch_id, batch) for batch_id, batch, _ in batches), progress)
-    if isinstance(asked.task, BySize):
-        raise TypeError("measures by size are of one batch")
-    laws, reports, told = PowerLaws(asked.task), [], Rising(progress, 2 * number)
-    for i, (batch_id, batch, groups) in enumerate(batches):
-        told.begin(2 * i)
-        reports.append({"batch": batch_id, "report": asked.document(batch, groups, device=device, progress=told)})
-        told.begin(2 * i + 1)
-        laws.add(batch, told)
-    if len(reports) >= LEAST_BATCHES:
-        return {"batches": reports, "power_law": law_document(laws.laws()), "problem": None}
-    problem = f"no power law: it takes {LEAST_BATCHES} batches"
-    return {"batches": reports, "power_law": None, "problem": problem}
+    def evaluate(spec: EvaluateSpec, groups: Names) -> dict[str, Any]:
+        return read_task(spec, find_map).one(batch, groups, device)
+
+    return make(spec, batch, groups, evaluate)
+
+
+# --- For a request: evaluated at once, or by a job
+
+
+class WholeReport(NamedTuple):
+    """A whole report, and what was evaluated; ``weights_kind`` is None for rows without weights."""
+
+    report: dict[str, Any]
+    spec: EvaluateSpec
+    scale: Scale
+    weights_kind: WeightsKind | None
+
+
+@traced("work")
+def evaluate_or_queue(requester: Requester, arrays: Arrays, options: EvaluateOptions) -> dict[str, Any] | JobRecord:
+    """Evaluate rows at once, or queue a job if it is long or estimated to take more than 2 s."""
+    spec, find_map = _read_spec(requester, options)
+    task = read_task(spec, find_map)
+    if spec.batches is not None:
+        return _evaluate_several(requester, arrays, options, spec, task)
+    rows = _rows(requester, arrays, options, task)
+    seconds = task.seconds(rows.batch, rows.groups)
+    if task.inline and runs_inline(requester, seconds):
+        return task.one(rows.batch, rows.groups, "cpu")
+    return _queue(requester, spec, rows)
+
+
+@traced("work")
+def report_or_queue(requester: Requester, arrays: Arrays, options: EvaluateOptions) -> WholeReport | JobRecord:
+    """Make a whole report of one batch at once, or queue a job."""
+    if options.batches is not None:
+        raise InvalidField.at("/batches", "are reported as JSON only; request a report of one batch")
+    spec, find_map = _read_spec(requester, options)
+    task = read_task(spec, find_map)
+    rows = _rows(requester, arrays, options, task)
+    batch, groups, source = rows
+    reduction = task.reduction(batch)
+    n_classes = batch.predictions.n_classes if spec.classes is None else len(spec.classes)
+    spec = whole(spec, len(batch), n_classes, reduction)
+    by_group = None if groups is None else apart(spec, reduction, n_classes)
+    tasks = [read_task(each, find_map) for each in (spec, by_group) if each is not None]
+    seconds = sum(each.seconds(batch, groups) for each in tasks) + seconds_to_recommend(batch)
+    if not all(each.inline for each in tasks) or not runs_inline(requester, seconds):
+        return _queue(requester, spec, rows)
+    report = whole_report(spec, batch, groups, find_map)
+    return WholeReport(report, spec, source.scale, source.weights_kind if "weights" in source.arrays else None)
+
+
+def _rows(requester: Requester, arrays: Arrays, options: EvaluateOptions, task: Task) -> LabelledRows:
+    rows = find_rows(requester, arrays, options)
+    if options.batch is None and options.scale is None and task.scale is not None:
+        rows = rows._replace(scale=task.scale)
+    return check_labelled(rows)
+
+
+def _queue(requester: Requester, spec: EvaluateSpec, rows: LabelledRows) -> JobRecord:
+    with place_for_job(requester) as job_id:
+        batch_id = spec.batch or store_labelled(requester, rows).id
+        return queue(requester, "evaluate", job_id, spec.model_copy(update={"batch": batch_id}).model_dump())
+
+
+def _evaluate_several(
+    requester: Requester, arrays: Arrays, options: EvaluateOptions, spec: EvaluateSpec, task: Task
+) -> dict[str, Any] | JobRecord:
+    """``evaluate_or_queue`` of stored batches, of which one is held at a time."""
+    ids, store = spec.batches or [], requester.store
+    if arrays or options.batch is not None:
+        raise InvalidField.at("/batches", "stand in the place of the arrays and of batch; send one of the three")
+    if len(set(ids)) < len(ids):
+        raise InvalidField.at("/batches", "must differ from one another")
+    seconds = 0.0
+    first: SharedRows | None = None
+    parts = [store.batches.record(batch_id).parts for batch_id in ids]
+    for i, batch_id in enumerate(ids):
+        rows = check_labelled(find_rows(requester, {}, options.model_copy(update={"batch": batch_id})))
+        seconds += 2.0 * task.seconds(rows.batch, rows.groups)  # once for the report, once for the law
+        if task.same_rows:
+            own = SharedRows.of(rows.batch)
+            if first is not None:
+                own.match(first, f"/batches/{i}")
+            first = first or own
+    if task.inline and runs_inline(requester, seconds):
+        return task.several(((i, *read_stored_batch(store.batches, i)) for i in ids), len(ids), "cpu")
+    with place_for_job(requester) as job_id:
+        return queue(requester, "evaluate", job_id, spec.model_copy(update={"parts_of": parts}).model_dump())
+
+
+def _read_spec(requester: Requester, options: EvaluateOptions) -> tuple[EvaluateSpec, FindMap]:
+    """What is to be evaluated, each map by its id, and the maps that were read for that."""
+    if options.map is not None and options.maps is not None:
+        raise InvalidField.at("/maps", "are compared, and map is applied before and after; send one of the two")
+    read: dict[str, MapRecord] = {}
+
+    def find(ref: str) -> str:
+        record = requester.store.maps.get(ref)
+        read[record.id] = record
+        return record.id
+
+    given = options.model_dump(exclude={"scale", "weights_kind"})
+    if options.map is not None:
+        given["map"] = find(options.map)
+    if options.maps is not None:
+        given["maps"] = [_contestant(find, options.maps, i) for i in range(len(options.maps))]
+    return EvaluateSpec.model_validate(given), read.__getitem__
+
+
+def _contestant(find: Callable[[str], str], refs: list[str], i: int) -> dict[str, str]:
+    if refs[i] == RAW:
+        raise InvalidField.at(f"/maps/{i}", f"{RAW} names the predictions as they came; give the map's id")
+    if refs[i] in refs[:i]:
+        raise InvalidField.at(f"/maps/{i}", "stands there already")
+    try:
+        return {"name": refs[i], "map": find(refs[i])}
+    except UnknownMap as error:
+        raise UnknownMap(error.detail, f"/maps/{i}") from error
+
+
+# --- For a job
+
+
+def run_evaluation(store: Store, run: Run, device: str, progress: Progress) -> None:
+    """Evaluate what a job names; the report is its result. Waits for a store that is away."""
+    spec = EvaluateSpec.model_validate(run.job.spec)
+
+    def find_map(map_id: str) -> MapRecord:
+        return patiently(lambda: store.maps.get(map_id))
+
+    def read(batch_id: str, parts: int | None) -> tuple[Batch, Names]:
+        batch, groups = patiently(lambda: read_stored_batch(store.batches, batch_id, parts))
+        return batch, None if groups is None else Groups(groups)
+
+    def each() -> Iterator[tuple[str, Batch, Names]]:
+        ids = spec.batches or []
+        known: Sequence[int | None] = spec.parts_of or [None] * len(ids)
+        for batch_id, parts in zip(ids, known, strict=True):
+            yield (batch_id, *read(batch_id, parts))
+
+    task = read_task(spec, find_map)
+    with span("compute"), reporting(progress):
+        if spec.batches is not None:
+            report = task.several(each(), len(spec.batches), device)
+        else:
+            batch, groups = read(spec.batch or "", spec.parts)
+            report = (
+                whole_report(spec, batch, groups, find_map, device) if spec.report else task.one(batch, groups, device)
+            )
+    patiently(lambda: run.succeed({"report": report}))

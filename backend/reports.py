@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 from calibrant.batch import Batch
-from calibrant.progress import Progress, Rising
+from calibrant.progress import Progress, report, reporting, step
 from calibrant.reports.advice import MOST_NUMBERS, MOST_ROWS, recommend
 from calibrant.reports.panel import by_group, full, group_diagrams, joined
 from schemas.evaluate import EvaluateSpec
@@ -18,7 +18,7 @@ _ONCE, _ROW, _NUMBER = 0.05, 8e-6, 4e-6
 class Evaluate(Protocol):
     """One evaluation of the rows, as plain JSON."""
 
-    def __call__(self, spec: EvaluateSpec, groups: Sequence[str] | None, progress: Progress | None) -> dict[str, Any]:
+    def __call__(self, spec: EvaluateSpec, groups: Sequence[str] | None) -> dict[str, Any]:
         """Evaluate as ``spec`` says; by group where there are ``groups``."""
 
 
@@ -58,22 +58,21 @@ def make(
     progress: Progress | None = None,
 ) -> dict[str, Any]:
     """The report of ``whole``: everything measured, the groups, and the ``recommendation``."""
-    told = Rising(progress, 3)
-    report = evaluate(spec, groups if spec.by_group else None, told)
-    again = None if groups is None else apart(spec, report["reduction"], batch.predictions.n_classes)
-    if again is not None:
-        told.begin(1)
-        report = joined(report, evaluate(again, groups, told))
-    if spec.classes is None:  # a map is of all classes, and groups are of all rows
-        if groups is not None:
-            drawn = group_diagrams(batch, groups, report["reduction"])
-            report |= {} if drawn is None else {"group_diagrams": drawn}
-        told.begin(2)
-        told(0, 1, "recommendation")
-        report["recommendation"] = recommend(batch, report["reduction"], seed=spec.seed).to_document()
-    told.begin(2)
-    told(1, 1, "done")
-    return report
+    with reporting(progress):
+        with step(0, 3):
+            found = evaluate(spec, groups if spec.by_group else None)
+        again = None if groups is None else apart(spec, found["reduction"], batch.predictions.n_classes)
+        if again is not None:
+            with step(1, 3):
+                found = joined(found, evaluate(again, groups))
+        if spec.classes is None:  # a map is of all classes, and groups are of all rows
+            if groups is not None:
+                drawn = group_diagrams(batch, groups, found["reduction"])
+                found |= {} if drawn is None else {"group_diagrams": drawn}
+            report(2, 3, "recommendation")
+            found["recommendation"] = recommend(batch, found["reduction"], seed=spec.seed).to_document()
+        report(1, 1, "done")
+    return found
 
 
 def seconds_to_recommend(batch: Batch) -> float:

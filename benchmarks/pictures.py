@@ -18,8 +18,7 @@ from benchmarks.timing import machine
 from calibrant.plots.by_size import draw_by_size
 from calibrant.plots.canvas import About, Drawn
 from calibrant.plots.cost_plane import draw_cost_plane
-from calibrant.plots.diagram import PLOTS, draw
-from calibrant.plots.several import draw_several
+from calibrant.plots.diagram import PLOTS, draw, draw_several
 
 PAGE = Path(__file__).parents[1] / "docs" / "picture-speed.md"
 N = 10_000
@@ -33,7 +32,7 @@ from calibrant.plots.canvas import About
 imported = time.perf_counter()
 half = [0.25, 0.75]
 data = {"start": [0.0, 0.5], "end": [0.5, 1.0], "count": [5, 5], "rows": [5, 5], "share": [0.5, 0.5],
-        "mean_prediction": half, "label_share": half, "gap": [0, 0], "low": half, "high": half,
+        "mean_prediction": half, "observed_frequency": half, "gap": [0, 0], "low": half, "high": half,
         "roof_start": [0, 0.5], "roof_end": [0.5, 1], "ece": 0.0, "ece_debiased": 0.0,
         "histogram": {"edges": [0, 0.5, 1], "count": [5, 5], "share": half}}
 draw("reliability", {"data": data, "definition": {}, "problem": None}, About(10, "binary"), form=FORM)

@@ -32,7 +32,7 @@ class KeyLine(Document):
 
 
 class PieceLine(Document):
-    """The next bytes of a field of a batch, whose own line follows when all of them have been told."""
+    """The next bytes of a field of a batch, whose own line follows after the last of them."""
 
     kind: Literal["piece"] = "piece"
     tenant: Tenant
@@ -76,7 +76,7 @@ class VersionLine(Document):
 
 
 class MonitorPartLine(Document):
-    """What stands at one key of a monitor, or more of it, whose own line follows when all has been told."""
+    """What stands at one key of a monitor, or more of it, whose own line follows after the last of it."""
 
     kind: Literal["monitor-part"] = "monitor-part"
     tenant: Tenant

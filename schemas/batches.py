@@ -69,7 +69,7 @@ class BatchRecord(Document):
 
 
 class BatchesQuery(PageQuery):
-    """Which batches ``GET /batches`` is asked for."""
+    """The query of ``GET /batches``."""
 
 
 class BatchesAnswer(Document):
@@ -79,7 +79,7 @@ class BatchesAnswer(Document):
     next: str | None = Field(description="cursor of the page that follows")
 
 
-# --- What the page keeps of a batch beside its rows
+# --- The records that the web page keeps beside a batch
 
 
 class UploadRecord(Document):

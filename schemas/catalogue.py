@@ -1,4 +1,4 @@
-"""What exists: measures, diagrams, methods, problems and limits, and whether the service is up."""
+"""The catalogues of measures, diagrams, methods, problems and limits, and whether the service is up."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pydantic import Field
 
 from schemas.base import Document
 
-# --- What exists: measures, diagrams, methods and problems, and whether the service is up
+# --- The catalogues of measures, diagrams, methods and problems, and whether the service is up
 
 Runs = Literal["inline", "job"]
 Of = list[Literal["event", "vector"]]

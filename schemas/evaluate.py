@@ -1,4 +1,4 @@
-"""``POST /evaluate``, and diagrams of other rows than one event's."""
+"""``POST /evaluate``, and diagrams that need more than one event."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pydantic import Field
 from schemas.base import Document, Reference, Seed
 from schemas.batches import Arrays, Scale, WeightsKind
 
-# --- Pictures of other rows than one event's: measures on subsamples of them, and two models' decisions on the same
+# --- Diagrams that need more than one event: measures by number of rows, and the costs of two models' decisions
 
 Share = Annotated[float, Field(ge=0, le=1)]
 Ratio = Annotated[float, Field(gt=0, le=1e9)]
@@ -103,7 +103,7 @@ class EvaluateSpec(Document):
     parts: int | None = Field(None, description="the first parts of the batch alone; None: all")
     batches: list[str] | None = None
     parts_of: list[int] | None = Field(None, description="of ``batches``, the first parts of each alone; None: all")
-    by_group: bool = Field(True, description="whether groups, where the rows have them, are told apart")
+    by_group: bool = Field(True, description="whether groups, if the rows have them, are reported separately")
     report: bool = Field(False, description="a whole report, with groups apart and a recommendation")
     picture: Pictured | None = Field(None, description="makes this alone, in the place of measures and diagrams")
     maps: list[ContestantSpec] | None = None
@@ -246,12 +246,12 @@ class ReportAnswer(Document):
     groups: dict[str, GroupAnswer] | None = None
     gaps: dict[str, GapAnswer] | None = None
     diagrams: dict[str, DiagramAnswer] | None = None
-    comparison: ComparisonAnswer | None = Field(None, description="where maps were asked for")
+    comparison: ComparisonAnswer | None = Field(None, description="if maps were requested")
     group_diagrams: dict[str, GroupDiagrams] | None = Field(
         None, description="of a whole report, the reliability diagram of each of two to nine groups"
     )
     recommendation: dict[str, Any] | None = Field(
-        None, description="of a report that was asked for as HTML: the map to fit, and what each would gain"
+        None, description="of a report that was requested as HTML: the map to fit, and what each would gain"
     )
 
 

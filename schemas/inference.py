@@ -134,7 +134,7 @@ class ServerReady(Document):
 
 
 class ModelReady(Document):
-    """The model can be asked."""
+    """The model is ready."""
 
     name: str = Field(examples=["churn"])
     ready: bool

@@ -46,7 +46,7 @@ class JobAnswer(JobSummary):
 
 
 class JobsQuery(PageQuery):
-    """Which jobs ``GET /jobs`` is asked for."""
+    """The query of ``GET /jobs``."""
 
     status: Status | None = None
     kind: Kind | None = None

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from schemas.base import Document
 
-# --- API keys as they are stored: whose they are, what they may do and until when; never the secrets themselves
+# --- API keys as stored: tenant, scope and expiry, never the secrets
 
 Scope = Literal["read", "write", "admin"]
 #: Each scope holds those before it.
@@ -45,7 +45,7 @@ class KeyRecord(Document):
         return SCOPES.index(self.scope) >= SCOPES.index(scope)
 
 
-# --- Sessions of the web page as they are stored: whose key opened them and until when; neither key nor cookie
+# --- Sessions of the web page as stored: the id of the key and digests, neither key nor cookie
 
 
 class SessionRecord(Document):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from pydantic import Field
+from pydantic import AliasChoices, Field
 
 from schemas.base import Document, Name, Reference, Seed
 from schemas.batches import Arrays, Predictions, Scale, WeightsKind
@@ -76,7 +76,8 @@ class Bins(Document):
     rows: list[float] = Field(description="effective rows, by weight")
     share: list[float] = Field(description="share of the mass")
     mean_prediction: list[float]
-    label_share: list[float]
+    # Earlier versions stored it as label_share.
+    observed_frequency: list[float] = Field(validation_alias=AliasChoices("observed_frequency", "label_share"))
 
 
 class FitBins(Document):
@@ -173,5 +174,5 @@ class CalibrateAnswer(Document):
 
     map: str
     predictions: list[float] | list[list[float]]
-    p0: list[float] | None = Field(None, description="where bounds were asked for")
+    p0: list[float] | None = Field(None, description="if bounds were requested")
     p1: list[float] | None = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import AliasChoices, Field
 
 from schemas.base import Document
 from schemas.monitors import RecalibrationSpec
@@ -47,7 +47,7 @@ class RecalibrationTold(Document):
     """A challenger beside the champion."""
 
     monitor: str
-    rule: str | None = Field(None, description="name of the rule whose alarm began it; null where someone asked for it")
+    rule: str | None = Field(None, description="name of the rule whose alarm began it; null if it was requested")
     name: str | None = Field(None, description="name of the map")
     alias: str | None = Field(None, description="the alias that is moved, or would be")
     champion: str | None = Field(None, description="id of the map at which the alias points, or pointed; null: none")
@@ -63,7 +63,7 @@ class RecalibrationTold(Document):
 
 
 class HookTestTold(Document):
-    """That someone asked for a test of a hook; nothing has happened to the monitor."""
+    """A requested test of a hook; nothing has happened to the monitor."""
 
     monitor: str
     hook: str
@@ -122,7 +122,10 @@ class EvidenceReading(Document):
     spread: float = Field(description="of a line: what is added to ``delta`` for each unit of half the logit")
     low: float = Field(description="the predictions that it concerns, from here")
     high: float = Field(description="to here")
-    told: str = Field(description="the error in words")
+    description: str = Field(
+        validation_alias=AliasChoices("description", "told"),  # what earlier versions stored
+        description="the error as text",
+    )
 
 
 class ThresholdReading(Document):
@@ -147,7 +150,7 @@ class RuleState(Document):
     alarms: int = Field(0, description="how often it was raised")
     rows: int = Field(0, description="labelled rows that the last look saw")
     looked_at: str | None = None
-    challengers: int = Field(0, description="how often a challenger was asked for upon the alarm that is raised")
+    challengers: int = Field(0, description="how often a challenger was requested upon the alarm that is raised")
     acknowledged_at: str | None = Field(None, description="of a threshold that is still raised")
     acknowledged_by: str | None = None
     started_at: float = Field(0.0, description="of evidence: rows predicted earlier are none; seconds since 1970")
@@ -157,9 +160,9 @@ class RuleState(Document):
 
 
 class Occasion(Document):
-    """Upon what a challenger is asked for: one alarm of one rule, or someone's request."""
+    """Why a challenger is fitted: one alarm of one rule, or a request."""
 
-    rule: str | None = Field(None, description="null: someone asked")
+    rule: str | None = Field(None, description="null: a request")
     number: int = Field(description="of the rule's alarms, or of the requests, counted from 1")
     attempt: int = Field(1, description="an alarm that stays is seen to again; counted from 1")
 
@@ -171,10 +174,10 @@ class Occasion(Document):
 
 
 class RecalibrationRequested(Document):
-    """That a challenger was asked for, and how it will be made."""
+    """A requested challenger, and how it will be fitted."""
 
     monitor: str
-    number: int = Field(description="of the request, counted from 1; one that waits still is asked for again")
+    number: int = Field(description="of the request, counted from 1; one that still waits is requested again")
     requested_at: str
     requested_by: str | None = Field(description="the API key's name; null: without keys")
     recalibration: RecalibrationSpec
@@ -201,7 +204,7 @@ class Standing(Document):
     rules: dict[str, RuleState] = Field({})
     asked: list[Occasion] = Field([], description="alarms upon which a challenger is to be fitted")
     last_asked: float | None = Field(None, description="when one was tried last, seconds since 1970")
-    requests: int = Field(0, description="how often one was asked for by someone")
+    requests: int = Field(0, description="how often one was requested by a caller")
     rows_wanted: int = Field(0, description="labelled rows since the monitor began, before another one is worth a try")
     proposal: Proposal | None = None
     moving: Proposal | None = Field(None, description="decided: its alias is being moved")
@@ -217,12 +220,12 @@ class AuditEntry(Document):
     who: str | None = Field(None, description="the API key's name; null: the service itself, or without keys")
     rule: str | None = None
     alarm: int | None = Field(None, description="the rule's alarm, or without a rule the request; counted from 1")
-    detail: str | None = Field(None, description="why, in words")
+    detail: str | None = Field(None, description="why")
     found: RecalibrationTold | None = None
 
 
 class JournalQuery(Document):
-    """Which events, or entries of the audit, are asked for: the newest, or those behind a page."""
+    """Which events, or entries of the audit log: the newest, or those after a page."""
 
     limit: int = Field(20, ge=1, le=100)
     cursor: str | None = Field(None, max_length=200, description="the `next` of the page before")
@@ -243,7 +246,7 @@ class AuditAnswer(Document):
     next: str | None = Field(description="cursor of the page that follows")
 
 
-# --- ``/monitors/{name}/deliveries``: events on their way to those who listen, and what became of them
+# --- ``/monitors/{name}/deliveries``: events that are sent to webhooks, and the outcome of each attempt
 
 DeliveryStatus = Literal["pending", "succeeded", "dead"]
 #: Why an attempt got no status of a receiver. ``interrupted``: the process that made it ended, or still makes it.
@@ -283,7 +286,7 @@ class DeliveryRecord(Document):
     status: DeliveryStatus = "pending"
     event: MonitorEvent
     attempts: list[Attempt] = Field([], description=f"the last {MOST_ATTEMPTS}, oldest first")
-    tried: int = Field(0, description="attempts since it was last asked for")
+    tried: int = Field(0, description="attempts since it was last requested")
     created_at: str
     ended_at: str | None = None
     next_at: str | None = Field(None, description="when it is tried next; null where it is not")
@@ -321,7 +324,7 @@ class DeliverySummary(Document):
 
 
 class DeliveriesQuery(PageQuery):
-    """Which deliveries ``GET /monitors/{name}/deliveries`` is asked for."""
+    """The query of ``GET /monitors/{name}/deliveries``."""
 
     status: DeliveryStatus | None = Field(None, description="``dead``: the dead letters")
     hook: str | None = Field(None, max_length=32, description="to this hook alone")

@@ -1,4 +1,4 @@
-"""What is read off a monitor: its windows, its values over time, and itself without its secrets."""
+"""Answers of monitors: windows, values over time, and definitions without secrets."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ Told = dict[str, Plain | list[Plain] | list[list[Plain]]]
 
 
 class MonitorAnswer(MonitorRecord):
-    """A monitor as it is told: a hook's secret stands here once, in the answer of the call that had it made."""
+    """A monitor as callers see it: a hook's secret stands here once, in the answer of the call that had it made."""
 
 
 class MonitorsQuery(PageQuery):
-    """Which monitors ``GET /monitors`` is asked for."""
+    """The query of ``GET /monitors``."""
 
 
 class MonitorsAnswer(Document):
@@ -72,7 +72,7 @@ class ReliabilityReading(Document):
     rows: list[float]
     share: list[float]
     mean_prediction: list[float]
-    label_share: list[float]
+    observed_frequency: list[float]
     gap: list[float]
     low: list[float] | None
     high: list[float] | None
@@ -145,7 +145,7 @@ class MonitorReading(Document):
     counts: Counts
     definitions: dict[str, Told] = Field(description="of each measure, in full")
     windows: list[WindowReading]
-    rules: list[RuleState] = Field(description="what each rule said at the last look, where there was one")
+    rules: list[RuleState] = Field(description="the result of each rule at the last look, if there was one")
     read_at: float = Field(description="seconds since 1970")
 
 
@@ -153,7 +153,7 @@ class ReadingQuery(Document):
     """The query of ``GET /monitors/{name}``."""
 
     windows: str | None = Field(None, max_length=400, description="names, separated by commas; default: all")
-    groups: int = Field(20, ge=0, le=1000, description="so many groups are told apart, those of most labelled rows")
+    groups: int = Field(20, ge=0, le=1000, description="so many groups are listed, those of most labelled rows")
 
 
 class SeriesQuery(Document):
@@ -200,7 +200,7 @@ class WindowPictureQuery(PictureQuery):
     group: str | None = Field(None, max_length=200, description="of one group alone")
 
 
-def told(record: MonitorRecord, fresh: frozenset[str] = frozenset()) -> MonitorAnswer:
+def answer_of(record: MonitorRecord, fresh: frozenset[str] = frozenset()) -> MonitorAnswer:
     """A monitor without its hooks' secrets, but for those of the hooks that are named ``fresh``."""
-    hooks = [hook.told(secret=hook.name in fresh) for hook in record.hooks]
+    hooks = [hook.shown(secret=hook.name in fresh) for hook in record.hooks]
     return MonitorAnswer.model_validate(record.model_copy(update={"hooks": hooks}).model_dump())

@@ -1,4 +1,4 @@
-"""``/monitors``: what is watched, how, and what is told of it."""
+"""``/monitors``: definitions of monitors, their rows and their state."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MAX_WINDOWS, MAX_RULES, MAX_MONITOR_MEASURES, MAX_HOOKS = 8, 16, 8, 4
 #: A monitor tells at most so many groups apart; and keeps at most so many time buckets.
 MAX_MONITOR_GROUPS, MAX_BUCKETS = 1000, 10_000
 
-#: What is told in the place of a hook's path and query.
+#: Shown in the place of a hook's path and query.
 HIDDEN_PATH = "/..."
 
 Label = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,31}$")]
@@ -50,7 +50,7 @@ class EvidenceRule(Document):
         ge=0,
         le=400 * DAY,
         description="only buckets that ended so many seconds ago count: give the time after which labels are complete, "
-        "where one outcome is told sooner than the other",
+        "if one outcome is known sooner than the other",
     )
 
 
@@ -91,15 +91,15 @@ class HookSpec(Document):
     )
 
     @property
-    def told_url(self) -> str:
+    def shown_url(self) -> str:
         """The URL's scheme, host and port: in the path, as in the query, secrets may stand."""
         scheme, mark, rest = self.url.partition("://")
         end = next((i for i, letter in enumerate(rest) if letter in "/?#"), len(rest))
         return f"{scheme}{mark}{rest[:end]}" + (HIDDEN_PATH if rest[end:].strip("/") else rest[end:])
 
-    def told(self, *, secret: bool = False) -> HookSpec:
+    def shown(self, *, secret: bool = False) -> HookSpec:
         """The hook as callers see it, with its ``secret`` where that was made for the caller."""
-        hidden = {"url": self.told_url, "old_secret": None, "secret": self.secret if secret else None}
+        hidden = {"url": self.shown_url, "old_secret": None, "secret": self.secret if secret else None}
         return self.model_copy(update=hidden)
 
 
@@ -192,7 +192,7 @@ class MonitorPatch(Document):
 
 
 class MonitorRecord(MonitorBody):
-    """A monitor as it is stored; hooks keep their secrets here, and are told without."""
+    """A monitor as it is stored; hooks keep their secrets here, and are shown without."""
 
     uid: str = Field(description="another one for each monitor that ever had this name")
     created_at: str
@@ -229,7 +229,7 @@ class Taken(Document):
     accepted: int = Field(description="predictions, labels or labelled rows that are new")
     joined: int = Field(description="of them, those that are now counted with their label")
     waiting: int = Field(description="of them, labels without a prediction yet")
-    duplicates: int = Field(description="known already, and said the same")
+    duplicates: int = Field(description="known already, with the same values")
     contradicted: int = Field(description="known already with another label, which stays")
     refused: int = Field(description="not counted; each may be sent again once it is mended")
     other_group: int = Field(0, description="of the accepted, those of groups beyond ``max_groups``")

@@ -1,4 +1,4 @@
-"""What every list is asked for."""
+"""The query of every list."""
 
 from __future__ import annotations
 

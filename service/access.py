@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Collection
 from functools import lru_cache
 from urllib.parse import urlsplit
@@ -17,15 +16,19 @@ from backend.store.link import Link
 from backend.store.server.connection import UNAVAILABLE, StoreRefuses
 from schemas.keys import Scope as KeyScope
 from schemas.problem_table import problem
-from service.callers import LOCAL, STRANGER, Caller, Keyring
+from service.callers import LOCAL, STRANGER, Caller, Keyring, Sessions, SignedIn, cookie_of
 from service.errors import Forbidden, ForeignOrigin, RateLimited, RequestError, Unauthorized
-from service.metrics import METRICS_PATH
-from service.open_paths import PAGES, PERSONAL_PATHS, is_open
+from service.observe import METRICS_PATH
 from service.problems import RETRY_AFTER, away, refused, respond
 from service.rates import Allowance, Rates
-from service.sessions import Sessions, SignedIn, cookie_of
-from service.web.forgery import HEADER, check_origin, check_token
+from service.settings import is_loopback
+from service.web.visitor import HEADER, PAGES, check_origin, check_token
 
+#: Pages that whoever is signed in sees as himself, and everyone else as a stranger.
+PERSONAL_PATHS = frozenset({"/", "/ui/sign-in", "/ui/sign-out"})
+#: The paths that need no API key: probes, and pages that tell nothing of what is stored.
+OPEN_PATHS = PERSONAL_PATHS | {"/docs", "/openapi.json", "/problems", "/v2/health/live", "/v2/health/ready"}
+OPEN_PREFIXES = ("/health/", "/problems/", "/assets/")
 LOCAL_HOSTS = frozenset({"127.0.0.1", "localhost", "::1"})
 #: Calls of other methods than GET that store nothing to last.
 _READING_POSTS = ("/calibrate", "/diagrams", "/evaluate", "/v2/", "/ui/compare")
@@ -40,15 +43,9 @@ _ALIVE = frozenset({"/health/live", "/v2/health/live"})
 PATIENCE = 0.5
 
 
-@lru_cache(maxsize=1024)
-def is_loopback(host: str) -> bool:
-    """Whether ``host`` is this machine alone."""
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
+def is_open(path: str) -> bool:
+    """Whether a path is served to whoever asks."""
+    return path in OPEN_PATHS or path.startswith(OPEN_PREFIXES)
 
 
 def needed_scope(method: str, path: str) -> KeyScope:

@@ -12,48 +12,38 @@ import calibrant
 from service import openapi, problems
 from service.access import Access
 from service.assets import Assets
-from service.direct import Shortcut
 from service.guard import Guard
-from service.head import HeadAsGet
 from service.observe import Observe
 from service.process import Process
 from service.routes import (
-    aliases,
     batches,
     calibrate,
     catalogue,
     diagrams,
-    evaluate,
-    health,
+    evaluations,
     inference,
     jobs,
-    limits,
     maps,
-    metrics,
     monitor_alarms,
     monitor_deliveries,
     monitor_rows,
     monitors,
     pages,
-    pictures,
-    registry,
-    web_compare,
-    web_jobs,
-    web_maps,
-    web_reports,
-    web_sample,
-    web_signing,
-    web_upload,
+    status,
 )
+from service.routing import HeadAsGet, Shortcut
 from service.settings import Settings
+from service.web import compare, reports, sign_in, upload
+from service.web import jobs as web_jobs
+from service.web import maps as web_maps
 
 
 def create_app(settings: Settings, *, needs_key: bool = False) -> FastAPI:
     """Build the application on the store that the settings name; it may be away, then and later.
 
-    With ``needs_key`` nothing is served until an API key is known. Raises ``MissingTelemetry`` where traces are asked
-    for without the extra, ``UnreadableUrl`` for a URL that names no store, ``InvalidTargets`` for hosts of webhooks, or
-    networks, that are none.
+    With ``needs_key`` nothing is served until an API key is known. Raises ``MissingTelemetry`` if traces are
+    configured without the extra, ``UnreadableUrl`` for a URL that names no store, ``InvalidTargets`` for hosts of
+    webhooks, or networks, that are none.
     """
     process = Process(settings, needs_key=needs_key)
 
@@ -84,7 +74,7 @@ def create_app(settings: Settings, *, needs_key: bool = False) -> FastAPI:
     app.add_middleware(
         Guard,
         seconds=settings.request_timeout,
-        places=process.places,
+        slots=process.slots,
         bodies=process.bodies,
         rate=settings.min_upload_rate,
     )
@@ -106,34 +96,29 @@ def create_app(settings: Settings, *, needs_key: bool = False) -> FastAPI:
     problems.install(app)
     openapi.install(app)
     # Of the routes that a path may match, the first is taken: those of most calls come first.
-    for routes in (
-        calibrate,
-        inference,
-        evaluate,
-        diagrams,
-        batches,
-        maps,
-        registry,
-        aliases,
-        jobs,
-        monitor_rows,
-        monitors,
-        monitor_deliveries,
-        monitor_alarms,
-        pictures,
-        catalogue,
-        limits,
-        health,
-        metrics,
-        pages,
-        web_compare,
-        web_maps,
-        web_signing,
-        web_sample,
-        web_upload,
-        web_reports,
-        web_jobs,
+    for router in (
+        calibrate.router,
+        inference.router,
+        evaluations.router,
+        diagrams.router,
+        batches.router,
+        maps.router,
+        jobs.router,
+        monitor_rows.router,
+        monitors.router,
+        monitor_deliveries.router,
+        monitor_alarms.router,
+        catalogue.router,
+        status.router,
+        pages.router,
+        compare.router,
+        web_maps.router,
+        sign_in.router,
+        upload.sample_router,
+        upload.router,
+        reports.router,
+        web_jobs.router,
     ):
-        app.include_router(routes.router)
+        app.include_router(router)
     app.mount("/assets", Assets())
     return app

@@ -1,4 +1,4 @@
-"""Who calls: the keys that processes keep in memory, and the caller that a key stands for."""
+"""Who calls: the keys that processes keep in memory, the sessions of browsers, and the callers they stand for."""
 
 from __future__ import annotations
 
@@ -6,11 +6,20 @@ import hmac
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import NamedTuple
+
+from starlette.concurrency import run_in_threadpool
+from starlette.datastructures import Headers
+from starlette.requests import cookie_parser
+from starlette.responses import Response
+from starlette.types import Scope
 
 from backend.store.api_keys import PREFIX, digest_of
 from backend.store.clock import seconds
 from backend.store.keyspace import DEFAULT_TENANT
-from schemas.keys import SCOPES, KeyRecord, Scope
+from backend.store.sessions import SessionStore
+from schemas.keys import SCOPES, KeyRecord
+from schemas.keys import Scope as KeyScope
 
 
 @dataclass(frozen=True)
@@ -18,12 +27,12 @@ class Caller:
     """Whose data a request is about. ``key_id`` and ``name`` are those of its API key, None without keys."""
 
     tenant: str = DEFAULT_TENANT
-    scope: Scope = "admin"
+    scope: KeyScope = "admin"
     name: str | None = None
     key_id: str | None = None
     rate_limit: int | None = None
 
-    def may(self, scope: Scope) -> bool:
+    def may(self, scope: KeyScope) -> bool:
         """Whether the caller holds a scope."""
         return SCOPES.index(self.scope) >= SCOPES.index(scope)
 
@@ -81,3 +90,73 @@ def _caller(record: KeyRecord) -> Caller:
 
 def _end(expires_at: str | None) -> float:
     return float("inf") if expires_at is None else seconds(expires_at)
+
+
+# --- Sessions: the cookie that a browser holds, and the caller for whom it stands
+
+_PLAIN = "calibrant"
+#: A browser keeps a cookie of such a name only from this very host, by TLS, for all paths.
+_SECURE = "__Host-calibrant"
+
+
+class SignedIn(NamedTuple):
+    """Who is signed in, and what goes with the forms of the session."""
+
+    caller: Caller
+    token: str
+
+
+class Sessions:
+    """The sessions of a process: the store remembers them, the keyring says whether their keys are still live."""
+
+    def __init__(self, store: SessionStore, keyring: Keyring) -> None:
+        self._store = store
+        self._keyring = keyring
+
+    async def find(self, scope: Scope) -> SignedIn | None:
+        """Who is signed in by the cookie of a request; None for no cookie, a session that ended or a dead key."""
+        text = cookie_of(scope)
+        record = None if text is None else await run_in_threadpool(self._store.find, text)
+        if record is None:
+            return None
+        caller = self._keyring.bearer(record.key, record.secret)
+        return None if caller is None else SignedIn(caller, record.token)
+
+    async def open(self, key: str) -> str | None:
+        """The text of a new session's cookie, for whoever sends a live key; None for any other."""
+        found = self._keyring.open(key)
+        if found is None:
+            return None
+        caller, secret = found
+        return (await run_in_threadpool(self._store.open, caller.key_id or "", secret)).text
+
+    async def end(self, scope: Scope) -> None:
+        """End the session of a request, if it has one."""
+        text = cookie_of(scope)
+        if text is not None:
+            await run_in_threadpool(self._store.end, text)
+
+
+def cookie_of(scope: Scope) -> str | None:
+    """The session's cookie of a request."""
+    header = Headers(scope=scope).get("cookie")
+    return None if header is None else cookie_parser(header).get(_name(scope)) or None
+
+
+def set_cookie(response: Response, scope: Scope, text: str) -> None:
+    """Have a browser hold a session's cookie until it is closed: for this site alone, and never for scripts."""
+    response.set_cookie(_name(scope), text, path="/", secure=_is_secure(scope), httponly=True, samesite="strict")
+
+
+def drop_cookie(response: Response, scope: Scope) -> None:
+    """Have a browser forget it."""
+    response.delete_cookie(_name(scope), path="/", secure=_is_secure(scope), httponly=True, samesite="strict")
+
+
+def _name(scope: Scope) -> str:
+    return _SECURE if _is_secure(scope) else _PLAIN
+
+
+def _is_secure(scope: Scope) -> bool:
+    """Whether the browser came by TLS: ours, or that of a proxy that is trusted, which the server has seen to."""
+    return bool(scope["scheme"] == "https")

@@ -16,7 +16,7 @@ from uvicorn.server import ServerState
 
 from schemas.problem_table import problem
 from service.inference.errors import error_of, spoken_at
-from service.metrics import UNMATCHED
+from service.observe import UNMATCHED
 from service.problems import respond
 from service.process import Process
 

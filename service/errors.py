@@ -7,6 +7,8 @@ from types import MappingProxyType
 from typing import ClassVar, Self
 
 from calibrant.errors import CalibrationError
+from calibrant.io.errors import InvalidField as InvalidField  # of the readers and of the service alike
+from calibrant.io.errors import TooLarge as TooLarge
 
 
 class RequestError(CalibrationError):
@@ -27,36 +29,6 @@ class MalformedJson(RequestError):
     code = "malformed-json"
 
 
-class MalformedNpz(RequestError):
-    """A body that is not an NPZ archive of plain arrays."""
-
-    code = "malformed-npz"
-
-
-class MalformedNpy(RequestError):
-    """A body that is not one .npy array of plain numbers."""
-
-    code = "malformed-npy"
-
-
-class MalformedArrow(RequestError):
-    """A body that is not an Arrow IPC stream of columns that can be read."""
-
-    code = "malformed-arrow"
-
-
-class MalformedParquet(RequestError):
-    """A body that is not a Parquet file of columns that can be read."""
-
-    code = "malformed-parquet"
-
-
-class MalformedCsv(RequestError):
-    """A body that is not CSV in UTF-8 with a header and rows of its length."""
-
-    code = "malformed-csv"
-
-
 class MalformedEncoding(RequestError):
     """A body that is not what its Content-Encoding says, or is cut off."""
 
@@ -73,18 +45,6 @@ class UnsupportedMediaType(RequestError):
     """A content type or a content encoding that no reader knows."""
 
     code = "unsupported-media-type"
-
-
-class TooLarge(RequestError):
-    """A body, what it unpacks to, its rows, its classes or its nesting over the limit."""
-
-    code = "too-large"
-
-
-class InvalidField(RequestError):
-    """A field that is missing, unknown, of the wrong type or outside its range."""
-
-    code = "invalid-field"
 
 
 class NotFound(RequestError):
@@ -142,7 +102,7 @@ class RateLimited(RequestError):
 
 
 class Busy(RequestError):
-    """All places for heavy work are taken."""
+    """All slots for heavy work are taken."""
 
     code = "busy"
 

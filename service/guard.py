@@ -1,4 +1,4 @@
-"""What one request may take: time, memory for its body, and one of few places for heavy work."""
+"""What one request may take: time, memory for its body, and one of few slots for heavy work."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from service.problems import respond
 from service.settings import Settings
 from service.shares import Exhausted, Shares
 
-#: Seconds after which a caller may try again where all places are taken.
+#: Seconds after which a caller may try again if all slots are taken.
 _RETRY_AFTER = "1"
 #: The methods whose requests have no body.
 _WITHOUT_BODY = ("GET", "HEAD")
@@ -24,38 +24,38 @@ RATE_SECONDS: Final = 10.0
 _DOUBT_SECONDS = 1.0
 
 
-class Places:
-    """The places for heavy work, of which a request holds at most one until it ends, and a tenant at most half."""
+class Slots:
+    """The slots for heavy work, of which a request holds at most one until it ends, and a tenant at most half."""
 
     def __init__(self, count: int) -> None:
         self._shares = Shares(count)
 
     def take(self, scope: Scope) -> None:
-        """Take a place for a request that has none yet; raises ``Busy`` if none is free for its tenant."""
+        """Take a slot for a request that has none yet; raises ``Busy`` if none is free for its tenant."""
         state = scope["state"]
-        if state.get("holds_place"):
+        if state.get("holds_slot"):
             return
         try:
             self._shares.take(state["caller"])
         except Exhausted as full:
             raise _busy(f"{full.holder} may work on {full.most} heavy requests at once, and is at it") from full
-        state["holds_place"] = True
+        state["holds_slot"] = True
 
     @staticmethod
     def take_for(scope: Scope) -> None:
-        """Take a place for a request that turns out to be heavy; raises ``Busy``."""
-        places: Places = scope["state"]["places"]
-        places.take(scope)
+        """Take a slot for a request that turns out to be heavy; raises ``Busy``."""
+        slots: Slots = scope["state"]["slots"]
+        slots.take(scope)
 
     def give_back(self, scope: Scope) -> None:
-        """Give back the place that a request holds, if it does."""
+        """Give back the slot that a request holds, if it does."""
         state = scope["state"]
-        if state.pop("holds_place", False):
+        if state.pop("holds_slot", False):
             self._shares.give_back(state["caller"])
 
 
 class Bodies:
-    """The memory for bodies, received in part or in full: as much as all places' largest bodies take.
+    """The memory for bodies, received in part or in full: as much as all slots' largest bodies take.
 
     A request holds what has arrived of its body until it ends. A tenant holds at most half of the memory, and may
     always hold one body of the largest size.
@@ -100,14 +100,14 @@ class Guard:
     A body is too slow if fewer than ``rate`` bytes a second arrive while the application waits for it, over the first
     10 s of waiting or any 10 s after them; 0 for no such bound.
 
-    Work that a thread has begun goes on unheard, and holds its place until it ends, or sees that its request
+    Work that a thread has begun goes on unheard, and holds its slot until it ends, or sees that its request
     ``is_over``. An answer that has begun, such as a stream of events, may take as long as it likes.
     """
 
-    def __init__(self, app: ASGIApp, *, seconds: float, places: Places, bodies: Bodies, rate: int = 0) -> None:
+    def __init__(self, app: ASGIApp, *, seconds: float, slots: Slots, bodies: Bodies, rate: int = 0) -> None:
         self._app = app
         self._seconds = seconds
-        self._places = places
+        self._slots = slots
         self._bodies = bodies
         self._rate = rate
 
@@ -121,14 +121,14 @@ class Guard:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        scope.setdefault("state", {}).update(places=self._places, bodies=self._bodies)
+        scope.setdefault("state", {}).update(slots=self._slots, bodies=self._bodies)
         watched = _Watched(scope, receive, send, seconds=self._seconds, rate=self._rate)
         watched.look()
         try:
             await self._app(scope, watched.receive, watched.send)
         finally:
             watched.close()
-            self._places.give_back(scope)
+            self._slots.give_back(scope)
             self._bodies.give_back(scope)
 
 

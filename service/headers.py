@@ -73,7 +73,7 @@ def read_prefer(values: Sequence[str]) -> Preferences:
 
 # --- Conditional requests (RFC 9110, section 13): entity tags, and what may be done where they match
 
-#: A stored answer must be asked for again before it is used: tags, descriptions and what a name means change.
+#: A stored answer must be revalidated before it is used: tags, descriptions and what a name means change.
 _REVALIDATE = "private, no-cache"
 _TAG = re.compile(r'(W/)?"([\x21\x23-\x7e\x80-\xff]*)"')
 _BETWEEN = re.compile(r"[ \t]*,[ \t,]*")

@@ -16,7 +16,7 @@ import calibrant
 from backend.store.budget import Budget
 from backend.store.census import Census
 from backend.store.server.connection import UNAVAILABLE, kind_of
-from backend.telemetry.spread import Spread
+from service.observe import RequestMetrics
 
 # --- The gauges of monitors, as the last look at each left them, and what is done about them all together
 #
@@ -39,20 +39,20 @@ _OF = ("tenant", "monitor")
 
 def monitor_gauges(latest: Mapping[tuple[str, str], Mapping[str, Any]]) -> Iterable[Metric]:
     """The gauges of monitors by tenant and uid."""
-    told = [(tenant, values) for (tenant, _), values in sorted(latest.items()) if "name" in values]
-    yield from _counts(told)
-    yield from _windows(told)
+    named = [(tenant, values) for (tenant, _), values in sorted(latest.items()) if "name" in values]
+    yield from _counts(named)
+    yield from _windows(named)
     alarms = GaugeMetricFamily(
         "calibrant_monitor_alarm", "Whether the alarm of a rule is raised.", labels=[*_OF, "rule"]
     )
-    for tenant, values in told:
+    for tenant, values in named:
         for rule, raised in values["alarms"].items():
             alarms.add_metric([tenant, values["name"], rule], int(raised))
     yield alarms
     looked = GaugeMetricFamily(
         "calibrant_monitor_looked_timestamp_seconds", "When a monitor was looked at last, since 1970.", labels=_OF
     )
-    for tenant, values in told:
+    for tenant, values in named:
         if "looked_at" in values:
             looked.add_metric([tenant, values["name"]], values["looked_at"])
     yield looked
@@ -69,15 +69,15 @@ def monitor_work(chores: Mapping[tuple[str, str], int], deliveries: Mapping[str,
     return done, ended
 
 
-def _counts(told: list[tuple[str, Mapping[str, Any]]]) -> Iterable[Metric]:
+def _counts(named: list[tuple[str, Mapping[str, Any]]]) -> Iterable[Metric]:
     for count, meaning in _COUNTS.items():
         gauge = GaugeMetricFamily(f"calibrant_monitor_{count}", meaning, labels=_OF)
-        for tenant, values in told:
+        for tenant, values in named:
             gauge.add_metric([tenant, values["name"]], values["counts"].get(count, 0))
         yield gauge
 
 
-def _windows(told: list[tuple[str, Mapping[str, Any]]]) -> Iterable[Metric]:
+def _windows(named: list[tuple[str, Mapping[str, Any]]]) -> Iterable[Metric]:
     by_measure = [*_OF, "measure", "window"]
     errors = GaugeMetricFamily(
         "calibrant_calibration_error_ratio", "A calibration error of a window, from 0 to 1.", labels=by_measure
@@ -88,7 +88,7 @@ def _windows(told: list[tuple[str, Mapping[str, Any]]]) -> Iterable[Metric]:
     covered = GaugeMetricFamily(
         "calibrant_monitor_coverage_ratio", "Labelled rows a prediction of a window.", labels=[*_OF, "window"]
     )
-    for tenant, values in told:
+    for tenant, values in named:
         name, of_errors = values["name"], frozenset(values.get("errors", ()))
         for window, read in values["windows"].items():
             if read.get("coverage") is not None:
@@ -115,7 +115,7 @@ class StoreMetrics(Collector):
         self._budget = budget
 
     def describe(self) -> list[Metric]:
-        """Every metric; the store is not asked for their numbers."""
+        """Every metric; without their numbers, for which the store is not read."""
         return [_build(), *self._limits(), *_of(_NOTHING)]
 
     def collect(self) -> Iterator[Metric]:
@@ -179,15 +179,6 @@ def _of(census: Census) -> Iterator[Metric]:
 
 # --- The metrics of one API process, and those of the store that it serves, for Prometheus
 
-#: Where the metrics are read.
-METRICS_PATH = "/metrics"
-#: The label of every request that no route takes: paths are the callers' own words, and without end.
-UNMATCHED = "unmatched"
-#: The methods that are labels; any other word is ``other``.
-_METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
-_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
-_BYTES = tuple(float(4**power) for power in range(3, 16, 2))
-
 
 class Metrics:
     """A registry of its own for each application: nothing is shared between two in one process."""
@@ -202,83 +193,3 @@ class Metrics:
     def text(self) -> bytes:
         """All metrics in the text format; asks the store, so it may wait."""
         return generate_latest(self.registry)
-
-
-class _OfRoute:
-    """The counts of one route and method."""
-
-    __slots__ = ("answered", "received", "rows", "seconds", "statuses")
-
-    def __init__(self) -> None:
-        self.statuses: dict[int, int] = {}
-        self.seconds = Spread(_SECONDS)
-        self.received = Spread(_BYTES)
-        self.answered = Spread(_BYTES)
-        self.rows = 0
-
-
-class RequestMetrics(Collector):
-    """The requests that this process answered.
-
-    They are counted on the event loop alone, so without the locks that the client's own counters take; a
-    scrape in another thread may see a request in one metric a moment before it does in the next.
-    """
-
-    def __init__(self) -> None:
-        self._routes: dict[tuple[str, str], _OfRoute] = {}
-
-    def count(
-        self, route: str, method: str, status: int, *, seconds: float, received: int, answered: int, rows: int
-    ) -> None:
-        """Count one request."""
-        key = (route, method if method in _METHODS else "other")
-        of = self._routes.get(key)
-        if of is None:
-            of = self._routes[key] = _OfRoute()
-        of.statuses[status] = of.statuses.get(status, 0) + 1
-        of.seconds.add(seconds)
-        of.received.add(received)
-        of.answered.add(answered)
-        of.rows += rows
-
-    def describe(self) -> list[Metric]:
-        """Every metric, without a number."""
-        return list(_families())
-
-    def collect(self) -> Iterable[Metric]:
-        """Every metric, with a number for each route and method."""
-        requests, seconds, received, answered, rows = families = _families()
-        worked: dict[str, int] = {}
-        for (route, method), of in list(self._routes.items()):
-            for status, number in list(of.statuses.items()):
-                requests.add_metric([route, method, str(status)], number)
-            seconds.add_metric([route, method], of.seconds.cumulative(), of.seconds.total)
-            received.add_metric([route, method], of.received.cumulative(), of.received.total)
-            answered.add_metric([route, method], of.answered.cumulative(), of.answered.total)
-            worked[route] = worked.get(route, 0) + of.rows
-        for route, number in worked.items():
-            if number:
-                rows.add_metric([route], number)
-        return families
-
-
-_Families = tuple[
-    CounterMetricFamily, HistogramMetricFamily, HistogramMetricFamily, HistogramMetricFamily, CounterMetricFamily
-]
-
-
-def _families() -> _Families:
-    of = ("route", "method")
-    return (
-        CounterMetricFamily("calibrant_http_requests", "Requests answered.", labels=[*of, "status"]),
-        HistogramMetricFamily(
-            "calibrant_http_request_duration_seconds",
-            "Time from a request's head to the last byte of its answer.",
-            labels=of,
-        ),
-        HistogramMetricFamily("calibrant_http_request_body_bytes", "Bytes of request bodies, as read.", labels=of),
-        HistogramMetricFamily("calibrant_http_response_body_bytes", "Bytes of response bodies.", labels=of),
-        CounterMetricFamily(
-            "calibrant_rows", "Rows worked on, of bodies and of the batches that they name.", labels=["route"]
-        ),
-    )

@@ -11,7 +11,7 @@ from schemas.catalogue import ProblemEntry
 from schemas.jobs import FINAL, JobRecord
 from schemas.problem_table import PREFIX, TABLE
 from service.html import page, prose
-from service.waiting import failure
+from service.jobs import failure
 
 # --- The pages that need no template: the problems, and the OpenAPI document to read
 
@@ -123,8 +123,8 @@ def _status(record: JobRecord) -> str:
 def _end(record: JobRecord) -> str:
     result = record.result
     if result is None:
-        told = failure(record)
-        return f"{escape(told.title)}: {escape(told.detail)}."
+        problem = failure(record)
+        return f"{escape(problem.title)}: {escape(problem.detail)}."
     if "map" in result:
         name = escape(str(result["map"]))
         return f'It fitted a map: <a href="../maps/{name}">{name}</a>.'
@@ -134,7 +134,7 @@ def _end(record: JobRecord) -> str:
     return "Its reports are of several batches: read them as JSON."
 
 
-def _body(record: JobRecord, told: str) -> str:
+def _body(record: JobRecord, text: str) -> str:
     done = record.progress
     how_far = (
         f'<p><progress max="{done.total}" value="{done.done}">{done.done} of {done.total}</progress> '
@@ -144,6 +144,6 @@ def _body(record: JobRecord, told: str) -> str:
     )
     return f"""<main>
 <h1>{_status(record)}</h1>
-{how_far}<p>{told}</p>
-<p><code>{escape(record.id)}</code>, asked for at {escape(record.created_at)}.</p>
+{how_far}<p>{text}</p>
+<p><code>{escape(record.id)}</code>, requested at {escape(record.created_at)}.</p>
 </main>"""

@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 
 from fastapi import Request, Response
 
-from backend.store.pages import Asked
+from backend.store.pages import PageRequest
 from schemas.base import Document
 from schemas.pages import PageQuery
 from service.context import answer
@@ -21,11 +21,11 @@ def read_query(request: Request, model: type[Options]) -> Options:
     return read_options(Payload({}, query_fields(request.query_params), from_query=True), model)
 
 
-def asked(query: PageQuery) -> Asked:
+def page_request(query: PageQuery) -> PageRequest:
     """The page that a query wants."""
     low, high = query.created_after, query.created_before
-    wanted = Asked(query.limit, query.cursor)
-    return Asked(
+    wanted = PageRequest(query.limit, query.cursor)
+    return PageRequest(
         query.limit,
         query.cursor,
         wanted.low if low is None else low.timestamp(),

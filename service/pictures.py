@@ -10,7 +10,16 @@ from typing import Any
 from fastapi import Response
 from pydantic import ValidationError
 
-from backend.monitors.answers import Reader
+from backend.monitors.answers import (
+    Reader,
+    begin_diagram,
+    group_index,
+    narrowed,
+    reader_of,
+    series_options,
+    series_points,
+    window_of,
+)
 from backend.monitors.readings import diagram_of, read_measures
 from backend.store.clock import now, seconds
 from calibrant.diagrams.diagram import DiagramRequest
@@ -29,7 +38,6 @@ from service.errors import InvalidField, NothingToDraw
 from service.formats.media import JSON, PNG, SVG
 from service.formats.options import invalid_field
 from service.html import SEALED
-from service.monitors import asked_of, begin_diagram, group_index, narrowed, reader_of, series_points, window_of
 
 # --- The bins of a map's fit
 
@@ -79,7 +87,7 @@ def _numbers(report: Mapping[str, Any], key: str) -> dict[str, Any]:
 
 # --- Which figure is requested: a diagram of the catalogue, measures by size, or a cost plane
 
-#: The title's error is told under this key.
+#: The key of the title's error.
 _ERROR = "error"
 PICTURED: Mapping[str, type[BySizePicture | CostPlanePicture]] = MappingProxyType(
     {BY_SIZE: BySizePicture, COST_PLANE: CostPlanePicture}
@@ -88,25 +96,25 @@ _ROWS = {"diagram", "scale", "weights_kind", "reduction", "seed", *PictureQuery.
 _TAKES = {BY_SIZE: _ROWS | {"batch"}, COST_PLANE: _ROWS | {"batches"}}
 
 
-def evaluation_of(options: DiagramOptions, asked: DiagramRequest) -> OneEvaluated:
+def evaluation_of(options: DiagramOptions, diagram: DiagramRequest) -> OneEvaluated:
     """The evaluation of which the picture shows the diagram, and the error in its title."""
     if options.batches is not None and options.map is not None:
         raise InvalidField.at("/map", "stands beside batches, which are shown one beside the other without a map")
-    measure = shown_error({"name": asked.diagram.name, **asked.options}) | {"as": _ERROR}
+    measure = shown_error({"name": diagram.diagram.name, **diagram.options}) | {"as": _ERROR}
     given = options.model_dump(include=set(OneEvaluated.model_fields))
     return OneEvaluated(**given, diagrams=[options.diagram], measures=[measure])
 
 
 def read_pictured(options: DiagramOptions) -> BySizePicture | CostPlanePicture | None:
-    """The picture asked for, where it is one of these; raises ``InvalidField`` naming each place that is wrong."""
+    """The requested picture if it is one of these; raises ``InvalidField`` naming each place that is wrong."""
     given = options.diagram
-    asked = {"name": given} if isinstance(given, str) else given
-    name = asked.get("name")
+    fields = {"name": given} if isinstance(given, str) else given
+    name = fields.get("name")
     model = PICTURED.get(name) if isinstance(name, str) else None
     if model is None:
         return None
     try:
-        pictured = model.model_validate(asked, strict=True)
+        pictured = model.model_validate(fields, strict=True)
     except ValidationError as error:
         found = error.errors(include_url=False, include_context=False, include_input=False)
         raise invalid_field([{**each, "loc": ("diagram", *each["loc"])} for each in found]) from error
@@ -124,23 +132,23 @@ def read_pictured(options: DiagramOptions) -> BySizePicture | CostPlanePicture |
 
 def series_drawing(here: Context, name: str, query: SeriesPictureQuery) -> Callable[[], Drawn]:
     """Read one measure over time, which may take long; what draws it raises ``NothingToDraw`` if it has no value."""
-    whole = reader_of(here, name)
+    whole = reader_of(here, here.process.monitors, name)
     key = query.measure or read_measures(whole.record.measures, whole.record.reduction or "binary")[0].key
     reader = narrowed(whole, key)
-    points = series_points(here, reader, asked_of(whole, query, now().timestamp()))
-    told = [
+    points = series_points(here, reader, series_options(whole, query, now().timestamp()))
+    drawn = [
         {"start": point.start, "end": point.end, "value": one.value, "interval": one.interval}
         for point in points
         for one in (point.measures[key],)
     ]
     about = About(sum(point.rows for point in points), reader.record.reduction or "binary", _called(name, query.group))
-    shown = {"measure": key, "points": told, "alarms": _alarms(whole, key)}
+    shown = {"measure": key, "points": drawn, "alarms": _alarms(whole, key)}
     return partial(draw_over_time, shown, about, **_look(query))
 
 
 def window_drawing(here: Context, name: str, query: WindowPictureQuery, form: Format) -> Callable[[], Drawn]:
     """Read the rows of a window, and give what draws their reliability diagram; raises ``NothingToDraw`` for none."""
-    reader = reader_of(here, name)
+    reader = reader_of(here, here.process.monitors, name)
     window = window_of(reader.record, query.window)
     group = group_index(reader, query.group)
     begin_diagram(here, reader.record)
@@ -154,8 +162,8 @@ def window_drawing(here: Context, name: str, query: WindowPictureQuery, form: Fo
 
 def _alarms(reader: Reader, key: str) -> list[dict[str, Any]]:
     """When alarms were raised that are about a measure, or about calibration as such."""
-    told = [(event.timestamp, event.data) for event in reader.raised() if isinstance(event.data, AlarmTold)]
-    return [{"at": seconds(at), "rule": data.rule} for at, data in told if data.measure in (None, key)]
+    raised = [(event.timestamp, event.data) for event in reader.raised() if isinstance(event.data, AlarmTold)]
+    return [{"at": seconds(at), "rule": data.rule} for at, data in raised if data.measure in (None, key)]
 
 
 def _called(name: str, group: str | None) -> str:

@@ -18,8 +18,7 @@ from schemas.problem_table import TABLE, problem
 from schemas.problems import Problem
 from service.formats.options import invalid_field
 from service.inference.errors import UNKNOWN_CALL, error_of, spoken_at
-from service.open_paths import is_page
-from service.web.refusal import refusal
+from service.web.visitor import is_page, refusal
 
 log = logging.getLogger(__name__)
 
@@ -56,14 +55,14 @@ class ProblemResponse(Response):
     def __init__(self, document: Problem, headers: Mapping[str, str] | None) -> None:
         super().__init__(document.model_dump_json(), document.status, headers=headers, media_type=MEDIA_TYPE)
         self._document = document
-        self._told = headers
+        self._extra = headers
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer in the form that the path of the request calls for."""
         if spoken_at(scope["path"]):
-            await error_of(self._document, self._told)(scope, receive, send)
+            await error_of(self._document, self._extra)(scope, receive, send)
         elif is_page(scope["path"]):
-            await refusal(self._document, self._told, scope)(scope, receive, send)
+            await refusal(self._document, self._extra, scope)(scope, receive, send)
         else:
             await super().__call__(scope, receive, send)
 
@@ -86,7 +85,7 @@ def refused(error: CalibrationError | StorageError) -> Response:
 
 
 def away(error: Exception) -> Response:
-    """Build the response to a request that met no store, or one that cannot do now what it asked."""
+    """Build the response to a request that found no store, or one that cannot serve it now."""
     log.warning("store away: %s", kind_of(error))
     if isinstance(error, StoreRefuses) and error.kind == "OOM":
         return refused(StoreFull("the store has no memory left; nothing was changed"))

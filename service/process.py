@@ -1,4 +1,4 @@
-"""What one process of the API keeps: its connections, and in memory the keys and maps that it was told of."""
+"""What one process of the API keeps: its connections, and in memory the keys and maps that it knows."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from starlette.concurrency import run_in_threadpool
 
+from backend.held_maps import HeldMaps
 from backend.monitors.answers import Kept
 from backend.store.api_keys import ApiKeyStore
 from backend.store.budget import Budget
@@ -21,17 +22,13 @@ from backend.store.server.connection import StoreAway, check_durability, check_m
 from backend.store.sessions import SessionStore
 from backend.telemetry.tracing import open_tracer
 from service.access import PATIENCE
-from service.addresses import Addresses
-from service.callers import Keyring
+from service.callers import Keyring, Sessions
 from service.easel import Easel
-from service.guard import Bodies, Places
-from service.held_maps import HeldMaps
+from service.guard import Bodies, Slots
 from service.metrics import Metrics
 from service.rates import Rates
-from service.sessions import Sessions
 from service.settings import Settings
-from service.shares import Streams
-from service.spools import Spools
+from service.shares import Addresses, Spools, Streams
 from service.web.environment import load
 
 #: Seconds that a start waits for the store; without it the service starts all the same.
@@ -40,14 +37,14 @@ _START_SECONDS = 1.0
 _STOP_SECONDS = 2.0
 #: Seconds from the start to the loading of what draws.
 _PICTURES_LATER = 1.0
-#: Seconds that the store may take to answer when metrics are asked for.
+#: Seconds that the store may take to answer when metrics are scraped.
 _CENSUS_SECONDS = 1.0
 
 
 class Process:
     """The parts that all requests of a process share.
 
-    ``needs_key`` refuses a store without API keys. Raises ``MissingTelemetry`` where traces are asked for without the
+    ``needs_key`` refuses a store without API keys. Raises ``MissingTelemetry`` if traces are configured without the
     extra, ``UnreadableUrl`` for a URL that names no store, ``InvalidTargets`` for hosts or networks that are none.
     """
 
@@ -74,7 +71,7 @@ class Process:
         self.metrics = Metrics(lambda: take_census(self._counting), settings.max_queued_jobs, self.budget)
         self.maps = HeldMaps(settings.held_maps)
         self.monitors = Kept()
-        self.places = Places(settings.max_heavy_requests)
+        self.slots = Slots(settings.max_heavy_requests)
         self.bodies = Bodies(settings)
         self.spools = Spools(settings.max_spool_bytes)
         self.streams = Streams(settings.max_event_streams)

@@ -2,30 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any, NamedTuple
 
 from fastapi import Response
+from starlette.concurrency import run_in_threadpool
 
 import calibrant
-from backend.evaluations import read_asked
-from backend.reports import apart, make, seconds_to_recommend, whole
+from backend.batches import Arrays
+from backend.evaluations import report_or_queue
 from backend.store.errors import UnknownBatch
-from backend.store.registry.maps import MapStore
-from calibrant.batch import Batch, Scale
-from calibrant.progress import Progress
+from calibrant.batch import Scale
 from calibrant.reports.html import standalone
-from calibrant.reports.panel import Subject
-from schemas.evaluate import EvaluateSpec
+from calibrant.reports.panel import ReportSubject
+from schemas.evaluate import EvaluateOptions, EvaluateSpec
 from schemas.jobs import JobRecord
 from service.context import Context
 from service.formats.media import HTML
 from service.html import SEALED
+from service.jobs import settle
 
-#: The options of an evaluation that are told for whoever makes the report again.
+#: The options of an evaluation by which the report can be made again.
 _OPTIONS = ("batch", "reduction", "classes", "map", "measures", "diagrams", "interval", "resamples", "seed")
 
 
@@ -33,48 +31,38 @@ class Whole(NamedTuple):
     """A whole report, and what it is of."""
 
     report: dict[str, Any]
-    subject: Subject
+    subject: ReportSubject
 
 
-@dataclass(frozen=True)
-class Plan:
-    """The evaluations that a whole report of these rows takes, checked; ``inline`` where none is a long fit."""
+def report_at_once(here: Context, arrays: Arrays, options: EvaluateOptions) -> Whole | JobRecord:
+    """The whole report of one batch, or the job that makes it."""
+    made = report_or_queue(here, arrays, options)
+    if isinstance(made, JobRecord):
+        return made
+    return Whole(made.report, subject_of(made.spec, weights=made.weights_kind, scale=made.scale))
 
-    spec: EvaluateSpec
-    batch: Batch
-    groups: Sequence[str] | None
-    maps: MapStore
-    seconds: float
-    inline: bool
 
-    @classmethod
-    def of(cls, spec: EvaluateSpec, batch: Batch, groups: Sequence[str] | None, maps: MapStore) -> Plan:
-        """Fill in the panel where nothing is named; raises what the evaluations would."""
-        asked = read_asked(spec, maps)
-        reduction = asked.reduction(batch)
-        n_classes = batch.predictions.n_classes if spec.classes is None else len(spec.classes)
-        spec = whole(spec, len(batch), n_classes, reduction)
-        again = None if groups is None else apart(spec, reduction, n_classes)
-        parts = [read_asked(each, maps) for each in (spec, again) if each is not None]
-        seconds = sum(part.seconds(batch, groups) for part in parts) + seconds_to_recommend(batch)
-        return cls(spec, batch, groups, maps, seconds, all(part.task.inline for part in parts))
+async def report_response(here: Context, arrays: Arrays, options: EvaluateOptions) -> Response:
+    """The whole report of one batch as HTML, or the answer of the job that makes it."""
+    made = await run_in_threadpool(report_at_once, here, arrays, options)
+    if isinstance(made, Whole):
+        return await report_page(here, made)
 
-    def run(self) -> dict[str, Any]:
-        """The report."""
+    async def as_page(record: JobRecord) -> Response:
+        return await report_page(here, await run_in_threadpool(whole_of, here, record))
 
-        def evaluate(spec: EvaluateSpec, groups: Sequence[str] | None, progress: Progress | None) -> dict[str, Any]:
-            return read_asked(spec, self.maps).document(self.batch, groups, progress=progress)
-
-        return make(self.spec, self.batch, self.groups, evaluate)
+    response = await settle(here, made, as_page)
+    response.headers["Vary"] = "Accept"
+    return response
 
 
 def subject_of(
     spec: EvaluateSpec, *, weights: str | None, scale: Scale = "probability", when: datetime | None = None
-) -> Subject:
+) -> ReportSubject:
     """What the report of an evaluation is of, and how it is made again."""
     options = {name: getattr(spec, name) for name in _OPTIONS}
     options["maps"] = None if spec.maps is None else [contestant.name for contestant in spec.maps]
-    return Subject(
+    return ReportSubject(
         name="the rows sent" if spec.batch is None else spec.batch,
         version=calibrant.__version__,
         when=when or datetime.now(UTC),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import gc
 import socket
 
@@ -10,15 +9,12 @@ import typer
 import uvicorn
 
 from backend.monitors.webhook_targets import InvalidTargets
-from backend.store.api_keys import ApiKeyStore
-from backend.store.server.connection import connect
 from backend.store.server.redis_url import UnreadableUrl
 from backend.telemetry.tracing import MissingTelemetry
-from service.access import is_loopback
 from service.app import create_app
 from service.connections import Connection
 from service.process import Process
-from service.settings import Settings
+from service.settings import Settings, is_loopback
 
 #: Exit status of what must be set right by hand: to start it again mends nothing.
 REFUSED = 2
@@ -80,20 +76,10 @@ def run_api(settings: Settings, *, host: str, port: int, socket_fd: int | None =
     # What was imported stays for good: the collector need not walk it over and over between requests.
     gc.collect()
     gc.freeze()
+    gc.enable()
     sockets = None if socket_fd is None else [socket.socket(fileno=socket_fd)]
     server = Server(config)
     server.run(sockets=sockets)
     if server.refusal is not None:
         typer.echo(f"calibrant: {server.refusal}", err=True)
         raise typer.Exit(REFUSED)
-
-
-def refuse_open_bind(host: str, redis_url: str) -> None:
-    """Without API keys this machine alone is served."""
-    if is_loopback(host):
-        return
-    with contextlib.closing(connect(redis_url)) as redis:
-        if not ApiKeyStore(redis).any():
-            raise typer.BadParameter(
-                "any address but loopback needs an API key; make one with calibrant keys create", param_hint="--host"
-            )

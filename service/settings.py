@@ -1,4 +1,4 @@
-"""The settings of the API, each with its default, its meaning and its least value, told here and nowhere else.
+"""The settings of the API, each with its default, its meaning and its least value.
 
 The flags of ``calibrant api``, the environment variables, docs/settings.md and ``GET /limits`` are made from
 these fields.
@@ -7,8 +7,10 @@ these fields.
 from __future__ import annotations
 
 import dataclasses
+import ipaddress
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
 from types import UnionType
 from typing import TYPE_CHECKING, Any, NamedTuple, get_type_hints
 
@@ -21,13 +23,13 @@ HOUR = 3600
 
 
 def _setting(default: Any, meaning: str, *, low: float | None = None, limit: bool = False) -> Any:
-    """A field of ``Settings``; ``limit`` is told to callers by ``GET /limits``."""
+    """A field of ``Settings``; ``limit`` puts it into ``GET /limits``."""
     return field(default=default, metadata={"meaning": meaning, "low": low, "limit": limit})
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What the API is told at its start. Times are seconds, sizes bytes."""
+    """The settings of the API. Times are seconds, sizes bytes."""
 
     redis_url: str
     max_body_bytes: int = _setting(256 * MIB, "largest body, as sent", low=1, limit=True)
@@ -66,7 +68,7 @@ class Settings:
         10.0, "fits estimated to take so many seconds on a CPU go to a worker with a GPU, where one is alive", low=0
     )
     request_timeout: float = _setting(
-        60.0, "seconds in which an answer must begin; what takes longer is asked for as a job", low=0.1, limit=True
+        60.0, "seconds in which an answer must begin; what takes longer is requested as a job", low=0.1, limit=True
     )
     min_upload_rate: int = _setting(
         64 * 1024,
@@ -167,7 +169,7 @@ class Settings:
 
 
 class Setting(NamedTuple):
-    """One setting as it is told: ``low`` is its least value, ``limit`` whether callers are told of it."""
+    """One setting: ``low`` is its least value, ``limit`` whether ``GET /limits`` has it."""
 
     name: str
     kind: type | UnionType
@@ -193,3 +195,14 @@ def all_settings() -> Iterator[Setting]:
     for f in dataclasses.fields(Settings):
         if f.metadata:
             yield Setting(f.name, kinds[f.name], f.default, **f.metadata)
+
+
+@lru_cache(maxsize=1024)
+def is_loopback(host: str) -> bool:
+    """Whether ``host`` is this machine alone."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

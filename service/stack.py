@@ -22,7 +22,7 @@ import typer
 from backend.store.errors import EmbeddedStoreFailed
 from backend.store.processes import spawn, stop
 from backend.store.server.embedded import embedded
-from service.server import refuse_open_bind
+from service.settings import is_loopback
 
 # --- Child processes that are started again whenever they end, after pauses that grow
 
@@ -157,7 +157,7 @@ def stack(
             server = started.enter_context(embedded(data, log=store_log))
             redis_url, store = server.url, Child("the store", server.start, server.process)
             # Here and now; of a store of another's, which may be away, the API asks it when it can.
-            refuse_open_bind(host, redis_url)
+            _refuse_open_bind(host, redis_url)
         environment = dict(os.environ if inherited is None else inherited) | {
             "CALIBRANT_REDIS_URL": redis_url,
             "CALIBRANT_DEVICE": device,
@@ -189,8 +189,22 @@ def _api(environment: dict[str, str], log: IO[bytes] | None, listener: socket.so
     return spawn(_command("api", "--socket-fd", str(fd)), log=log, environment=environment, pass_fds=(fd,))
 
 
+def _refuse_open_bind(host: str, redis_url: str) -> None:
+    """Refuse an address that others can reach as long as there is no API key."""
+    if is_loopback(host):
+        return
+    from backend.store.api_keys import ApiKeyStore
+    from backend.store.server.connection import connect
+
+    with contextlib.closing(connect(redis_url)) as redis:
+        if not ApiKeyStore(redis).any():
+            raise typer.BadParameter(
+                "any address but loopback needs an API key; make one with calibrant keys create", param_hint="--host"
+            )
+
+
 def _listen(host: str, port: int) -> socket.socket:
-    """Listen before the API starts: a port in use is told at once, and early requests wait for it."""
+    """Listen before the API starts: a port in use fails at once, and early requests wait for it."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
     try:
@@ -221,9 +235,9 @@ def serve_all(
 
     Exits with 1 if the port or the data folder is not available, and with 2 if a child refuses its settings.
     """
-    told = threading.Event()
+    stopped = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: told.set())
+        signal.signal(number, lambda *_: stopped.set())
     try:
         with stack(
             host=host,
@@ -236,7 +250,7 @@ def serve_all(
             log_format=log_format,
         ) as running:
             typer.echo(f"Calibrant listens on {running.url} (documentation: {running.url}/docs). Ctrl-C stops it.")
-            while not told.wait(_LOOK_SECONDS):
+            while not stopped.wait(_LOOK_SECONDS):
                 running.mend()
     except SettingsRefused as error:
         _failed(str(error))

@@ -13,7 +13,7 @@ from backend.store.server.connection import UNAVAILABLE, connect
 
 
 def alive(redis_url: str, host: str) -> bool:
-    """Whether a supervisor that runs on ``host`` told of itself in the last seconds."""
+    """Whether a supervisor that runs on ``host`` announced itself in the last seconds."""
     try:
         return any(record.host == host for record in read_supervisors(connect(redis_url)))
     except UNAVAILABLE:
@@ -21,7 +21,7 @@ def alive(redis_url: str, host: str) -> bool:
 
 
 def given_url(variables: Mapping[str, str]) -> str:
-    """The URL of the store, as the worker is told it by its environment."""
+    """The URL of the store, from the environment of the worker."""
     file = variables.get("CALIBRANT_REDIS_URL_FILE")
     return variables["CALIBRANT_REDIS_URL"] if file is None else Path(file).read_text("utf-8").strip()
 

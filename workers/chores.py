@@ -21,9 +21,8 @@ from rq.utils import import_attribute
 from rq.worker import WorkerStatus
 
 from backend.store.chores import RENEWAL_SECONDS, Chore, ChoreJob, Kind, begin, chore_queue, done, later, renew
-from backend.store.server.connection import UNAVAILABLE
+from backend.store.server.connection import UNAVAILABLE, patiently
 from backend.telemetry.logs import tell
-from workers.patience import patiently
 from workers.worker import Loop
 
 log = logging.getLogger(__name__)
@@ -119,7 +118,7 @@ class ChoreWorker(Loop):
         """Nothing: no word to a worker is heeded but its supervisor's signals."""
 
     def kill_horse(self, sig: Any = None) -> None:
-        """Nothing: it has none, where RQ is told to stop a second time."""
+        """Nothing: it has none, if RQ is stopped a second time."""
 
 
 def _tell(chore: Chore, tries: int, outcome: str, took: float) -> None:

@@ -33,7 +33,7 @@ Warm = Annotated[
         "--warm",
         envvar="CALIBRANT_WARM",
         help="Do jobs in the worker processes themselves, as with CUDA, rather than in work-horses: fewer processes, "
-        "and a job that does not stop when told ends its worker.",
+        "and a job that ignores its cancellation ends its worker.",
     ),
 ]
 DrainSeconds = Annotated[
@@ -94,11 +94,11 @@ def worker(
     from backend.monitors.webhook_targets import InvalidTargets
     from backend.store.errors import UnsuitableStore
     from backend.telemetry.tracing import MissingTelemetry
-    from workers.supervisor import Plan, supervise
+    from workers.supervisor import SupervisorOptions, supervise
 
     if device not in ("cpu", "cuda", "auto"):
         raise typer.BadParameter("must be cpu, cuda or auto", param_hint="--device")
-    plan = Plan(
+    plan = SupervisorOptions(
         needed_store_url(redis_url, redis_url_file),
         None if queues is None else _queues(queues),
         device,

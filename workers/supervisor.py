@@ -27,12 +27,11 @@ from backend.store.jobs.leases import announce, retire
 from backend.store.jobs.queues import EVALUATIONS, FITS, GPU_FITS
 from backend.store.jobs.recovery import LOOK_SECONDS, Recovery
 from backend.store.processes import die_with_parent
-from backend.store.server.connection import UNAVAILABLE, check_durability, connect, kind_of, safe_url
+from backend.store.server.connection import UNAVAILABLE, check_durability, connect, jittered, kind_of, safe_url
 from backend.telemetry.tracing import check_telemetry
 from schemas.jobs import WorkersRecord
 from workers.chores import IDLE_SECONDS, ChoreWorker
-from workers.observe import OTLP_VARIABLE
-from workers.patience import jittered
+from workers.tasks import OTLP_VARIABLE
 from workers.worker import LeasedWorker, WarmWorker
 
 # --- The places of a supervisor's workers, and what a process does that fills one
@@ -44,8 +43,8 @@ SIDE_SECONDS = 1.0
 
 
 @dataclass(frozen=True)
-class Plan:
-    """What a supervisor is told at its start. ``device`` is cpu, cuda or auto; ``queues`` None for those that suit it.
+class SupervisorOptions:
+    """The options of a supervisor. ``device`` is cpu, cuda or auto; ``queues`` None for those that suit it.
 
     ``warm`` workers do their jobs themselves rather than in forks, as CUDA's do. ``drain_seconds`` is how long jobs
     under way have to end after SIGTERM.
@@ -78,7 +77,7 @@ class Place:
     not_before: float = 0.0
 
 
-def fill(place: Place, plan: Plan, queues: tuple[str, ...], *, cuda: bool) -> None:
+def fill(place: Place, plan: SupervisorOptions, queues: tuple[str, ...], *, cuda: bool) -> None:
     """Fork the worker of a place."""
     place.name, place.born = secrets.token_hex(16), time.monotonic()
     parent = os.getpid()
@@ -93,8 +92,8 @@ def fill(place: Place, plan: Plan, queues: tuple[str, ...], *, cuda: bool) -> No
     place.pid = pid
 
 
-def work(plan: Plan, queues: tuple[str, ...], place: Place, *, cuda: bool) -> int:
-    """Be one worker until told to stop, one of chores until there are none; gives the exit status."""
+def work(plan: SupervisorOptions, queues: tuple[str, ...], place: Place, *, cuda: bool) -> int:
+    """Be one worker until stopped, one of chores until there are none; gives the exit status."""
     traced = check_telemetry(plan.otlp_endpoint, os.environ)
     # A blocking pop must outlive the socket's time limit, so RQ sets its own.
     redis = connect(plan.redis_url, traced=traced)
@@ -126,7 +125,7 @@ def _warm_up() -> None:
 def _become_worker(parent: int) -> None:
     """End with the supervisor, and hear signals as a process of one's own."""
     die_with_parent()
-    if os.getppid() != parent:  # it ended before the kernel was asked
+    if os.getppid() != parent:  # it ended before the call
         os._exit(os.EX_TEMPFAIL)
     signal.set_wakeup_fd(-1)
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGCHLD):
@@ -144,10 +143,10 @@ _STARTED_SECONDS = 5.0
 _PAUSES = (0.05, 5.0)
 
 
-def supervise(plan: Plan) -> None:
-    """Keep workers until told to stop by SIGTERM or SIGINT; then let the jobs under way end, for a while.
+def supervise(plan: SupervisorOptions) -> None:
+    """Keep workers until SIGTERM or SIGINT; then let the jobs under way end, for a while.
 
-    Raises ``MissingTelemetry`` where traces are asked for without the extra ``telemetry``, ``InvalidTargets`` for hosts
+    Raises ``MissingTelemetry`` if traces are configured without the extra ``telemetry``, ``InvalidTargets`` for hosts
     of webhooks, or networks, that are none, and ``UnsuitableStore`` for a Redis that evicts.
     """
     check_telemetry(plan.otlp_endpoint, os.environ)
@@ -164,7 +163,7 @@ def supervise(plan: Plan) -> None:
 class Supervisor:
     """The workers of one machine or container."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: SupervisorOptions) -> None:
         self._plan = plan
         self._cuda = has_cuda(plan.device)
         suited = (GPU_FITS, FITS, EVALUATIONS) if self._cuda else (FITS, EVALUATIONS)
@@ -178,7 +177,7 @@ class Supervisor:
         self._told = False
 
     def run(self) -> None:
-        """Work until told to stop."""
+        """Work until stopped."""
         log.info(
             "supervisor: store %s, queues %s, device %s, %s processes",
             safe_url(self._plan.redis_url),
@@ -199,7 +198,7 @@ class Supervisor:
     def _look(self) -> None:
         """Tell of the workers and look after all jobs, as far as the store answers."""
         device = "cuda" if self._cuda else "cpu"
-        told = WorkersRecord(
+        workers_record = WorkersRecord(
             id=self._id,
             host=socket.gethostname(),
             pid=os.getpid(),
@@ -211,7 +210,7 @@ class Supervisor:
             if not self._checked:
                 check_durability(self._redis)
                 self._checked = True
-            announce(self._redis, told)
+            announce(self._redis, workers_record)
             self._recovery.look()
             self._waiting = queue_due(self._redis)
         except UNAVAILABLE as error:

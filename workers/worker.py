@@ -31,12 +31,10 @@ from backend.store.jobs.queues import GPU_FITS, Message, MessageQueue, TaskJob, 
 from backend.store.jobs.runs import Run, RunStore
 from backend.store.keyspace import Keyspace
 from backend.store.processes import die_with_parent
-from backend.store.server.connection import UNAVAILABLE
+from backend.store.server.connection import UNAVAILABLE, patiently
 from backend.store.store import Store
 from schemas.jobs import JobRecord
-from workers.observe import Throttled, time_limit
-from workers.patience import patiently
-from workers.tasks import Work
+from workers.tasks import Throttled, Work, time_limit
 
 # --- RQ's loop: it takes messages from queues and handles signals; RQ's registries are not used
 
@@ -47,7 +45,7 @@ _HEARTBEAT_SECONDS = 5.0
 
 
 class Loop(Worker):
-    """An RQ worker as far as it waits for messages; what it does with one is told by ``execute_job``."""
+    """An RQ worker as far as it waits for messages; ``execute_job`` is what it does with one."""
 
     queue_class = MessageQueue
 
@@ -68,7 +66,7 @@ class Loop(Worker):
         return random.uniform(0.3, 1.5)  # noqa: S311 - jitter, not a secret
 
     def set_shutdown_requested_date(self) -> None:
-        """Nothing: who is told to stop does so also while the store is away."""
+        """Nothing: a worker that is stopped stops also while the store is away."""
 
     def set_state(self, state: str, pipeline: Pipeline | None = None) -> None:  # noqa: ARG002 - RQ's own
         """Note what the worker does, for its own signals: nobody else asks."""
@@ -89,7 +87,7 @@ class Loop(Worker):
 
 # --- The work-horse: a fork of its worker that does one run after another, so that what it has warm stays warm
 #
-# It is told of a run by a line on a pipe and answers with a byte when it is done with it. Whatever ends it, its
+# It gets a run as a line on a pipe and answers with a byte when it is done with it. Whatever ends it, its
 # worker reads the end of the pipe. It ends by itself after so many runs, or where one took much memory, so that
 # nothing piles up. Only the thread that takes jobs has to do with it: no other can mistake one run of it for the
 # next.
@@ -100,7 +98,7 @@ _DONE, _LAST = b".", b"!"
 
 
 class Order(NamedTuple):
-    """What a work-horse is told: the job as it was claimed, by which lease, and when it was queued."""
+    """What a work-horse does: the job as it was claimed, by which lease, and when it was queued."""
 
     job: JobRecord
     lease: Lease
@@ -108,19 +106,19 @@ class Order(NamedTuple):
 
     def line(self) -> bytes:
         """As it goes through the pipe."""
-        told = {
+        document = {
             "job": orjson.Fragment(self.job.model_dump_json()),
             "lease": self.lease,
             "queued_at": self.queued_at,
         }
-        return orjson.dumps(told, option=orjson.OPT_APPEND_NEWLINE)
+        return orjson.dumps(document, option=orjson.OPT_APPEND_NEWLINE)
 
     @classmethod
     def read(cls, line: bytes) -> Order:
         """What a line says."""
-        told = orjson.loads(line)
-        queued_at = None if told["queued_at"] is None else datetime.fromisoformat(told["queued_at"])
-        return cls(JobRecord.model_validate(told["job"]), Lease(**told["lease"]), queued_at)
+        document = orjson.loads(line)
+        queued_at = None if document["queued_at"] is None else datetime.fromisoformat(document["queued_at"])
+        return cls(JobRecord.model_validate(document["job"]), Lease(**document["lease"]), queued_at)
 
 
 class Horse:
@@ -182,13 +180,13 @@ def _become_horse(parent: int) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     die_with_parent()
-    if os.getppid() != parent:  # it ended before the kernel was asked
+    if os.getppid() != parent:  # it ended before the call
         os._exit(os.EX_TEMPFAIL)
     random.seed()
 
 
 def _work(orders: int, answering: int, do: Callable[[Order], None]) -> None:
-    """Do what is told until nothing more is."""
+    """Do orders until there are no more."""
     before = _memory()
     with os.fdopen(orders, "rb") as lines:
         for runs, line in enumerate(lines, 1):
@@ -206,7 +204,7 @@ def _memory() -> int:
 
 # --- One worker: it takes a message from its queues, claims the job, and holds its lease while it is done
 #
-# RQ's part is the queue, the loop, the signals and the fork. What becomes of a job is told by its record alone, so
+# RQ's part is the queue, the loop, the signals and the fork. What becomes of a job is in its record alone, so
 # none of RQ's registries is kept.
 
 log = logging.getLogger(__name__)
@@ -267,7 +265,7 @@ class LeasedWorker(Loop):
 
     def see_through(self, run: Run, order: Order) -> None:
         """Have the work-horse do a run, and renew its lease meanwhile."""
-        end = self._watch(run, self._told(order))
+        end = self._watch(run, self._ordered(order))
         if end == "done" or not self.holds(run, 0):
             return
         with contextlib.suppress(RunLost):
@@ -276,8 +274,8 @@ class LeasedWorker(Loop):
             elif end == "died":
                 patiently(lambda: run.lose(killed=True))
 
-    def _told(self, order: Order) -> Horse:
-        """The work-horse that was told of a run: the one that there is, or a new one where that has ended."""
+    def _ordered(self, order: Order) -> Horse:
+        """The work-horse that got an order: the one that there is, or a new one if that has ended."""
         if self._horse is not None and not self._horse.tell(order):
             self._end_horse()
         if self._horse is None:
@@ -337,7 +335,7 @@ class LeasedWorker(Loop):
             os.write(self._waker, b".")
 
     def kill_horse(self, sig: Any = signal.SIGKILL) -> None:  # noqa: ARG002 - RQ's own
-        """End the work-horse, where RQ is told to stop a second time."""
+        """End the work-horse, if RQ is stopped a second time."""
         self._end_horse()
 
     def reorder_queues(self, reference_queue: Queue) -> None:
@@ -383,10 +381,10 @@ class WarmWorker(LeasedWorker):
                 since = moment
 
 
-def device_of(asked: str) -> str:
-    """The device of a worker's fits: ``auto`` is cuda where there is one. Asked only in the process that fits."""
-    if asked != "auto":
-        return asked
+def device_of(device: str) -> str:
+    """The device of a worker's fits: ``auto`` is cuda where there is one. Call it only in the process that fits."""
+    if device != "auto":
+        return device
     import torch
 
     return "cuda" if torch.cuda.is_available() else "cpu"

@@ -14,13 +14,16 @@ from backend.store.chores import Chore
 from backend.store.clock import at
 from backend.store.errors import NoAlarm, UnknownRule
 from backend.store.monitors.standings import Change, Standings
+from backend.store.pages import PageRequest
 from backend.store.store import Store
 from schemas.monitor_alarms import (
+    AlarmsAnswer,
     AlarmTold,
     AlarmType,
     AuditAction,
     AuditEntry,
     EvidenceReading,
+    JournalQuery,
     MonitorEvent,
     Occasion,
     RecalibrationTold,
@@ -61,10 +64,10 @@ def judged_by_evidence(
     """
     if not seen.rows:
         return state.model_copy(update={"looked_at": at(moment)})
-    bound, found, told = math.log(1.0 / rule.alpha), seen.evidence, state.evidence
-    if told is None or found.log_e >= told.largest:
+    bound, found, largest = math.log(1.0 / rule.alpha), seen.evidence, state.evidence
+    if largest is None or found.log_e >= largest.largest:
         shift = found.shift
-        told = EvidenceReading(
+        largest = EvidenceReading(
             log_e=found.log_e,
             largest=found.log_e,
             bound=bound,
@@ -75,9 +78,9 @@ def judged_by_evidence(
             spread=shift.spread,
             low=shift.low,
             high=shift.high,
-            told=shift.told(),
+            description=shift.message(),
         )
-    reading = told.model_copy(update={"log_e": found.log_e, "bound": bound})
+    reading = largest.model_copy(update={"log_e": found.log_e, "bound": bound})
     after = state.model_copy(update={"rows": seen.rows, "looked_at": at(moment), "evidence": reading})
     return _moved(after, "alarm" if reading.largest >= bound else "ok", moment)
 
@@ -139,7 +142,7 @@ _ACTIONS: dict[Turn, AuditAction] = {
 
 def happened(record: MonitorRecord, state: RuleState, turn: Turn, moment: float) -> MonitorEvent:
     """The event of an alarm, the same one whoever tells of it: a rule's alarms are numbered."""
-    told = AlarmTold(
+    data = AlarmTold(
         monitor=record.name,
         rule=state.rule,
         kind=state.kind,
@@ -151,34 +154,34 @@ def happened(record: MonitorRecord, state: RuleState, turn: Turn, moment: float)
         rows=state.rows,
         since=state.since,
     )
-    return event_of(record, f"{state.rule}:{state.alarms}", _TYPES[turn], told, moment=moment)
+    return event_of(record, f"{state.rule}:{state.alarms}", _TYPES[turn], data, moment=moment)
 
 
 def entry_of(state: RuleState, turn: Turn, moment: float, who: str | None = None) -> AuditEntry:
     """The entry of the audit."""
-    detail = None if state.evidence is None or turn != "raised" else state.evidence.told
+    detail = None if state.evidence is None or turn != "raised" else state.evidence.description
     return AuditEntry(at=at(moment), action=_ACTIONS[turn], who=who, rule=state.rule, alarm=state.alarms, detail=detail)
 
 
 def recalibrated(
-    record: MonitorRecord, occasion: Occasion, type_: RecalibrationType, told: RecalibrationTold, now: float
+    record: MonitorRecord, occasion: Occasion, type_: RecalibrationType, data: RecalibrationTold, now: float
 ) -> MonitorEvent:
     """The event of what was done upon an alarm."""
-    return event_of(record, occasion.seed, type_, told, moment=now)
+    return event_of(record, occasion.seed, type_, data, moment=now)
 
 
 def step_of(
     action: AuditAction,
     now: float,
     occasion: Occasion,
-    told: RecalibrationTold,
+    data: RecalibrationTold,
     *,
     who: str | None = None,
     detail: str | None = None,
 ) -> AuditEntry:
     """The entry of the audit for a step that was taken upon an alarm."""
     return AuditEntry(
-        at=at(now), action=action, who=who, rule=occasion.rule, alarm=occasion.number, detail=detail, found=told
+        at=at(now), action=action, who=who, rule=occasion.rule, alarm=occasion.number, detail=detail, found=data
     )
 
 
@@ -226,3 +229,16 @@ def acknowledge(store: Store, record: MonitorRecord, name: str, who: str | None,
     if changed is None:
         raise NoAlarm("the rule's alarm is not raised")
     return changed.standing.rules[name]
+
+
+# --- The alarms of a monitor as a request reads them
+
+
+def find_alarms(store: Store, name: str, query: JournalQuery) -> AlarmsAnswer:
+    """The rules of a monitor in the order of its definition, also those not looked at yet; and its events."""
+    record = store.monitors.get(name)
+    standings = Standings(store.redis, store.keys, record)
+    states = standings.read().rules
+    rules = [states.get(rule.name, RuleState(rule=rule.name, kind=rule.kind)) for rule in record.rules]
+    page = standings.events(PageRequest(query.limit, query.cursor))
+    return AlarmsAnswer(rules=rules, items=list(page.items), next=page.next)

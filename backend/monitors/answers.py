@@ -16,22 +16,39 @@ from backend.monitors.readings import (
     RESAMPLES,
     Memory,
     counts_of,
+    definitions,
     has_interval,
     quantiles,
     read_diagram,
     read_measures,
     read_rows,
 )
-from backend.monitors.reference import buckets_left, reference_span
-from backend.monitors.windows import GROUP_KEYS, WIDTH, Gathered, Gatherer, Leaves, Span, pooled, window_span
+from backend.monitors.windows import (
+    GROUP_KEYS,
+    WIDTH,
+    Gathered,
+    Gatherer,
+    Leaves,
+    Span,
+    buckets_left,
+    kept_span,
+    pooled,
+    reference_span,
+    time_span,
+    window_named,
+    window_span,
+)
+from backend.requester import Requester
+from backend.store.clock import now
 from backend.store.keyspace import Keyspace
 from backend.store.monitors.buckets import SPAN, Buckets
 from backend.store.monitors.ledger import NO_GROUP, OTHER, OTHER_GROUP, Groups, Ledger
 from backend.store.monitors.reference import read_reference
 from backend.store.monitors.standings import Standings
-from backend.store.pages import Asked
+from backend.store.pages import PageRequest
 from calibrant.cells import Floats
 from calibrant.diagrams.reliability import wilson
+from calibrant.io.errors import InvalidField
 from calibrant.measures.intervals import PLAIN, Resampling
 from calibrant.measures.measure import Extent, MeasureRequest
 from calibrant.monitoring.tally import CELLS, Tally, merged
@@ -40,12 +57,17 @@ from schemas.monitor_answers import (
     DelayReading,
     Difference,
     MeasureReading,
+    MonitorReading,
+    ReadingQuery,
     Readings,
     ReferenceReading,
     RowsReading,
+    SeriesAnswer,
     SeriesPoint,
+    SeriesQuery,
     Shift,
     WindowReading,
+    answer_of,
 )
 from schemas.monitors import Counts, MonitorRecord, WindowSpec
 
@@ -180,7 +202,7 @@ class Reader:
 
     def raised(self) -> list[MonitorEvent]:
         """The latest alarms that were raised, oldest first."""
-        found = self._standings.events(Asked(MOST_EVENTS)).items
+        found = self._standings.events(PageRequest(MOST_EVENTS)).items
         return [event for event in reversed(found) if event.type == "monitor.alarm.raised"]
 
     def counts(self) -> Counts:
@@ -248,13 +270,13 @@ class Reader:
         return ReferenceTally(left if kept.tally is None else merged([kept.tally, left]))
 
     def _beside(self, whole: RowsReading, tally: Tally, reference: ReferenceTally) -> ReferenceReading:
-        asked, there, level = self.record.reference, reference.tally, self.record.interval
-        told = {} if asked is None else asked.model_dump()
+        spec, there, level = self.record.reference, reference.tally, self.record.interval
+        fields = {} if spec is None else spec.model_dump()
         if there is None or not len(there):
-            return ReferenceReading(**told, rows=0, problem="no comparison: the reference has no labelled rows")
+            return ReferenceReading(**fields, rows=0, problem="no comparison: the reference has no labelled rows")
         other = read_rows(there, self.record, self.kept.memory, intervals=True)
         return ReferenceReading(
-            **told,
+            **fields,
             rows=other.rows,
             measures=measures_beside(whole.measures, other.measures),
             label_rate=label_rates_beside(tally, there, level),
@@ -282,10 +304,10 @@ def largest_groups(groups: Tally, most: int) -> list[int]:
 
 
 def _delay(found: Gathered) -> DelayReading | None:
-    told = None if found.delays is None else quantiles(found.delays, _SHARES)
-    if told is None or found.delays is None:
+    ends = None if found.delays is None else quantiles(found.delays, _SHARES)
+    if ends is None or found.delays is None:
         return None
-    return DelayReading(labels=sum(found.delays.values()), p50=told[0], p90=told[1], p99=told[2])
+    return DelayReading(labels=sum(found.delays.values()), p50=ends[0], p90=ends[1], p99=ends[2])
 
 
 # --- How long answers take, estimated before anything is computed
@@ -340,7 +362,7 @@ def together(span: Span, points: int) -> int:
 
 def read_series(
     reader: Reader,
-    asked: SeriesOptions,
+    options: SeriesOptions,
     begin: Callable[[int], None] = lambda _: None,
     go_on: Callable[[], None] = lambda: None,
 ) -> list[SeriesPoint]:
@@ -348,24 +370,24 @@ def read_series(
 
     Calls ``begin`` with the number of points, and ``go_on`` before each point; an exception that they raise propagates.
     """
-    width = together(asked.span, asked.points)
-    numbers = reader.buckets.numbers(asked.span.first, asked.span.last)
+    width = together(options.span, options.points)
+    numbers = reader.buckets.numbers(options.span.first, options.span.last)
     begin(len({bucket // width for bucket in numbers}))
     found = []
     for place, own in groupby(numbers, lambda bucket: bucket // width):
         go_on()
-        first = max(place * width, asked.span.first)
-        last = min((place + 1) * width - 1, asked.span.last)
+        first = max(place * width, options.span.first)
+        last = min((place + 1) * width - 1, options.span.last)
         # Spans are fewer lists, and not worth asking after where none fits into a point.
         gathered = reader.gatherer.of(list(own)) if width < 2 * SPAN else reader.gatherer.span(first, last)
-        found.append(_point(reader, gathered, Span(first, last, asked.span.bucket), asked))
+        found.append(_point(reader, gathered, Span(first, last, options.span.bucket), options))
     return found
 
 
-def _point(reader: Reader, gathered: Gathered, span: Span, asked: SeriesOptions) -> SeriesPoint:
-    whole = asked.group is None
+def _point(reader: Reader, gathered: Gathered, span: Span, options: SeriesOptions) -> SeriesPoint:
+    whole = options.group is None
     rows = read_rows(
-        reader.rows_of(gathered, asked.group), reader.record, reader.kept.memory, intervals=asked.intervals
+        reader.rows_of(gathered, options.group), reader.record, reader.kept.memory, intervals=options.intervals
     )
     return SeriesPoint(
         **dict(rows),
@@ -374,3 +396,140 @@ def _point(reader: Reader, gathered: Gathered, span: Span, asked: SeriesOptions)
         predictions=gathered.predictions if whole else None,
         coverage=gathered.coverage if whole else None,
     )
+
+
+# --- For a request: a monitor read as a whole, or over time
+
+
+def reader_of(requester: Requester, kept: Kept, name: str) -> Reader:
+    """The reader of a monitor; raises ``UnknownMonitor``."""
+    store = requester.store
+    return Reader(store.redis, store.keys, store.monitors.get(name), kept)
+
+
+def read_monitor(requester: Requester, kept: Kept, name: str, query: ReadingQuery) -> MonitorReading:
+    """The counts and the windows of a monitor as they are now."""
+    reader, moment = reader_of(requester, kept, name), now().timestamp()
+    windows = _windows(reader.record, query.windows)
+    _begin_reading(requester, reader.record, len(windows), query.groups)
+    reference = reader.reference()
+    read = []
+    for window in windows:
+        requester.go_on()
+        read.append(reader.window(window, moment, reference=reference, groups=query.groups))
+    return MonitorReading(
+        monitor=answer_of(reader.record),
+        counts=reader.counts(),
+        definitions=definitions(reader.record),
+        windows=read,
+        rules=reader.rules(),
+        read_at=moment,
+    )
+
+
+def _windows(record: MonitorRecord, names: str | None) -> list[WindowSpec]:
+    """The windows of some names, in the monitor's order; raises ``InvalidField``."""
+    if names is None:
+        return record.windows
+    wanted = {name.strip() for name in names.split(",")}
+    known = {window.name for window in record.windows}
+    if not wanted <= known:
+        raise InvalidField.at("/windows", f"must be among the monitor's: {', '.join(sorted(known))}")
+    return [window for window in record.windows if window.name in wanted]
+
+
+def read_series_of(requester: Requester, kept: Kept, name: str, query: SeriesQuery) -> SeriesAnswer:
+    """The values of a monitor over time."""
+    reader = reader_of(requester, kept, name)
+    options = series_options(reader, query, now().timestamp())
+    reader = narrowed(reader, query.measure)
+    points = series_points(requester, reader, options)
+    chosen = options.span
+    span = min(together(chosen, options.points), chosen.last - chosen.first + 1) * chosen.bucket
+    return SeriesAnswer(name=name, group=query.group, span=span, points=points)
+
+
+def series_points(requester: Requester, reader: Reader, options: SeriesOptions) -> list[SeriesPoint]:
+    """The points of a series; raises ``InvalidField`` for too many of them, ``Busy``, ``DeadlineExceeded``."""
+    each = seconds_of(reader.record, intervals=options.intervals)
+
+    def begin(points: int) -> None:
+        if points * each > MOST_SECONDS:
+            less = f"ask for at most {int(MOST_SECONDS / each)}, or for one measure"
+            raise InvalidField.at("/points", f"would take an estimated {points * each:.0f} s: {less}")
+        _take_slot(requester, points * each)
+
+    return read_series(reader, options, begin, requester.go_on)
+
+
+def _begin_reading(requester: Requester, record: MonitorRecord, windows: int, groups: int) -> None:
+    """Take a slot for windows that take long; raises ``InvalidField`` for more groups than can be read in time."""
+    of_groups = windows * min(groups, record.max_groups) * seconds_of(record, intervals=False)
+    seconds = windows * seconds_of(record, intervals=True) + of_groups
+    if seconds > MOST_SECONDS and groups > LARGEST:
+        raise InvalidField.at("/groups", f"is estimated to take {seconds:.0f} s: ask for fewer, or for one window")
+    _take_slot(requester, seconds)
+
+
+def begin_diagram(requester: Requester, record: MonitorRecord) -> None:
+    """Take a slot for the rows of a window and their diagram, if they take long; raises ``Busy``."""
+    _take_slot(requester, seconds_of(record, intervals=False))
+
+
+def _take_slot(requester: Requester, seconds: float) -> None:
+    if seconds > LIGHT_SECONDS:
+        requester.take_slot(seconds)
+
+
+def series_options(reader: Reader, query: SeriesQuery, moment: float) -> SeriesOptions:
+    """The buckets and the group of a query; raises ``InvalidField``."""
+    return SeriesOptions(
+        _span(reader.record, query, moment), query.points, group_index(reader, query.group), query.intervals
+    )
+
+
+def narrowed(reader: Reader, measure: str | None) -> Reader:
+    """The reader of one measure alone; raises ``InvalidField``."""
+    if measure is None:
+        return reader
+    record = reader.record
+    keys = [request.key for request in read_measures(record.measures, record.reduction or "binary")]
+    if measure not in keys:
+        raise InvalidField.at("/measure", f"must be one of the monitor's: {', '.join(keys)}")
+    return reader.of(record.model_copy(update={"measures": [record.measures[keys.index(measure)]]}))
+
+
+def group_index(reader: Reader, group: str | None) -> int | None:
+    """The index of a group; raises ``InvalidField`` for one that the monitor has not seen."""
+    if group is None:
+        return None
+    found = {name: index for index, name in reader.group_names().items()}.get(group)
+    if found is None:
+        raise InvalidField.at("/group", "is none that the monitor has seen")
+    return found
+
+
+def window_of(record: MonitorRecord, name: str | None) -> WindowSpec:
+    """A window by its name, the first without one; raises ``InvalidField``."""
+    window = window_named(record, name)
+    if window is None:
+        known = ", ".join(window.name for window in record.windows)
+        raise InvalidField.at("/window", f"must be one of the monitor's: {known}")
+    return window
+
+
+def _span(record: MonitorRecord, query: SeriesQuery, moment: float) -> Span:
+    """The buckets that a query is about, of those that are kept."""
+    kept = kept_span(record, moment)
+    if query.window is not None:
+        if query.start is not None or query.end is not None:
+            raise InvalidField.at("/window", "stands in the place of start and end")
+        window = window_of(record, query.window)
+        if window.seconds is None:
+            raise InvalidField.at("/window", "must be one of time")
+        return window_span(record, window.seconds, moment)
+    start = kept.start if query.start is None else max(query.start, kept.start)
+    end = kept.end if query.end is None else min(query.end, kept.end)
+    if not start < end:
+        raise InvalidField.at("/end", "must be after the start, within what is kept")
+    return time_span(record, start, end)

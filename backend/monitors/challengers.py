@@ -9,7 +9,7 @@ import numpy as np
 from backend.monitors.alarms import recalibrated, step_of
 from backend.monitors.definitions import target_of, unlike_alias
 from backend.monitors.evidence import last_counted, next_start, settling
-from backend.monitors.thresholds import tally_of_window
+from backend.monitors.looks import tally_of_window
 from backend.monitors.windows import time_span, window_named
 from backend.store.chores import Chore
 from backend.store.clock import at, seconds
@@ -68,36 +68,36 @@ def challenge(
 
     Its rows are those ``since`` the evidence speaks, where they are enough, else those of the window.
     """
-    asked = record.recalibration
+    policy = record.recalibration
     unlike = unlike_alias(record)
     if unlike is not None:
         return Challenge(unlike, "alias-not-compared")
-    if record.map is None and _is_alias(store, target_of(record), asked.alias):
+    if record.map is None and _is_alias(store, target_of(record), policy.alias):
         return Challenge(
-            f"{target_of(record)}@{asked.alias} is there, whose map was not compared: the monitor has none",
+            f"{target_of(record)}@{policy.alias} is there, whose map was not compared: the monitor has none",
             "alias-not-compared",
         )
-    window = window_named(record, asked.window)
+    window = window_named(record, policy.window)
     if window is None:
         return Challenge("the monitor has no such window any more", "unknown-window")
     try:
         champion = None if record.map is None else store.maps.get(record.map)
     except UnknownMap:
         return Challenge("the monitor's map is not there any more", "unknown-map", failed=True)
-    told = Challenge(champion=None if champion is None else champion.id)
+    found = Challenge(champion=None if champion is None else champion.id)
     tally, since = _rows(Buckets(store.redis, store.keys, record), record, window, since, now)
-    told = replace(told, since=since, labelled=len(tally))
-    if len(tally) < asked.least_rows:
-        why = f"the window has {len(tally)} labelled rows, and {asked.least_rows} are needed"
-        return replace(told, why=why, code="too-few-rows")
+    found = replace(found, since=since, labelled=len(tally))
+    if len(tally) < policy.least_rows:
+        why = f"the window has {len(tally)} labelled rows, and {policy.least_rows} are needed"
+        return replace(found, why=why, code="too-few-rows")
     curve = None if champion is None else load(champion.document)
     if curve is not None and curve.of_vector:
         why = "the monitor's map is one of the whole vector, and a challenger would be one of one event"
-        return replace(told, why=why, code="map-of-vector")
+        return replace(found, why=why, code="map-of-vector")
     try:
-        return _compared(record, occasion, tally, curve, told)
+        return _compared(record, occasion, tally, curve, found)
     except CalibrationError as error:
-        return replace(told, why=error.detail, code=error.code, failed=True)
+        return replace(found, why=error.detail, code=error.code, failed=True)
 
 
 def _rows(
@@ -116,22 +116,22 @@ def _rows(
 
 
 def _compared(
-    record: MonitorRecord, occasion: Occasion, tally: Tally, champion: CalibrationMap | None, told: Challenge
+    record: MonitorRecord, occasion: Occasion, tally: Tally, champion: CalibrationMap | None, challenge: Challenge
 ) -> Challenge:
     """Fit to all folds but one, compare on that one."""
-    asked = record.recalibration
+    policy = record.recalibration
     train = tally.of_folds([fold for fold in range(FOLDS) if fold != COMPARED])
     batch = _batch(train, record)
     fitted = _fitted(batch, record)
     curve = None if champion is None else champion.curve
-    found = gain(tally.of_folds([COMPARED]), curve, fitted.curve, asked.level)
-    told = replace(told, gain=found)
+    found = gain(tally.of_folds([COMPARED]), curve, fitted.curve, policy.level)
+    challenge = replace(challenge, gain=found)
     if found.low <= 0.0:
-        return replace(told, why=f"it is not better beyond the level of {asked.level:g}", code="not-better")
+        return replace(challenge, why=f"it is not better beyond the level of {policy.level:g}", code="not-better")
     spec = FitSpec(
-        method=asked.method,
+        method=policy.method,
         name=None,  # a version of a name would go live for all who ask for the name alone
-        options=asked.options,
+        options=policy.options,
         batch="",
         reduction=fitted.reduction,
         seed=0,
@@ -144,7 +144,7 @@ def _compared(
         description="fitted upon an alarm",
     )
     draft = map_record(derived_id("map", f"{record.uid} {occasion.seed}"), spec, fitted, batch)
-    return replace(told, draft=draft.model_copy(update={"n": len(train)}))
+    return replace(challenge, draft=draft.model_copy(update={"n": len(train)}))
 
 
 def _is_alias(store: Store, name: str, alias: str) -> bool:
@@ -166,8 +166,8 @@ def _batch(tally: Tally, record: MonitorRecord) -> Batch:
 
 def _fitted(batch: Batch, record: MonitorRecord) -> CalibrationMap:
     """The map of the monitor's event, which takes predictions as the monitor does."""
-    asked = record.recalibration
-    fitted = Fitting.read(asked.method, asked.options, "binary").run(batch, FitContext(0, "cpu", None))
+    policy = record.recalibration
+    fitted = Fitting.read(policy.method, policy.options, "binary").run(batch, FitContext(0, "cpu", None))
     return replace(fitted, reduction=record.reduction or "binary", n_classes=record.n_classes)
 
 
@@ -200,13 +200,13 @@ def reject(store: Store, record: MonitorRecord, who: str | None, now: float) -> 
     """Decide against the challenger that is proposed, whose map stays without a name; raises ``UnknownProposal``."""
     standings = Standings(store.redis, store.keys, record)
     proposal = waiting(standings.read())
-    occasion, told = proposal.occasion, proposal.found.model_copy(update={"code": "rejected"})
+    occasion, data = proposal.occasion, proposal.found.model_copy(update={"code": "rejected"})
     look = Chore("look", store.keys.tenant, record.uid)
 
     def change(record: MonitorRecord, standing: Standing) -> Change:
         _same(standing, proposal)
-        event = recalibrated(record, occasion, "monitor.recalibration.declined", told, now)
-        entry = step_of("proposal-rejected", now, occasion, told, who=who)
+        event = recalibrated(record, occasion, "monitor.recalibration.declined", data, now)
+        entry = step_of("proposal-rejected", now, occasion, data, who=who)
         return Change(standing.model_copy(update={"proposal": None}), [event], [entry], chores=[look])
 
     standings.change(change)
@@ -242,8 +242,8 @@ def move(store: Store, record: MonitorRecord, now: float) -> bool:
         version, why, code = None, error.detail, "moved-meanwhile"
     except UnknownMap as error:
         version, why, code = None, "the challenger was deleted", error.code
-    told = proposal.found.model_copy(update={"code": code})
-    standings.change(lambda record, standing: moved(record, standing, proposal, told, version, why, now))
+    data = proposal.found.model_copy(update={"code": code})
+    standings.change(lambda record, standing: moved(record, standing, proposal, data, version, why, now))
     return why is None
 
 
@@ -251,7 +251,7 @@ def moved(
     record: MonitorRecord,
     standing: Standing,
     proposal: Proposal,
-    told: RecalibrationTold,
+    data: RecalibrationTold,
     version: int | None,
     why: str | None,
     now: float,
@@ -265,17 +265,17 @@ def moved(
     who, occasion = standing.moved_by, proposal.occasion
     after = standing.model_copy(update={"moving": None, "moved_by": None})
     if why is not None:
-        event = recalibrated(record, occasion, "monitor.recalibration.declined", told, now)
-        return Change(after, [event], [step_of("alias-not-moved", now, occasion, told, who=who, detail=why)])
+        event = recalibrated(record, occasion, "monitor.recalibration.declined", data, now)
+        return Change(after, [event], [step_of("alias-not-moved", now, occasion, data, who=who, detail=why)])
     if record.map is not None:
         after = after.model_copy(update={"applied": proposal.map})  # evidence begins anew here, and not at a look again
-    event = recalibrated(record, occasion, "monitor.recalibration.applied", told, now)
+    event = recalibrated(record, occasion, "monitor.recalibration.applied", data, now)
     entries = [
         step_of(
             "alias-moved",
             now,
             occasion,
-            told,
+            data,
             who=who,
             detail=f"{proposal.name}@{proposal.alias} to {version}",
         ),

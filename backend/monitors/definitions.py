@@ -1,52 +1,45 @@
-"""Definitions of monitors: checked as a whole, defaults filled in; secrets of hooks, and the champion of a monitor."""
+"""Definitions of monitors: created, changed and deleted; checked as a whole, with defaults filled in."""
 
 from __future__ import annotations
 
-import base64
-import hashlib
-import hmac
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
+from backend.batches import take_slot_for
 from backend.monitors.evidence import settling
 from backend.monitors.readings import numbers_of, read_measures
-from backend.monitors.webhook_requests import PREFIX, InvalidSecret, new_secret, read_secret
-from backend.monitors.windows import window_named
+from backend.monitors.webhook_requests import check_secret, made_secret
+from backend.monitors.webhook_targets import Targets
+from backend.monitors.webhooks import prepare
+from backend.monitors.windows import tally_of_batch, window_named
+from backend.requester import Requester
+from backend.store.batches import read_stored_batch
+from backend.store.chores import Chore, ask
+from backend.store.clock import now, stamp
+from backend.store.errors import StorageError, UnknownMap
+from backend.store.monitors.reference import put_reference
 from backend.store.registry.maps import read_reference
 from calibrant.calibrators import Fitting
 from calibrant.errors import CalibrationError, InvalidOption, ScaleMismatch, UnknownReduction, WrongShape
+from calibrant.io.errors import InvalidField
 from calibrant.maps.calibration_map import CalibrationMap
 from calibrant.measures.measure import MeasureRequest
+from calibrant.monitoring.tally import Tally
 from calibrant.reductions import resolve
+from schemas.base import Document
+from schemas.monitor_answers import answer_of
 from schemas.monitors import (
     HOUR,
     MAX_BUCKETS,
     MINUTE,
+    HookSpec,
     MonitorBody,
+    MonitorPatch,
+    MonitorRecord,
     ReferenceSpec,
     ThresholdRule,
     WindowSpec,
 )
-
-# --- The secrets of a monitor's hooks: those that are given checked, those that are not made
-
-
-def check_secret(secret: str | None, where: str) -> None:
-    """Raise ``InvalidOption`` at ``where`` for a secret that deliveries could not be signed with."""
-    if secret is None:
-        return
-    try:
-        read_secret(secret)
-    except InvalidSecret as error:
-        raise InvalidOption.at(where, str(error)) from None
-
-
-def made_secret(seed: str | None, hook: str) -> str:
-    """A fresh secret for a hook; of a request that may be run again, whose secret ``seed`` it has, the same one."""
-    if seed is None:
-        return new_secret()
-    return PREFIX + base64.b64encode(hmac.digest(seed.encode(), f"hook {hook}".encode(), hashlib.sha256)).decode()
-
 
 # --- Which map is the champion that challengers are compared with, and which alias is moved to them
 
@@ -96,8 +89,8 @@ def check(body: MonitorBody) -> None:
     """Raise what is wrong with a definition whose reduction and buckets are settled; its map aside."""
     _check_windows(body)
     _check_reference(body.reference)
-    asked = read_measures(body.measures, body.reduction or "binary")
-    _check_rules(body, {request.key: request for request in asked})
+    requests = read_measures(body.measures, body.reduction or "binary")
+    _check_rules(body, {request.key: request for request in requests})
     _check_distinct([hook.name for hook in body.hooks], "hooks")
     for i, hook in enumerate(body.hooks):
         check_secret(hook.secret, f"/hooks/{i}/secret")
@@ -148,8 +141,8 @@ def _check_windows(body: MonitorBody) -> None:
             raise InvalidOption.at(f"/windows/{i}/seconds", f"may be at most the retention, {body.retention}")
     if body.retention > bucket * MAX_BUCKETS:
         longest = bucket * MAX_BUCKETS
-        told = f"may be at most {longest} with buckets of {bucket} s: a monitor has at most {MAX_BUCKETS} of them"
-        raise InvalidOption.at("/retention", told)
+        message = f"may be at most {longest} with buckets of {bucket} s: a monitor has at most {MAX_BUCKETS} of them"
+        raise InvalidOption.at("/retention", message)
     if body.horizon > body.retention:
         raise InvalidOption.at("/horizon", f"may be at most the retention, {body.retention}: labels join what is kept")
 
@@ -164,42 +157,44 @@ def _check_reference(reference: ReferenceSpec | None) -> None:
         raise InvalidOption.at("/reference/end", "must be after the start")
 
 
-def _check_rules(body: MonitorBody, asked: Mapping[str, MeasureRequest]) -> None:
+def _check_rules(body: MonitorBody, measures: Mapping[str, MeasureRequest]) -> None:
     _check_distinct([rule.name for rule in body.rules], "rules")
     for i, rule in enumerate(body.rules):
         if isinstance(rule, ThresholdRule):
-            _check_threshold(body, rule, asked, f"/rules/{i}")
+            _check_threshold(body, rule, measures, f"/rules/{i}")
         elif rule.after + (body.bucket or MINUTE) > body.retention:
             raise InvalidOption.at(f"/rules/{i}/after", "is so long that buckets are dropped before they count")
 
 
-def _check_threshold(body: MonitorBody, rule: ThresholdRule, asked: Mapping[str, MeasureRequest], where: str) -> None:
-    if rule.measure not in asked:
-        raise InvalidOption.at(f"{where}/measure", f"must be the key of one of the measures: {_listed(set(asked))}")
+def _check_threshold(
+    body: MonitorBody, rule: ThresholdRule, measures: Mapping[str, MeasureRequest], where: str
+) -> None:
+    if rule.measure not in measures:
+        raise InvalidOption.at(f"{where}/measure", f"must be the key of one of the measures: {_listed(set(measures))}")
     _check_window(body, rule.window, f"{where}/window")
     if rule.clear_below is not None and rule.clear_below > rule.above:
         raise InvalidOption.at(f"{where}/clear_below", "may not be above the bound that raises")
     if rule.by == "lower" and body.interval is None:
         raise InvalidOption.at(f"{where}/by", "lower is the end of an interval, and the monitor has none")
     if rule.by != "value":
-        numbers = numbers_of(asked[rule.measure], body.reduction or "binary", body.interval)
+        numbers = numbers_of(measures[rule.measure], body.reduction or "binary", body.interval)
         if rule.by not in numbers:
-            told = f"{rule.by} is no number that a monitor has of {rule.measure}, which has {', '.join(numbers)}"
-            raise InvalidOption.at(f"{where}/by", told)
+            message = f"{rule.by} is no number that a monitor has of {rule.measure}, which has {', '.join(numbers)}"
+            raise InvalidOption.at(f"{where}/by", message)
 
 
 def _check_recalibration(body: MonitorBody) -> None:
-    asked = body.recalibration
-    if asked.policy == "off":
+    policy = body.recalibration
+    if policy.policy == "off":
         return
     unlike = unlike_alias(body)
     if unlike is not None:
         raise InvalidOption.at("/recalibration", unlike)
-    if asked.window is not None:
-        _check_window(body, asked.window, "/recalibration/window")
+    if policy.window is not None:
+        _check_window(body, policy.window, "/recalibration/window")
     _check_settling(body)
     try:
-        fitting = Fitting.read(asked.method, asked.options, "binary", where="/options")
+        fitting = Fitting.read(policy.method, policy.options, "binary", where="/options")
         fitting.resolve(None)
     except CalibrationError as error:
         raise error.under("/recalibration") from None
@@ -233,3 +228,110 @@ def _check_distinct(names: Sequence[str], field: str) -> None:
 
 def _listed(names: set[str]) -> str:
     return ", ".join(sorted(names))
+
+
+# --- Creating, changing and deleting monitors
+
+#: Raises if the present state is not what the caller believes it is.
+Require = Callable[[Document | None], None]
+
+#: What a patch may remove.
+_REMOVABLE = ("description", "interval", "reference")
+
+#: The names of the hooks whose secrets were made now.
+Fresh = frozenset[str]
+
+
+def define_monitor(requester: Requester, targets: Targets, body: MonitorBody) -> tuple[MonitorRecord, Fresh]:
+    """Check a definition and store it; raises ``MonitorExists``. ``targets`` are those that its hooks may have."""
+    fitted = _map_of(requester, body)
+    body = settled(body, fitted)
+    reference = _reference(requester, body, fitted)
+    hooks, fresh = _with_secrets(requester, targets, body.hooks, [])
+    moment = now()
+    record = MonitorRecord(
+        **body.model_copy(update={"hooks": hooks}).model_dump(),
+        uid=requester.new_id("monitor"),
+        created_at=stamp(moment),
+        created_by=requester.who,
+        started_at=moment.timestamp(),
+    )
+    stored = requester.store.monitors.put(record)
+    if reference is not None:
+        put_reference(requester.store.redis, requester.store.keys, stored.uid, reference)
+    _request_look(requester, stored)
+    return stored, fresh
+
+
+def change_monitor(
+    requester: Requester, targets: Targets, name: str, changes: MonitorPatch, require: Require
+) -> tuple[MonitorRecord, Fresh]:
+    """Merge changes into a monitor, unless ``require`` raises."""
+    fields = changes.model_dump(exclude_unset=True)
+    for field, value in fields.items():
+        if value is None and field not in _REMOVABLE:
+            raise InvalidField.at(f"/{field}", "may not be null: leave it out, and it stays as it is")
+    before = requester.store.monitors.get(name)
+    require(answer_of(before))
+    hooks, fresh = _with_secrets(requester, targets, changes.hooks or [], before.hooks)
+    given = {field: getattr(changes, field) for field in fields} | ({"hooks": hooks} if "hooks" in fields else {})
+    again = "reference" in fields and changes.reference != before.reference
+    reference = _reference(requester, before.model_copy(update=given), _map_of(requester, before)) if again else None
+
+    def change(record: MonitorRecord) -> MonitorRecord:
+        require(answer_of(record))
+        changed = record.model_copy(update=given)
+        check(changed)
+        return changed
+
+    changed = requester.store.monitors.patch(name, change)
+    if again:
+        put_reference(requester.store.redis, requester.store.keys, changed.uid, reference)
+    _request_look(requester, changed)
+    return changed, fresh
+
+
+def delete_monitor(requester: Requester, name: str, require: Require) -> None:
+    """Delete a monitor and all that it has counted, unless ``require`` raises."""
+    require(answer_of(requester.store.monitors.get(name)))
+    requester.store.monitors.delete(name)
+
+
+def _request_look(requester: Requester, record: MonitorRecord) -> None:
+    ask(requester.store.redis, Chore("look", requester.store.keys.tenant, record.uid))
+
+
+def _map_of(requester: Requester, body: MonitorBody) -> CalibrationMap | None:
+    if body.map is None:
+        return None
+    try:
+        return requester.find_map(body.map).map
+    except UnknownMap as error:
+        raise UnknownMap(error.detail, "/map") from error
+
+
+def _reference(requester: Requester, body: MonitorBody, fitted: CalibrationMap | None) -> Tally | None:
+    """The tally of the batch that windows are compared with; None where it is none."""
+    if body.reference is None or body.reference.batch is None:
+        return None
+    try:
+        take_slot_for(requester, body.reference.batch)
+        batch, _ = read_stored_batch(requester.store.batches, body.reference.batch)
+    except StorageError as error:
+        raise type(error)(error.detail, "/reference/batch") from error
+    return tally_of_batch(batch, body, fitted)
+
+
+def _with_secrets(
+    requester: Requester, targets: Targets, hooks: list[HookSpec], known: list[HookSpec]
+) -> tuple[list[HookSpec], Fresh]:
+    """The hooks, looked at, each with a secret: its own, that of the known hook of its name, or a fresh one."""
+    names = {hook.name for hook in known}
+    found = prepare(
+        hooks,
+        targets,
+        now=now().timestamp(),
+        make=lambda name: made_secret(requester.seed, name),
+        before=known,
+    )
+    return found, frozenset(hook.name for hook in hooks if hook.secret is None and hook.name not in names)

@@ -99,9 +99,9 @@ def look_at_evidence(
 
 def settling(body: MonitorBody) -> int:
     """The seconds after which a window's labels are complete, where a challenger is fitted to it."""
-    asked = body.recalibration.after
+    after = body.recalibration.after
     afters = [rule.after for rule in body.rules if isinstance(rule, EvidenceRule)]
-    return max(afters, default=0) if asked is None else asked
+    return max(afters, default=0) if after is None else after
 
 
 def last_counted(record: MonitorRecord, now: float, after: int) -> int:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import partial
 from itertools import pairwise
+from time import time
 
 import numpy as np
 import numpy.typing as npt
@@ -28,7 +29,7 @@ from backend.monitors.readings import BINS, FIELDS
 from backend.monitors.readings import place as delay_place
 from backend.monitors.rows import (
     REASONS,
-    Rows,
+    MonitorRows,
     What,
     Why,
     Whys,
@@ -38,7 +39,10 @@ from backend.monitors.rows import (
     lengths_of,
     screen,
 )
+from backend.requester import Requester
+from backend.store.chores import Chore, ask
 from backend.store.monitors.ledger import MOST_ROWS, OTHER_GROUP, Change, Groups, Ids, Ledger, Once
+from backend.telemetry.observed import note_rows
 from calibrant.batch import Integers
 from calibrant.cells import Floats
 from calibrant.monitoring.tally import FOLDS
@@ -114,7 +118,7 @@ MOST_NAMED = 20
 
 
 class Account:
-    """Counts outcomes, and remembers the first rows that must be told of."""
+    """Counts outcomes, and keeps the first rows that the answer names."""
 
     def __init__(self) -> None:
         self._counts: Counter[int] = Counter()
@@ -128,8 +132,8 @@ class Account:
         self._counts.update({kind: int(counts[kind]) for kind in Outcome})
         self._other += other
         if counts[Outcome.CONTRADICTED]:
-            told = np.flatnonzero(outcome == Outcome.CONTRADICTED)[:MOST_NAMED]
-            self._name((int(row), Why.CONTRADICTED) for row in numbers[told])
+            first = np.flatnonzero(outcome == Outcome.CONTRADICTED)[:MOST_NAMED]
+            self._name((int(row), Why.CONTRADICTED) for row in numbers[first])
 
     def refuse(self, why: npt.NDArray[np.uint8], numbers: Integers) -> None:
         """Add rows that are refused, each for its reason."""
@@ -147,8 +151,8 @@ class Account:
         """Add events that say nothing of predictions or labels."""
         self._ignored += events
 
-    def taken(self) -> Taken:
-        """The account as it is told."""
+    def answer(self) -> Taken:
+        """The account as the caller gets it."""
         count = self._counts
         return Taken(
             accepted=count[Outcome.STORED] + count[Outcome.JOINED] + count[Outcome.WAITING],
@@ -179,8 +183,8 @@ _MOST_WITHOUT = 50_000
 _SEEDS_KNOWN = 7 * DAY
 
 
-class Taking:
-    """Takes in the rows of one monitor, as part of one request.
+class Ingestion:
+    """Counts the rows of one request to one monitor.
 
     ``apply`` is its map. ``seed`` makes rows without ids count once, however often a request of that seed is run.
     """
@@ -195,16 +199,16 @@ class Taking:
         self._seed = seed
         self._rng = np.random.default_rng()
 
-    def take(self, what: What, rows: Rows, now: float, account: Account) -> None:
+    def add(self, what: What, rows: MonitorRows, now: float, account: Account) -> None:
         """Count rows, and add to the account what became of each.
 
         Raises ``UnknownMonitor`` and ``MonitorFull``: the rows before stay counted, and are known again by their ids.
         """
         rows = _fine(rows, screen(rows, what, self._record, now), account)
         rows = replace(rows, groups=group_indices(self._groups, rows.groups, rows.names), names=())
-        take = self._take_labels if what == "labels" else partial(self._take_predictions, with_labels=what == "rows")
+        add = self._add_labels if what == "labels" else partial(self._add_predictions, with_labels=what == "rows")
         for part in _parts(rows):
-            take(part, now, account)
+            add(part, now, account)
 
     def close(self, now: float, account: Account) -> None:
         """Count the rows of a request that were refused."""
@@ -212,7 +216,7 @@ class Taking:
             totals = {"refused": account.refused}
             self._ledger.commit(Change(None, None, None, now, totals=totals, once=self._once("refused")))
 
-    def _take_labels(self, rows: Rows, now: float, account: Account) -> None:
+    def _add_labels(self, rows: MonitorRows, now: float, account: Account) -> None:
         if rows.ids is None or rows.labels is None:  # a row without either was refused
             return
         labels, times, mapped = rows.labels.astype(np.int64), rows.moments(now), self._apply is not None
@@ -223,7 +227,7 @@ class Taking:
         decided = self._settle(decide, rows.ids, known(self._ledger.entries(rows.ids)), now)
         account.add(decided.outcome, rows.numbers)
 
-    def _take_predictions(self, rows: Rows, now: float, account: Account, *, with_labels: bool) -> None:
+    def _add_predictions(self, rows: MonitorRows, now: float, account: Account, *, with_labels: bool) -> None:
         """Count predictions, with their labels where they bring them; either all have ids or none."""
         rows, values = self._checked(rows, account)
         if not len(rows):
@@ -247,13 +251,13 @@ class Taking:
             other = int(np.count_nonzero(is_new & (rows.groups == OTHER_GROUP)))
         account.add(decided.outcome, rows.numbers, other=other)
 
-    def _checked(self, rows: Rows, account: Account) -> tuple[Rows, Floats]:
+    def _checked(self, rows: MonitorRows, account: Account) -> tuple[MonitorRows, Floats]:
         """The rows whose predictions are right, and these."""
         given = np.zeros(0) if rows.predictions is None else rows.predictions.astype(np.float64, copy=False)
         why, values = check_predictions(given, self._record.scale)
         return (_fine(rows, why, account), values[why == 0]) if why.any() else (rows, values)
 
-    def _predicted(self, rows: Rows, values: Floats, now: float) -> Predicted:
+    def _predicted(self, rows: MonitorRows, values: Floats, now: float) -> Predicted:
         """The predictions reduced to one event each, with the cells that they belong to."""
         record = self._record
         reduced = reduce_rows(values, record.scale, record.reduction or "binary", self._apply)
@@ -288,15 +292,15 @@ class Taking:
         return None if self._seed is None else Once(f"{self._seed}:{piece}", known_for)
 
 
-def _fine(rows: Rows, why: Whys, account: Account) -> Rows:
-    """The rows that are not refused; the others are told to the account."""
+def _fine(rows: MonitorRows, why: Whys, account: Account) -> MonitorRows:
+    """The rows that are not refused; the account notes the others."""
     fine = why == 0
     if not fine.all():
         account.refuse(why[~fine], rows.numbers[~fine])
     return rows.taken(fine)
 
 
-def _parts(rows: Rows) -> Iterator[Rows]:
+def _parts(rows: MonitorRows) -> Iterator[MonitorRows]:
     """The rows in pieces of bounded size: first those with ids, then those without."""
     if rows.ids is not None:
         has_id = lengths_of(rows.ids) > 0
@@ -310,3 +314,32 @@ def _parts(rows: Rows) -> Iterator[Rows]:
     for start, stop in pairwise(cuts):
         if start < stop:
             yield rows.part(start, stop)
+
+
+# --- For a request: rows counted, and a look at the monitor soon after
+
+#: Seconds from new rows to the look at them; the rows that come meanwhile are looked at with them.
+LOOK_AFTER = 1.0
+
+
+def ingest(
+    requester: Requester, record: MonitorRecord, parts: Iterable[tuple[What, MonitorRows]], *, ignored: int = 0
+) -> Taken:
+    """Count rows in their order, and ask for a look at the monitor; ``ignored`` events held none.
+
+    Raises ``UnknownMonitor``, ``MonitorFull``, and ``UnknownMap`` if the monitor's map has been deleted.
+    """
+    store, account, now, numbered = requester.store, Account(), time(), 0
+    ledger, groups = Ledger(store.redis, store.keys, record), Groups(store.redis, store.keys, record)
+    apply = None if record.map is None else requester.find_map(record.map).map.apply_checked
+    ingestion = Ingestion(ledger, groups, record, apply, requester.seed)
+    account.ignore(ignored)
+    for what, rows in parts:
+        ingestion.add(what, replace(rows, numbers=rows.numbers + numbered), now, account)
+        numbered += len(rows)
+    note_rows((numbered,))
+    ingestion.close(now, account)
+    taken = account.answer()
+    if taken.accepted:
+        ask(store.redis, Chore("look", store.keys.tenant, record.uid), LOOK_AFTER)
+    return taken

@@ -13,24 +13,108 @@ from redis import Redis
 
 from backend.monitors.alarms import Measured, Turn, begun, entry_of, happened, judged_by_evidence, judged_by_threshold
 from backend.monitors.decisions import WAITING_LABEL, WAITING_PREDICTION, Entries, came_after, known, nothing
-from backend.monitors.evidence import Remembered, Seen, look_at_evidence, next_start, oldest_kept
-from backend.monitors.readings import counts_of, read_measures
-from backend.monitors.reference import keep_reference
-from backend.monitors.thresholds import Meter
+from backend.monitors.evidence import Remembered, Seen, last_counted, look_at_evidence, next_start, oldest_kept
+from backend.monitors.readings import counts_of, event_of, measured, read_measures
 from backend.monitors.webhooks import ask as ask_for_delivery
-from backend.monitors.windows import Leaves
+from backend.monitors.windows import Gathered, Gatherer, Leaves, keep_reference, window_span
 from backend.store.chores import Chore
 from backend.store.clock import at
 from backend.store.errors import UnknownMap, UnknownMonitor
 from backend.store.keyspace import Keyspace
+from backend.store.monitors.buckets import Buckets, TallyKind
 from backend.store.monitors.definitions import Definitions, delete_keys, delete_left
 from backend.store.monitors.ledger import Change as LedgerChange
-from backend.store.monitors.ledger import Ledger, Pieces
+from backend.store.monitors.ledger import Groups, Ledger, Pieces
 from backend.store.monitors.standings import Change, Standings, put_latest
 from backend.store.store import Store
-from calibrant.measures.measure import MeasureRequest
+from calibrant.errors import CalibrationError
+from calibrant.measures.catalogue import read_requests
+from calibrant.measures.intervals import PLAIN
+from calibrant.measures.measure import MeasureRequest, answers
+from calibrant.monitoring.tally import Tally
+from calibrant.reductions import Event
 from schemas.monitor_alarms import AuditEntry, MonitorEvent, Occasion, RuleState, Standing
-from schemas.monitors import EvidenceRule, MonitorRecord, ThresholdRule
+from schemas.monitor_answers import MeasureReading
+from schemas.monitors import EvidenceRule, MonitorRecord, ThresholdRule, WindowSpec
+
+# --- What a look measures: each window is read once, each measure computed once
+
+
+class Meter:
+    """What is measured at one look; ``now`` is its moment, and ``leaves`` what the process has read before."""
+
+    def __init__(self, store: Store, record: MonitorRecord, now: float, leaves: Leaves) -> None:
+        self._store = store
+        self._record = record
+        self._now = now
+        self._gatherer = Gatherer(leaves, Buckets(store.redis, store.keys, record), record.uid)
+        self._windows: dict[str, Gathered] = {}
+        self._requests = {request.key: request for request in read_requests(list(record.measures))}
+
+    def compared(self, rule: ThresholdRule) -> Measured:
+        """The number that a rule compares; none where there is no such window, measure or group, or too few rows."""
+        found = self._window(rule.window)
+        tally, groups = (None, None) if found is None else (found.tally, found.groups)
+        if found is not None and rule.group is not None:
+            index = Groups(self._store.redis, self._store.keys, self._record).all().get(rule.group)
+            tally = None if index is None or groups is None else groups.of_group(index)
+        if tally is None or not len(tally) or len(tally) < rule.least_rows:
+            return Measured(0 if tally is None else len(tally), None)
+        level = self._record.interval if rule.by == "lower" else None
+        reading = self._measured(tally, rule.measure, level)
+        if reading is None:
+            return Measured(len(tally), None)
+        lower = None if reading.interval is None else reading.interval[0]
+        return Measured(len(tally), {"value": reading.value, "lower": lower, "debiased": reading.debiased}[rule.by])
+
+    def values(self, window: str) -> tuple[int, dict[str, float | None]]:
+        """The labelled rows of a window, and the value of each measure."""
+        found = self._window(window)
+        if found is None or not len(found.tally):
+            return 0, {}
+        found_values = answers(self._requests.values(), self._event(found.tally), PLAIN)
+        return len(found.tally), {key: result.value for key, result in found_values.items()}
+
+    def coverage(self, window: str) -> float | None:
+        """The share of the predictions of a window of time that have a label; None of another, or of none."""
+        found = self._window(window)
+        return None if found is None else found.coverage
+
+    def _measured(self, tally: Tally, key: str, level: float | None) -> MeasureReading | None:
+        request = self._requests.get(key)
+        if request is None:
+            return None
+        try:
+            return measured([request], self._event(tally), level)[key]
+        except CalibrationError:
+            return None
+
+    def _event(self, tally: Tally) -> Event:
+        return event_of(tally, self._record.reduction or "binary")
+
+    def _window(self, name: str) -> Gathered | None:
+        window = next((window for window in self._record.windows if window.name == name), None)
+        if window is None:
+            return None
+        if name not in self._windows:
+            self._windows[name] = self._gatherer.window(self._record, window, self._now)
+        return self._windows[name]
+
+
+def tally_of_window(
+    buckets: Buckets,
+    record: MonitorRecord,
+    window: WindowSpec,
+    now: float,
+    kind: TallyKind = "measured",
+    after: int = 0,
+) -> Tally:
+    """The labelled rows of a window, by group and fold; of one of time that ended ``after`` seconds ago."""
+    if window.rows is not None:
+        return buckets.latest_rows(window.rows, kind)
+    span = window_span(record, window.seconds or 0, now - after)
+    return buckets.tally(span.first, min(span.last, last_counted(record, now, after)), kind)
+
 
 # --- The latest values of a monitor for Prometheus: stored by each look, so that a scrape computes nothing
 
@@ -54,13 +138,13 @@ def latest_values(
     for window in record.windows:
         rows, measures = meter.values(window.name)
         windows[window.name] = {"rows": rows, "coverage": meter.coverage(window.name), "measures": measures}
-    asked = read_measures(record.measures, record.reduction or "binary")
+    requests = read_measures(record.measures, record.reduction or "binary")
     return {
         "name": record.name,
         "looked_at": now,
         "counts": counts_of(ledger.totals()).model_dump(),
         "windows": windows,
-        "errors": [request.key for request in asked if is_error(request)],
+        "errors": [request.key for request in requests if is_error(request)],
         "alarms": {rule: state.status == "alarm" for rule, state in standing.rules.items()},
     }
 
@@ -135,7 +219,7 @@ def rows_between(record: MonitorRecord, labelled: int | None) -> int:
 def asked_again(
     record: MonitorRecord, standing: Standing, rules: Mapping[str, RuleState], joined: int, now: float
 ) -> RuleState | None:
-    """The alarm that stays, upon which a challenger is to be asked for again; None where it is not the time.
+    """The alarm that persists and for which another challenger is due; None if it is not the time.
 
     That is once the pause has passed, ``joined`` rows have labels and there are enough new ones among them, and nothing
     is under way or waits to be decided.
@@ -149,7 +233,7 @@ def asked_again(
 
 
 def occasion_of(state: RuleState) -> tuple[RuleState, Occasion]:
-    """The next challenger that is asked for upon a rule's alarm, and the rule with it counted."""
+    """The next challenger requested for a rule's alarm, and the rule with it counted."""
     attempt = state.challengers + 1
     counted = state.model_copy(update={"challengers": attempt})
     return counted, Occasion(rule=state.rule, number=state.alarms, attempt=attempt)
@@ -242,7 +326,7 @@ def concluded(record: MonitorRecord, standing: Standing, sight: Sight, tenant: s
     states: dict[str, RuleState] = {}
     events: list[MonitorEvent] = []
     entries: list[AuditEntry] = []
-    asked = list(standing.asked)
+    requests = list(standing.asked)
     restarted = _restarted(record, standing, sight)
     if restarted is not None:
         detail = f"the monitor's map, {record.map}, is another one now"
@@ -260,23 +344,23 @@ def concluded(record: MonitorRecord, standing: Standing, sight: Sight, tenant: s
         turn = _turn(before, after)
         if turn is None:
             continue
-        told = after if turn == "raised" or before is None else before
-        events.append(happened(record, told, turn, sight.moment))
-        entries.append(entry_of(told, turn, sight.moment))
+        state = after if turn == "raised" or before is None else before
+        events.append(happened(record, state, turn, sight.moment))
+        entries.append(entry_of(state, turn, sight.moment))
         if turn == "raised" and record.recalibration.policy != "off":
             states[rule.name], occasion = occasion_of(after)
-            asked.append(occasion)
+            requests.append(occasion)
     for name, gone in standing.rules.items():
         if name not in states and gone.status == "alarm":
             events.append(happened(record, gone, "cleared", sight.moment))
             entries.append(entry_of(gone, "cleared", sight.moment))
     again = asked_again(record, standing, states, sight.joined, sight.moment)
-    if again is not None and not asked:
+    if again is not None and not requests:
         states[again.rule], occasion = occasion_of(again)
-        asked.append(occasion)
-    chores = [Chore("recalibrate", tenant, record.uid)] if len(asked) > len(standing.asked) else []
+        requests.append(occasion)
+    chores = [Chore("recalibrate", tenant, record.uid)] if len(requests) > len(standing.asked) else []
     applied = sight.applied if restarted is not None or standing.applied is None else standing.applied
-    after_all = standing.model_copy(update={"rules": states, "asked": asked, "applied": applied})
+    after_all = standing.model_copy(update={"rules": states, "asked": requests, "applied": applied})
     return Change(after_all, events, entries, restarted, chores)
 
 
@@ -298,7 +382,7 @@ def _turn(before: RuleState | None, after: RuleState) -> Turn | None:
 
 
 def tell(store: Store, record: MonitorRecord, standings: Standings) -> None:
-    """Ask for the deliveries of all events of which nobody was told yet; at least once, which comes to once."""
-    for event in standings.untold():
+    """Request the deliveries of all events that have none yet; at least once, which comes to once."""
+    for event in standings.unqueued_events():
         ask_for_delivery(store, record, event)
-        standings.told(event)
+        standings.mark_queued(event)

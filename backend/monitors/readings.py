@@ -38,12 +38,12 @@ _OF_VECTORS = ("optimal-temperature", "ece-after-temperature", "ece-temperature"
 
 def read_measures(measures: Sequence[str | Mapping[str, Any]], reduction: str) -> tuple[MeasureRequest, ...]:
     """Read a monitor's measures; raises ``UnknownMeasure`` or ``InvalidOption`` at ``/measures/i``."""
-    asked = read_requests(list(measures))
-    for i, request in enumerate(asked):
+    requests = read_requests(list(measures))
+    for i, request in enumerate(requests):
         reason = _hindered(request, reduction)
         if reason is not None:
             raise InvalidOption.at(f"/measures/{i}", f"cannot be watched: {reason}")
-    return asked
+    return requests
 
 
 def has_interval(measure: Measure) -> bool:
@@ -117,9 +117,9 @@ class Memory:
         self._kept: OrderedDict[bytes, Any] = OrderedDict()
         self._turn = Lock()
 
-    def of(self, tally: Tally, asked: object, compute: Callable[[], Value]) -> Value:
-        """What ``compute`` gives of a tally and what is ``asked`` of it, plain JSON."""
-        key = _digest(tally, asked)
+    def of(self, tally: Tally, question: object, compute: Callable[[], Value]) -> Value:
+        """What ``compute`` gives of a tally; ``question`` is what is computed, as plain JSON."""
+        key = _digest(tally, question)
         with self._turn:
             if key in self._kept:
                 self._kept.move_to_end(key)
@@ -133,11 +133,11 @@ class Memory:
         return found
 
 
-def _digest(tally: Tally, asked: object) -> bytes:
-    told = hashlib.blake2b(orjson.dumps(asked), digest_size=24)
+def _digest(tally: Tally, question: object) -> bytes:
+    digest = hashlib.blake2b(orjson.dumps(question), digest_size=24)
     for array in (tally.keys, tally.rows, tally.p_sum):
-        told.update(array.tobytes())
-    return told.digest()
+        digest.update(array.tobytes())
+    return digest.digest()
 
 
 def event_of(tally: Tally, reduction: str) -> Event:
@@ -146,9 +146,9 @@ def event_of(tally: Tally, reduction: str) -> Event:
 
 
 def read_rows(tally: Tally, record: MonitorRecord, memory: Memory, *, intervals: bool) -> RowsReading:
-    """The measures of some rows, their mean prediction and label rate; of none every measure tells that."""
-    asked = [record.measures, record.reduction, record.interval if intervals else None]
-    return memory.of(tally, ["rows", *asked], lambda: _rows(tally, record, intervals=intervals))
+    """The measures of some rows, their mean prediction and label rate; without rows every measure has a problem."""
+    question = [record.measures, record.reduction, record.interval if intervals else None]
+    return memory.of(tally, ["rows", *question], lambda: _rows(tally, record, intervals=intervals))
 
 
 def read_diagram(tally: Tally, record: MonitorRecord, memory: Memory) -> ReliabilityReading | None:
@@ -185,8 +185,8 @@ def rates(tally: Tally) -> tuple[int, float | None, float | None]:
 
 def definitions(record: MonitorRecord) -> dict[str, Told]:
     """What each measure is, in full."""
-    asked = read_measures(record.measures, record.reduction or "binary")
-    return {request.key: {"name": request.measure.name, **request.options} for request in asked}
+    requests = read_measures(record.measures, record.reduction or "binary")
+    return {request.key: {"name": request.measure.name, **request.options} for request in requests}
 
 
 def _rows(tally: Tally, record: MonitorRecord, *, intervals: bool) -> RowsReading:
@@ -203,20 +203,20 @@ def _rows(tally: Tally, record: MonitorRecord, *, intervals: bool) -> RowsReadin
 
 
 def measured(requests: Sequence[MeasureRequest], event: Event, level: float | None) -> Readings:
-    """Every measure of an event, in the order asked for: as answers tell it, and rules compare it."""
+    """Every measure of an event, in the order of the requests, as answers show it and rules compare it."""
     ranged = Resampling(level, RESAMPLES)
     own = [request for request in requests if request.measure.own_interval]
     others = [request for request in requests if not request.measure.own_interval]
     found = answers(own, event, ranged) | answers(others, event, Resampling(None, RESAMPLES))
-    rough, told = coarse(event), {}
+    rough, readings = coarse(event), {}
     for request in requests:
         result, missing = found[request.key], None
         if level is not None and not has_interval(request.measure):
             missing = _NO_INTERVAL if request.measure.resampled else None
         elif level is not None and request in others:
             result = request.finished(result, rough if request.measure.family in _ROUGH else event, ranged)
-        told[request.key] = _reading(result, missing)
-    return told
+        readings[request.key] = _reading(result, missing)
+    return readings
 
 
 def _reading(result: MeasureResult, missing: str | None) -> MeasureReading:
@@ -239,11 +239,11 @@ _GOLDEN = 0.6180339887498949
 
 def numbers_of(request: MeasureRequest, reduction: str, level: float | None) -> list[str]:
     """Those of ``value``, ``lower`` and ``debiased`` that a measure gives; ``level`` is that of the interval."""
-    told = measured([request], event_of(_calibrated(), reduction), level)[request.key]
+    reading = measured([request], event_of(_calibrated(), reduction), level)[request.key]
     found = {
-        "value": told.value is not None,
-        "lower": told.interval is not None,
-        "debiased": told.debiased is not None,
+        "value": reading.value is not None,
+        "lower": reading.interval is not None,
+        "debiased": reading.debiased is not None,
     }
     return [name for name, there in found.items() if there]
 
@@ -316,7 +316,7 @@ def quantiles(counts: Mapping[str, int], shares: Sequence[float]) -> list[float]
     """The delays that such shares of the labels took at most, in seconds; None of no labels.
 
     Within a bin delays are taken to be even in their logarithm, so that a quantile is off by at most a third; one below
-    a second is told as 0.
+    a second counts as 0.
 
     Examples
     --------

@@ -40,9 +40,9 @@ from schemas.monitors import MonitorRecord
 # alias is moved when that is decided, only if nobody moved it since the comparison; who comes upon a decision that
 # was not carried out carries it out.
 
-#: The setting of that name, which the API is told as well; a supervisor leaves it to its workers.
+#: The setting of that name, which the API has as well; a supervisor leaves it to its workers.
 QUOTA_VARIABLE = "CALIBRANT_QUOTA_MAPS"
-#: What is told where there is no challenger, by whether it failed.
+#: The type of the event if there is no challenger, by whether it failed.
 _TYPES: dict[bool, RecalibrationType] = {
     False: "monitor.recalibration.declined",
     True: "monitor.recalibration.failed",
@@ -50,7 +50,7 @@ _TYPES: dict[bool, RecalibrationType] = {
 
 
 def recalibrate(redis: Redis, chore: Chore) -> float | None:
-    """See to the alarms of a monitor upon which a challenger is asked for."""
+    """See to the alarms of a monitor for which a challenger is requested."""
     store = Store.of(redis, chore.tenant, Quotas(maps=int(os.environ.get(QUOTA_VARIABLE, "0"))))
     with contextlib.suppress(UnknownMonitor):
         recalibrate_at(store, Definitions(redis, Keyspace(chore.tenant)).by_uid(chore.id), time.time())
@@ -68,13 +68,13 @@ def recalibrate_at(store: Store, record: MonitorRecord, now: float) -> None:
 
 
 def _see_to(store: Store, record: MonitorRecord, standings: Standings, occasion: Occasion, now: float) -> None:
-    asked, standing = record.recalibration, standings.read()
+    policy, standing = record.recalibration, standings.read()
     revision = _revision(store, record)
     joined = Ledger(store.redis, store.keys, record).totals().get("joined", 0)
-    if occasion.rule is not None and asked.policy == "off":
+    if occasion.rule is not None and policy.policy == "off":
         found = Challenge("recalibration was turned off", "recalibration-off")
     elif occasion.rule is not None and not rested(record, standing, now):
-        found = Challenge(f"the last challenger was tried less than {asked.pause} s ago", "pause")
+        found = Challenge(f"the last challenger was tried less than {policy.pause} s ago", "pause")
     else:
         found = _challenge(store, record, occasion, spoken_since(standing, occasion), now)
     if found.draft is not None:
@@ -103,11 +103,11 @@ def decided(
 ) -> Change | None:
     """What follows from a challenge; None where another has seen to the occasion already.
 
-    ``wanted`` is of how many rows another one is worth a try. That there are too few is told once an alarm.
+    ``wanted`` is of how many rows another one is worth a try. That there are too few is reported once per alarm.
     """
     if occasion not in standing.asked:
         return None
-    told = _told(record, occasion, found)
+    data = _data_of(record, occasion, found)
     changes: dict[str, object] = {"asked": [each for each in standing.asked if each != occasion]}
     if found.tried:
         changes["last_asked"] = now
@@ -118,26 +118,26 @@ def decided(
         return Change(after)
     if found.draft is None:
         action: AuditAction = "recalibration-failed" if found.failed else "recalibration-declined"
-        entry = step_of(action, now, occasion, told, detail=found.why)
-        return Change(after, [recalibrated(record, occasion, _TYPES[found.failed], told, now)], [entry])
+        entry = step_of(action, now, occasion, data, detail=found.why)
+        return Change(after, [recalibrated(record, occasion, _TYPES[found.failed], data, now)], [entry])
     proposal = Proposal(
         id=derived_id("proposal", f"{record.uid} {occasion.seed}"),
         created_at=at(now),
         occasion=occasion,
         map=found.draft.id,
-        name=told.name or "",
+        name=data.name or "",
         alias=record.recalibration.alias,
         revision=revision,
-        found=told,
+        found=data,
     )
-    entries = [step_of("challenger-proposed", now, occasion, told)]
+    entries = [step_of("challenger-proposed", now, occasion, data)]
     if standing.proposal is not None:
         replaced = standing.proposal
         entries.insert(0, step_of("proposal-replaced", now, replaced.occasion, replaced.found))
     if record.recalibration.policy == "auto":
         moving = {"proposal": None, "moving": proposal, "moved_by": None}
         return Change(after.model_copy(update=moving), [], entries)
-    event = recalibrated(record, occasion, "monitor.recalibration.proposed", told, now)
+    event = recalibrated(record, occasion, "monitor.recalibration.proposed", data, now)
     return Change(after.model_copy(update={"proposal": proposal}), [event], entries)
 
 
@@ -149,13 +149,13 @@ def _revision(store: Store, record: MonitorRecord) -> int | None:
         return None
 
 
-def _told(record: MonitorRecord, occasion: Occasion, found: Challenge) -> RecalibrationTold:
-    asked, gain = record.recalibration, found.gain
+def _data_of(record: MonitorRecord, occasion: Occasion, found: Challenge) -> RecalibrationTold:
+    policy, gain = record.recalibration, found.gain
     return RecalibrationTold(
         monitor=record.name,
         rule=occasion.rule,
         name=target_of(record),
-        alias=asked.alias,
+        alias=policy.alias,
         champion=found.champion,
         challenger=None if found.draft is None else found.draft.id,
         gain=None if gain is None else gain.value,

@@ -22,7 +22,7 @@ Mask = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
-class Rows:
+class MonitorRows:
     """``refused (n,)`` is why a reader could not read a row, 0 where it could; what stands in such a row is ignored.
 
     ``ids`` are empty where a row has none. ``predictions`` are (n,) or (n, K), ``labels (n,)`` whole numbers as
@@ -43,11 +43,11 @@ class Rows:
         """How many rows there are."""
         return len(self.refused)
 
-    def part(self, start: int, stop: int) -> Rows:
+    def part(self, start: int, stop: int) -> MonitorRows:
         """The rows from one to before another."""
         return self._of(slice(start, stop), None if self.ids is None else part_of(self.ids, start, stop))
 
-    def taken(self, kept: Mask) -> Rows:
+    def taken(self, kept: Mask) -> MonitorRows:
         """The rows where ``kept (n,)`` is true, in their order."""
         return self if kept.all() else self._of(kept, None if self.ids is None else self.ids.taken(kept))
 
@@ -57,8 +57,8 @@ class Rows:
             return np.full(len(self), now)
         return np.where(np.isnan(self.times), now, self.times)
 
-    def _of(self, chosen: slice | Mask, ids: Ids | None) -> Rows:
-        return Rows(
+    def _of(self, chosen: slice | Mask, ids: Ids | None) -> MonitorRows:
+        return MonitorRows(
             self.refused[chosen],
             self.numbers[chosen],
             ids,
@@ -70,7 +70,7 @@ class Rows:
         )
 
 
-def together(parts: Sequence[Rows]) -> Rows:
+def together(parts: Sequence[MonitorRows]) -> MonitorRows:
     """The rows of several parts one behind the other, numbered anew; of none no rows."""
     if len(parts) == 1:
         return parts[0]
@@ -79,7 +79,7 @@ def together(parts: Sequence[Rows]) -> Rows:
     for part in parts:
         for name in part.names:
             place.setdefault(name, len(place))
-    return Rows(
+    return MonitorRows(
         np.concatenate([np.zeros(0, np.uint8), *(part.refused for part in parts)]),
         np.arange(n),
         _all_ids(parts) if any(part.ids is not None for part in parts) else None,
@@ -91,7 +91,7 @@ def together(parts: Sequence[Rows]) -> Rows:
     )
 
 
-def _all(columns: Sequence[Floats | None], parts: Sequence[Rows]) -> Floats | None:
+def _all(columns: Sequence[Floats | None], parts: Sequence[MonitorRows]) -> Floats | None:
     """A column of all parts; NaN for the rows of those that lack it, and None if all do."""
     if all(column is None for column in columns):
         return None
@@ -99,13 +99,13 @@ def _all(columns: Sequence[Floats | None], parts: Sequence[Rows]) -> Floats | No
     return np.concatenate([np.full(len(part), np.nan) if column is None else column for column, part in pairs])
 
 
-def _all_ids(parts: Sequence[Rows]) -> Ids:
+def _all_ids(parts: Sequence[MonitorRows]) -> Ids:
     lengths = [np.zeros(len(part), np.uint32) if part.ids is None else lengths_of(part.ids) for part in parts]
     text = b"".join(b"" if part.ids is None else part.ids.text for part in parts)
     return Ids(text, np.cumsum(np.concatenate(lengths), dtype=np.uint32))
 
 
-def _all_groups(parts: Sequence[Rows], place: Mapping[str, int]) -> Integers:
+def _all_groups(parts: Sequence[MonitorRows], place: Mapping[str, int]) -> Integers:
     found = []
     for part in parts:
         places = np.array([*(place[name] for name in part.names), -1], dtype=np.int64)
@@ -276,7 +276,7 @@ def check_times(times: Floats, now: float, *, skew: float, retention: float) -> 
 
 # --- Groups by name: the index under which the rows of each are counted
 
-#: Names that are asked for at once.
+#: Names that are looked up at once.
 _AT_ONCE = 1000
 
 
@@ -290,14 +290,14 @@ def group_indices(groups: Groups, codes: Integers | None, names: Sequence[str]) 
     used = np.flatnonzero(np.bincount(codes[codes >= 0], minlength=len(names)))
     indices = np.full(len(names) + 1, NO_GROUP, dtype=np.int64)  # the last is that of -1
     for start in range(0, len(used), _AT_ONCE):
-        asked = [code for code in used[start : start + _AT_ONCE].tolist() if names[code]]
-        indices[asked] = groups.indices([names[code] for code in asked])
+        named = [code for code in used[start : start + _AT_ONCE].tolist() if names[code]]
+        indices[named] = groups.indices([names[code] for code in named])
     found: Integers = indices[codes]
     return found
 
 
 def reserved(codes: Integers, names: Sequence[str]) -> Mask:
-    """Whether each row's group has the name under which those beyond the bound are told."""
+    """Whether each row's group has the name under which the groups beyond the bound are reported."""
     found: Mask = np.isin(codes, [code for code, name in enumerate(names) if name == OTHER])
     return found
 
@@ -308,7 +308,7 @@ def reserved(codes: Integers, names: Sequence[str]) -> Mask:
 What = Literal["rows", "predictions", "labels"]
 
 
-def screen(rows: Rows, what: What, record: MonitorRecord, now: float) -> npt.NDArray[np.uint8]:
+def screen(rows: MonitorRows, what: What, record: MonitorRecord, now: float) -> npt.NDArray[np.uint8]:
     """Why each row is refused, 0 where it is not; the predictions themselves are not looked at. O(n)."""
     why = rows.refused.copy()
     if what != "labels" and rows.predictions is None:

@@ -15,12 +15,14 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import NamedTuple
-
-import httpx
+from typing import TYPE_CHECKING, NamedTuple
 
 from backend.monitors.webhook_targets import Resolver, Target, Targets, resolve
+from calibrant.errors import InvalidOption
 from schemas.monitor_alarms import AttemptError
+
+if TYPE_CHECKING:  # it takes long to load, and most processes send no webhook
+    import httpx
 
 # --- One attempt: a body posted to a target, at an address that was looked at, within a bounded time
 #
@@ -113,6 +115,8 @@ class Sender:
             return outcome
 
     async def _try(self, target: Target, address: str, body: bytes, headers: Mapping[str, str]) -> Outcome:
+        import httpx
+
         request = self._request(target, address, body, headers)
         transport = httpx.AsyncHTTPTransport(verify=self.trust or usual_trust(), trust_env=False)
         try:
@@ -131,6 +135,8 @@ class Sender:
 
     def _request(self, target: Target, address: str, body: bytes, headers: Mapping[str, str]) -> httpx.Request:
         """The request to an address in the name of its target."""
+        import httpx
+
         host = f"[{address}]" if ":" in address else address
         given = {"Host": target.authority, **headers, "Connection": "close"}
         return httpx.Request(
@@ -153,6 +159,8 @@ class Sender:
 @cache
 def usual_trust() -> ssl.SSLContext:
     """The authorities that come with Python's HTTP client, or those of ``SSL_CERT_FILE`` or ``SSL_CERT_DIR``."""
+    import httpx
+
     return httpx.create_ssl_context()
 
 
@@ -202,6 +210,23 @@ def read_secret(text: str) -> bytes:
     if not LEAST_BYTES <= len(key) <= MOST_BYTES:
         raise InvalidSecret(wanted)
     return key
+
+
+def check_secret(secret: str | None, where: str) -> None:
+    """Raise ``InvalidOption`` at ``where`` for a secret that deliveries could not be signed with."""
+    if secret is None:
+        return
+    try:
+        read_secret(secret)
+    except InvalidSecret as error:
+        raise InvalidOption.at(where, str(error)) from None
+
+
+def made_secret(seed: str | None, hook: str) -> str:
+    """A fresh secret for a hook; of a request that may be run again, whose secret ``seed`` it has, the same one."""
+    if seed is None:
+        return new_secret()
+    return PREFIX + base64.b64encode(hmac.digest(seed.encode(), f"hook {hook}".encode(), hashlib.sha256)).decode()
 
 
 def sign(keys: Sequence[bytes], message_id: str, timestamp: int, body: bytes) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import random
+import secrets
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -12,12 +13,12 @@ from functools import cache
 
 from redis import Redis
 
-from backend.monitors.definitions import check_secret
-from backend.monitors.webhook_requests import InvalidSecret, Outcome, Sender, headers, read_secret
+from backend.monitors.webhook_requests import InvalidSecret, Outcome, Sender, check_secret, headers, read_secret
 from backend.monitors.webhook_targets import TargetRefused, Targets
+from backend.requester import Requester
 from backend.store.chores import Chore
 from backend.store.clock import at, now, stamp
-from backend.store.errors import UnknownDelivery, UnknownMonitor
+from backend.store.errors import UnknownDelivery, UnknownHook, UnknownMonitor
 from backend.store.keyspace import derived_id
 from backend.store.monitors.definitions import Definitions
 from backend.store.monitors.deliveries import Deliveries
@@ -58,7 +59,7 @@ def prepare(
     """The hooks as they are stored, each with a secret; ``make`` makes that of a hook of that name.
 
     A hook that was there ``before`` under its name keeps what is not given: its secrets, and its URL where that is
-    given as it is told. One that is given another secret signs with the one before as well, for a day. Raises
+    given as it is shown. One that is given another secret signs with the one before as well, for a day. Raises
     ``HookRefused``, and ``InvalidOption`` for a secret that is none.
     """
     known = {hook.name: hook for hook in before}
@@ -68,7 +69,7 @@ def prepare(
 def _prepared(
     hook: HookSpec, before: HookSpec | None, targets: Targets, now: float, make: Callable[[str], str], place: str
 ) -> HookSpec:
-    url = before.url if before is not None and hook.url == before.told_url else hook.url
+    url = before.url if before is not None and hook.url == before.shown_url else hook.url
     if url.endswith(HIDDEN_PATH):
         raise HookRefused.at(f"{place}/url", f"ends with {HIDDEN_PATH}, which stands for a path that is not told")
     try:
@@ -125,7 +126,7 @@ def event_of(
 
 
 def ask(store: Store, monitor: MonitorRecord, event: MonitorEvent) -> None:
-    """Have an event delivered to all hooks of a monitor; each gets one delivery, however often this is asked for."""
+    """Have an event delivered to all hooks of a monitor; each gets one delivery, however often this is called."""
     for hook in monitor.hooks:
         ask_one(store, monitor, hook, event)
 
@@ -137,11 +138,23 @@ def ask_one(store: Store, monitor: MonitorRecord, hook: HookSpec, event: Monitor
         monitor=monitor.name,
         hook=hook.name,
         event=event,
-        created_at=(asked := stamp()),
-        next_at=asked,
+        created_at=(moment := stamp()),
+        next_at=moment,
     )
     Deliveries(store.redis, store.keys, monitor.uid).create(record)
     return record.id
+
+
+def request_test(requester: Requester, name: str, hook: str) -> DeliveryRecord:
+    """Have an event of the type ``monitor.test`` delivered; raises ``UnknownMonitor`` and ``UnknownHook``."""
+    store = requester.store
+    monitor = store.monitors.get(name)
+    found = next((each for each in monitor.hooks if each.name == hook), None)
+    if found is None:
+        raise UnknownHook("the monitor has no such hook")
+    seed = requester.seed or secrets.token_hex(16)
+    event = event_of(monitor, seed, "monitor.test", HookTestTold(monitor=name, hook=hook), moment=now().timestamp())
+    return Deliveries(store.redis, store.keys, monitor.uid).get(ask_one(store, monitor, found, event))
 
 
 # --- When a delivery is tried again: ever later, never at the same time for two
@@ -153,8 +166,8 @@ MOST_SECONDS = 86_400.0
 
 
 @dataclass(frozen=True)
-class Plan:
-    """The delay behind each attempt; behind one that has none a delivery is dead. ``jitter`` is a share of a delay."""
+class RetrySchedule:
+    """The delay after each attempt; after one without a delay a delivery is dead. ``jitter`` is a share of a delay."""
 
     delays: tuple[float, ...] = DELAYS
     jitter: float = 0.25
@@ -189,7 +202,7 @@ class Means:
     """What deliveries are made with, and when they are tried again."""
 
     sender: Sender
-    plan: Plan = field(default_factory=Plan)
+    plan: RetrySchedule = field(default_factory=RetrySchedule)
     slow_seconds: float = SLOW_SECONDS
 
 
@@ -251,7 +264,7 @@ def _send(begun: DeliveryRecord, hook: HookSpec | None, sender: Sender) -> Outco
 
 # --- The chore ``deliver``: what a worker does when a delivery is due
 
-#: The settings of the same names, which the API is told as well; a supervisor leaves them to its workers.
+#: The settings of the same names, which the API has as well; a supervisor leaves them to its workers.
 HOSTS_VARIABLE, PRIVATE_VARIABLE = "CALIBRANT_WEBHOOK_HOSTS", "CALIBRANT_WEBHOOK_PRIVATE_ADDRESSES"
 
 

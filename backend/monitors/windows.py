@@ -13,8 +13,15 @@ import numpy.typing as npt
 
 from backend.monitors.readings import BINS, FIELDS
 from backend.store.monitors.buckets import MEASURED, ROWS_OF, Buckets, Version, by_span
+from backend.store.monitors.reference import Reference, add_to_reference, read_reference
+from backend.store.store import Store
+from calibrant.batch import Batch
 from calibrant.cells import Floats
-from calibrant.monitoring.tally import CELLS, FOLDS, Tally, merged
+from calibrant.errors import InvalidOption, ScaleMismatch, WrongShape
+from calibrant.evaluation import calibrated
+from calibrant.maps.calibration_map import CalibrationMap
+from calibrant.monitoring.tally import CELLS, FOLDS, Tally, merged, tally_of
+from calibrant.reductions import Event, reduce
 from schemas.monitors import MINUTE, MonitorBody, MonitorRecord, WindowSpec
 
 # --- Which buckets a window, or any span of time, is made of
@@ -298,8 +305,8 @@ class Gatherer:
             i for i, (leaf, version) in enumerate(zip(found, versions, strict=True)) if leaf.joined != version.joined
         ]
         counts = self._buckets.counts_of([numbers[i] for i in stale], series)
-        for i, told in zip(stale, counts, strict=True):
-            found[i] = replace(found[i], joined=told.get("joined", 0), delays=_delays(told))
+        for i, counted in zip(stale, counts, strict=True):
+            found[i] = replace(found[i], joined=counted.get("joined", 0), delays=_delays(counted))
         return found
 
     def _passing(self, series: str, numbers: Sequence[int], versions: Sequence[Version]) -> Gathered:
@@ -313,8 +320,8 @@ class Gatherer:
             if one.groups is not None:
                 groups.append(one.groups)
             if series in TIMED:
-                for told in self._buckets.counts_of(some, series):
-                    delays += _delays(told)
+                for counted in self._buckets.counts_of(some, series):
+                    delays += _delays(counted)
         return _gathered(cells, groups, delays if series in TIMED else None, versions)
 
 
@@ -347,16 +354,77 @@ def joined(one: Gathered, other: Gathered) -> Gathered:
 
 
 def _gathered(cells: Floats, groups: Sequence[Tally], delays: Delays | None, versions: Sequence[Version]) -> Gathered:
-    told = None if delays is None else {field: int(n) for field, n in zip(FIELDS, delays.tolist(), strict=True) if n}
+    found = None if delays is None else {field: int(n) for field, n in zip(FIELDS, delays.tolist(), strict=True) if n}
     return Gathered(
         tally_of_cells(cells),
         groups_together(groups) if groups else None,
         sum(version.predictions for version in versions),
         sum(version.joined for version in versions),
         sum(version.expired for version in versions),
-        told,
+        found,
     )
 
 
 def _delays(counts: Mapping[str, int]) -> Delays:
     return np.array([counts.get(field, 0) for field in FIELDS], dtype=np.int64)
+
+
+# --- What windows are compared with: a batch, or a span of buckets
+
+_WHERE = "/reference/batch"
+
+
+def tally_of_batch(batch: Batch, body: MonitorBody, fitted: CalibrationMap | None) -> Tally:
+    """The rows of a batch as the monitor would count them; ``body`` is settled. O(n log n).
+
+    Raises ``WrongShape``, ``ScaleMismatch`` or ``InvalidOption`` for a batch that the monitor would not take.
+    """
+    given = batch.predictions
+    if given.n_classes != body.n_classes:
+        wanted = "(n,)" if body.n_classes is None else f"(n, {body.n_classes})"
+        raise WrongShape.at(_WHERE, f"must have predictions {wanted}, as the monitor")
+    if given.scale != body.scale:
+        raise ScaleMismatch.at(_WHERE, f"is on the scale {given.scale}, where the monitor is on {body.scale}")
+    if batch.weights is not None:
+        raise InvalidOption.at(_WHERE, "has weights, and a monitor counts rows")
+    event = _event(batch, body.reduction or "binary", fitted)
+    return tally_of(event.p, event.y)
+
+
+def reference_span(record: MonitorRecord) -> Span | None:
+    """The buckets that a monitor's windows are compared with; None where it is a batch, or nothing."""
+    reference = record.reference
+    if reference is None or reference.start is None or reference.end is None:
+        return None
+    return time_span(record, reference.start, reference.end)
+
+
+def buckets_left(span: Span, kept: Reference) -> tuple[int, int]:
+    """The first and the last of a reference's buckets that are not in what is kept; the first is past it for none."""
+    return max(span.first, span.first if kept.following is None else kept.following), span.last
+
+
+def keep_reference(store: Store, record: MonitorRecord, buckets: Buckets, before: int) -> None:
+    """Keep with a monitor what its windows are compared with of the buckets before one, which are to be dropped.
+
+    Not sooner: as long as a bucket is there, labels and rows of it may come. Raises ``UnknownMonitor``.
+    """
+    span = reference_span(record)
+    if span is None or span.first >= before:
+        return
+    kept = read_reference(store.redis, store.keys, record.uid)
+    first, last = buckets_left(span, kept)
+    last = min(last, before - 1)
+    if first <= last:
+        rows = tally_of_cells(pooled([buckets.tally(first, last)]))
+        add_to_reference(store.redis, store.keys, record, kept, rows, last + 1)
+
+
+def _event(batch: Batch, reduction: str, fitted: CalibrationMap | None) -> Event:
+    event = reduce(batch, reduction)
+    if fitted is None:
+        return event
+    after, _, _ = calibrated(event, batch, reduction, fitted)
+    if not isinstance(after, Event):
+        raise TypeError("one event stays one event under a map")
+    return after

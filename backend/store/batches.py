@@ -1,4 +1,4 @@
-"""Batches: checked once, stored as .npy bytes in chunks, gone after their time to live."""
+"""Batches: validated, stored as .npy bytes in chunks, deleted after their time to live."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from backend.store.clock import at, now, seconds
 from backend.store.errors import BatchFull, BatchInUse, StorageError, UnknownBatch
 from backend.store.formats import read_stored
 from backend.store.keyspace import Keyspace, Shared, new_id
-from backend.store.pages import Asked, Page, read_page
+from backend.store.pages import Page, PageRequest, read_page
 from backend.store.server.connection import StoreAway
 from backend.store.transactions import transact
 from backend.telemetry.observed import note_rows
 from calibrant.batch import Batch, read_batch
 from schemas.batches import BatchRecord, UploadRecord
 
-# --- Batches: checked once, stored as .npy bytes in chunks, gone after their time to live
+# --- Batches: validated, stored as .npy bytes in chunks, deleted after their time to live
 #
 # A batch is a list of parts, the rows of one upload each. All of it is one hash: ``record``; the chunks of the first
 # part, ``NAME:CHUNK``; those of part i, counted from 0, ``NAME:CHUNK:i``; and ``appended-ID`` for every part that was
@@ -138,7 +138,7 @@ class BatchStore:
     def append(
         self, batch_id: str, part_id: str, rows: BatchRecord, arrays: Mapping[str, Array], *, most_rows: int
     ) -> BatchRecord:
-        """Append a part and count its rows, whole or not at all, and once however often it is asked for.
+        """Append a part and count its rows, whole or not at all, and once however often it is requested.
 
         ``rows`` is the record of the part alone, whose arrays, scale and classes are the batch's. The time to live
         stays. Raises ``UnknownBatch``, ``QuotaExceeded`` or, where it would have too many rows or parts, ``BatchFull``.
@@ -171,12 +171,12 @@ class BatchStore:
             raise _unknown()
         return record
 
-    def page(self, asked: Asked) -> Page[BatchRecord]:
+    def page(self, request: PageRequest) -> Page[BatchRecord]:
         """A page of the batches, newest first."""
-        return read_page(self._redis, self._keys.batches(), asked, self._records)
+        return read_page(self._redis, self._keys.batches(), request, self._records)
 
     def arrays(self, batch_id: str, parts: int | None = None) -> tuple[BatchRecord, dict[str, Array]]:
-        """The record and the arrays of a batch, of its first ``parts`` alone where told so; raises ``UnknownBatch``."""
+        """The record and the arrays of a batch, of its first ``parts`` alone if given; raises ``UnknownBatch``."""
         fields = cast(dict[bytes, bytes], self._redis.hgetall(self._keys.batch(batch_id)))
         record = _read(fields.get(RECORD.encode()))
         read = range(record.parts if parts is None else min(parts, record.parts))
@@ -312,7 +312,7 @@ def _from_bytes(data: bytes) -> Array:
     return array
 
 
-# --- What is kept of a batch beside its rows, at most as long: its file, and the jobs that make its reports
+# --- Records beside a batch, which expire with it: the uploaded file, and the jobs that make its reports
 
 #: What PTTL answers for a key that is not there.
 _GONE = -2
@@ -326,12 +326,12 @@ class UploadStore:
         self._keys = keys
 
     def put(self, batch_id: str, upload: UploadRecord, *, ttl: int) -> None:
-        """Keep what is told of a batch for ``ttl`` seconds, or until it expires."""
+        """Keep the record of a batch's file for ``ttl`` seconds, or until it expires."""
         key, text = self._keys.upload(batch_id), upload.model_dump_json()
         self._keep(batch_id, key, ttl, lambda pipe: pipe.set(key, text))
 
     def get(self, batch_id: str) -> UploadRecord:
-        """What is told of the file of a batch; nothing of one that came in another way."""
+        """The record of a batch's file; None for a batch that came in another way."""
         stored = self._redis.get(self._keys.upload(batch_id))
         return UploadRecord() if stored is None else read_stored(UploadRecord, stored)
 
@@ -366,7 +366,7 @@ class UploadStore:
         transact(self._redis, whole, batch)
 
 
-# --- From a stored batch back to checked rows
+# --- From a stored batch to validated rows
 
 
 class NoLabels(StorageError):

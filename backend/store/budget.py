@@ -180,8 +180,8 @@ class Budget:
             began = time.monotonic()
             found = await asyncio.to_thread(self._measure)
             took = time.monotonic() - began
-            told = orjson.dumps({"at": time.time(), "took": took, "bytes": found})
-            await redis.set(Shared.shares(), told, ex=_KEPT_SECONDS)
+            shares = orjson.dumps({"at": time.time(), "took": took, "bytes": found})
+            await redis.set(Shared.shares(), shares, ex=_KEPT_SECONDS)
             await redis.pexpire(Shared.measuring(), round(1000 * max(LOOK_SECONDS, _REST * took)))
         stored = cast(bytes | None, await redis.get(Shared.shares()))
         if stored is not None and stored != self._read:
@@ -231,7 +231,7 @@ def measure(redis: Redis) -> dict[str, int]:
     return dict(found)
 
 
-# --- What a tenant may keep: bytes of batches, maps and monitors
+# --- Quotas: the bytes of batches, maps and monitors that a tenant may store
 #
 # How many jobs may be under way stands in ``Quotas`` too; ``unended`` sees to that.
 #

@@ -1,4 +1,4 @@
-"""What the whole store holds, over all tenants: numbers for those who run it, told to no tenant."""
+"""Counts over all tenants, for the operators of the store alone."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Chores: what is to be done at a time, by whichever worker is there, at least once.
+"""Chores: scheduled work that any worker does, at least once.
 
-A chore that is due is put into the queue of its kind by one message, however often it is asked for and however long no
+A chore that is due is put into the queue of its kind by one message, however often it is requested and however long no
 worker comes. Who begins it has it by a lease, which is renewed while it is done. It leaves only when it is done: one
-that fails, or whose worker ends, is done again after a pause that grows. One that is asked for while it is done is done
+that fails, or whose worker ends, is done again after a pause that grows. One that is requested while it is done is done
 once more afterwards.
 """
 

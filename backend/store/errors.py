@@ -8,7 +8,7 @@ from calibrant.errors import CalibrationError
 from schemas.problem_table import problem
 from schemas.problems import Problem, ProblemError
 
-# --- What the store cannot find, or cannot do
+# --- Errors of the store: things that it does not have, and operations that it refuses
 
 
 class StorageError(Exception):

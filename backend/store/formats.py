@@ -1,4 +1,4 @@
-"""Stored documents of every format that there ever was, read as those of today.
+"""Stored documents of every earlier format, read as documents of the current one.
 
 Every document that is stored says in ``format`` by which rules it was written; one without it is of format 1. It is
 brought up to today's format, step by step, when it is read, and written so when it next changes. A document of a later
@@ -40,7 +40,7 @@ def _with_parts(batch: Json) -> Json:
 STEPS: Mapping[type[BaseModel], Mapping[int, Step]] = {
     BatchRecord: {1: _with_parts},
 }
-#: What is told of a document that cannot be read; never what stands in it.
+#: The detail of the error for a document that cannot be read; it never holds the document's content.
 _NONE = "a stored document is not what it should be"
 
 

@@ -1,4 +1,4 @@
-"""Idempotency keys: what a request with one was, and what it was answered.
+"""Idempotency keys: the request that was sent with each, and its answer.
 
 A key is reserved before its request is worked on, with a secret seed. The ids of all that the request makes come
 from the seed, so that a request that is run again, because its process died, makes the same things once more and

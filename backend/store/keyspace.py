@@ -112,7 +112,7 @@ class Keyspace:
         return self._key("part-progress", job_id)
 
     def part_gate(self, job_id: str) -> str:
-        """String: there for as long as the progress of a job in parts is not told again."""
+        """String: exists for as long as the progress of a job in parts is not reported again."""
         return self._key("part-gate", job_id)
 
     def line(self, queue: str) -> str:
@@ -173,7 +173,7 @@ class Shared:
 
     @staticmethod
     def chores_due() -> str:
-        """Sorted set: ``kind:tenant:id`` of chores that are asked for, by the second since 1970 when they are due."""
+        """Sorted set: ``kind:tenant:id`` of requested chores, by the second since 1970 when they are due."""
         return "calibrant::chores"
 
     @staticmethod

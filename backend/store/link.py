@@ -1,4 +1,4 @@
-"""The link to the store by which a process hears what changed of that which it keeps in memory."""
+"""The link to the store: a subscription by which a process learns of changes to data that it caches."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from backend.store.errors import StorageError
 from backend.store.keyspace import Shared
 from backend.store.server.connection import StoreAway, StoreRefuses, connect_async, kind_of
 
-# --- The word that something changed which processes keep in memory: published with the change, in its transaction
+# --- Messages about changes to data that processes cache: published in the transaction of the change
 
 What = Literal["keys", "map"]
 
@@ -48,14 +48,14 @@ def read_change(data: bytes) -> Change | None:
         return None
 
 
-# --- The link to the store by which a process hears what changed of that which it keeps in memory
+# --- The link: a subscription to these messages, and whether the store can be reached
 #
 # A change is published in the transaction that makes it, and a ping that is answered behind it on the same connection
-# proves that every word before it was heard. So what is kept in memory is at most as old as the last answered ping.
+# proves that every message before it has arrived. So cached data is at most as old as the last answered ping.
 
 log = logging.getLogger(__name__)
 
-#: Seconds without an answered ping after which nothing kept in memory may be served.
+#: Seconds without an answered ping after which no cached data may be served.
 STALE_SECONDS = 1.0
 _PING_SECONDS = 0.2
 _BACKOFF_SECONDS = (0.02, 0.5)
@@ -66,7 +66,7 @@ class Link:
 
     ``opened`` runs on every connection before the link counts as fresh, to read anew what may have changed
     unheard; it raises a ``StorageError`` for a store that must not be used, which is kept as ``refusal`` for as long
-    as that is so. ``changed`` is told of each change.
+    as that is so. ``changed`` is called with each change.
     """
 
     #: Whether the store was ever reached and found fit.
@@ -83,7 +83,7 @@ class Link:
         self._beat = asyncio.Event()
         self._closed = False
         self._open = False
-        self._told: str | None = None
+        self._logged_cause: str | None = None
 
     def check_open(self) -> None:
         """Raise ``StoreAway`` where the link is known to be lost: what is sent now would only wait.
@@ -128,7 +128,7 @@ class Link:
         self._closed = True
 
     async def _listen(self, channel: PubSub) -> None:
-        opened, waiting, asked = False, True, time.monotonic()
+        opened, waiting, pinged_at = False, True, time.monotonic()
         await channel.ping()
         while not self._closed:
             message = await _next_message(channel)
@@ -142,28 +142,28 @@ class Link:
                     await self._opened()
                     opened = True
                     self._find()
-                self._prove(asked)
-            since = time.monotonic() - asked
+                self._prove(pinged_at)
+            since = time.monotonic() - pinged_at
             if waiting and since > STALE_SECONDS:
                 raise ConnectionError("a ping was not answered")
             if not waiting and since >= _PING_SECONDS:
-                asked, waiting = time.monotonic(), True
+                pinged_at, waiting = time.monotonic(), True
                 await channel.ping()
 
     def _find(self) -> None:
-        if self._told is not None:
+        if self._logged_cause is not None:
             log.info("store: the link is there again")
         self._open = self.reached = True
-        self.refusal = self._told = None
+        self.refusal = self._logged_cause = None
 
     def _lose(self, error: RedisError | StorageError | OSError) -> None:
-        """Note that nothing is known of the store from now on; each cause is told once, not at every attempt."""
+        """Note that nothing is known of the store from now on; each cause is logged once, not at every attempt."""
         self._open, self._proved = False, float("-inf")
         self.refusal = error if isinstance(error, StorageError) else None
-        told = error.detail if isinstance(error, StorageError) else kind_of(error)
-        if told != self._told:
-            log.log(logging.WARNING if self.refusal is None else logging.ERROR, "store: the link is lost (%s)", told)
-        self._told = told
+        cause = error.detail if isinstance(error, StorageError) else kind_of(error)
+        if cause != self._logged_cause:
+            log.log(logging.WARNING if self.refusal is None else logging.ERROR, "store: the link is lost (%s)", cause)
+        self._logged_cause = cause
         if self.refusal is not None:
             self._beat.set()
             self._beat.clear()

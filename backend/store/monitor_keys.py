@@ -98,8 +98,8 @@ class MonitorKeys:
         """Sorted set: events, each its serial number and JSON, by the number."""
         return self._key("alarms")
 
-    def untold(self) -> str:
-        """List: the events whose deliveries are not asked for yet, JSON, oldest first."""
+    def unqueued_events(self) -> str:
+        """List: the events whose deliveries are not queued yet, JSON, oldest first."""
         return self._key("untold")
 
     def audit(self) -> str:
@@ -125,6 +125,6 @@ class MonitorKeys:
     def single(self) -> list[str]:
         """All keys but those that are numbered."""
         listing = (self.slots(), self.buckets(), self.row_buckets(), self.generations(), self.loose())
-        told = (self.groups(), self.standing(), self.alarms(), self.untold(), self.audit(), self.reference())
+        events = (self.groups(), self.standing(), self.alarms(), self.unqueued_events(), self.audit(), self.reference())
         delivered = (self.deliveries(), self.delivery_times(), self.hooks_away())
-        return [self.ids(), self.state(), self.once(), self.totals(), *listing, *told, *delivered]
+        return [self.ids(), self.state(), self.once(), self.totals(), *listing, *events, *delivered]

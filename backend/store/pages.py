@@ -41,7 +41,7 @@ class Page(Generic[Item]):
 
 
 @dataclass(frozen=True)
-class Asked:
+class PageRequest:
     """Which page: at most ``limit`` items after ``cursor``, of scores from ``low`` up to but without ``high``."""
 
     limit: int
@@ -53,7 +53,7 @@ class Asked:
 def read_page(
     redis: Redis,
     index: str,
-    asked: Asked,
+    request: PageRequest,
     read: Callable[[Sequence[str]], Sequence[Item | None]],
     keep: Callable[[Item], bool] = lambda _: True,
 ) -> Page[Item]:
@@ -64,9 +64,9 @@ def read_page(
     """
     found: list[tuple[Place, Item]] = []
     gone: list[bytes] = []
-    at, looked, ended = read_cursor(asked.cursor), 0, False
-    while not ended and len(found) <= asked.limit and looked < MOST_LOOKED:
-        places = _following(redis, index, asked, at)
+    at, looked, ended = read_cursor(request.cursor), 0, False
+    while not ended and len(found) <= request.limit and looked < MOST_LOOKED:
+        places = _following(redis, index, request, at)
         items = read([place.member.decode() for place in places]) if places else []
         for place, item in zip(places, items, strict=True):
             if item is None:
@@ -78,18 +78,18 @@ def read_page(
         at = places[-1] if places else at
     if gone:
         redis.zrem(index, *gone)
-    if len(found) > asked.limit:
-        at, ended = found[asked.limit - 1][0], False
-    return Page(tuple(item for _, item in found[: asked.limit]), None if ended or at is None else write_cursor(at))
+    if len(found) > request.limit:
+        at, ended = found[request.limit - 1][0], False
+    return Page(tuple(item for _, item in found[: request.limit]), None if ended or at is None else write_cursor(at))
 
 
-def _following(redis: Redis, index: str, asked: Asked, at: Place | None) -> list[Place]:
+def _following(redis: Redis, index: str, request: PageRequest, at: Place | None) -> list[Place]:
     """The next ``CHUNK`` places after ``at``, fewer at the end."""
-    high = math.nextafter(asked.high, -math.inf) if at is None else min(at.score, asked.high)
+    high = math.nextafter(request.high, -math.inf) if at is None else min(at.score, request.high)
     places: list[Place] = []
     offset = 0
     while len(places) < CHUNK:
-        read = redis.zrevrangebyscore(index, high, asked.low, start=offset, num=CHUNK, withscores=True)
+        read = redis.zrevrangebyscore(index, high, request.low, start=offset, num=CHUNK, withscores=True)
         chunk = [Place(score, member) for member, score in cast(list[tuple[bytes, float]], read)]
         # Of the score where the last page ended, what stood on it comes again.
         places += [place for place in chunk if at is None or place < at]

@@ -1,6 +1,6 @@
 """Sessions of the web page: opened with an API key, found by the SHA-256 of the cookie that the browser holds.
 
-The key itself is kept nowhere. A session that nobody uses expires; whether its key is still live is asked anew at
+The key itself is kept nowhere. A session that nobody uses expires; whether its key is still live is checked again at
 every request, of the keys in memory.
 """
 

@@ -29,7 +29,7 @@ from schemas.maps import Bins, FitBins, FitSpec, ImportOptions, InSample, MapRec
 class Store:
     """Batches, maps, their aliases, jobs, monitors and idempotency keys of one tenant, on one connection pool.
 
-    Each part is made when it is first asked for: a view is built for every request, and most need one part or none.
+    Each part is made on first use: a view is built for every request, and most need one part or none.
     """
 
     redis: Redis
@@ -48,7 +48,7 @@ class Store:
 
     @cached_property
     def uploads(self) -> UploadStore:
-        """What is told of files that became batches."""
+        """Records of the files that became batches."""
         return UploadStore(self.redis, self.keys)
 
     @cached_property
@@ -124,11 +124,11 @@ def map_record(map_id: str, spec: FitSpec, fitted: CalibrationMap, batch: Batch)
     )
 
 
-def imported_record(map_id: str, asked: ImportOptions, fitted: CalibrationMap, *, who: str | None) -> MapRecord:
+def imported_record(map_id: str, options: ImportOptions, fitted: CalibrationMap, *, who: str | None) -> MapRecord:
     """The record of a map read from a document, of whose fit nothing else is known."""
     return MapRecord(
         id=map_id,
-        name=asked.name,
+        name=options.name,
         version=None,
         method=fitted.method,
         options={},
@@ -139,8 +139,8 @@ def imported_record(map_id: str, asked: ImportOptions, fitted: CalibrationMap, *
         seed=None,
         created_at=stamp(),
         created_by=who,
-        tags=asked.tags,
-        description=asked.description,
+        tags=options.tags,
+        description=options.description,
         imported=True,
         document=fitted.to_document(),
     )
@@ -158,5 +158,5 @@ def _bins(fit: Fit) -> Bins:
         rows=bins.rows.tolist(),
         share=(bins.mass / bins.mass.sum()).tolist(),
         mean_prediction=bins.mean_p.tolist(),
-        label_share=bins.mean_y.tolist(),
+        observed_frequency=bins.mean_y.tolist(),
     )

@@ -1,4 +1,4 @@
-"""Optimistic transactions: read under WATCH, write under MULTI, again where another was faster."""
+"""Optimistic transactions: read under WATCH, write under MULTI, retried after a conflicting write."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What is told of running work: log lines and traces. Ids, counts and seconds; never a value of a batch."""
+"""Log lines and traces of running work. Ids, counts and seconds; never a value of a batch."""

@@ -31,16 +31,16 @@ _Raised: TypeAlias = tuple[type[BaseException], BaseException, TracebackType | N
 #: What needs quotes in a line of text: spaces, quotes, equals signs and all that could begin a line of its own.
 _PLAIN = re.compile(r"[!#-<>-\[\]-~]+", re.ASCII)
 _UNPRINTABLE = re.compile(r"[^ -~]")
-#: Errors whose words are the system's or the store's, never made of a batch.
-_SAID_IN_FULL = (OSError, ImportError)
-_ROOMS_SAID_IN_FULL = ("redis.", "backend.store.")
+#: Errors whose messages are the system's or the store's, never made from a batch.
+_SHOWN_IN_FULL = (OSError, ImportError)
+_PACKAGES_SHOWN_IN_FULL = ("redis.", "backend.store.")
 
 
 def configure(level: str, form: str) -> None:
     """Write the records of the whole process to standard error; ``auto`` is text on a terminal, else JSON."""
     if form == "auto":
         form = "text" if sys.stderr.isatty() else "json"
-    # What no line says need not be asked of the system for each.
+    # No line shows these, so they are not collected.
     logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
     if sys.version_info >= (3, 12):
         logging.logAsyncioTasks = False
@@ -80,7 +80,7 @@ def json_line(record: logging.LogRecord) -> bytes:
         "level": record.levelname.lower(),
         "logger": record.name,
         "message": record.getMessage(),
-    } | _said(record)
+    } | _fields_of(record)
     with contextlib.suppress(TypeError):  # of half characters, which UTF-8 cannot write
         encoded = orjson.dumps(line, option=_JSON)
         if encoded.isascii():
@@ -93,27 +93,27 @@ def text_line(record: logging.LogRecord) -> bytes:
     """Time, level, logger and message, then ``name=value`` for each field; what a terminal would obey is escaped."""
     moment = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
     message = _UNPRINTABLE.sub(_escaped, record.getMessage())
-    fields = "".join(f" {name}={_value(value)}" for name, value in _said(record).items())
+    fields = "".join(f" {name}={_value(value)}" for name, value in _fields_of(record).items())
     return f"{moment} {record.levelname} {record.name} {message}{fields}\n".encode()
 
 
-def _said(record: logging.LogRecord) -> dict[str, str | int | float]:
+def _fields_of(record: logging.LogRecord) -> dict[str, str | int | float]:
     """The fields of a record, those of the work under way, and what was raised."""
     fields: Fields = getattr(record, FIELDS, _NO_FIELDS)
-    said = {name: value for name, value in fields.items() if value is not None}
+    shown = {name: value for name, value in fields.items() if value is not None}
     observed = current()
     if observed is not None:
         if observed.request_id is not None:
-            said["request_id"] = observed.request_id
+            shown["request_id"] = observed.request_id
         if observed.trace_id is not None:
-            said["trace_id"] = observed.trace_id
+            shown["trace_id"] = observed.trace_id
     if record.exc_info:
-        said["exception"] = raised(record.exc_info)
-    return said
+        shown["exception"] = raised(record.exc_info)
+    return shown
 
 
 def raised(info: _Raised) -> str:
-    """The frames and the type of an error, and its words only where they cannot hold a caller's data.
+    """The frames and the type of an error, and its message only where it cannot hold a caller's data.
 
     Libraries repeat the value that they refuse: "could not convert string to float: '0.25'".
     """
@@ -121,7 +121,7 @@ def raised(info: _Raised) -> str:
     if kind is None or error is None:
         return ""
     frames = "".join(traceback.format_tb(trace))
-    in_full = isinstance(error, _SAID_IN_FULL) or f"{kind.__module__}.".startswith(_ROOMS_SAID_IN_FULL)
+    in_full = isinstance(error, _SHOWN_IN_FULL) or f"{kind.__module__}.".startswith(_PACKAGES_SHOWN_IN_FULL)
     return f"{frames}{kind.__module__}.{kind.__qualname__}" + (f": {error}" if in_full else "")
 
 

@@ -1,14 +1,16 @@
-"""The request or task under way: what its log lines say of it, and the spans that it is made of."""
+"""The current request or task: the fields of its log lines, and its spans."""
 
 from __future__ import annotations
 
 import contextlib
 import functools
 import time
-from collections.abc import Callable, Mapping
+from bisect import bisect_left
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from contextvars import ContextVar, Token
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import ParamSpec, Protocol, TypeVar
 
 Parameters = ParamSpec("Parameters")
@@ -19,7 +21,7 @@ Attribute = str | int | float
 
 
 class Tracer(Protocol):
-    """Who keeps spans; there is one only where traces are asked for."""
+    """Where spans are sent; there is one only if traces are configured."""
 
     def span(self, name: str, attributes: Mapping[str, Attribute] | None = None) -> AbstractContextManager[object]:
         """A part of the work under way, while the context is open."""
@@ -114,3 +116,27 @@ def carried() -> dict[str, str]:
     known = {"request_id": observed.request_id, "traceparent": observed.traceparent}
     carrier = {} if observed.tracer is None else observed.tracer.carrier()
     return {name: value for name, value in known.items() if value is not None} | carrier
+
+
+# --- Numbers counted by size, as a histogram of Prometheus holds them
+
+
+class Spread:
+    """How many numbers fell into each bucket, and their sum. ``ends`` are the buckets' upper ends, with them."""
+
+    __slots__ = ("counts", "ends", "total")
+
+    def __init__(self, ends: Sequence[float]) -> None:
+        self.ends = ends
+        #: A bucket an end, and one for what is larger than all.
+        self.counts = [0] * (len(ends) + 1)
+        self.total = 0.0
+
+    def add(self, value: float) -> None:
+        """Count a number."""
+        self.counts[bisect_left(self.ends, value)] += 1
+        self.total += value
+
+    def cumulative(self) -> list[tuple[str, float]]:
+        """Each end with the numbers up to it, as Prometheus writes them."""
+        return list(zip([*map(str, self.ends), "+Inf"], accumulate(self.counts), strict=True))

@@ -36,12 +36,12 @@ class Root:
         """Its trace's id, 32 hexadecimal digits."""
         return trace.format_trace_id(self._span.get_span_context().trace_id)
 
-    def told(self, name: str, attributes: Mapping[str, Attribute | None], *, failed: bool) -> None:
-        """Say at its end what it was called, what is known of it, and whether it failed."""
+    def describe(self, name: str, attributes: Mapping[str, Attribute | None], *, failed: bool) -> None:
+        """Set the span's name and attributes at its end, and whether it failed."""
         self._span.update_name(name)
         self._span.set_attributes({key: value for key, value in attributes.items() if value is not None})
         if failed:
-            # Without a description: an error's words may be made of the caller's data.
+            # Without a description: an error's message may hold the caller's data.
             self._span.set_status(StatusCode.ERROR)
 
 

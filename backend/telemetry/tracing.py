@@ -17,7 +17,7 @@ _STANDARD = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT"
 
 
 class MissingTelemetry(Exception):
-    """Traces are asked for, and the packages that send them are not installed."""
+    """Traces are configured, but the packages that send them are not installed."""
 
 
 def are_asked_for(endpoint: str | None, environment: Mapping[str, str]) -> bool:
@@ -30,7 +30,7 @@ def are_asked_for(endpoint: str | None, environment: Mapping[str, str]) -> bool:
 
 
 def check_telemetry(endpoint: str | None, environment: Mapping[str, str]) -> bool:
-    """Whether traces are asked for; imports what sends them, so that a fork has it.
+    """Whether traces are configured; imports what sends them, so that a fork has it.
 
     Raises ``MissingTelemetry`` without the extra ``telemetry``.
     """
@@ -44,7 +44,7 @@ def check_telemetry(endpoint: str | None, environment: Mapping[str, str]) -> boo
 
 
 def open_tracer(service: str, endpoint: str | None, environment: Mapping[str, str]) -> OtlpTracer | None:
-    """A tracer that sends spans to the collector asked for; None, and nothing imported, where none is.
+    """A tracer that sends spans to the configured collector; None, and nothing imported, if there is none.
 
     Raises ``MissingTelemetry`` without the extra ``telemetry``.
     """

@@ -12,7 +12,7 @@ import httpx
 
 from benchmarks.chaos.asks import Ask
 from benchmarks.chaos.ledger import Ledger, Promise
-from calibrant.client.sending import pause_of
+from calibrant.client.retries import pause_of
 
 CLIENTS = 8
 #: The answers that are documented for a service in trouble: the key's request is under way, too many, store away.

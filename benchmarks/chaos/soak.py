@@ -25,7 +25,7 @@ from benchmarks.chaos.proc import children, resident
 from benchmarks.chaos.recovery import summary
 from benchmarks.chaos.results import circumstances, write
 from calibrant.client import Calibrant
-from calibrant.client.sending import pause_of
+from calibrant.client.retries import pause_of
 
 CLIENTS, MINUTE = 20, 60.0
 #: The answers that are no error: two kinds of them are documented for a service that has too much to do.

@@ -23,7 +23,7 @@ from benchmarks.chaos.plain_rq import plain_rate
 from benchmarks.chaos.recovery import summary
 from benchmarks.chaos.results import circumstances, write
 from calibrant.client import Calibrant
-from calibrant.client.sending import pause_of
+from calibrant.client.retries import pause_of
 from schemas.jobs import FINAL
 
 SINGLE_JOBS, CLIENTS = 100, 4

@@ -25,7 +25,7 @@ def orders(form: Format, theme: Theme, width: int) -> Drawn:
     names = [TRUTH, *MEASURES]
     told = []
     for model, outputs in found.items():
-        canvas.word(12.0, top + 18.0, model, colour="ink", bold=True)
+        canvas.text(12.0, top + 18.0, model, colour="ink", bold=True)
         box = (_NAMES, top + 34.0, width - 2 * _NAMES, _TALL)
         panel = Panel(canvas, box, (0.0, len(names) - 1.0), (len(outputs) - 0.5, -0.5))
         _lines(panel, {name: _ranks(outputs, name) for name in names}, list(outputs))
@@ -48,13 +48,13 @@ def _lines(panel: Panel, ranks: Mapping[str, Mapping[str, int]], calibrators: li
         panel.dots(np.arange(len(places)), places, 3.4, colour, stroke="paper", square=dash is not None)
         for x, place, anchor in ((left - 10.0, places[0], "end"), (left + width + 10.0, places[-1], "start")):
             y = float(panel.at(0.0, place)[..., 1])
-            panel.canvas.word(x, y + 4.0, calibrator, size=SMALL, colour="ink", anchor=anchor)  # type: ignore[arg-type]
+            panel.canvas.text(x, y + 4.0, calibrator, size=SMALL, colour="ink", anchor=anchor)  # type: ignore[arg-type]
 
 
 def _measures(panel: Panel, names: list[str], top: float) -> None:
     for x, name in zip(panel.at(np.arange(len(names)), 0.0)[:, 0], names, strict=True):
         for i, part in enumerate(name.split(", ")):
-            panel.canvas.word(float(x), top + 4.0 + 14.0 * i, part, anchor="middle", bold=name == TRUTH)
+            panel.canvas.text(float(x), top + 4.0 + 14.0 * i, part, anchor="middle", bold=name == TRUTH)
 
 
 def _ranks(outputs: Mapping[str, Mapping[str, float]], name: str) -> dict[str, int]:

@@ -32,10 +32,10 @@ class Grid:
         for column, (title, below) in enumerate(captions):
             left = LEFT + column * (self.side + BETWEEN)
             room = self.side + BETWEEN - 8.0
-            self.canvas.word(
+            self.canvas.text(
                 left, self.top + 14.0, shortened(title, room, BODY, "bold"), size=BODY, colour="ink", bold=True
             )
-            self.canvas.word(left, self.top + 30.0, shortened(below, room, SMALL))
+            self.canvas.text(left, self.top + 30.0, shortened(below, room, SMALL))
             yield Panel(self.canvas, (left, self.top + CAPTION, self.side, height or self.side), x, y)
 
     def below(self, height: float | None = None) -> float:

@@ -14,8 +14,7 @@ from calibrant.measures.measure import MeasureResult
 from calibrant.plots.by_size import draw_by_size
 from calibrant.plots.canvas import About, Drawn, Format, Theme
 from calibrant.plots.cost_plane import draw_cost_plane
-from calibrant.plots.diagram import draw
-from calibrant.plots.several import draw_several
+from calibrant.plots.diagram import draw, draw_several
 
 _LEVEL = 0.95
 

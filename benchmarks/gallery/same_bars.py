@@ -48,7 +48,9 @@ def equal_bars(form: Format, theme: Theme, width: int) -> Drawn:
 
 def _row(grid: Grid, captions: Any, bins: list[dict[str, Any]], *, dots: bool, filled: bool = False) -> float:
     for i, (panel, found) in enumerate(zip(grid.panels(captions, height=_BARS), bins, strict=True)):
-        start, end, up, mean = (values(found[name]) for name in ("start", "end", "label_share", "mean_prediction"))
+        start, end, up, mean = (
+            values(found[name]) for name in ("start", "end", "observed_frequency", "mean_prediction")
+        )
         bars = np.stack([start, end, end, start], 1), np.stack([0.0 * up, 0.0 * up, up, up], 1)
         if filled:
             _fill(panel, found, start, end)

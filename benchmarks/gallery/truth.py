@@ -54,7 +54,7 @@ def row_errors(form: Format, theme: Theme, width: int) -> Drawn:
     _errors(one, data.p[shown], data.p[shown], data.c[shown])
     one.line(*truth(data), "ink", width=2.0)
     _bars(other, bins)
-    _errors(other, bins["mean_prediction"], bins["mean_prediction"], bins["label_share"], width=2.2)
+    _errors(other, bins["mean_prediction"], bins["mean_prediction"], bins["observed_frequency"], width=2.2)
     alt = (
         f"{title}. Two panels of the same 3,000 rows. (a) Lines from the diagonal to the true calibration map, "
         f"one for each of 100 rows; over all rows their mean length is the calibration error, {decimal(error)}. (b) A "
@@ -87,10 +87,10 @@ def slopes(form: Format, theme: Theme, width: int) -> Drawn:
         if i == 0:
             panel.side(evenly(*UNIT, 6), "label share")
             _bars(panel, bins)
-            _errors(panel, bins["mean_prediction"], bins["mean_prediction"], bins["label_share"], width=2.2)
+            _errors(panel, bins["mean_prediction"], bins["mean_prediction"], bins["observed_frequency"], width=2.2)
             continue
         tilt = 1.0 if i == 2 else 0.0
-        start, end, at, up = (values(bins[name]) for name in ("start", "end", "mean_prediction", "label_share"))
+        start, end, at, up = (values(bins[name]) for name in ("start", "end", "mean_prediction", "observed_frequency"))
         p = data.p[shown]
         k = np.clip(np.searchsorted(start, p, side="right") - 1, 0, len(start) - 1)
         _errors(panel, p, p, up[k] + tilt * (p - at[k]))
@@ -161,7 +161,7 @@ def _bins(data: Dataset, n_bins: int = 15) -> dict[str, Any]:
 
 
 def _bars(panel: Panel, bins: dict[str, Any]) -> None:
-    start, end, up = (values(bins[name]) for name in ("start", "end", "label_share"))
+    start, end, up = (values(bins[name]) for name in ("start", "end", "observed_frequency"))
     corners = np.stack([start, end, end, start], 1), np.stack([0.0 * up, 0.0 * up, up, up], 1)
     panel.canvas.polygon(list(panel.at(*corners)), "faint", stroke="rule", width=0.8)
     panel.diagonal()

@@ -23,10 +23,10 @@ import uvicorn
 
 from benchmarks.http.echo import app
 from benchmarks.http.load import Rate, wrk
-from service.addresses import Addresses
 from service.connections import Connection
-from service.metrics import RequestMetrics
+from service.observe import RequestMetrics
 from service.settings import Settings
+from service.shares import Addresses
 
 _ROUNDS, _SECONDS = 3, 3
 _BODY = '{"map": "m", "predictions": [0.02, 0.11, 0.19, 0.28, 0.4, 0.52, 0.63, 0.75, 0.86, 0.97]}'

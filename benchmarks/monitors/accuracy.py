@@ -11,7 +11,7 @@ from benchmarks.calibration_test import SHAPES, Array
 from benchmarks.monitors.streams import SPREADS
 from calibrant.measures.catalogue import read_requests
 from calibrant.monitoring.bounds import (
-    Bounds,
+    MeasureBounds,
     brier_bounds,
     equal_mass_bounds,
     equal_width_bounds,
@@ -32,7 +32,7 @@ REQUESTS = read_requests(
         "brier",
     ]
 )
-BOUNDED: Mapping[str, Callable[[Tally], Bounds]] = {
+BOUNDED: Mapping[str, Callable[[Tally], MeasureBounds]] = {
     "ece": equal_mass_bounds,
     "ece, equal-width": equal_width_bounds,
     "ks": ks_bounds,

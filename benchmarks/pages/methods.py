@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from calibrant.calibrators.catalogue import METHODS
+from calibrant.calibrators import METHODS
 from calibrant.calibrators.method import Method
 
 _HEAD = """# Calibrators

@@ -21,7 +21,6 @@ from calibrant.piecewise.families import Family
 from calibrant.piecewise.fitting import CrossFit, cross_fit, one_thread
 from calibrant.piecewise.folds import FoldCells, fold_cells
 from calibrant.piecewise.options import Loss, PiecewiseOptions
-from calibrant.progress import Rising
 from calibrant.validation import simplest
 
 Map = Callable[[Floats], Floats]
@@ -109,7 +108,7 @@ def _fitted(data: Dataset, cells: FoldCells) -> dict[str, Column]:
     counts = PiecewiseOptions().piece_counts(data.n)
     fits: list[CrossFit] = []
     for family, loss, label, step in _PIECEWISE:
-        fit = cross_fit(family, cells, counts, PiecewiseOptions(loss=loss), device="cpu", told=Rising(None, 1))
+        fit = cross_fit(family, cells, counts, PiecewiseOptions(loss=loss), device="cpu")
         scores = fit.held_out(cells, "brier").mean(axis=1)
         chosen, freely = simplest(counts, scores), int(scores.argmin())
         curve = fit.curve(chosen)

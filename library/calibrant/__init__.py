@@ -1,8 +1,8 @@
-"""Calibrant: are a classifier's probabilities to be trusted, and how are they repaired.
+"""Calibrant: measure whether a classifier's probabilities can be trusted, and repair them.
 
-``evaluate`` measures, ``compare`` sets several maps side by side, ``fit`` makes a calibration map, ``load`` reads one
+``evaluate`` measures, ``compare`` compares several maps, ``fit`` makes a calibration map, ``load`` reads one
 from its document,
-``measure_by_size`` tells how measures depend on the number of rows, ``cost_plane`` which of two models' decisions cost
+``measure_by_size`` shows how measures depend on the number of rows, ``cost_plane`` which of two models' decisions cost
 less, and ``logistic_normal`` draws a world whose truth is known.
 ``tally`` counts the rows of a partition of data larger than one machine, ``merge`` adds tallies up, ``evaluate_tally``
 and ``fit_tally`` answer from them.
@@ -20,15 +20,15 @@ if TYPE_CHECKING:
     from calibrant.comparison import ComparisonReport, Training, compare
     from calibrant.costs import cost_plane
     from calibrant.diagrams.catalogue import DIAGRAMS
-    from calibrant.errors import CalibrationError, Offence
+    from calibrant.errors import CalibrationError, MissingExtra, Offence
     from calibrant.evaluation import GroupReport, Report, evaluate
     from calibrant.maps.calibration_map import CalibrationMap, load
     from calibrant.measures.catalogue import MEASURES
     from calibrant.measures.gaps import Gap
     from calibrant.measures.measure import MeasureResult
     from calibrant.measures.selective import CostPlane
+    from calibrant.monitoring.evaluation import evaluate_tally, fit_tally
     from calibrant.monitoring.event_tally import EventTally, merge, tally
-    from calibrant.monitoring.front import evaluate_tally, fit_tally
     from calibrant.synthetic import logistic_normal
 
 __version__ = "0.1.0"
@@ -41,7 +41,7 @@ _NAMES = {
     "comparison": ("ComparisonReport", "Training", "compare"),
     "costs": ("cost_plane",),
     "diagrams.catalogue": ("DIAGRAMS",),
-    "errors": ("CalibrationError", "Offence"),
+    "errors": ("CalibrationError", "MissingExtra", "Offence"),
     "evaluation": ("GroupReport", "Report", "evaluate"),
     "maps.calibration_map": ("CalibrationMap", "load"),
     "measures.catalogue": ("MEASURES",),
@@ -49,7 +49,7 @@ _NAMES = {
     "measures.measure": ("MeasureResult",),
     "measures.selective": ("CostPlane",),
     "monitoring.event_tally": ("EventTally", "merge", "tally"),
-    "monitoring.front": ("evaluate_tally", "fit_tally"),
+    "monitoring.evaluation": ("evaluate_tally", "fit_tally"),
     "synthetic": ("logistic_normal",),
 }
 _MODULE_OF = {name: module for module, names in _NAMES.items() for name in names}
@@ -68,6 +68,7 @@ __all__ = [
     "GroupReport",
     "MeasureResult",
     "MeasuresBySize",
+    "MissingExtra",
     "Offence",
     "Report",
     "SizeCurve",

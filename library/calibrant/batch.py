@@ -336,14 +336,14 @@ def _refusal(
     """Build the error that names the first offending places and counts them all; ``noun`` is what is counted."""
     places = np.argwhere(bad)
     offences = [Offence("/".join([pointer, *map(str, place)]), what) for place in places[:MAX_OFFENCES].tolist()]
-    told = what if len(places) == 1 else _of_several(what)
+    message = what if len(places) == 1 else _of_several(what)
     return error(
-        f"{pointer[1:]}: {len(places)} of {bad.size} {noun}{told}; the first at {offences[0].pointer}", offences
+        f"{pointer[1:]}: {len(places)} of {bad.size} {noun}{message}; the first at {offences[0].pointer}", offences
     )
 
 
 def _of_several(what: str) -> str:
-    """What is said of one place, said of several."""
+    """The plural of a message about one place."""
     for one, several in _SEVERAL.items():
         if what.startswith(one):
             return several + what.removeprefix(one)

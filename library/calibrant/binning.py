@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from calibrant.cells import Cells, Floats, SortedRows, cells_of
+from calibrant.cells import Cells, Floats, cells_of
 from calibrant.errors import TooFewRows
 from calibrant.reductions import Event
 from calibrant.validation import fold_of_rows, simplest
@@ -233,7 +233,7 @@ def cross_validated_scores(event: Event, binning: Binning, *, folds: int, most: 
     fold = fold_of_rows(len(rows), folds, seed)
     scores, uncalibrated = np.zeros(most), 0.0
     for number in range(folds):
-        held, kept = _chosen(rows, fold == number), cells_of(_chosen(rows, fold != number))
+        held, kept = rows.rows(fold == number), cells_of(rows.rows(fold != number))
         w = np.ones(len(held)) if held.w is None else held.w
         off = held.y - held.p
         sums = np.concatenate([np.zeros((2, 1)), np.cumsum([w, w * off], axis=1)], axis=1)
@@ -253,10 +253,6 @@ def cross_validated_scores(event: Event, binning: Binning, *, folds: int, most: 
     # What cancels down to its rounding is 0, and may have come out below it.
     scores[scores <= _ROUNDING * uncalibrated] = 0.0
     return scores
-
-
-def _chosen(rows: SortedRows, chosen: npt.NDArray[np.bool_]) -> SortedRows:
-    return SortedRows(rows.p[chosen], rows.y[chosen], None if rows.w is None else rows.w[chosen])
 
 
 def width_sweep_count(event: Event) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,7 @@ from calibrant.evaluation import Evaluation
 from calibrant.measures.catalogue import read_requests
 from calibrant.measures.intervals import PLAIN, Resampling
 from calibrant.measures.measure import MeasureRequest, MeasureResult, answers, extent_of
-from calibrant.progress import Progress, Rising
+from calibrant.progress import Progress, muted, report, reporting
 from calibrant.reductions import subject
 
 #: Sizes from the smallest to the whole.
@@ -54,7 +54,7 @@ class MeasuresBySize:
 
 @dataclass(frozen=True)
 class BySize:
-    """Measures by size as they are asked for: everything but the rows. Of ``resampling`` the seed counts alone."""
+    """The checked options of ``measure_by_size``, without the rows; only the seed of ``resampling`` matters."""
 
     measures: tuple[MeasureRequest, ...]
     reduction: str | None = None
@@ -65,7 +65,7 @@ class BySize:
     @property
     def inline(self) -> bool:
         """Whether no measure is a long fit."""
-        return all(asked.measure.runs == "inline" for asked in self.measures)
+        return all(request.measure.runs == "inline" for request in self.measures)
 
     def check(self, batch: Batch) -> str:
         """The full name of the reduction; raises what ``run`` would, without measuring."""
@@ -86,28 +86,32 @@ class BySize:
         )
 
     def run(self, batch: Batch, progress: Progress | None = None) -> MeasuresBySize:
-        """Answer for a checked batch. ``progress`` is told at each subsample; what it raises ends the work."""
+        """Measure a checked batch. ``progress`` is called at each subsample; what it raises ends the work."""
+        with reporting(progress):
+            return self._run(batch)
+
+    def _run(self, batch: Batch) -> MeasuresBySize:
         name = self.check(batch)
         rows = _order(batch)
         sizes, repetitions = _plan(len(rows), self.start, self.start_repetitions)
-        told = Rising(progress)
-        resampling = replace(self.resampling, told=told.held())
-        asked = subject(batch, name)
+        everything = subject(batch, name)
         total, done = int(np.dot(sizes, repetitions)), 0
-        told(done, total, "all rows")
-        whole = answers(self.measures, asked, resampling)
-        random = np.random.default_rng(resampling.seed)
+        report(done, total, "all rows")
+        with muted():
+            whole = answers(self.measures, everything, self.resampling)
+        random = np.random.default_rng(self.resampling.seed)
         found: dict[str, list[Floats]] = {request.key: [] for request in self.measures}
         for size, repeats in zip(sizes, repetitions, strict=True):
             values = np.full((len(self.measures), repeats), np.nan)
             for i in range(repeats):
-                told(done, total, f"{size} rows")
+                report(done, total, f"{size} rows")
                 done += size
                 if size == len(rows):
                     answered = whole
                 else:
                     chosen = rows[random.choice(len(rows), size, replace=False)]
-                    answered = answers(self.measures, asked.rows(chosen), resampling)
+                    with muted():
+                        answered = answers(self.measures, everything.rows(chosen), self.resampling)
                 values[:, i] = [_value(answered[request.key]) for request in self.measures]
             for request, line in zip(self.measures, values, strict=True):
                 found[request.key].append(line[np.isfinite(line)])
@@ -166,8 +170,8 @@ def measure_by_size(
     (9, 8, 7, 5, 4, 4, 3, 2, 1, 1)
     """
     resampling = Resampling.read(None, seed=seed)
-    asked = BySize(read_requests(measures), reduction, start, start_repetitions, resampling)
-    return asked.run(read_batch(predictions, labels, weights, scale=scale, kind=weights_kind))
+    task = BySize(read_requests(measures), reduction, start, start_repetitions, resampling)
+    return task.run(read_batch(predictions, labels, weights, scale=scale, kind=weights_kind))
 
 
 def _plan(n: int, start: object, start_repetitions: object) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -194,7 +198,7 @@ def _curve(lines: Sequence[Floats], repetitions: Sequence[int], full: MeasureRes
 
 
 def _order(batch: Batch) -> npt.NDArray[np.int64]:
-    """The rows of weight above 0, sorted by what tells them apart."""
+    """The rows of weight above 0, sorted by label and predictions."""
     given = batch.predictions.values if batch.predictions.logits is None else batch.predictions.logits
     columns: list[npt.NDArray[Any]] = [given]
     if given.ndim == 2:

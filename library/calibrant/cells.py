@@ -37,6 +37,10 @@ class SortedRows:
     def __len__(self) -> int:
         return len(self.p)
 
+    def rows(self, chosen: npt.NDArray[Any]) -> SortedRows:
+        """The chosen rows."""
+        return SortedRows(self.p[chosen], self.y[chosen], None if self.w is None else self.w[chosen])
+
 
 def sort_rows(p: Floats, y: Outcomes, w: Floats | None = None) -> SortedRows:
     """Sort rows by (prediction, outcome, weight). O(n log n).

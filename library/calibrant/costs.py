@@ -71,7 +71,7 @@ def cost_plane(
 
 
 @dataclass(frozen=True)
-class Rows:
+class SharedRows:
     """What two models' batches must have alike: labels, weights and the number of classes."""
 
     labels: npt.NDArray[np.int64]
@@ -80,12 +80,12 @@ class Rows:
     n_classes: int | None
 
     @classmethod
-    def of(cls, batch: Batch) -> Rows:
+    def of(cls, batch: Batch) -> SharedRows:
         """Those of a batch."""
         return cls(batch.labels, batch.weights, batch.weights_kind, batch.predictions.n_classes)
 
-    def match(self, first: Rows, where: str) -> None:
-        """Raise at ``where`` what tells these rows from those of the first model."""
+    def match(self, first: SharedRows, where: str) -> None:
+        """Raise an error at ``where`` if these rows differ from those of the first model."""
         if len(self.labels) != len(first.labels):
             raise LengthMismatch.at(where, f"has {len(self.labels)} rows where the first has {len(first.labels)}")
         if self.n_classes != first.n_classes:
@@ -98,7 +98,7 @@ class Rows:
 
 @dataclass(frozen=True)
 class Costs:
-    """A cost plane as it is asked for: everything but the two models' batches, of which one is held at a time."""
+    """The checked options of ``cost_plane``, without the two models' batches, of which one is held at a time."""
 
     abstention: Sequence[float] = ABSTENTION
     cost_ratios: Sequence[float] = COST_RATIOS

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from scipy.fft import irfft, next_fast_len, rfft
+import scipy
 
 from calibrant.cells import Cells, Floats
 from calibrant.errors import OneClass, OnePrediction
@@ -91,9 +91,11 @@ def convolved(values: Floats, kernel: Floats) -> Floats:
     """
     if len(kernel) == 1:
         return values * kernel
-    size = next_fast_len(len(values) + len(kernel) - 1, real=True)
+    size = scipy.fft.next_fast_len(len(values) + len(kernel) - 1, real=True)
     start = (len(kernel) - 1) // 2
-    found: Floats = irfft(rfft(values, size) * rfft(kernel, size), size)[start : start + len(values)]
+    found: Floats = scipy.fft.irfft(scipy.fft.rfft(values, size) * scipy.fft.rfft(kernel, size), size)[
+        start : start + len(values)
+    ]
     return found
 
 

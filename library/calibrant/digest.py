@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from calibrant.batch import Batch
 
-Words = npt.NDArray[np.uint64]
+Codes = npt.NDArray[np.uint64]
 
 _CHUNK_ROWS = 65_536
 #: Two seeds, two independent 64-bit sums.
@@ -33,7 +33,7 @@ def digest(batch: Batch) -> str:
 
     Notes
     -----
-    O(n K), without a sort: each row's words are hashed by a random linear form (Dietzfelbinger et al., 1997,
+    O(n K), without a sort: each row's codes are hashed by a random linear form (Dietzfelbinger et al., 1997,
     multiply-add) and mixed by the finaliser of SplitMix64 (Steele, Lea & Flood, 2014), and the sum does not
     depend on the order.
 
@@ -52,19 +52,19 @@ def digest(batch: Batch) -> str:
     for start in range(0, len(table), _CHUNK_ROWS):
         piece = slice(start, start + _CHUNK_ROWS)
         # + 0.0 makes one zero of two.
-        words = (table[piece].astype(np.float32) + np.float32(0.0)).view(np.uint32).astype(np.uint64)
+        codes = (table[piece].astype(np.float32) + np.float32(0.0)).view(np.uint32).astype(np.uint64)
         labels = batch.labels[piece].astype(np.uint64)
         for i, seed in enumerate(_SEEDS):
-            sums[i] += int(np.sum(_row_hashes(words, labels, seed), dtype=np.uint64))
+            sums[i] += int(np.sum(_row_hashes(codes, labels, seed), dtype=np.uint64))
     return "".join(f"{part % 2**64:016x}" for part in sums)
 
 
-def _row_hashes(words: Words, labels: Words, seed: int) -> Words:
-    factors = _mixed(np.arange(1, words.shape[1] + 2, dtype=np.uint64) * np.uint64(seed)) | np.uint64(1)
-    return _mixed(words @ factors[:-1] + (labels + np.uint64(1)) * factors[-1])
+def _row_hashes(codes: Codes, labels: Codes, seed: int) -> Codes:
+    factors = _mixed(np.arange(1, codes.shape[1] + 2, dtype=np.uint64) * np.uint64(seed)) | np.uint64(1)
+    return _mixed(codes @ factors[:-1] + (labels + np.uint64(1)) * factors[-1])
 
 
-def _mixed(x: Words) -> Words:
+def _mixed(x: Codes) -> Codes:
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return x ^ (x >> np.uint64(31))

@@ -7,7 +7,8 @@ it never repeats the caller's data.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
@@ -158,6 +159,32 @@ class NotConverged(CalibrationError):
     """A fit that did not reach its optimum; no map is made of it."""
 
     code = "not-converged"
+
+
+class MissingExtra(CalibrationError, ImportError):
+    """A package is missing that an extra of this library installs; ``detail`` holds the command that installs it."""
+
+    code = "extra-not-installed"
+
+
+@contextmanager
+def requires(extra: str, what: str = "this", *, instead: str = "") -> Iterator[None]:
+    """Turn a failed import of another project's package into ``MissingExtra``.
+
+    ``what`` needs the package, and ``instead`` names what does without it.
+    """
+    try:
+        yield
+    except MissingExtra:
+        raise
+    except ImportError as error:
+        package = (error.name or "").partition(".")[0]
+        if package in ("", "calibrant"):
+            raise
+        detail = f"{what} needs {package}, which is not installed: pip install 'calibrant[{extra}]'"
+        missing = MissingExtra(f"{detail}; {instead}" if instead else detail)
+        missing.name = package
+        raise missing from error
 
 
 _COUNTED = re.compile(

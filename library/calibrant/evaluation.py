@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -21,16 +23,25 @@ from calibrant.measures.gaps import Gap, grouped_seconds, largest_gap
 from calibrant.measures.improvement import improvements
 from calibrant.measures.intervals import PLAIN, Resampling
 from calibrant.measures.measure import MeasureRequest, MeasureResult, answers, extent_of
-from calibrant.progress import SILENT, Progress, Rising
+from calibrant.progress import Progress, report, reporting, step
 from calibrant.reductions import Event, Subject, Vector, reduce, resolve, resolve_event, subject, whole_vector
 
 #: The rows of each group, by name.
 Members = dict[str, npt.NDArray[np.int64]]
 
-#: What may be asked of (n,) predictions, where no map says which event they are of.
+#: The reductions of (n,) predictions, unless a map says which event they are of.
 _OF_ONE_COLUMN = ("binary", "confidence", "pooled", "classwise", "canonical")
 #: At most so many groups, with names of at most so many characters.
 MAX_GROUPS, MAX_NAME = 1000, 256
+
+
+class Groups(list[str]):
+    """The names of the rows' groups, whose members are found once, however often the rows are evaluated."""
+
+    @cached_property
+    def members(self) -> Members:
+        """The rows of each group, by name; raises ``InvalidOption``."""
+        return _members(list(self), len(self))
 
 
 @dataclass(frozen=True)
@@ -72,7 +83,7 @@ class GroupReport:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """An evaluation asked for: everything but the rows, checked."""
+    """The checked options of ``evaluate``, without the rows."""
 
     measures: tuple[MeasureRequest, ...]
     reduction: str | None = None
@@ -84,8 +95,8 @@ class Evaluation:
 
     @property
     def inline(self) -> bool:
-        """Whether nothing asked for is a long fit."""
-        runs = [asked.measure.runs for asked in self.measures] + [asked.runs for asked in self.diagrams]
+        """Whether no measure and no diagram needs a long fit."""
+        runs = [request.measure.runs for request in self.measures] + [request.runs for request in self.diagrams]
         return all(run == "inline" for run in runs)
 
     def check(self, batch: Batch, groups: Sequence[str] | None = None) -> tuple[str, Members | None]:
@@ -93,18 +104,18 @@ class Evaluation:
         if self.map is not None and not isinstance(self.map, CalibrationMap):
             raise InvalidOption.at("/map", "must be a calibration map")
         n_classes = batch.predictions.n_classes
-        asked = self.reduction
+        reduction = self.reduction
         fitting = self.map is not None and (n_classes is None or n_classes == self.map.n_classes)
-        if asked is None and self.map is not None and fitting and not self.map.of_vector:
-            asked = self.map.reduction
-        name = resolve(asked, n_classes)
+        if reduction is None and self.map is not None and fitting and not self.map.of_vector:
+            reduction = self.map.reduction
+        name = resolve(reduction, n_classes)
         if n_classes is None and self.map is None and name not in _OF_ONE_COLUMN:
             raise UnknownReduction.at("/reduction", f"of predictions (n,) must be one of: {', '.join(_OF_ONE_COLUMN)}")
         if self.classes is not None:
             if self.map is not None:
                 raise InvalidOption.at("/classes", "cannot be chosen beside a map, which takes all of them")
             chosen = len(read_classes(self.classes, n_classes))
-            resolve(asked, chosen)
+            resolve(reduction, chosen)
         if self.map is not None:
             self.map.check(batch.predictions)
         if self.map is not None and not self.map.of_vector:
@@ -123,61 +134,69 @@ class Evaluation:
     ) -> Report:
         """Answer for a checked batch; ``groups (n,)`` are names; ``device`` is of a fit that is repeated.
 
-        ``progress`` is told between the steps, and within them often enough that what it raises ends the work soon.
+        ``progress`` is called between the steps, and often enough within them that what it raises ends the work soon.
         """
+        with reporting(progress):
+            return self._run(batch, groups, device)
+
+    def _run(self, batch: Batch, groups: Sequence[str] | None, device: str) -> Report:
         name, members = self.check(batch, groups)
-        step = self._steps(Rising(progress), members)
+        begin = self._steps(members)
         given = len(batch)
         if self.classes is not None:
             batch, kept = restrict(batch, read_classes(self.classes, batch.predictions.n_classes))
             members = None if groups is None else _members([groups[i] for i in kept.tolist()], len(batch))
-        asked = subject(batch, name)
-        applied: Subject | None = None
-        improved, in_sample = None, None
-        if self.map is not None:
-            in_sample = self.training.saw(batch)
-            applied, before, after = calibrated(asked, batch, name, self.map, step("map").told)
-            if in_sample:
-                improved = improvements_again(before, batch, self.training, step("improvement"), device=device)
-            else:
-                improved = improvements(before, after, step("improvement"))
-        report = Report(
+        raw = subject(batch, name)
+        with begin("measures"):
+            measures = self._answers(raw)
+        with begin("diagrams"):
+            diagrams = diagrams_of(self.diagrams, raw, self.resampling) if self.diagrams else {}
+        found = Report(
             len(batch),
             name,
             batch.predictions.clipped,
             batch.predictions.renormalised,
-            self._answers(asked, step("measures")),
-            None if applied is None else self._answers(applied, step("measures after the map"), in_sample),
+            measures,
             left_out=given - len(batch),
-            diagrams=diagrams_of(self.diagrams, asked, step("diagrams")),
-            after_diagrams=None
-            if applied is None
-            else diagrams_of(self.diagrams, applied, step("diagrams after the map")),
-            improvement=improved,
-            in_sample=in_sample,
+            diagrams=diagrams,
         )
-        found = report if members is None else self._with_groups(report, asked, applied, members, step)
-        if progress is not None:
-            progress(1000, 1000, "done")
+        applied: Subject | None = None
+        if self.map is not None:
+            in_sample = self.training.saw(batch)
+            with begin("map"):
+                applied, before, after = calibrated(raw, batch, name, self.map)
+            with begin("improvement"):
+                if in_sample:
+                    improved = improvements_again(before, batch, self.training, self.resampling, device=device)
+                else:
+                    improved = improvements(before, after, self.resampling)
+            with begin("measures after the map"):
+                measures = self._answers(applied, in_sample)
+            with begin("diagrams after the map"):
+                diagrams = diagrams_of(self.diagrams, applied, self.resampling)
+            found = replace(found, after=measures, after_diagrams=diagrams, improvement=improved, in_sample=in_sample)
+        if members is not None:
+            found = self._with_groups(found, raw, applied, members, begin)
+        report(1, 1, "done")
         return found
 
-    def _steps(self, told: Rising, members: Members | None) -> Callable[[str], Resampling]:
-        """What gives each step its share of the progress, by its name."""
+    def _steps(self, members: Members | None) -> Callable[[str], AbstractContextManager[None]]:
+        """What begins each step by its name, with its share of the progress."""
         with_map = self.map is not None
-        asked = {
+        needed = {
+            "measures": True,
+            "diagrams": True,
             "map": with_map,
             "improvement": with_map,
-            "measures": True,
             "measures after the map": with_map,
-            "diagrams": True,
             "diagrams after the map": with_map,
             "groups": members is not None,
             "groups after the map": members is not None and with_map,
             "gaps": members is not None,
             "gaps after the map": members is not None and with_map,
         }
-        names = [name for name, needed in asked.items() if needed]
-        return lambda name: replace(self.resampling, told=told.share(names.index(name), len(names), name))
+        names = [name for name, used in needed.items() if used]
+        return lambda name: step(names.index(name), len(names), name)
 
     def seconds(self, batch: Batch, groups: Sequence[str] | None = None) -> float:
         """Estimated seconds of ``run``."""
@@ -185,69 +204,68 @@ class Evaluation:
         extent = extent_of(batch, name)
         once = sum(request.seconds(extent, self.resampling) for request in self.measures)
         if members is not None:
-            once += sum(grouped_seconds(asked, extent, len(members), self.resampling) for asked in self.measures)
+            once += sum(grouped_seconds(request, extent, len(members), self.resampling) for request in self.measures)
         drawn = sum(request.seconds(extent, self.resampling) for request in self.diagrams)
-        again = self.training.seconds(batch) if self.training.saw(batch) else 0.0
+        again = self.training.seconds(batch) if self.map is not None and self.training.saw(batch) else 0.0
         return (once + drawn) * (1 if self.map is None else 2) + again
 
-    def _answers(
-        self, asked: Subject, resampling: Resampling, in_sample: bool | None = None
-    ) -> dict[str, MeasureResult]:
-        found = answers(self.measures, asked, resampling)
+    def _answers(self, of: Subject, in_sample: bool | None = None) -> dict[str, MeasureResult]:
+        found = answers(self.measures, of, self.resampling)
         return unproven(found) if in_sample else found
 
     def _with_groups(
         self,
         report: Report,
-        asked: Subject,
+        raw: Subject,
         applied: Subject | None,
         members: Members,
-        step: Callable[[str], Resampling],
+        begin: Callable[[str], AbstractContextManager[None]],
     ) -> Report:
-        before = self._by_group(asked, members, step("groups"))
-        gaps = self._gaps(asked, members, before, step("gaps"))
+        with begin("groups"):
+            before = self._by_group(raw, members)
+        with begin("gaps"):
+            gaps = self._gaps(raw, members, before)
         if applied is None:
             groups = {name: GroupReport(len(members[name]), found) for name, found in before.items()}
             return replace(report, groups=groups, gaps=gaps)
-        after = self._by_group(applied, members, step("groups after the map"), report.in_sample)
+        with begin("groups after the map"):
+            after = self._by_group(applied, members, report.in_sample)
         groups = {name: GroupReport(len(members[name]), before[name], after[name]) for name in members}
-        gaps_after = self._gaps(applied, members, after, step("gaps after the map"))
+        with begin("gaps after the map"):
+            gaps_after = self._gaps(applied, members, after)
         if report.in_sample:
             gaps_after = {key: replace(gap, p_value=None) for key, gap in gaps_after.items()}
         return replace(report, groups=groups, gaps=gaps, gaps_after=gaps_after)
 
     def _by_group(
-        self, asked: Subject, members: Members, resampling: Resampling, in_sample: bool | None = None
+        self, of: Subject, members: Members, in_sample: bool | None = None
     ) -> dict[str, dict[str, MeasureResult]]:
-        return {
-            name: self._answers(asked.rows(chosen), resampling.step(i, len(members), f"group {i + 1}"), in_sample)
-            for i, (name, chosen) in enumerate(members.items())
-        }
+        found = {}
+        for i, (name, chosen) in enumerate(members.items()):
+            with step(i, len(members), f"group {i + 1}"):
+                found[name] = self._answers(of.rows(chosen), in_sample)
+        return found
 
     def _gaps(
-        self,
-        asked: Subject,
-        members: Members,
-        by_group: Mapping[str, Mapping[str, MeasureResult]],
-        resampling: Resampling,
+        self, of: Subject, members: Members, by_group: Mapping[str, Mapping[str, MeasureResult]]
     ) -> dict[str, Gap]:
         found = {}
         for i, request in enumerate(self.measures):
             results = {name: answered[request.key] for name, answered in by_group.items()}
-            step = resampling.step(i, len(self.measures), request.key)
-            found[request.key] = largest_gap(request, asked, members, results, step)
+            with step(i, len(self.measures), request.key):
+                found[request.key] = largest_gap(request, of, members, results, self.resampling)
         return found
 
 
 def calibrated(
-    asked: Subject, batch: Batch, name: str, fitted: CalibrationMap, told: Rising = SILENT
+    raw: Subject, batch: Batch, name: str, fitted: CalibrationMap
 ) -> tuple[Subject, Event | Vector, Event | Vector]:
-    """What is asked of the calibrated predictions; and what scores compare: an event, or the whole vector."""
-    p = fitted.apply_checked(batch.predictions, told=told)
+    """The subject with calibrated predictions, and what scores compare before and after: the event or the vector."""
+    p = fitted.apply_checked(batch.predictions)
     if fitted.of_vector:
         after = replace(batch, predictions=replace(batch.predictions, given=p, scale="probability"))
         return subject(after, name), whole_vector(batch), whole_vector(after)
-    event = asked if isinstance(asked, Event) else reduce(batch, name)
+    event = raw if isinstance(raw, Event) else reduce(batch, name)
     made = replace(event, p=p, logit=None, whole=None)
     return made, event, made
 
@@ -258,6 +276,8 @@ def _members(groups: Sequence[str], n: int) -> Members:
         raise WrongShape.at("/groups", "must be an array of names")
     if len(groups) != n:
         raise LengthMismatch.at("/groups", f"has {len(groups)} rows where /predictions has {n}")
+    if isinstance(groups, Groups):
+        return groups.members
     number: dict[str, int] = {}
     member = np.empty(n, dtype=np.int64)
     for i, name in enumerate(groups):
@@ -328,5 +348,5 @@ def evaluate(
     0.25
     """
     resampling = Resampling.read(interval, resamples, seed)
-    asked = Evaluation(read_requests(measures), reduction, map, resampling, classes, read_diagrams(diagrams))
-    return asked.run(read_batch(predictions, labels, weights, scale=scale, kind=weights_kind), groups)
+    evaluation = Evaluation(read_requests(measures), reduction, map, resampling, classes, read_diagrams(diagrams))
+    return evaluation.run(read_batch(predictions, labels, weights, scale=scale, kind=weights_kind), groups)

@@ -17,7 +17,7 @@ from calibrant.reductions import Event, Vector, reduce, whole_vector
 
 #: So many bins of equal mass are kept, so that coarser diagrams of 50, 25, 20, 10, 5, ... can be drawn of them too.
 KEPT_BINS = 100
-#: Of more classes the rows of each are not told.
+#: With more classes the rows of each label are not counted.
 MOST_COUNTED = 1000
 _ECE_BINS = 15
 

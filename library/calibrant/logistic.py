@@ -59,7 +59,7 @@ def fit_logistic(
         try:
             step = np.linalg.solve(precision, gradient[:, :, None])[:, :, 0]
         except np.linalg.LinAlgError as error:
-            raise NotConverged("the fit's curvature vanishes: its optimum cannot be told") from error
+            raise NotConverged("the fit's curvature vanishes: its optimum cannot be found") from error
         reach = np.abs(step @ features.T).max(axis=1)
         scale = np.minimum(1.0, _LONGEST_STEP / np.maximum(reach, 1e-300))
         before = likelihood - (theta * theta / variance).sum(axis=1) / 2

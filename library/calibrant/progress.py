@@ -1,52 +1,97 @@
-"""Progress: long work tells how far it is, often enough that who is told can end it by raising."""
+"""Progress of long work, and its cancellation.
+
+``reporting`` installs a callback for the work of its ``with`` block, ``step`` narrows it to one part of that work, and
+loops call ``report`` or ``check``. What the callback raises ends the work. The callback is kept in a context variable,
+as numpy keeps its error state, so that formulas neither take it nor pass it on. Without one, all of this does nothing.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 
-#: Told between the steps of long work: done, total, stage. What it raises ends the work.
+#: Called between the steps of long work with done, total and stage. What it raises ends the work.
 Progress = Callable[[int, int, str], None]
+#: Reports are in thousandths of the whole.
+_UNITS = 1000
 
 
-class Rising:
-    """Progress of several parts as one, in thousandths: it never falls, and the last part ends it full."""
+class _Reporter:
+    """Where the work of a block reports: what it reports never falls."""
 
-    _UNITS = 1000
+    __slots__ = ("_progress", "_reached", "_stage")
 
-    def __init__(self, progress: Progress | None, parts: int = 1, stage: str = "") -> None:
-        self._progress, self._parts, self._part, self._reached = progress, parts, 0, 0
-        self._stage = stage
+    def __init__(self, progress: Progress) -> None:
+        self._progress, self._reached, self._stage = progress, 0, ""
 
-    def begin(self, part: int) -> None:
-        """From now on it is this part that tells."""
-        self._part = part
+    def report(self, done: int, total: int, stage: str) -> None:
+        self._reached, self._stage = max(self._reached, _UNITS * done // total), stage
+        self.check()
 
-    def __call__(self, done: int, total: int, stage: str) -> None:
-        """Tell that ``done`` of ``total`` of this part are done."""
-        if self._progress is not None:
-            now = (self._part * self._UNITS + self._UNITS * done // total) // self._parts
-            self._reached, self._stage = max(self._reached, now), stage
-            self._progress(self._reached, self._UNITS, stage)
-
-    def again(self) -> None:
-        """Come up for air inside of a step: tell what was told last."""
-        if self._progress is not None:
-            self._progress(self._reached, self._UNITS, self._stage)
-
-    def share(self, part: int, parts: int, name: str) -> Rising:
-        """The progress of one step, which is so much of what is told here; its stages stand below its name."""
-        if self._progress is None:
-            return self
-        step = Rising(
-            lambda done, total, stage: self(part * total + done, parts * total, f"{name}{stage and ': '}{stage}")
-        )
-        step.again()
-        return step
-
-    def held(self) -> Rising:
-        """The progress of work that is done over and over: it comes up for air, and tells nothing of its own."""
-        return self if self._progress is None else Rising(lambda _done, _total, _stage: self.again())
+    def check(self) -> None:
+        self._progress(self._reached, _UNITS, self._stage)
 
 
-#: Tells nobody.
-SILENT = Rising(None)
+_current: ContextVar[_Reporter | None] = ContextVar("calibrant.progress", default=None)
+
+
+def report(done: int, total: int, stage: str) -> None:
+    """Report that ``done`` of ``total`` of the current step are done."""
+    reporter = _current.get()
+    if reporter is not None:
+        reporter.report(done, total, stage)
+
+
+def check() -> None:
+    """Let the callback end the work: repeat the last report."""
+    reporter = _current.get()
+    if reporter is not None:
+        reporter.check()
+
+
+@contextmanager
+def _install(progress: Progress) -> Iterator[None]:
+    token = _current.set(_Reporter(progress))
+    try:
+        yield
+    finally:
+        _current.reset(token)
+
+
+@contextmanager
+def reporting(progress: Progress | None) -> Iterator[None]:
+    """Report the work of the block to ``progress``; with None, to the callback of the surrounding block if any."""
+    if progress is None:
+        yield
+        return
+    with _install(progress):
+        yield
+
+
+@contextmanager
+def step(part: int, parts: int, name: str = "") -> Iterator[None]:
+    """Count the work of the block as one of ``parts`` equal parts; its stages appear as ``name: stage``."""
+    outer = _current.get()
+    if outer is None:
+        yield
+        return
+
+    def share(done: int, total: int, stage: str) -> None:
+        outer.report(part * total + done, parts * total, f"{name}: {stage}" if name and stage else name or stage)
+
+    with _install(share):
+        if name:
+            check()
+        yield
+
+
+@contextmanager
+def muted() -> Iterator[None]:
+    """Only check during the block, which is done over and over: its own reports are not passed on."""
+    outer = _current.get()
+    if outer is None:
+        yield
+        return
+    with _install(lambda _done, _total, _stage: outer.check()):
+        yield

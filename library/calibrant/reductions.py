@@ -202,7 +202,7 @@ class Classes:
         return Classes(self.vector.rows(chosen))
 
 
-#: What a measure is asked about.
+#: What a measure is computed of.
 Subject = Event | Classes | Vector
 
 
@@ -215,12 +215,12 @@ def resolve(reduction: str | None, n_classes: int | None) -> str:
         return "binary" if n_classes is None else "confidence"
     if not isinstance(reduction, str):
         raise UnknownReduction.at("/reduction", "must be a name")
-    asked, ranked = _CLASS.match(reduction), _RANK.match(reduction)
-    if not (asked or ranked) and reduction not in ("binary", "confidence", "pooled", *MANY):
+    of_class, ranked = _CLASS.match(reduction), _RANK.match(reduction)
+    if not (of_class or ranked) and reduction not in ("binary", "confidence", "pooled", *MANY):
         raise UnknownReduction.at("/reduction", f"must be {_NAMES}")
     if reduction == "binary" and n_classes not in (None, 2):
         raise UnknownReduction.at("/reduction", "binary needs predictions (n,) or (n, 2)")
-    if asked and n_classes is not None and int(asked[1]) >= n_classes:
+    if of_class and n_classes is not None and int(of_class[1]) >= n_classes:
         raise UnknownReduction.at("/reduction", f"names a class beyond the {n_classes} of the predictions")
     if ranked and n_classes is not None and int(ranked[2]) > n_classes:
         raise UnknownReduction.at("/reduction", f"names a rank beyond the {n_classes} classes of the predictions")
@@ -257,7 +257,7 @@ def event_probability(predictions: Predictions, reduction: str) -> Floats:
 
 
 def reduce(batch: Batch, reduction: str) -> Event:
-    """Turn a batch into the event that ``reduction`` asks about. O(n K).
+    """Turn a batch into the event that ``reduction`` names. O(n K).
 
     Under ``confidence`` the event is "the class predicted is right"; of equal probabilities the first class ranks
     first. Under ``top:r`` it is that the class ranked r-th is right, under ``within-top:r`` one of the first r, under
@@ -303,7 +303,7 @@ def _logit(predictions: Predictions, reduction: str) -> Floats | None:
 
 
 def subject(batch: Batch, reduction: str) -> Subject:
-    """Turn a batch into what ``reduction`` asks about: an event, the event of each class, or the whole vector."""
+    """Turn a batch into what ``reduction`` names: an event, the event of each class, or the whole vector."""
     if reduction == "classwise":
         return Classes(whole_vector(batch))
     return whole_vector(batch) if reduction == "canonical" else reduce(batch, reduction)

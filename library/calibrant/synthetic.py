@@ -23,7 +23,7 @@ def logistic_normal(
     row. The logits given are the true ones times ``temperature``, which is therefore the temperature that repairs
     them: above 1 they are overconfident, at 1 calibrated.
 
-    The paper does not tell the degrees of freedom and reports an accuracy of about 87.6 % for K = 100. K of them, the
+    The paper does not state the degrees of freedom and reports an accuracy of about 87.6 % for K = 100. K of them, the
     fewest whose K x K matrices are regular, come near it: over 300 seeds the mean is 86.3 %, the middle half from 81
     to 91 % (one more gives about 72 %), for such a covariance has no mean. Raises ``InvalidOption``. O(n K^2).
 

@@ -6,6 +6,8 @@ import numpy as np
 import numpy.typing as npt
 
 from calibrant.cells import Floats
+from calibrant.errors import TooFewRows
+from calibrant.reductions import Event, Vector
 
 #: A simpler candidate is preferred while its score is within this share of the best.
 TOLERANCE = 0.001
@@ -26,6 +28,29 @@ def fold_of_rows(n: int, folds: int, seed: int) -> npt.NDArray[np.int64]:
     fold = np.empty(n, dtype=np.int64)
     fold[order] = np.repeat(np.arange(folds), sizes)
     return fold
+
+
+def folds_of(subject: Event | Vector, folds: int, seed: int) -> npt.NDArray[np.int64]:
+    """The fold of each row ``(n,)``, of pooled events that of their row; -1 where the weight is 0. O(n log n).
+
+    Drawn over rows in an order of their own, so that the order they came in does not matter, as scikit-learn's KFold
+    shuffles them. Raises ``TooFewRows``.
+    """
+    per_row = subject.per_row if isinstance(subject, Event) else 1
+    order = subject.order()
+    if subject.w is not None:
+        order = order[subject.w[::per_row][order] > 0.0]
+    if len(order) < folds:
+        raise TooFewRows(f"{folds} folds need at least as many rows")
+    fold = np.full(len(subject) // per_row, -1)
+    fold[order] = fold_of_rows(len(order), folds, seed)
+    return np.repeat(fold, per_row)
+
+
+def check_fold_count(n: int, folds: int) -> None:
+    """Refuse fewer rows than folds: ``TooFewRows``."""
+    if n < folds:
+        raise TooFewRows.at("/predictions", f"has {n} row{'' if n == 1 else 's'}; {folds} folds need at least {folds}")
 
 
 def simplest(sizes: tuple[int, ...], scores: Floats) -> int:

@@ -1,4 +1,4 @@
-"""The one table of problems: a row a code, each with its status, its title, what causes it and how to mend it.
+"""The one table of problems: for each code its status, title, cause and remedy.
 
 The service's answers, the problems of jobs, the pages of ``GET /problems``, docs/problems.md and the errors of
 the OpenAPI document are made from it.

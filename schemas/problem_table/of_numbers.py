@@ -1,4 +1,4 @@
-"""Problems of what is sent: the numbers, and what is asked of them."""
+"""Problems of the data and of the options of a computation."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ OF_NUMBERS = {
     "unknown-reduction": Row(
         422,
         "Unknown or unfitting reduction",
-        "There is no such reduction, or it fits neither the number of classes nor what is asked for.",
+        "There is no such reduction, or it does not fit the number of classes or the request.",
         "Take `binary` for (n,), and for (n, K) `confidence`, `class:k`, `top:r`, `within-top:r`, `pooled`, "
         "`classwise` or `canonical`.",
     ),
@@ -133,6 +133,12 @@ OF_NUMBERS = {
         "An option is unknown or invalid",
         "An option of a measure, diagram or method is not one of its own, has the wrong type or is outside its range.",
         "Look its options up in `GET /measures`, `GET /diagrams` or `GET /methods`.",
+    ),
+    "extra-not-installed": Row(
+        422,
+        "An optional package is missing",
+        "The method or the kind of file needs a package that is not installed where the service runs.",
+        "Use another method or kind of file, or have the operator install the extra that the detail names.",
     ),
     "invalid-document": Row(
         422,

@@ -1,4 +1,4 @@
-"""Problems of the service and of its store: what is not there, and what failed."""
+"""Problems of the service and its store: missing things, and failures."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ OF_THE_SERVICE = {
     "job-not-final": Row(
         409,
         "The job has not ended",
-        "A picture of a job's report was asked for before there is a report.",
+        "A picture of a job's report was requested before there is a report.",
         "Ask again after the seconds in `Retry-After`, or send `Prefer: wait=10`.",
     ),
     "job-cancelled": Row(
@@ -205,7 +205,7 @@ OF_THE_SERVICE = {
         409,
         "The run of the job does not count",
         "A worker wrote what a job's earlier run came to, after the job had been cancelled or given to another.",
-        "Nothing: it is told to workers alone.",
+        "Nothing: only workers receive it.",
     ),
     "internal-error": Row(
         500,

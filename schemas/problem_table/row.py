@@ -1,4 +1,4 @@
-"""What is told of one problem."""
+"""The documentation of one problem."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from calibrant.reports.html import stylesheet
 REPORT_STYLE = "report.css"
 _FOLDER = Path(__file__).parent
 _SERVED = (".js", ".css", ".png", ".csv")
-#: They change with the version alone, and are asked for again by their ETag.
+#: They change with the version alone, and are revalidated by their ETag.
 _CACHED = "public, max-age=3600"
 
 

@@ -5,7 +5,7 @@ const file = document.getElementById("file");
 const sent = document.getElementById("sent");
 const waiting = form.querySelector(".waiting");
 
-const told = (text) => {
+const show = (text) => {
   const hint = document.getElementById("file-hint");
   hint.className = "error";
   hint.textContent = text;
@@ -17,7 +17,7 @@ form.addEventListener("htmx:beforeRequest", (event) => {
   const most = Number(form.dataset.maxBytes);
   if (file.files.length && file.files[0].size > most) {
     event.preventDefault();
-    told(`the file may have at most ${most.toLocaleString("en")} bytes, which is the limit of this service`);
+    show(`the file may have at most ${most.toLocaleString("en")} bytes, which is the limit of this service`);
     return;
   }
   file.removeAttribute("aria-invalid");
@@ -33,7 +33,7 @@ form.addEventListener("htmx:xhr:progress", (event) => {
     }
   }
 });
-form.addEventListener("htmx:sendError", () => told("the file could not be sent: the service cannot be reached"));
+form.addEventListener("htmx:sendError", () => show("the file could not be sent: the service cannot be reached"));
 form.addEventListener("htmx:afterRequest", (event) => {
   sent.hidden = true;
   waiting.textContent = event.detail.successful ? "Opening the report" : "";

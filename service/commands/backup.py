@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _STANDARD = Path("-")
 #: Seconds that the store may take to answer, with 64 MB of a batch at the most.
 _PATIENCE = 60.0
-#: Kind of line -> one and several of what it tells; the others go with these.
+#: Kind of line -> singular and plural of what it holds; the other kinds belong to these.
 _NOUNS = {
     "key": ("API key", "API keys"),
     "batch": ("batch", "batches"),
@@ -76,8 +76,8 @@ def restore(
 
 def _counted(counts: Mapping[str, int]) -> str:
     """Numbers with their nouns."""
-    told = [f"{counts[kind]:,} {nouns[counts[kind] != 1]}" for kind, nouns in _NOUNS.items() if counts.get(kind)]
-    return ", ".join(told) or "nothing"
+    counted = [f"{counts[kind]:,} {nouns[counts[kind] != 1]}" for kind, nouns in _NOUNS.items() if counts.get(kind)]
+    return ", ".join(counted) or "nothing"
 
 
 @contextlib.contextmanager

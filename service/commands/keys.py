@@ -131,7 +131,7 @@ def _scope(text: str) -> Scope:
 
 @contextlib.contextmanager
 def _store(redis_url: str | None, data: Path) -> Iterator[ApiKeyStore]:
-    """The keys of the store that is named, or of the embedded one; what fails is told in a line."""
+    """The keys of the store that is named, or of the embedded one; what fails is reported in one line."""
     from pydantic import ValidationError
 
     from backend.store.api_keys import ApiKeyStore

@@ -1,4 +1,4 @@
-"""An example of every call and of every problem: the requests are told here, the answers are the service's own.
+"""An example of every call and of every problem: the requests are written here, the answers are the service's own.
 
 ``make examples`` sends each request to a running service and writes what it answers to ``answers.json``; a test sends
 them again and compares.

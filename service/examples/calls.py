@@ -378,7 +378,7 @@ CALLS: tuple[Example, ...] = (
         202,
         headers={"Prefer": "respond-async"},
     ),
-    Example("DELETE /jobs/{job_id}", "cancelled", "A job that is told to stop", path={"job_id": JOB}),
+    Example("DELETE /jobs/{job_id}", "cancelled", "A job that is stopped", path={"job_id": JOB}),
     Example("GET /v2", "server", "What the server offers"),
     Example("GET /v2/health/live", "up", "The process answers"),
     Example("GET /v2/health/ready", "ready", "The store answers too"),

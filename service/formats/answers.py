@@ -81,11 +81,11 @@ def _liked(kind: str, ranges: dict[str, float]) -> float:
     return 0.0
 
 
-# --- A file whose content is taken out while it is written
+# --- A file whose content is removed while it is written
 
 
 class Pieces(io.RawIOBase):
-    """What is written since the last ``take``; it cannot be sought in."""
+    """What is written since the last ``drain``; not seekable."""
 
     def __init__(self) -> None:
         self._pieces: list[bytes] = []
@@ -95,16 +95,16 @@ class Pieces(io.RawIOBase):
         return True
 
     def write(self, data: Any) -> int:
-        """Keep the bytes until they are taken."""
+        """Keep the bytes until ``drain``."""
         piece = bytes(data)
         self._pieces.append(piece)
         return len(piece)
 
-    def take(self) -> bytes:
-        """What has been written since."""
-        taken = b"".join(self._pieces)
+    def drain(self) -> bytes:
+        """Return and forget what was written."""
+        written = b"".join(self._pieces)
         self._pieces.clear()
-        return taken
+        return written
 
 
 # --- Arrays as NPZ, in pieces; the fields of text have no place in it
@@ -124,8 +124,8 @@ def write_npz(fields: Mapping[str, str], arrays: Mapping[str, Floats]) -> Iterat
                 numbers = rows.reshape(-1)
                 for start in range(0, numbers.size, _NPZ_BLOCK):
                     member.write(numbers[start : start + _NPZ_BLOCK].tobytes())
-                    yield pieces.take()
-    yield pieces.take()
+                    yield pieces.drain()
+    yield pieces.drain()
 
 
 def _header(array: Floats) -> bytes:
@@ -153,8 +153,8 @@ def write_arrow(fields: Mapping[str, str], arrays: Mapping[str, Floats]) -> Iter
         for start in range(0, n, height):
             blocks = [_column(array[start : start + height]) for array in arrays.values()]
             writer.write_batch(arrow.record_batch(blocks, schema=schema))
-            yield pieces.take()
-    yield pieces.take()
+            yield pieces.drain()
+    yield pieces.drain()
 
 
 def _type(array: Floats) -> Any:

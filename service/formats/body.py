@@ -1,36 +1,55 @@
-"""The body of a request: bounded, unpacked, then given to the reader of its content type."""
+"""The body of a request: bounded, unpacked, then handed to the reader of its content type."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import lru_cache, partial
 from types import MappingProxyType
+from typing import Any
 
 from fastapi import Request
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import QueryParams
 from starlette.requests import ClientDisconnect
 
-from calibrant.io.bounds import LIGHT_BYTES
-from service.errors import InvalidField, TooLarge, UnsupportedMediaType
-from service.formats.csv_body import read_csv
-from service.formats.encodings import read_encoding, unpack
+from calibrant.io.compression import HTTP, unpacked
+from calibrant.io.errors import DamagedFile
+from calibrant.io.limits import LIGHT_BYTES
+from calibrant.io.strict import Arrays, read_arrow, read_csv, read_npy, read_npz, read_parquet
+from schemas.base import Document
+from service.errors import InvalidField, MalformedEncoding, TooLarge, UnsupportedMediaType
+from service.formats.extra import pyarrow
 from service.formats.json_body import read_json
-from service.formats.limits import Limits
 from service.formats.media import ARROW, CSV, JSON, NPY, NPZ, PARQUET
-from service.formats.npz_body import read_npy, read_npz
-from service.formats.options import pointer_of, query_fields
-from service.formats.payload import Arrays, Body, Payload
-from service.formats.tables import read_arrow, read_parquet
-from service.guard import Bodies, Places
+from service.formats.options import Options, pointer_of, query_fields, read_options
+from service.formats.payload import Body, BodyLimits, Payload
+from service.guard import Bodies, Slots
 from service.headers import read_header
 from service.settings import Settings
 
+Reader = Callable[[Body, BodyLimits], Arrays]
+
+
+def _with_pyarrow(read: Reader) -> Reader:
+    def checked(body: Body, limits: BodyLimits) -> Arrays:
+        pyarrow()
+        return read(body, limits)
+
+    return checked
+
+
 #: The readers of bodies that carry their options in the query.
-BINARY: Mapping[str, Callable[[Body, Limits], Arrays]] = MappingProxyType(
-    {NPZ: read_npz, NPY: read_npy, ARROW: read_arrow, PARQUET: read_parquet, CSV: read_csv}
+BINARY: Mapping[str, Reader] = MappingProxyType(
+    {
+        NPZ: read_npz,
+        NPY: read_npy,
+        ARROW: _with_pyarrow(read_arrow),
+        PARQUET: _with_pyarrow(read_parquet),
+        CSV: read_csv,
+    }
 )
 CONTENT_TYPES = (JSON, *BINARY)
+ENCODINGS = ("gzip", "zstd", "deflate")
 _CHARSETS = ("utf-8", "utf8", "us-ascii")
 #: Bodies up to this size are parsed on the event loop: the way to a thread costs more.
 _INLINE_BYTES = 16 * 1024
@@ -47,22 +66,70 @@ async def read_payload(request: Request, settings: Settings) -> Payload:
     query = _options(request.query_params, kind) if request.scope["query_string"] else {}
     body = await bounded(request, settings.max_body_bytes)
     if encoding is not None:  # what it unpacks to is anything up to its limit
-        Places.take_for(request.scope)
+        Slots.take_for(request.scope)
     if kind == JSON and encoding is None and len(body) <= _INLINE_BYTES:
-        return read_json(body, Limits.of(settings))
-    limits = Limits.of(settings, partial(Places.take_for, request.scope))
+        return read_json(body, BodyLimits.of(settings))
+    limits = BodyLimits.of(settings, partial(Slots.take_for, request.scope))
     payload = await run_in_threadpool(read_body, body, kind, encoding, query, limits)
     if sum(array.nbytes for array in payload.arrays.values()) > LIGHT_BYTES:
-        Places.take_for(request.scope)
+        Slots.take_for(request.scope)
     return payload
 
 
-def read_body(body: Body, kind: str, encoding: str | None, query: Mapping[str, str], limits: Limits) -> Payload:
+def read_body(body: Body, kind: str, encoding: str | None, query: Mapping[str, str], limits: BodyLimits) -> Payload:
     """Unpack and read a body. Raises the error of whatever is wrong with it."""
     plain = body if encoding is None else unpack(body, encoding, limits)
     if kind == JSON:
         return read_json(plain, limits)
     return Payload(BINARY[kind](plain, limits), query, from_query=True)
+
+
+async def read_fields(request: Request, settings: Settings, model: type[Options]) -> Options:
+    """Read and check a JSON body that holds no rows."""
+    if read_header(request, b"content-type").partition(";")[0].strip().lower() != JSON:
+        raise UnsupportedMediaType(f"the content type must be {JSON}")
+    payload = await read_payload(request, settings)
+    for name in payload.arrays:
+        raise InvalidField.at(f"/{name}", "is not a field of this request")
+    return read_options(payload, model)
+
+
+def fields_of(model: type[Document]) -> dict[str, Any]:
+    """The OpenAPI description of a body that ``read_fields`` reads."""
+    schema = model.model_json_schema(ref_template="#/components/schemas/{model}")
+    return {"requestBody": {"required": True, "content": {JSON: {"schema": schema}}}}
+
+
+@lru_cache(maxsize=64)
+def read_encoding(header: str) -> str | None:
+    """The encoding that a Content-Encoding header names; None for none.
+
+    Raises ``UnsupportedMediaType`` for any other, and for several one upon another.
+    """
+    encoding = header.strip().lower()
+    if encoding in ("", "identity"):
+        return None
+    if encoding == "x-gzip":  # the same, as RFC 9110 has it
+        return "gzip"
+    if encoding not in ENCODINGS:
+        error = UnsupportedMediaType(f"the content encoding must be one of: {', '.join(ENCODINGS)}, once")
+        raise error.with_headers({"Accept-Encoding": ", ".join(ENCODINGS)})
+    return encoding
+
+
+def unpack(body: Body, encoding: str, limits: BodyLimits) -> Body:
+    """Unpack a body, holding at most one piece more than ``max_unpacked_bytes``.
+
+    Raises ``TooLarge``, or ``MalformedEncoding`` for what is damaged, cut off or has bytes after its end.
+    """
+    out = bytearray()
+    try:
+        for piece in unpacked(memoryview(body), encoding, HTTP):
+            out += piece
+            limits.check_bytes(len(out))
+    except DamagedFile as error:
+        raise MalformedEncoding(f"the body is {error.detail}") from error
+    return out
 
 
 @lru_cache(maxsize=64)
@@ -79,7 +146,7 @@ def content_type(header: str, allowed: tuple[str, ...] = CONTENT_TYPES) -> str:
 
 
 def _options(query: QueryParams, kind: str) -> dict[str, str]:
-    """The options in the query, each once; beside JSON there may be none, since nobody would read them."""
+    """The options in the query, each once; beside JSON there may be none, since they would be ignored."""
     options = query_fields(query)
     if kind == JSON:
         for name in options:
@@ -112,6 +179,6 @@ async def bounded(request: Request, limit: int) -> bytearray:
             parts.append(chunk if isinstance(chunk, bytearray) else bytearray(chunk))
         if size > _UNCOUNTED_BYTES:
             Bodies.hold_for(request.scope, size)
-    if size > LIGHT_BYTES:  # a request with a larger body is heavy, and takes one of few places
-        Places.take_for(request.scope)
+    if size > LIGHT_BYTES:  # a request with a larger body is heavy, and takes one of few slots
+        Slots.take_for(request.scope)
     return parts[0] if len(parts) == 1 else bytearray().join(parts)

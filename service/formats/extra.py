@@ -12,19 +12,19 @@ from service.errors import UnsupportedMediaType
 
 @cache
 def pyarrow() -> Any:
-    """Give the module with its readers and writers; raises ``UnsupportedMediaType`` where the extra is missing."""
+    """Import it with its readers and writers; raises ``UnsupportedMediaType`` if the extra is missing."""
     try:
         arrow = importlib.import_module("pyarrow")
         importlib.import_module("pyarrow.ipc")
         importlib.import_module("pyarrow.parquet")
     except ImportError as error:
         raise UnsupportedMediaType("Arrow and Parquet need the extra: pip install calibrant-server[arrow]") from error
-    # The default one keeps what a large body took.
+    # The default pool keeps the memory of a large body.
     arrow.set_memory_pool(arrow.system_memory_pool())
     return arrow
 
 
 @cache
 def has_pyarrow() -> bool:
-    """Whether the extra is there; it is not imported to know."""
+    """Whether the extra is installed; does not import it."""
     return importlib.util.find_spec("pyarrow") is not None

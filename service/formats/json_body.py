@@ -1,4 +1,4 @@
-"""JSON bodies: orjson to numpy, with what numpy would quietly convert refused."""
+"""JSON bodies: orjson to numpy, which would convert booleans and strings silently; here they are errors."""
 
 from __future__ import annotations
 
@@ -10,15 +10,14 @@ import numpy as np
 
 from calibrant.batch import MAX_OFFENCES
 from calibrant.errors import NotANumber, Offence, WrongShape
+from calibrant.io.strict import read_names
 from service.errors import InvalidField
 from service.formats.json_pieces import PIECE, LongArray, check_values, parse_json, plain, read_document
 from service.formats.json_structure import check_depth, check_keys, skeleton
-from service.formats.limits import Limits
-from service.formats.names import read_names
-from service.formats.payload import ARRAYS, Array, Body, Payload
+from service.formats.payload import ARRAYS, Array, Body, BodyLimits, Payload
 
 
-def read_json(body: Body, limits: Limits) -> Payload:
+def read_json(body: Body, limits: BodyLimits) -> Payload:
     """Read a body; raises ``MalformedJson`` with the byte at fault, or the error of the first bad array."""
     check_values(body, limits)
     if len(body) > PIECE:
@@ -27,7 +26,7 @@ def read_json(body: Body, limits: Limits) -> Payload:
     document = _object(parse_json(body, limits))
     check_depth(bones, limits)
     entries = len(document)
-    # Without these words there is no boolean, and converting to an array of doubles refuses everything else.
+    # Without these literals there is no boolean, and converting to an array of doubles refuses everything else.
     numbers_alone = b"true" not in bones and b"false" not in bones
     sent = {name: document.pop(name) for name in ARRAYS if name in document}
     arrays = {
@@ -39,7 +38,7 @@ def read_json(body: Body, limits: Limits) -> Payload:
     return Payload(arrays, document, from_query=False)
 
 
-def _read_large(body: Body, limits: Limits) -> Payload:
+def _read_large(body: Body, limits: BodyLimits) -> Payload:
     document = _object(read_document(body, limits))
     sent = {name: document.pop(name) for name in ARRAYS if name in document}
     arrays = {}
@@ -57,7 +56,7 @@ def _object(document: Any) -> dict[str, Any]:
     return document
 
 
-def _long_numbers(name: str, values: LongArray, limits: Limits) -> Array:
+def _long_numbers(name: str, values: LongArray, limits: BodyLimits) -> Array:
     """Turn a long array into one of numbers, as ``_numbers`` does with one in a single piece."""
     found: list[Array] = []
     rows = 0
@@ -73,7 +72,7 @@ def _long_numbers(name: str, values: LongArray, limits: Limits) -> Array:
     return np.concatenate(found)
 
 
-def _long_names(values: LongArray, limits: Limits) -> Array:
+def _long_names(values: LongArray, limits: BodyLimits) -> Array:
     """Turn a long array into one of names."""
     found: list[Array] = []
     rows, longest = 0, 0
@@ -86,7 +85,7 @@ def _long_names(values: LongArray, limits: Limits) -> Array:
 
 
 def _numbers(
-    name: str, values: Any, limits: Limits, *, trusted: bool = False, plain: bool = False, first: int = 0
+    name: str, values: Any, limits: BodyLimits, *, trusted: bool = False, plain: bool = False, first: int = 0
 ) -> Array:
     """Turn a list of numbers, or of equally long lists of numbers, into an array.
 
@@ -112,11 +111,11 @@ def _numbers(
         return _small_integers(values) if name == "labels" else _doubles(values, nested=nested)
     except (TypeError, ValueError):
         if trusted:
-            return _numbers(name, values, limits, first=first)  # which says what is wrong
+            return _numbers(name, values, limits, first=first)  # which finds the bad value
         return np.array(values)
 
 
-def _check_widths(rows: list[list[Any]], pointer: str, limits: Limits, first: int) -> None:
+def _check_widths(rows: list[list[Any]], pointer: str, limits: BodyLimits, first: int) -> None:
     width = len(rows[0])
     if len(set(map(len, rows))) > 1:
         place = first + next(i for i, row in enumerate(rows) if len(row) != width)
@@ -139,7 +138,7 @@ def _doubles(values: list[Any], *, nested: bool) -> Array:
     return np.frombuffer(found, dtype=np.float64).reshape(len(values), -1)
 
 
-def _names(values: Any, limits: Limits) -> Array:
+def _names(values: Any, limits: BodyLimits) -> Array:
     if not isinstance(values, list):
         raise WrongShape.at("/groups", "must be an array")
     limits.check_rows(len(values), "/groups")

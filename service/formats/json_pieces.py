@@ -19,8 +19,7 @@ import orjson
 
 from service.errors import InvalidField, MalformedJson, TooLarge
 from service.formats.json_structure import check_depth, check_keys, skeleton, skeleton_of
-from service.formats.limits import Limits
-from service.formats.payload import Body
+from service.formats.payload import Body, BodyLimits
 
 #: Bytes that are parsed at once; a body of at most so many is parsed whole.
 PIECE = 256 * 1024
@@ -32,7 +31,7 @@ LONGEST = 16 * 1024 * 1024
 MOST_MEMBERS = 65_536
 #: Bytes of a key.
 _LONGEST_KEY = 64 * 1024
-#: How orjson describes what nests deeper than it can follow, which is far over any limit of ours.
+#: orjson's message for nesting that it cannot follow, which is far over any limit of ours.
 _TOO_DEEP = "depth limit"
 
 _QUOTE, _COMMA, _COLON = ord('"'), ord(","), ord(":")
@@ -46,7 +45,7 @@ Characters = npt.NDArray[np.uint8]
 Places = npt.NDArray[np.int64]
 
 
-def parse_json(text: Text, limits: Limits, at: int = 0) -> Any:
+def parse_json(text: Text, limits: BodyLimits, at: int = 0) -> Any:
     """Any JSON; raises ``MalformedJson`` with the byte at fault, ``TooLarge`` for what nests too deep to parse.
 
     ``at`` is where the text begins in the body.
@@ -68,7 +67,7 @@ def _fault(text: Text, error: orjson.JSONDecodeError) -> int:
     return len(error.doc[: error.pos].encode("utf-8", "replace"))
 
 
-def check_values(text: Text, limits: Limits) -> None:
+def check_values(text: Text, limits: BodyLimits) -> None:
     """Raise ``TooLarge`` for more commas and colons than the limit, those in strings aside. O(bytes)."""
     most, found = limits.max_json_values, 0
     if len(text) <= most:
@@ -94,7 +93,7 @@ def _separators(characters: Characters) -> int:
     return int(np.count_nonzero(characters == _COMMA)) + int(np.count_nonzero(characters == _COLON))
 
 
-def read_document(text: Text, limits: Limits) -> Any:
+def read_document(text: Text, limits: BodyLimits) -> Any:
     """Read JSON of any size, in which arrays of more than ``PIECE`` bytes stay ``LongArray``: a tree.
 
     Raises ``MalformedJson``, ``TooLarge``, and ``InvalidField`` for a key that stands twice.
@@ -131,7 +130,7 @@ def check_tree(value: Any) -> None:
 
 @dataclass(frozen=True)
 class LongArray:
-    """An array that is read in pieces, each time anew: what stands between ``start`` and ``end`` of a body."""
+    """An array between ``start`` and ``end`` of a body, which is parsed in pieces on each use."""
 
     reader: _Reader
     start: int
@@ -184,7 +183,7 @@ class LongArray:
 class _Reader:
     """A body while it is read, which counts the values that it has beside its rows."""
 
-    def __init__(self, text: Text, limits: Limits) -> None:
+    def __init__(self, text: Text, limits: BodyLimits) -> None:
         self.text = text
         self.limits = limits
         self._left = MOST_OPTIONS

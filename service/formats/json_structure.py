@@ -1,6 +1,6 @@
-"""The structure of a JSON body, seen without its numbers: how deep it nests, and whether a key stands twice.
+"""The structure of a JSON body, seen without its numbers: how deep it nests, and whether a key occurs twice.
 
-orjson keeps the last of two equal keys and tells nobody. Here the body is stripped of the characters of numbers, in
+orjson silently keeps the last of two equal keys. Here the body is stripped of the characters of numbers, in
 one pass; of a body of numbers that leaves some dozen bytes, of which everything is found by counting. The bytes
 between quotes that go too change nothing: quotes and backslashes stay, and what they enclose is never looked at.
 """
@@ -15,8 +15,7 @@ import numpy.typing as npt
 import orjson
 
 from service.errors import InvalidField, TooLarge
-from service.formats.limits import Limits
-from service.formats.payload import Body
+from service.formats.payload import Body, BodyLimits
 
 _NUMBERS = b"0123456789.,-+ \t\r\n"
 _QUOTE, _COLON, _OPENING, _CLOSING = ord('"'), ord(":"), b"[{", b"]}"
@@ -25,11 +24,11 @@ _CONTAINERS = frozenset((dict, list))
 _FREE_BRACKETS = 100_000
 #: Bytes that are looked through at once, so that other threads need not wait for all of them.
 _PIECE = 1024 * 1024
-#: Up to this size a key that stands twice is looked for, so that the answer can name it.
+#: Up to this size the duplicate key is searched for, so that the answer can name it.
 _NAMED_BYTES = 1024 * 1024
 
 
-def skeleton(body: Body, limits: Limits) -> bytes:
+def skeleton(body: Body, limits: BodyLimits) -> bytes:
     """A body without its numbers. O(bytes).
 
     Raises ``TooLarge`` for more brackets than the rows that are allowed can have, before any is parsed.
@@ -51,7 +50,7 @@ def skeleton_of(text: bytes) -> bytes:
     return text.translate(None, _NUMBERS)
 
 
-def check_depth(bones: bytes, limits: Limits, depth: int = 0) -> None:
+def check_depth(bones: bytes, limits: BodyLimits, depth: int = 0) -> None:
     """Raise ``TooLarge`` for JSON that nests deeper than the limit; ``bones`` are those of valid JSON.
 
     ``depth`` is how deep the JSON itself is nested in the body.
@@ -63,7 +62,7 @@ def check_depth(bones: bytes, limits: Limits, depth: int = 0) -> None:
 
 
 def check_keys(body: Body, bones: bytes, options: Mapping[str, Any], entries: int, where: str = "") -> None:
-    """Raise ``InvalidField`` where a key stands twice in any object of the body, or of a field ``where``.
+    """Raise ``InvalidField`` if a key occurs twice in any object of the body, or of a field ``where``.
 
     There are as many colons outside strings as keys. ``entries`` are those of the parsed body's outermost object;
     those of the objects within it are all in ``options``.
@@ -122,7 +121,7 @@ def _depths(characters: npt.NDArray[np.uint8]) -> npt.NDArray[np.int32]:
 
 
 def _named_twice(body: Body) -> str:
-    """The pointer of a key that stands twice in the outermost object; of the body where it is further inside."""
+    """The pointer of a duplicate key of the outermost object; that of the body for one further inside."""
     text = _unescaped(bytes(body))
     characters = np.frombuffer(text, dtype=np.uint8)
     outside = np.where(_inside_strings(characters), 0, characters).astype(np.uint8)

@@ -19,7 +19,7 @@ from service.formats.payload import Payload
 
 Options = TypeVar("Options", bound=Document)
 
-#: No request has more fields, and no field more entries: pydantic would tell of each that is wrong, at some cost.
+#: No request has more fields, and no field more entries: pydantic reports each wrong one, at some cost.
 _MOST_FIELDS, _MOST_ENTRIES = 100, 10_000
 #: Options that a query carries as JSON text.
 STRUCTURED = ("measures", "diagrams", "diagram", "options", "classes", "tags", "maps", "batches")
@@ -87,12 +87,12 @@ def _kinds_of(annotation: Any) -> Iterator[Any]:
 
 def invalid_field(found: Sequence[Mapping[str, Any]]) -> InvalidField:
     """The error of what pydantic found wrong, without the values."""
-    offences = [Offence(_pointer(e["loc"]), _said(e)) for e in found[:MAX_OFFENCES]]
+    offences = [Offence(_pointer(e["loc"]), _message(e)) for e in found[:MAX_OFFENCES]]
     return InvalidField(f"{offences[0].pointer or 'the body'}: {offences[0].detail}", offences)
 
 
-def _said(error: Mapping[str, Any]) -> str:
-    """What pydantic found, in the words of an API."""
+def _message(error: Mapping[str, Any]) -> str:
+    """The message of what pydantic found, as an API writes it."""
     kinds = {"extra_forbidden": "is not a field of this request", "missing": "is missing"}
     message = str(error["msg"])
     return kinds.get(error["type"], message[:1].lower() + message[1:])
@@ -114,7 +114,7 @@ def _structured(name: str, text: str) -> Any:
 
 def _pointer(location: tuple[int | str, ...]) -> str:
     """A JSON Pointer; parts that pydantic adds to name a union's branch are left out."""
-    # A caller's own field name is told back only as far as a person would read it.
+    # A caller's own field name is repeated only as far as a person would read it.
     parts = [
         str(part)[:64] for part in location if isinstance(part, int) or ("[" not in part and part not in _BRANCHES)
     ]

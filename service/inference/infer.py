@@ -19,11 +19,10 @@ from calibrant.errors import EmptyBatch, NotANumber, Offence, WrongShape
 from schemas.inference import Datatype, InferenceInput, InferenceRequest
 from service.context import Context
 from service.errors import InvalidField, UnsupportedMediaType
-from service.formats.encodings import unpack
+from service.formats.body import unpack
 from service.formats.json_pieces import LongArray, check_values, plain, read_document
-from service.formats.limits import Limits
 from service.formats.options import read_options
-from service.formats.payload import Body, Payload
+from service.formats.payload import Body, BodyLimits, Payload
 from service.inference.models import PREDICTIONS, Model, find_model
 
 # --- The body of an inference request: a JSON object, and after it the bytes of its binary tensors
@@ -60,7 +59,7 @@ def split(body: Body, lengths: Sequence[str]) -> tuple[memoryview, memoryview]:
     return view[:length], view[length:]
 
 
-def read_request(text: memoryview, limits: Limits) -> tuple[InferenceRequest, LongArray | None]:
+def read_request(text: memoryview, limits: BodyLimits) -> tuple[InferenceRequest, LongArray | None]:
     """Check the JSON object, all but the elements of its tensors; the second are those of the first input, if long.
 
     Raises ``MalformedJson``, ``InvalidField``, or ``TooLarge`` for too many values and for what nests too deep.
@@ -216,8 +215,8 @@ def _not_numbers(
 # --- Inference: a map applied to the tensor of a request, and the outputs written as requested
 
 
-class Asked(NamedTuple):
-    """An output that is wanted."""
+class Output(NamedTuple):
+    """An output that is requested."""
 
     name: str
     binary: bool
@@ -234,16 +233,16 @@ def infer(
     here: Context, name: str, version: str | None, body: Body, lengths: Sequence[str], encoding: str | None
 ) -> Inferred:
     """Apply the map of a model's name and version; ``lengths`` are the values of the length header."""
-    limits = Limits.of(here.settings)
+    limits = BodyLimits.of(here.settings)
     model = find_model(here, name, version)
     text, raw = split(body if encoding is None else unpack(body, encoding, limits), lengths)
     request, elements = read_request(text, limits)
     tensor = read_tensor(_only_input(request), raw, "/inputs/0", elements)
     limits.check_shape(tensor.shape, "/inputs/0/shape")
     note_rows(tensor.shape)
-    asked = _asked(request, model.outputs)
-    found = model.apply(tensor, [output.name for output in asked])
-    return _written(_head(model, request), [(output, found[output.name]) for output in asked])
+    outputs = _outputs(request, model.outputs)
+    found = model.apply(tensor, [output.name for output in outputs])
+    return _written(_head(model, request), [(output, found[output.name]) for output in outputs])
 
 
 def _only_input(request: InferenceRequest) -> InferenceInput:
@@ -256,20 +255,20 @@ def _only_input(request: InferenceRequest) -> InferenceInput:
     return request.inputs[0]
 
 
-def _asked(request: InferenceRequest, known: Sequence[str]) -> list[Asked]:
-    """The outputs that are asked for, in that order; all where none is."""
+def _outputs(request: InferenceRequest, known: Sequence[str]) -> list[Output]:
+    """The outputs that a request names, in that order; all if it names none."""
     every = request.parameters is not None and request.parameters.binary_data_output
     if not request.outputs:
-        return [Asked(name, every) for name in known]
-    asked: list[Asked] = []
+        return [Output(name, every) for name in known]
+    wanted: list[Output] = []
     for i, output in enumerate(request.outputs):
         if output.name not in known:
             raise InvalidField.at(f"/outputs/{i}/name", f"must be one of: {', '.join(known)}")
-        if any(output.name == other.name for other in asked):
+        if any(output.name == other.name for other in wanted):
             raise InvalidField.at(f"/outputs/{i}/name", "stands twice")
         own = None if output.parameters is None else output.parameters.binary_data
-        asked.append(Asked(output.name, every if own is None else own))
-    return asked
+        wanted.append(Output(output.name, every if own is None else own))
+    return wanted
 
 
 def _head(model: Model, request: InferenceRequest) -> dict[str, Any]:
@@ -282,7 +281,7 @@ def _head(model: Model, request: InferenceRequest) -> dict[str, Any]:
     return {name: value for name, value in head.items() if value is not None}
 
 
-def _written(head: dict[str, Any], outputs: list[tuple[Asked, Floats]]) -> Inferred:
+def _written(head: dict[str, Any], outputs: list[tuple[Output, Floats]]) -> Inferred:
     tensors, chunks = [], []
     for (name, binary), values in outputs:
         tensor: dict[str, Any] = {"name": name, "shape": list(values.shape), "datatype": "FP64"}

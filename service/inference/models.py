@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
+from backend.held_maps import HeldMap
 from backend.store.errors import UnknownMap
 from calibrant.batch import read_predictions
 from calibrant.cells import Floats
@@ -13,7 +14,6 @@ from calibrant.maps.isotonic import VennAbers
 from schemas.base import ID_PREFIX
 from schemas.inference import ModelMetadata, TensorMetadata
 from service.context import Context
-from service.held_maps import HeldMap
 
 #: The one input, and the output that every map has.
 PREDICTIONS = "predictions"
@@ -28,7 +28,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}([:@][A-Za-z0-9][A-Za-z0-9._
 
 @dataclass(frozen=True)
 class Model:
-    """A stored map under the name by which it was asked for."""
+    """A stored map under the name that the request gave."""
 
     name: str
     held: HeldMap
@@ -56,7 +56,7 @@ class Model:
 
 
 def find_model(here: Context, name: str, version: str | None = None) -> Model:
-    """The model of a map's name, id or alias, and of a version if one is told; raises ``UnknownMap``."""
+    """The model of a map's name, id or alias, and of a version if one is given; raises ``UnknownMap``."""
     unknown = UnknownMap("there is no such model", "/map")
     if not _NAME.fullmatch(name) or (version is not None and not _VERSION.fullmatch(version)):
         raise unknown
@@ -98,7 +98,7 @@ def _is_plain(name: str) -> bool:
 
 
 def _versions(here: Context, model: Model) -> list[str] | None:
-    """The versions that may be asked for under the model's name: an id's or an alias's is its own alone."""
+    """The versions that may be requested under the model's name: an id's or an alias's is its own alone."""
     if model.version is None:
         return None
     if not _is_plain(model.name):

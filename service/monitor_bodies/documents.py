@@ -1,19 +1,25 @@
-"""Rows of a monitor as JSON documents, checked one by one."""
+"""Rows of a monitor as JSON documents: bounded, parsed in pieces, and checked one by one."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
+import orjson
 
-from backend.monitors.rows import MAX_GROUP_BYTES, Rows, What, Why
+from backend.monitors.rows import MAX_GROUP_BYTES, MonitorRows, What, Why, together
 from backend.store.monitors.ledger import Ids
 from calibrant.cells import Floats
+from service.errors import InvalidField, MalformedJson, TooLarge
+from service.formats.json_pieces import PIECE, LongArray, check_values, plain, read_document
+from service.formats.json_structure import check_keys, has_keys, skeleton
+from service.formats.payload import Body, BodyLimits
 
 # --- The fields of rows, and the arrays or columns of them
 
@@ -36,6 +42,115 @@ def plural(field: str) -> str:
     return field + "s"
 
 
+# --- The limits of text: each row becomes objects of Python, which take more memory than its bytes
+
+#: Rows of a body of JSON, and its bytes once it is unpacked; NPZ and Arrow may have as many as any body.
+MOST_ROWS = 1_000_000
+MOST_BYTES = 256 * 1024 * 1024
+
+
+def of_text(limits: BodyLimits) -> BodyLimits:
+    """The limits of a body of JSON: the smaller of the service's and these."""
+    return replace(
+        limits,
+        max_rows=min(limits.max_rows, MOST_ROWS),
+        max_unpacked_bytes=min(limits.max_unpacked_bytes, MOST_BYTES),
+    )
+
+
+def check_text(body: Body, limits: BodyLimits) -> None:
+    """Raise ``TooLarge`` for a body of JSON, unpacked, of too many bytes or values, before it is parsed."""
+    if len(body) > limits.max_unpacked_bytes:
+        raise TooLarge(f"a body of JSON may have at most {limits.max_unpacked_bytes} bytes")
+    check_values(body, limits)
+
+
+def lines_of(body: Body, limits: BodyLimits) -> Iterator[list[bytes]]:
+    """The lines of a body that are not blank, some at a time; raises ``TooLarge`` for too many, blank ones too."""
+    unended = len(body) > 0 and not body.endswith(b"\n")
+    limits.check_rows(_lines(body, limits.max_rows) + unended)
+    start = 0
+    while start < len(body):
+        end = body.rfind(b"\n", start, start + PIECE) + 1 or body.find(b"\n", start + PIECE) + 1 or len(body)
+        yield [line for line in bytes(body[start:end]).split(b"\n") if line and not line.isspace()]
+        start = end
+
+
+def _lines(body: Body, enough: int) -> int:
+    """How many lines a body ends; of more than ``enough`` some more than that."""
+    characters, found = np.frombuffer(body, dtype=np.uint8), 0
+    for start in range(0, len(characters), PIECE):
+        found += int(np.count_nonzero(characters[start : start + PIECE] == ord("\n")))
+        if found > enough:
+            break
+    return found
+
+
+# --- Rows as JSON: an object with the list ``rows``, or a line each
+
+
+def read_json_rows(body: Body, limits: BodyLimits, what: What, n_classes: int | None) -> MonitorRows:
+    """Read ``{"rows": [...]}``; raises ``MalformedJson`` with the byte at fault, ``InvalidField``, ``TooLarge``."""
+    document = read_document(body, limits)
+    return together([rows_of(piece, what, n_classes) for piece in pieces_of(rows_in(document), limits)])
+
+
+def rows_in(document: Any, where: str = "") -> list[Any] | LongArray:
+    """The rows of an object that holds them and nothing else; raises ``InvalidField``."""
+    if not isinstance(document, dict):
+        raise InvalidField.at(where, "must be an object" if where else "the body must be an object")
+    for name in document:
+        if name != "rows":
+            raise InvalidField.at(f"{where}/{name[:64]}", "is not a field of this request")
+    rows = document.get("rows")
+    if not isinstance(rows, list | LongArray):
+        raise InvalidField.at(f"{where}/rows", "must be an array")
+    return rows
+
+
+class InPieces(Protocol):
+    """An array that is read some elements at a time."""
+
+    def pieces(self) -> Iterator[list[Any]]: ...  # noqa: D102
+
+
+def pieces_of(rows: list[Any] | InPieces, limits: BodyLimits, where: str = "/rows") -> Iterator[list[Any]]:
+    """An array some elements at a time; raises ``TooLarge`` for more than the most rows."""
+    found = 0
+    for piece in [rows] if isinstance(rows, list) else rows.pieces():
+        found += len(piece)
+        limits.check_rows(found, where)
+        yield piece
+
+
+def read_lines(body: Body, limits: BodyLimits, what: What, n_classes: int | None) -> MonitorRows:
+    """Read a JSON object a line; a line that is none refuses that row alone. Blank lines are no rows.
+
+    Raises ``TooLarge``, and ``InvalidField`` where a key stands twice in an object.
+    """
+    parts = [rows_of(_documents(lines, limits), what, n_classes) for lines in lines_of(body, limits)]
+    return together(parts) if parts else rows_of([], what, n_classes)
+
+
+def _documents(lines: list[bytes], limits: BodyLimits) -> list[Any]:
+    documents = [_document(line, limits) for line in lines]
+    text = b"\n".join(lines)
+    bones = skeleton(text, limits)
+    # The quotes of a line that is not JSON may hide the keys of those after it.
+    if not all(isinstance(one, dict) for one in documents) or not has_keys(bones, sum(map(len, documents))):
+        for line, one in zip(lines, documents, strict=True):
+            if isinstance(one, dict):
+                check_keys(line, skeleton(line, limits), {"": one}, 0)
+    return documents
+
+
+def _document(line: bytes, limits: BodyLimits) -> Any:
+    try:
+        return plain(read_document(line, limits)) if len(line) > PIECE else orjson.loads(line)
+    except (orjson.JSONDecodeError, MalformedJson):
+        return None
+
+
 # --- Rows as JSON objects, one each, turned into arrays column by column
 
 Whys = npt.NDArray[np.uint8]
@@ -46,7 +161,7 @@ _NUMBERS = {int, float}
 _NONE = type(None)
 
 
-def rows_of(documents: Sequence[Any], what: What, n_classes: int | None) -> Rows:
+def rows_of(documents: Sequence[Any], what: What, n_classes: int | None) -> MonitorRows:
     """The rows of parsed JSON; a value of the wrong kind refuses its row. O(n K)."""
     why = np.zeros(len(documents), np.uint8)
     if set(map(type, documents)) - {dict}:
@@ -57,7 +172,7 @@ def rows_of(documents: Sequence[Any], what: What, n_classes: int | None) -> Rows
         _mark(why, documents, lambda one: _holds_other(one, fields), Why.UNKNOWN_FIELD)
     column = {field: [one.get(field) for one in documents] for field in fields}
     groups, names = _groups(column["group"], why) if "group" in fields else (None, ())
-    return Rows(
+    return MonitorRows(
         why,
         np.arange(len(documents)),
         _ids(column["id"], why),
@@ -70,7 +185,7 @@ def rows_of(documents: Sequence[Any], what: What, n_classes: int | None) -> Rows
 
 
 def _holds_other(row: dict[str, Any], fields: Sequence[str]) -> bool:
-    """Whether a row says something by a field that is none; null says nothing."""
+    """Whether a row has an unknown field that is not null."""
     return any(value is not None for name, value in row.items() if name not in fields)
 
 
@@ -110,7 +225,7 @@ def _of_prediction(value: Any) -> Why:
 
 
 def _numbers(values: list[Any], why: Whys, reason: Callable[[Any], Why]) -> Floats:
-    """Numbers as doubles; NaN in rows that hold something else, which are refused for the reason that it gives."""
+    """Numbers as doubles; NaN in rows that hold something else, which are refused with ``reason``."""
     if set(map(type, values)) <= _NUMBERS:
         return np.array(values, dtype=np.float64)
     found = np.full(len(values), np.nan)

@@ -1,26 +1,31 @@
-"""CloudEvents 1.0 over HTTP: in structured, batched and binary mode.
-
-HTTP Protocol Binding for CloudEvents 1.0.2, section 3, and JSON Event Format 1.0.2. In binary mode 0.3 is read too,
-whose headers are the same: MLServer states it.
-"""
+"""Rows of a monitor as CloudEvents: the events of a body, and the rows that their data hold."""
 
 from __future__ import annotations
 
 import base64
 import binascii
+import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from itertools import chain
+from types import MappingProxyType
+from typing import Any, Literal
 from urllib.parse import unquote
 
 from starlette.datastructures import Headers
 
+from backend.monitors.rows import MonitorRows, What, together
 from service.errors import InvalidField, MalformedJson
-from service.formats.json_pieces import LongArray, check_tree, check_values, read_document
-from service.formats.limits import Limits
+from service.formats.json_pieces import LongArray, check_tree, check_values, plain, read_document
 from service.formats.media import EVENTS
-from service.formats.payload import Body
+from service.formats.payload import Body, BodyLimits
+from service.monitor_bodies.documents import pieces_of, rows_in, rows_of
+
+# --- CloudEvents 1.0 over HTTP: in structured, batched and binary mode
+#
+# HTTP Protocol Binding for CloudEvents 1.0.2, section 3, and JSON Event Format 1.0.2. In binary mode 0.3 is read too,
+# whose headers are the same: MLServer states it.
 
 #: The attributes that every event has.
 REQUIRED = ("specversion", "id", "source", "type")
@@ -33,7 +38,7 @@ _QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"')
 class Event:
     """One event: its attributes by name, and its data as parsed JSON, None where they are none.
 
-    ``where`` is its place in a batch, ``""`` of one alone.
+    ``where`` is its place in a batch, ``""`` for a single event.
     """
 
     attributes: Mapping[str, str]
@@ -47,12 +52,12 @@ class Event:
 
     @property
     def id(self) -> str:
-        """The id of what it tells of: Seldon's events have ids of their own beside that of the request."""
+        """The id of the request: Seldon's events have ids of their own beside it."""
         return self.attributes.get("requestid") or self.attributes["id"]
 
     @property
     def id_of_source(self) -> str:
-        """The same beside the event's source: by the specification the two together tell events apart."""
+        """The source and the id, which together identify an event by the specification."""
         return f"{self.attributes['source']}/{self.id}"
 
     @property
@@ -62,14 +67,14 @@ class Event:
 
 
 def is_binary(headers: Headers) -> bool:
-    """Whether the attributes of an event stand in the headers, and the body is its data."""
+    """Whether the headers hold the attributes of an event, and the body is its data."""
     return "ce-type" in headers and not headers.get("content-type", "").lower().startswith("application/cloudevents")
 
 
-def read_binary(body: Body, headers: Headers, limits: Limits) -> Event:
+def read_binary(body: Body, headers: Headers, limits: BodyLimits) -> Event:
     """Read an event in binary mode; raises ``InvalidField``. Data that are not JSON are None.
 
-    The type of the data is not looked at: KServe states that of the inference request, which may be anything.
+    The type of the data is ignored: KServe states that of the inference request, which may be anything.
     """
     attributes: dict[str, str] = {}
     for name, value in headers.items():
@@ -81,10 +86,10 @@ def read_binary(body: Body, headers: Headers, limits: Limits) -> Event:
     return Event(attributes, _parsed(body, limits))
 
 
-def read_structured(body: Body, kind: str, limits: Limits) -> Iterator[Event | None]:
+def read_structured(body: Body, kind: str, limits: BodyLimits) -> Iterator[Event | None]:
     """Read one event as JSON, or a batch; raises ``MalformedJson``, ``InvalidField``, ``TooLarge``.
 
-    What is no event in a batch is None, as is one whose ``data_base64`` is wrong, and the others are read. Long arrays
+    An element of a batch that is no event, or has a wrong ``data_base64``, is None; the others are read. Long arrays
     are ``LongArray``.
     """
     document = read_document(body, limits)
@@ -101,14 +106,14 @@ def read_structured(body: Body, kind: str, limits: Limits) -> Iterator[Event | N
         found += len(piece)
 
 
-def _of_batch(document: Any, where: str, limits: Limits) -> Event | None:
+def _of_batch(document: Any, where: str, limits: BodyLimits) -> Event | None:
     try:
         return _event(document, where, limits)
     except InvalidField:
         return None
 
 
-def _event(document: Any, where: str, limits: Limits) -> Event:
+def _event(document: Any, where: str, limits: BodyLimits) -> Event:
     if not isinstance(document, dict):
         raise InvalidField.at(where, "must be an object" if where else "the body must be an object")
     _check(document, where, _VERSIONS)
@@ -132,7 +137,7 @@ def _check(attributes: Mapping[str, Any], where: str, versions: Sequence[str]) -
         raise InvalidField.at(f"{where}/specversion", f"must be {' or '.join(versions)}")
 
 
-def _parsed(body: Body, limits: Limits) -> Any:
+def _parsed(body: Body, limits: BodyLimits) -> Any:
     """The JSON of some data, a tree; None where they are none. Raises ``InvalidField`` for a key that stands twice."""
     check_values(body, limits)
     try:
@@ -151,3 +156,185 @@ def _decoded(value: str, name: str) -> str:
         return unquote(plain, errors="strict")
     except UnicodeDecodeError as error:
         raise InvalidField(f"the header {name} is not percent-encoded UTF-8") from error
+
+
+# --- The predictions in the data of events, also in the payloads that inference servers log
+#
+# - KServe's logger (``pkg/logger``): events of type ``org.kubeflow.serving.inference.request`` and ``.response``, in
+#   binary mode; ``ce-id`` is the id of the request, which its caller may set by the header ``Ce-Id``. The data are the
+#   body of the answer: ``{"predictions": [...]}`` (V1), or that of the Open Inference Protocol (V2).
+# - Seldon Core 1 (``executor/logger``): ``io.seldon.serving.inference.request`` and ``.response``; ``ce-id`` is the
+#   event's own, ``ce-requestid`` the request's. The data are ``{"data": {"ndarray" | "tensor": ...}}`` (Seldon's
+#   protocol), or V1 or V2. MLServer, of Seldon Core 2, names the same types and V2.
+
+#: What an id is made of: that of the event alone, or its source and its id.
+By = Literal["id", "source"]
+#: The types of our own events, and what their data hold.
+OWN: Mapping[str, What] = MappingProxyType(
+    {f"com.calibrant.{what}": what for what in ("rows", "predictions", "labels")}
+)
+#: Rows of events that become arrays at once.
+_AT_ONCE = 8192
+#: The types of answers of inference servers.
+RESPONSES = ("org.kubeflow.serving.inference.response", "io.seldon.serving.inference.response")
+
+
+def rows_of_events(
+    events: Iterable[Event | None], limits: BodyLimits, n_classes: int | None, output: str | None, by: By = "id"
+) -> tuple[list[tuple[What, MonitorRows]], int]:
+    """The rows of some events, in their order, and how many events were of another type; raises as ``documents_of``."""
+    found: list[tuple[What, list[MonitorRows]]] = []
+    waiting: list[Any] = []
+    ignored = 0
+
+    def flush() -> None:
+        if waiting:
+            found[-1][1].append(rows_of(waiting, found[-1][0], n_classes))
+            waiting.clear()
+
+    for event in events:
+        documents = documents_of(event, limits, output, by)
+        if documents is None:
+            ignored += 1
+            continue
+        what, pieces = documents
+        if not found or found[-1][0] != what:
+            flush()
+            found.append((what, []))
+        for piece in pieces:
+            waiting.extend(piece)
+            if len(waiting) >= _AT_ONCE:
+                flush()
+    flush()
+    return [(what, together(parts)) for what, parts in found if parts], ignored
+
+
+def documents_of(
+    event: Event | None, limits: BodyLimits, output: str | None, by: By = "id"
+) -> tuple[What, Iterable[list[Any]]] | None:
+    """The rows in an event's data, some at a time, each with an id; None for an event of another type.
+
+    ``output`` names the output of V2 that holds the predictions; default: the first of floats. ``by`` says what the
+    ids are made of. What is no event, and data that hold no predictions in a form that is known, are one row that
+    cannot be read. Raises ``InvalidField`` for data of our own types that hold no rows, of an event alone.
+    """
+    if event is None:
+        return "rows", [[None]]
+    if event.type in OWN:
+        return OWN[event.type], _named(_own(event, limits), event, by)
+    if event.type not in RESPONSES:
+        return None
+    predictions = pieces_of(_predictions(event.data, output), limits, "/data")
+    rows = ([None if one is None else {"prediction": _alone(one)} for one in piece] for piece in predictions)
+    return "predictions", _named(rows, event, by)
+
+
+def _own(event: Event, limits: BodyLimits) -> Iterable[list[Any]]:
+    """The rows of an event of ours: those of its data, or its data; of one in a batch without any, None."""
+    try:
+        return _rows_of(event, limits)
+    except InvalidField:
+        if event.where:
+            return [[None]]
+        raise
+
+
+def _rows_of(event: Event, limits: BodyLimits) -> Iterable[list[Any]]:
+    where = f"{event.where}/data"
+    if not isinstance(event.data, dict):
+        raise InvalidField.at(where, "must be a row, or an object with rows")
+    if "rows" in event.data:
+        return pieces_of(rows_in(event.data, where), limits, f"{where}/rows")
+    return [[plain(event.data)]]
+
+
+def _named(pieces: Iterable[list[Any]], event: Event, by: By) -> Iterator[list[Any]]:
+    """The rows, with the event's time and id unless they have their own; several get ``id/0``, ``id/1`` and so on."""
+    name, time = event.id_of_source if by == "source" else event.id, event.time
+    pieces = iter(pieces)
+    first, second = next(pieces, []), next(pieces, [])
+    several, place = len(first) + len(second) > 1, 0
+    for piece in chain((first, second), pieces):
+        yield [
+            {"id": f"{name}/{i}" if several else name, "timestamp": time}
+            | {name: value for name, value in row.items() if value is not None}
+            if isinstance(row, dict)
+            else row
+            for i, row in enumerate(piece, place)
+        ]
+        place += len(piece)
+
+
+@dataclass(frozen=True)
+class _Tensor:
+    """The rows of a tensor whose elements are one long array."""
+
+    elements: LongArray
+    width: int
+
+    def pieces(self) -> Iterator[list[Any]]:
+        """The rows, some at a time."""
+        left: list[Any] = []
+        for piece in self.elements.pieces():
+            left += piece
+            whole = len(left) - len(left) % self.width
+            yield _rows(left[:whole], self.width)
+            left = left[whole:]
+
+
+def _predictions(data: Any, output: str | None) -> list[Any] | LongArray | _Tensor:
+    """The predictions of a payload, one an instance; a single None if their form is unknown."""
+    if not isinstance(data, dict):
+        return [None]
+    if "predictions" in data:
+        found: Any = data["predictions"]
+    elif "outputs" in data:
+        found = _of_outputs(data["outputs"], output)
+    else:
+        found = _of_seldon(data.get("data"))
+    return found if isinstance(found, list | LongArray | _Tensor) else [None]
+
+
+def _alone(value: Any) -> Any:
+    """The only element of a list; anything else as it is."""
+    return value[0] if isinstance(value, list) and len(value) == 1 else value
+
+
+def _of_outputs(outputs: Any, output: str | None) -> Any:
+    """The predictions among the outputs of V2."""
+    if isinstance(outputs, LongArray):
+        outputs = list(outputs.elements())
+    tensors = [one for one in outputs if isinstance(one, dict)] if isinstance(outputs, list) else []
+    if output is not None:
+        tensors = [one for one in tensors if one.get("name") == output]
+    floats = [one for one in tensors if str(one.get("datatype")).startswith(("FP", "BF"))]
+    return next((_shaped(one.get("shape"), one.get("data")) for one in floats or tensors), None)
+
+
+def _of_seldon(data: Any) -> Any:
+    """The predictions of Seldon's protocol."""
+    if not isinstance(data, dict):
+        return None
+    tensor = data.get("tensor")
+    return _shaped(tensor.get("shape"), tensor.get("values")) if isinstance(tensor, dict) else data.get("ndarray")
+
+
+def _shaped(shape: Any, values: Any) -> list[Any] | LongArray | _Tensor | None:
+    """The elements of a tensor of one or two dimensions, by row; None where they do not fill its shape."""
+    if not isinstance(values, list | LongArray) or not isinstance(shape, list) or len(shape) not in (1, 2):
+        return None
+    if any(type(length) is not int or length < 0 for length in shape):
+        return None
+    first, n = values, 0
+    for piece in [values] if isinstance(values, list) else values.pieces():
+        first, n = first if n else piece, n + len(piece)
+    if len(shape) == 1 or (isinstance(first, list) and first and isinstance(first[0], list)):
+        return values if n == shape[0] else None
+    width = shape[1]
+    if n != math.prod(shape) or not width:
+        return None
+    return _Tensor(values, width) if isinstance(values, LongArray) else _rows(values, width)
+
+
+def _rows(values: list[Any], width: int) -> list[Any]:
+    return [values[start : start + width] for start in range(0, len(values), width)]

@@ -5,14 +5,14 @@ from __future__ import annotations
 from fastapi import APIRouter, Request, Response
 from starlette.concurrency import run_in_threadpool
 
+from backend.batches import append_rows, store_batch
 from schemas.batches import BatchBody, BatchesAnswer, BatchesQuery, BatchOptions, BatchRecord, RowsBody, RowsOptions
 from service.context import Here, answer, body_of
 from service.formats.body import read_payload
 from service.formats.options import read_options
-from service.idempotency import Idempotent
 from service.openapi import OF_ROWS, located, raises
-from service.paging import asked, page_answer, query_of, read_query
-from service.rows import append_arrays, store_arrays
+from service.paging import page_answer, page_request, query_of, read_query
+from service.routing import Idempotent
 
 router = APIRouter(prefix="/batches", tags=["batches"], route_class=Idempotent)
 
@@ -31,7 +31,7 @@ async def post_batch(request: Request, here: Here) -> Response:
     """
     payload = await read_payload(request, here.settings)
     options = read_options(payload, BatchOptions)
-    record = await run_in_threadpool(store_arrays, here, payload.arrays, options)
+    record = await run_in_threadpool(store_batch, here, payload.arrays, options)
     return answer(record.model_dump(), 201, {"Location": f"/batches/{record.id}"})
 
 
@@ -43,7 +43,7 @@ async def post_batch(request: Request, here: Here) -> Response:
 )
 async def get_batches(request: Request, here: Here) -> Response:
     """The batches that have not expired, newest first."""
-    page = await run_in_threadpool(here.store.batches.page, asked(read_query(request, BatchesQuery)))
+    page = await run_in_threadpool(here.store.batches.page, page_request(read_query(request, BatchesQuery)))
     return page_answer(request, page.items, page.next)
 
 
@@ -60,7 +60,7 @@ async def post_rows(batch_id: str, request: Request, here: Here) -> Response:
     """
     payload = await read_payload(request, here.settings)
     options = read_options(payload, RowsOptions)
-    record = await run_in_threadpool(append_arrays, here, batch_id, payload.arrays, options)
+    record = await run_in_threadpool(append_rows, here, batch_id, payload.arrays, options)
     return answer(record.model_dump())
 
 

@@ -7,21 +7,21 @@ from typing import NamedTuple
 from fastapi import APIRouter, Request, Response
 from starlette.concurrency import run_in_threadpool
 
+from backend.batches import find_rows
+from backend.held_maps import HeldMap
 from backend.telemetry.observed import traced
 from calibrant.batch import read_predictions
 from calibrant.cells import Floats
 from schemas.maps import CalibrateAnswer, CalibrateBody, CalibrateOptions
 from service.context import Context, body_of, context_of
-from service.direct import Direct
 from service.errors import InvalidField
 from service.formats.answers import choose_type, respond
 from service.formats.body import read_payload
 from service.formats.media import ARROW, NPZ
 from service.formats.options import read_options
 from service.formats.payload import Payload
-from service.held_maps import HeldMap
 from service.openapi import OF_ROWS, raises
-from service.rows import find_arrays
+from service.routing import Direct
 
 router = APIRouter(tags=["calibrate"], route_class=Direct)
 
@@ -31,7 +31,7 @@ _FEW = 256
 
 
 class Calibrated(NamedTuple):
-    """The id of the map applied, and what came out: ``predictions``, and the bounds where they were asked for."""
+    """The id of the map applied, and what came out: ``predictions``, and the bounds if they were requested."""
 
     map_id: str
     arrays: dict[str, Floats]
@@ -66,7 +66,7 @@ def run(here: Context, payload: Payload, options: CalibrateOptions, held: HeldMa
     """Apply the map that a request names, ``held`` if it has been found, to its predictions, or to its batch's."""
     held = held or here.find_map(options.map)
     fitted = held.map
-    arrays, scale, _ = find_arrays(here, payload, options)
+    arrays, scale, _ = find_rows(here, payload.arrays, options)
     for name in payload.arrays:
         if name != "predictions":
             raise InvalidField.at(f"/{name}", "is not a field of this request")

@@ -1,30 +1,50 @@
-"""Pictures of rows: drawn at once, or by way of a job where that takes long."""
+"""Diagrams: drawn of rows, at once or by way of a job; of a job's report; and of a map's own fit."""
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from fastapi import APIRouter, Request, Response
 from starlette.concurrency import run_in_threadpool
 
+import calibrant
+from backend.batches import Arrays
+from backend.evaluations import evaluate_or_queue
 from calibrant.errors import CalibrationError
-from calibrant.reports.pictures import below_diagram, read_diagram
-from schemas.diagrams import DiagramBody, DiagramOptions, OneEvaluated, PictureAnswer, PicturesAnswer
+from calibrant.plots.canvas import Format
+from calibrant.reports.pictures import below_diagram, draw_report, keys_of, read_diagram
+from schemas.diagrams import (
+    DiagramBody,
+    DiagramOptions,
+    OneEvaluated,
+    PictureAnswer,
+    PictureQuery,
+    PicturesAnswer,
+    ReportPictureQuery,
+)
 from schemas.evaluate import Pictured
-from schemas.jobs import JobRecord
+from schemas.jobs import FINAL, JobRecord
 from service.context import Context, Here, body_of
-from service.errors import RequestError
+from service.errors import InvalidField, JobNotFinal, NoBins, NotFound, RequestError, TooLarge
 from service.formats.answers import choose
 from service.formats.body import read_payload
 from service.formats.media import JSON, PNG, SVG
 from service.formats.options import read_options
-from service.formats.payload import Payload
-from service.headers import read_header
-from service.idempotency import Idempotent
-from service.openapi import OF_EVALUATIONS, queues, raises
-from service.pictures import FORMS, evaluation_of, read_pictured, report_picture
-from service.routes.evaluate import run_or_queue
-from service.waiting import settle
+from service.headers import Conditions, read_header, tagged, weak_tag
+from service.jobs import applied, failure, located, settle, until_final
+from service.openapi import OF_EVALUATIONS, Responses, queues, raises
+from service.paging import query_of, read_query
+from service.pictures import (
+    FORMS,
+    draw_fit,
+    evaluation_of,
+    picture,
+    read_pictured,
+    report_picture,
+)
+from service.problems import respond
+from service.routing import Idempotent
 
 router = APIRouter(tags=["diagrams"], route_class=Idempotent)
 
@@ -57,25 +77,119 @@ async def post_diagram(request: Request, here: Here) -> Response:
     options = read_options(payload, DiagramOptions)
     pictured = read_pictured(options)
     if pictured is None:
-        asked = read_diagram(options.diagram)
-        key, made = asked.key, await run_in_threadpool(run_or_queue, here, payload, evaluation_of(options, asked))
+        diagram = read_diagram(options.diagram)
+        evaluated = evaluation_of(options, diagram)
+        key, made = diagram.key, await run_in_threadpool(evaluate_or_queue, here, payload.arrays, evaluated)
     else:
-        key, made = pictured.name, await run_in_threadpool(_pictured, here, payload, options, pictured)
+        key, made = pictured.name, await run_in_threadpool(_pictured, here, payload.arrays, options, pictured)
 
-    async def told(record: JobRecord) -> Response:
+    async def as_picture(record: JobRecord) -> Response:
         return await report_picture(here, (record.result or {})["report"], key, kind, options)
 
     if isinstance(made, JobRecord):
-        return await settle(here, made, told)
+        return await settle(here, made, as_picture)
     return await report_picture(here, made, key, kind, options)
 
 
-def _pictured(here: Context, payload: Payload, options: DiagramOptions, asked: Pictured) -> dict[str, Any] | JobRecord:
-    """``run_or_queue`` of a picture beside the catalogue, its options told where they stand."""
+def _pictured(here: Context, arrays: Arrays, options: DiagramOptions, pictured: Pictured) -> dict[str, Any] | JobRecord:
+    """Evaluate a picture that is not in the catalogue; errors in its options point below ``/diagram``."""
     given = options.model_dump(include={"batch", "batches", "scale", "weights_kind", "reduction", "seed"})
     try:
-        return run_or_queue(here, payload, OneEvaluated(**given, picture=asked))
-    except RequestError:
+        return evaluate_or_queue(here, arrays, OneEvaluated(**given, picture=pictured))
+    except (RequestError, InvalidField, TooLarge):
         raise
     except CalibrationError as error:
         raise below_diagram(error) from None
+
+
+# --- Pictures of what is stored: a diagram of a job's report, and that of a map's own fit
+
+
+def _answers(kind: str, *codes: str) -> Responses:
+    content: dict[str, Any] = {"type": "string"} if kind == SVG else {"type": "string", "format": "binary"}
+    return {
+        200: {"content": {kind: {"schema": content}}},
+        304: {"description": "If-None-Match names the present state"},
+        **raises(*codes, "precondition-failed", "invalid-field", "busy"),
+    }
+
+
+_OF_MAPS = ("unknown-map", "no-bins")
+_OF_JOBS = ("unknown-job", "job-not-final", "nothing-to-draw")
+
+
+@router.get(
+    "/maps/{ref}/diagram.svg",
+    response_class=Response,
+    responses=_answers(SVG, *_OF_MAPS),
+    openapi_extra=query_of(PictureQuery),
+)
+async def get_map_svg(ref: str, request: Request, here: Here) -> Response:
+    """The reliability diagram of the rows that a map was fitted to, before and after it: in sample, so no proof.
+
+    Drawn from the bins that are kept with the map, also when its batch has expired.
+    """
+    return await _of_map(here, ref, request, "svg")
+
+
+@router.get(
+    "/maps/{ref}/diagram.png",
+    response_class=Response,
+    responses=_answers(PNG, *_OF_MAPS),
+    openapi_extra=query_of(PictureQuery),
+)
+async def get_map_png(ref: str, request: Request, here: Here) -> Response:
+    """The same as a PNG."""
+    return await _of_map(here, ref, request, "png")
+
+
+@router.get(
+    "/jobs/{job_id}/diagram.svg",
+    response_class=Response,
+    responses=_answers(SVG, *_OF_JOBS),
+    openapi_extra=query_of(ReportPictureQuery),
+)
+async def get_job_svg(job_id: str, request: Request, here: Here) -> Response:
+    """A diagram of a job's report, drawn; with ``Prefer: wait=10`` when the job has ended."""
+    return await _of_job(here, job_id, request, "svg")
+
+
+@router.get(
+    "/jobs/{job_id}/diagram.png",
+    response_class=Response,
+    responses=_answers(PNG, *_OF_JOBS),
+    openapi_extra=query_of(ReportPictureQuery),
+)
+async def get_job_png(job_id: str, request: Request, here: Here) -> Response:
+    """The same as a PNG."""
+    return await _of_job(here, job_id, request, "png")
+
+
+async def _of_map(here: Context, ref: str, request: Request, form: Format) -> Response:
+    look = read_query(request, PictureQuery)
+    record = await run_in_threadpool(here.store.maps.get, ref)
+    if record.bins is None:
+        raise NoBins("the map was imported, or fitted before bins were kept: of its fit nothing is known")
+    shown = record.model_dump(include={"id", "name", "version", "n", "bins", "in_sample"})
+    tag = weak_tag(calibrant.__version__, shown, form, look.theme, look.width)
+    known = Conditions.of(request.headers).known(tag)
+    return known or await picture(here, partial(draw_fit, record, record.bins, form, look), tagged(tag))
+
+
+async def _of_job(here: Context, job_id: str, request: Request, form: Format) -> Response:
+    look = read_query(request, ReportPictureQuery)
+    record = await until_final(here, await run_in_threadpool(here.store.jobs.get, job_id))
+    if record.status not in FINAL:
+        headers = await run_in_threadpool(located, here, record)
+        raise JobNotFinal("its diagrams are there when it has ended").with_headers(headers)
+    if record.result is None:
+        return applied(here, respond(failure(record)))
+    report = record.result.get("report", {})
+    keys = keys_of(report)
+    if not keys or look.key not in (None, *keys):
+        raise NotFound("the job has no report with a diagram of this key")
+    key = keys[0] if look.key is None else look.key
+    tag = weak_tag(calibrant.__version__, record.id, key, form, look.theme, look.width)
+    known = Conditions.of(request.headers).known(tag)
+    drawing = partial(draw_report, report, key, form=form, theme=look.theme, width=look.width)
+    return applied(here, known or await picture(here, drawing, tagged(tag)))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from fastapi import APIRouter, Request, Response
+from pydantic import BaseModel
 from starlette.concurrency import run_in_threadpool
 
 import calibrant
@@ -18,15 +19,36 @@ from schemas.inference import (
     ServerReady,
 )
 from service.context import Context, Here, answer
-from service.formats.body import bounded
-from service.formats.encodings import read_encoding
-from service.guard import Places
+from service.formats.body import bounded, read_encoding
+from service.guard import Slots
 from service.headers import read_header, read_headers
-from service.idempotency import Idempotent
-from service.inference.described import inference_body
 from service.inference.errors import PREFIX
 from service.inference.infer import BINARY, JSON, LENGTH_HEADER, check_media_type, infer
 from service.inference.models import find_model, metadata
+from service.routing import Idempotent
+
+_BINARY = {"schema": {"type": "string", "format": "binary", "description": "a JSON object, then binary tensors"}}
+_LENGTH = {
+    "description": "bytes of the JSON object, where binary tensors follow it",
+    "schema": {"type": "integer", "minimum": 0},
+}
+
+
+def inference_body(model: type[BaseModel]) -> dict[str, Any]:
+    """Arguments of a route that takes ``model`` as JSON or with binary tensors, and answers in either way."""
+    schema = model.model_json_schema(ref_template="#/components/schemas/{model}")
+    body = {
+        "required": True,
+        "content": {JSON: {"schema": schema}, BINARY: _BINARY},
+    }
+    length = {"name": LENGTH_HEADER, "in": "header", "required": False, **_LENGTH}
+    answered = {
+        "description": "Outputs as requested",
+        "content": {BINARY: _BINARY},
+        "headers": {LENGTH_HEADER: _LENGTH},
+    }
+    return {"openapi_extra": {"requestBody": body, "parameters": [length]}, "responses": {200: answered}}
+
 
 router = APIRouter(prefix=PREFIX, tags=["inference"], route_class=Idempotent)
 
@@ -97,7 +119,7 @@ async def _inferred(request: Request, here: Context, name: str, version: str | N
     encoding = read_encoding(read_header(request, b"content-encoding"))
     body = await bounded(request, here.settings.max_body_bytes)
     if encoding is not None:  # what it unpacks to is anything up to its limit
-        Places.take_for(request.scope)
+        Slots.take_for(request.scope)
     found = await run_in_threadpool(infer, here, name, version, body, lengths, encoding)
     if found.length is None:
         return Response(found.body, media_type=JSON)

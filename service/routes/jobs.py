@@ -5,19 +5,18 @@ from __future__ import annotations
 from fastapi import APIRouter, Request, Response
 from starlette.concurrency import run_in_threadpool
 
-from backend.store.pages import Page
-from schemas.jobs import FINAL, JobAnswer, JobRecord, JobsAnswer, JobsQuery
-from service.context import Context, Here, answer, located
-from service.event_stream import EventStream, changes, read_last_id
+from backend.jobs import find_jobs, has_no_more_events
+from schemas.jobs import FINAL, JobAnswer, JobsAnswer, JobsQuery
+from service.context import Here, answer
 from service.formats.answers import choose
 from service.formats.media import HTML, JSON
-from service.head import HEAD_ONLY
 from service.headers import read_header
+from service.jobs import EventStream, applied, changes, located, read_last_id, until_final
 from service.openapi import header, raises
 from service.pages import job_page
-from service.paging import asked, page_answer, query_of, read_query
+from service.paging import page_answer, page_request, query_of, read_query
 from service.reporting import has_report, report_page, whole_of
-from service.waiting import applied, until_final
+from service.routing import HEAD_ONLY
 
 _TEXT = {"type": "string"}
 _EVENT = {"type": "object", "properties": {"id": _TEXT, "event": {"enum": ["status", "progress"]}, "data": _TEXT}}
@@ -35,7 +34,8 @@ router = APIRouter(prefix="/jobs", tags=["jobs"])
 )
 async def get_jobs(request: Request, here: Here) -> Response:
     """The jobs, newest first, without their results; a page may be short where few of many fit the filters."""
-    page = await run_in_threadpool(find, here, read_query(request, JobsQuery))
+    query = read_query(request, JobsQuery)
+    page = await run_in_threadpool(find_jobs, here.store, page_request(query), query)
     return page_answer(request, [record.summary() for record in page.items], page.next)
 
 
@@ -64,7 +64,7 @@ async def get_job(job_id: str, request: Request, here: Here) -> Response:
 
 @router.delete("/{job_id}", response_model=JobAnswer, responses=raises("unknown-job", "job-final"))
 async def delete_job(job_id: str, here: Here) -> Response:
-    """Cancel a job: a queued one does not begin, a running one is told to stop, and nothing of it is stored."""
+    """Cancel a job: a queued one does not begin, a running one is stopped, and nothing of it is stored."""
     record = await run_in_threadpool(here.store.jobs.cancel, job_id)
     return answer(record.answer().model_dump())
 
@@ -82,25 +82,8 @@ async def delete_job(job_id: str, here: Here) -> Response:
 async def get_events(job_id: str, request: Request, here: Here) -> Response:
     """The changes of a job as Server-Sent Events, from its first or from behind ``Last-Event-ID``, to its end."""
     last = read_last_id(request.headers.get("last-event-id"))
-    if await run_in_threadpool(is_told, here, job_id, last):
+    if await run_in_threadpool(has_no_more_events, here.store, job_id, last):
         return Response(status_code=204)
     if HEAD_ONLY in request.scope:
         return Response(media_type=EventStream.media_type)
     return EventStream(changes(here, job_id, last), here)
-
-
-def find(here: Context, query: JobsQuery) -> Page[JobRecord]:
-    """The page of jobs that a query wants."""
-
-    def keep(record: JobRecord) -> bool:
-        wanted = {"status": query.status, "kind": query.kind}
-        fits = all(value is None or getattr(record, name) == value for name, value in wanted.items())
-        return fits and (query.batch is None or record.spec.get("batch") == query.batch)
-
-    return here.store.jobs.page(asked(query), keep)
-
-
-def is_told(here: Context, job_id: str, last: str | None) -> bool:
-    """Whether a job, which must be known, has ended and has nothing more to tell."""
-    record = here.store.jobs.get(job_id)
-    return record.status in FINAL and not here.store.jobs.events(job_id, last)

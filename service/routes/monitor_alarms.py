@@ -5,17 +5,17 @@ from __future__ import annotations
 from fastapi import APIRouter, Request, Response
 from starlette.concurrency import run_in_threadpool
 
-from backend.monitors.alarms import acknowledge
+from backend.monitors.alarms import acknowledge, find_alarms
 from backend.monitors.challengers import accept, reject, waiting
 from backend.monitors.recalibration import request_challenger
 from backend.store.clock import now
 from backend.store.monitors.standings import Standings
-from backend.store.pages import Asked
+from backend.store.pages import PageRequest
 from schemas.monitor_alarms import AlarmsAnswer, AuditAnswer, JournalQuery, Proposal, RecalibrationRequested, RuleState
 from service.context import Context, Here, answer
-from service.idempotency import Idempotent
 from service.openapi import raises
 from service.paging import page_answer, query_of, read_query
+from service.routing import Idempotent
 
 router = APIRouter(prefix="/monitors/{name}", tags=["monitors"], route_class=Idempotent)
 
@@ -28,7 +28,7 @@ router = APIRouter(prefix="/monitors/{name}", tags=["monitors"], route_class=Ide
 )
 async def get_alarms(name: str, request: Request, here: Here) -> Response:
     """What every rule of a monitor says now, and what happened, newest first."""
-    found = await run_in_threadpool(find_alarms, here, name, read_query(request, JournalQuery))
+    found = await run_in_threadpool(find_alarms, here.store, name, read_query(request, JournalQuery))
     return answer(found.model_dump())
 
 
@@ -54,7 +54,7 @@ async def get_audit(name: str, request: Request, here: Here) -> Response:
     """Every step that was taken about a monitor, by the service or by whom else, newest first."""
     query = read_query(request, JournalQuery)
     page = await run_in_threadpool(
-        lambda: _standings(here, name).audit(Asked(query.limit, query.cursor)),
+        lambda: _standings(here, name).audit(PageRequest(query.limit, query.cursor)),
     )
     return page_answer(request, page.items, page.next)
 
@@ -97,16 +97,6 @@ async def post_rejection(name: str, here: Here) -> Response:
     record = await run_in_threadpool(here.store.monitors.get, name)
     proposal = await run_in_threadpool(reject, here.store, record, here.who, now().timestamp())
     return answer(proposal.model_dump())
-
-
-def find_alarms(here: Context, name: str, query: JournalQuery) -> AlarmsAnswer:
-    """The rules of a monitor in the order of its definition, one that was not looked at yet too; and its events."""
-    record = here.store.monitors.get(name)
-    standings = Standings(here.store.redis, here.store.keys, record)
-    states = standings.read().rules
-    rules = [states.get(rule.name, RuleState(rule=rule.name, kind=rule.kind)) for rule in record.rules]
-    page = standings.events(Asked(query.limit, query.cursor))
-    return AlarmsAnswer(rules=rules, items=list(page.items), next=page.next)
 
 
 def _standings(here: Context, name: str) -> Standings:

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import secrets
-
 from fastapi import APIRouter, Request, Response
 from starlette.concurrency import run_in_threadpool
 
-from backend.monitors.webhooks import ask_one, event_of
-from backend.store.clock import now
-from backend.store.errors import UnknownHook
+from backend.monitors.webhooks import request_test
 from backend.store.monitors.deliveries import Deliveries
 from backend.store.pages import Page
-from schemas.monitor_alarms import DeliveriesAnswer, DeliveriesQuery, DeliveryRecord, DeliverySummary, HookTestTold
+from schemas.monitor_alarms import DeliveriesAnswer, DeliveriesQuery, DeliveryRecord, DeliverySummary
 from service.context import Context, Here, answer
-from service.idempotency import Idempotent
 from service.openapi import raises
-from service.paging import asked, page_answer, query_of, read_query
+from service.paging import page_answer, page_request, query_of, read_query
+from service.routing import Idempotent
 
 router = APIRouter(prefix="/monitors/{name}", tags=["monitors"], route_class=Idempotent)
 
@@ -64,7 +60,7 @@ async def resend_delivery(name: str, delivery_id: str, here: Here) -> Response:
 )
 async def post_hook_test(name: str, hook: str, here: Here) -> Response:
     """Have an event of the type ``monitor.test`` delivered to one hook."""
-    record = await run_in_threadpool(ask_for_test, here, name, hook)
+    record = await run_in_threadpool(request_test, here, name, hook)
     return answer(record.model_dump(), 202)
 
 
@@ -75,15 +71,4 @@ def deliveries_of(here: Context, name: str) -> Deliveries:
 
 def find(here: Context, name: str, query: DeliveriesQuery) -> Page[DeliveryRecord]:
     """The page of deliveries that a query wants."""
-    return deliveries_of(here, name).page(asked(query), status=query.status, hook=query.hook)
-
-
-def ask_for_test(here: Context, name: str, hook: str) -> DeliveryRecord:
-    """Ask for a test of a hook; raises ``UnknownMonitor`` and ``UnknownHook``."""
-    monitor = here.store.monitors.get(name)
-    found = next((each for each in monitor.hooks if each.name == hook), None)
-    if found is None:
-        raise UnknownHook("the monitor has no such hook")
-    told = HookTestTold(monitor=name, hook=hook)
-    event = event_of(monitor, here.seed or secrets.token_hex(16), "monitor.test", told, moment=now().timestamp())
-    return deliveries_of(here, name).get(ask_one(here.store, monitor, found, event))
+    return deliveries_of(here, name).page(page_request(query), status=query.status, hook=query.hook)

@@ -6,22 +6,24 @@ from typing import Any
 
 from fastapi import APIRouter, Request, Response
 from starlette.concurrency import run_in_threadpool
+from starlette.datastructures import Headers
 
+from backend.monitors.ingestion import ingest
 from backend.monitors.rows import What
+from backend.telemetry.observed import traced
 from schemas.monitor_rows import EventBody, LabelledBody, LabelsBody, PredictionsBody
 from schemas.monitors import Taken
 from service.context import Context, Here, answer
 from service.formats.media import EVENT, EVENTS, JSON
-from service.idempotency import Idempotent
-from service.monitor_bodies.payloads import By
-from service.monitor_bodies.reading import READERS, receive_events, receive_rows
-from service.monitors import take_events, take_rows
+from service.monitor_bodies.body import READERS, Sent, receive_events, receive_rows
+from service.monitor_bodies.events import By, rows_of_events
 from service.openapi import raises
+from service.routing import Idempotent
 
 router = APIRouter(prefix="/monitors/{name}", tags=["monitors"], route_class=Idempotent)
 
-#: What may be wrong with rows as a whole; what is wrong with one refuses that one, and is told in the answer.
-_OF_TAKING = ("unknown-monitor", "monitor-full", "unknown-map", "wrong-shape", "length-mismatch", "not-a-number")
+#: What may be wrong with rows as a whole; a single wrong row is refused and named in the answer.
+_OF_ROWS = ("unknown-monitor", "monitor-full", "unknown-map", "wrong-shape", "length-mismatch", "not-a-number")
 
 
 def _body_of(model: type[Any]) -> dict[str, Any]:
@@ -60,30 +62,28 @@ _OF_EVENTS: dict[str, Any] = {
 }
 
 
-@router.post("/rows", response_model=Taken, responses=raises(*_OF_TAKING), openapi_extra=_body_of(LabelledBody))
+@router.post("/rows", response_model=Taken, responses=raises(*_OF_ROWS), openapi_extra=_body_of(LabelledBody))
 async def post_monitor_rows(name: str, request: Request, here: Here) -> Response:
     """Count predictions whose labels are known: those with ids once each, however often they are sent.
 
     A row that cannot be counted is refused and named in the answer, and the others count.
     """
-    return await _take(request, here, name, "rows")
+    return await _receive(request, here, name, "rows")
 
 
-@router.post(
-    "/predictions", response_model=Taken, responses=raises(*_OF_TAKING), openapi_extra=_body_of(PredictionsBody)
-)
+@router.post("/predictions", response_model=Taken, responses=raises(*_OF_ROWS), openapi_extra=_body_of(PredictionsBody))
 async def post_monitor_predictions(name: str, request: Request, here: Here) -> Response:
     """Remember predictions by their ids until their labels come, for as long as the monitor's horizon."""
-    return await _take(request, here, name, "predictions")
+    return await _receive(request, here, name, "predictions")
 
 
-@router.post("/labels", response_model=Taken, responses=raises(*_OF_TAKING), openapi_extra=_body_of(LabelsBody))
+@router.post("/labels", response_model=Taken, responses=raises(*_OF_ROWS), openapi_extra=_body_of(LabelsBody))
 async def post_monitor_labels(name: str, request: Request, here: Here) -> Response:
     """Join labels to predictions by their ids; one that comes before its prediction waits for it."""
-    return await _take(request, here, name, "labels")
+    return await _receive(request, here, name, "labels")
 
 
-@router.post("/events", response_model=Taken, responses=raises(*_OF_TAKING), openapi_extra=_OF_EVENTS)
+@router.post("/events", response_model=Taken, responses=raises(*_OF_ROWS), openapi_extra=_OF_EVENTS)
 async def post_monitor_events(name: str, request: Request, here: Here) -> Response:
     """Count what CloudEvents tell of: rows, predictions or labels of ours, or the answers of inference servers.
 
@@ -91,13 +91,26 @@ async def post_monitor_events(name: str, request: Request, here: Here) -> Respon
     batch is a row that is refused.
     """
     sent = await receive_events(request, here.settings)
-    asked = request.query_params
-    by: By = "source" if asked.get("by") == "source" else "id"
-    taken = await run_in_threadpool(take_events, here, name, request.headers, sent, asked.get("output"), by)
-    return answer(taken.model_dump())
+    query = request.query_params
+    by: By = "source" if query.get("by") == "source" else "id"
+    counted = await run_in_threadpool(_ingest_events, here, name, request.headers, sent, query.get("output"), by)
+    return answer(counted.model_dump())
 
 
-async def _take(request: Request, here: Context, name: str, what: What) -> Response:
+async def _receive(request: Request, here: Context, name: str, what: What) -> Response:
     sent = await receive_rows(request, here.settings)
-    taken = await run_in_threadpool(take_rows, here, name, what, sent)
-    return answer(taken.model_dump())
+    counted = await run_in_threadpool(_ingest_rows, here, name, what, sent)
+    return answer(counted.model_dump())
+
+
+@traced("work")
+def _ingest_rows(here: Context, name: str, what: What, sent: Sent) -> Taken:
+    record = here.store.monitors.get(name)
+    return ingest(here, record, [(what, sent.rows(what, record.n_classes))])
+
+
+@traced("work")
+def _ingest_events(here: Context, name: str, headers: Headers, sent: Sent, output: str | None, by: By) -> Taken:
+    record = here.store.monitors.get(name)
+    parts, ignored = rows_of_events(sent.events(headers), sent.limits, record.n_classes, output, by)
+    return ingest(here, record, parts, ignored=ignored)

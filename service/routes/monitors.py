@@ -7,6 +7,7 @@ from typing import Any
 from fastapi import APIRouter, Request, Response
 from starlette.concurrency import run_in_threadpool
 
+from backend.monitors import answers, definitions
 from calibrant.plots.canvas import Format
 from schemas.monitor_answers import (
     MonitorAnswer,
@@ -18,18 +19,17 @@ from schemas.monitor_answers import (
     SeriesPictureQuery,
     SeriesQuery,
     WindowPictureQuery,
-    told,
+    answer_of,
 )
 from schemas.monitors import MonitorBody, MonitorPatch
 from service.context import Context, Here, answer
-from service.formats.fields import fields_of, read_fields
+from service.formats.body import fields_of, read_fields
 from service.formats.media import PNG, SVG
 from service.headers import Conditions, entity_tag, to_bytes
-from service.idempotency import Idempotent
-from service.monitors import change_monitor, define_monitor, forget_monitor, read_monitor, read_series_of
 from service.openapi import located, raises
-from service.paging import asked, page_answer, query_of, read_query
+from service.paging import page_answer, page_request, query_of, read_query
 from service.pictures import picture, series_drawing, window_drawing
+from service.routing import Idempotent
 
 router = APIRouter(prefix="/monitors", tags=["monitors"], route_class=Idempotent)
 
@@ -69,12 +69,12 @@ def _drawn(media: str) -> dict[int | str, dict[str, Any]]:
 async def post_monitor(request: Request, here: Here) -> Response:
     """Watch a live model: what is predicted, its groups, windows, measures, rules and hooks.
 
-    A hook's secret that the service makes is told in this answer, and never again.
+    A hook's secret that the service makes is in this answer, and in no other.
     """
     body = await read_fields(request, here.settings, MonitorBody)
-    made, fresh = await run_in_threadpool(define_monitor, here, body)
-    headers = {"Location": f"/monitors/{made.name}", "ETag": entity_tag(to_bytes(told(made)))}
-    return Response(to_bytes(told(made, fresh)), 201, headers, "application/json")
+    made, fresh = await run_in_threadpool(definitions.define_monitor, here, here.targets, body)
+    headers = {"Location": f"/monitors/{made.name}", "ETag": entity_tag(to_bytes(answer_of(made)))}
+    return Response(to_bytes(answer_of(made, fresh)), 201, headers, "application/json")
 
 
 @router.get(
@@ -85,8 +85,8 @@ async def post_monitor(request: Request, here: Here) -> Response:
 )
 async def get_monitors(request: Request, here: Here) -> Response:
     """The monitors, newest first."""
-    page = await run_in_threadpool(here.store.monitors.page, asked(read_query(request, MonitorsQuery)))
-    return page_answer(request, [told(record) for record in page.items], page.next)
+    page = await run_in_threadpool(here.store.monitors.page, page_request(read_query(request, MonitorsQuery)))
+    return page_answer(request, [answer_of(record) for record in page.items], page.next)
 
 
 @router.get(
@@ -102,7 +102,9 @@ async def get_monitor(name: str, request: Request, here: Here) -> Response:
     and how long the labels took, its largest groups, and, where there is one, the comparison with the reference.
     """
     query = read_query(request, ReadingQuery)
-    return answer((await run_in_threadpool(read_monitor, here, name, query)).model_dump())
+    return answer(
+        (await run_in_threadpool(answers.read_monitor, here, here.process.monitors, name, query)).model_dump()
+    )
 
 
 @router.get(
@@ -113,7 +115,7 @@ async def get_monitor(name: str, request: Request, here: Here) -> Response:
 async def get_definition(name: str, request: Request, here: Here) -> Response:
     """What a monitor is, without what it has seen; its ``ETag`` is what a change may ask for in ``If-Match``."""
     record = await run_in_threadpool(here.store.monitors.get, name)
-    return Conditions.of(request.headers).answer(to_bytes(told(record)))
+    return Conditions.of(request.headers).answer(to_bytes(answer_of(record)))
 
 
 @router.get(
@@ -128,7 +130,9 @@ async def get_series(name: str, request: Request, here: Here) -> Response:
     What is estimated to take over 45 s is refused: ask for fewer points, or one measure.
     """
     query = read_query(request, SeriesQuery)
-    return answer((await run_in_threadpool(read_series_of, here, name, query)).model_dump())
+    return answer(
+        (await run_in_threadpool(answers.read_series_of, here, here.process.monitors, name, query)).model_dump()
+    )
 
 
 @router.get(
@@ -178,16 +182,16 @@ async def patch_monitor(name: str, request: Request, here: Here) -> Response:
     Lists are replaced whole. A hook of a name that the monitor has keeps its secret where it brings none.
     """
     changes = await read_fields(request, here.settings, MonitorPatch)
-    conditions = Conditions.of(request.headers)
-    changed, fresh = await run_in_threadpool(change_monitor, here, name, changes, conditions)
-    headers = {"ETag": entity_tag(to_bytes(told(changed)))}
-    return Response(to_bytes(told(changed, fresh)), headers=headers, media_type="application/json")
+    require = Conditions.of(request.headers).require
+    changed, fresh = await run_in_threadpool(definitions.change_monitor, here, here.targets, name, changes, require)
+    headers = {"ETag": entity_tag(to_bytes(answer_of(changed)))}
+    return Response(to_bytes(answer_of(changed, fresh)), headers=headers, media_type="application/json")
 
 
 @router.delete("/{name}", status_code=204, responses=raises("unknown-monitor", "precondition-failed"))
 async def delete_monitor(name: str, request: Request, here: Here) -> Response:
     """Forget a monitor and all that it has counted."""
-    await run_in_threadpool(forget_monitor, here, name, Conditions.of(request.headers))
+    await run_in_threadpool(definitions.delete_monitor, here, name, Conditions.of(request.headers).require)
     return Response(status_code=204)
 
 

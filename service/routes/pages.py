@@ -16,7 +16,7 @@ from service.formats.answers import choose
 from service.formats.media import JSON
 from service.headers import read_header
 from service.openapi import raises
-from service.web.upload_form import UploadForm
+from service.web.upload import UploadForm
 from service.web.visit import Visiting
 
 router = APIRouter(tags=["pages"])

@@ -9,7 +9,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.responses import HTMLResponse
 
-from service.web.words import FILTERS
+from service.web.text import FILTERS
 
 #: No script and no style but the service's own files; pictures may also be data, which run nothing.
 POLICY = (

@@ -10,14 +10,14 @@ from fastapi import APIRouter, Depends, Request
 from starlette.datastructures import FormData, Headers, UploadFile
 from starlette.formparsers import FormParser, MultiPartException, MultiPartParser
 
-from calibrant.io.bounds import LIGHT_BYTES
+from calibrant.io.limits import LIGHT_BYTES
 from calibrant.io.source import is_full
 from service.errors import RequestError, SpoolFull, TooLarge, UnsupportedMediaType
 from service.formats.body import bounded
-from service.guard import Bodies, Places
-from service.spools import Spool, Spools
-from service.web.forgery import HEADER, check_origin, check_token
+from service.guard import Bodies, Slots
+from service.shares import Spool, Spools
 from service.web.visit import Visiting
+from service.web.visitor import HEADER, check_origin, check_token
 
 # --- What a form of the page sends: bounded, and answered only where it came from the page itself
 
@@ -186,5 +186,5 @@ async def _bounded(request: Request, limit: int, spool: Spool) -> AsyncGenerator
         if read > _IN_MEMORY:
             spool.grow(read)
         yield chunk
-    if read > LIGHT_BYTES:  # a request with a larger file is heavy, and takes one of few places
-        Places.take_for(request.scope)
+    if read > LIGHT_BYTES:  # a request with a larger file is heavy, and takes one of few slots
+        Slots.take_for(request.scope)

@@ -51,7 +51,7 @@ Visiting = Annotated[Visit, Depends(visit_of)]
 
 
 def lead(visit: Visit, path: str) -> Response:
-    """Lead on to a page of this service; htmx is told to load it whole."""
+    """Lead on to a page of this service; htmx loads it whole."""
     if visit.wants_part:
         return Response(status_code=204, headers={"HX-Redirect": path, "Cache-Control": "no-store"})
     return Response(status_code=303, headers={"Location": path, "Cache-Control": "no-store"})

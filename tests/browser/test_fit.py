@@ -72,7 +72,7 @@ def test_a_name_that_cannot_be_is_told_in_words(page: Page, visits: Visits, batc
     page.goto(f"/ui/reports/{batch}")
     page.get_by_label("Name").fill("map_mine")
     page.get_by_role("button", name="Fit this map").click()
-    expect(page.locator("#told")).to_contain_text("must not begin with map_")
+    expect(page.locator("#message")).to_contain_text("must not begin with map_")
     expect(page.get_by_label("Name")).to_have_value("map_mine")
 
 

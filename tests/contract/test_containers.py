@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from backend.store.jobs.queues import QUEUES
-from service.open_paths import is_open
+from service.access import is_open
 from tests.images.stores import compose_command, kubernetes_command
 
 REPOSITORY = Path(__file__).parents[2]

@@ -11,9 +11,9 @@ from starlette.types import Message
 from backend.store.census import Census
 from backend.store.jobs.events import Ended
 from backend.telemetry.observed import Observed
-from service.metrics import METRICS_PATH, Metrics
-from service.observe import Exchange
-from workers.observe import Task, fields
+from service.metrics import Metrics
+from service.observe import METRICS_PATH, Exchange
+from workers.tasks import ObservedRun, fields
 
 PAGE = (Path(__file__).parents[2] / "docs" / "observability.md").read_text("utf-8")
 
@@ -81,7 +81,7 @@ def test_every_field_of_a_line_is_on_the_page_and_the_other_way_round() -> None:
 
     scope = {"type": "http", "method": "GET", "path": "/", "state": {}}
     request = set(Exchange(scope, receive, send, b"x").fields("/", 200, 0.1))
-    task = set(fields(Task("job_x", "default", "fit"), Observed(), 0.1))
+    task = set(fields(ObservedRun("job_x", "default", "fit"), Observed(), 0.1))
     told = {name: row[1] for row in _rows("Log lines") for name in _names(row[0].strip("| "))}
     both = {"request_id", "trace_id"}
     assert {name for name, of in told.items() if "request" in of} == request | both

@@ -15,11 +15,11 @@ from calibrant.measures.catalogue import MEASURES
 from schemas.inference import InferenceRequest
 from schemas.problem_table import PREFIX, TABLE
 from schemas.problems import Problem
+from service.access import is_open
 from service.app import create_app
 from service.examples.calls import CALLS
 from service.formats.body import CONTENT_TYPES
 from service.inference.errors import spoken_at
-from service.open_paths import is_open
 from service.openapi import ANYWHERE, BEHIND_A_KEY, JSON, OF_BODIES, operations, problem_codes
 from service.problems import MEDIA_TYPE
 from service.settings import Settings

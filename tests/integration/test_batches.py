@@ -186,6 +186,25 @@ def test_what_is_known_of_a_batch_counts_all_of_its_rows(api: httpx.Client) -> N
     assert (unlabelled["label_counts"], unlabelled["positive_rate"]) == (None, None)
 
 
+def test_what_a_job_stores_is_what_the_same_rows_are_as_a_batch(api: httpx.Client, store: Store) -> None:
+    rows = {
+        "predictions": [[0.2, 0.30001, 0.5], [0.1, 0.1, 0.8], [0.6, 0.4, 0.0]],
+        "labels": [2, 1, 0],
+        "weights": [2, 1, 1],
+        "weights_kind": "importance",
+        "groups": ["a", "b", "a"],
+    }
+    batch = store.batches.record(_batch(api, rows)["id"])
+    job = api.post("/evaluate", json=rows, headers={"Prefer": "respond-async"}).json()
+    queued = store.batches.record(store.jobs.get(job["id"]).spec["batch"])
+    differ = {"id", "created_at", "expires_at"}
+    assert queued.model_dump(exclude=differ) == batch.model_dump(exclude=differ)
+    (_, one), (_, other) = (store.batches.arrays(record.id) for record in (queued, batch))
+    assert {name: (a.dtype, a.tolist()) for name, a in one.items()} == {
+        name: (a.dtype, a.tolist()) for name, a in other.items()
+    }
+
+
 def test_a_batch_lives_as_long_as_it_says(api: httpx.Client, store: Store, redis: Redis) -> None:
     batch = _batch(api, ROWS | {"ttl": 60})
     assert _left(batch) == pytest.approx(60, abs=5)

@@ -11,7 +11,7 @@ import pytest
 from redis import Redis
 
 import calibrant
-from backend.evaluations import read_asked, several_document, training_of
+from backend.evaluations import read_task, training_of
 from backend.store.store import Store
 from calibrant.batch import read_batch
 from calibrant.client import Calibrant
@@ -159,6 +159,6 @@ def test_documents_hold_plain_json(redis: Redis, store: Store) -> None:
         batch=None, batches=["a", "b"], measures=["ece"], reduction=None, map=None, interval=None, resamples=100, seed=0
     )
     batch = read_batch(P[:200], Y[:200])
-    found = several_document(read_asked(spec, store.maps), [("a", batch, None), ("b", batch, None)], 2)
+    found = read_task(spec, store.maps.get).several([("a", batch, None), ("b", batch, None)], 2, "cpu")
     assert json.loads(json.dumps(found))["problem"] == "no power law: it takes 5 batches"
     assert len(digest(batch)) == 32

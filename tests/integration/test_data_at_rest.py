@@ -306,6 +306,6 @@ def test_engines_are_imported_when_they_are_used_and_missing_ones_named() -> Non
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.splitlines()
     assert out == [
         "[]",
-        "this needs an extra: pip install 'calibrant[dask]'",
-        "this needs an extra: pip install 'calibrant[duckdb]'",
+        "this needs dask, which is not installed: pip install 'calibrant[dask]'",
+        "this needs duckdb, which is not installed: pip install 'calibrant[duckdb]'",
     ]

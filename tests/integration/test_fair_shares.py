@@ -20,7 +20,7 @@ import pytest
 from redis import Redis
 
 from backend.store.api_keys import ApiKeyStore
-from service import event_stream
+from service import jobs
 from service.settings import Settings
 from tests.integration.conftest import one_place_taken, serving
 
@@ -222,7 +222,7 @@ def test_a_tenant_holds_half_of_the_event_streams_and_a_key_a_quarter(redis_url:
 def test_a_stream_that_is_left_with_a_request_behind_it_is_free_again(
     redis_url: str, redis: Redis, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(event_stream, "LOOK_SECONDS", 3600.0)  # no heartbeat finds that nobody listens
+    monkeypatch.setattr(jobs, "LOOK_SECONDS", 3600.0)  # no heartbeat finds that nobody listens
     with _api(redis_url, max_event_streams=1) as api:
         path = f"/jobs/{api.post('/evaluate', json=ROWS, headers=ASYNC).json()['id']}/events"
         address = (str(api.base_url.host), api.base_url.port or 80)

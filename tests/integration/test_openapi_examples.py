@@ -27,7 +27,7 @@ NOT_BY_A_REQUEST = {
     "idempotency-in-progress", "time-limit", "run-lost", "later-format", "damaged-backup", "store-not-empty",
     "no-bins", "url-too-long",
     "headers-too-large", "too-many-connections", "spool-full", "job-not-final",
-    "monitor-full", "proposal-outdated", "unknown-delivery", "unknown-hook",
+    "monitor-full", "proposal-outdated", "unknown-delivery", "unknown-hook", "extra-not-installed",
 }  # fmt: skip
 
 Answers = list[tuple[Example, httpx.Response]]

@@ -10,14 +10,14 @@ from contextlib import ExitStack
 
 import httpx
 import pytest
-from fastapi.routing import APIRoute
+from fastapi.routing import APIRoute, APIRouter
 from redis import Redis
 
 from backend.store.api_keys import ApiKeyStore, NewKey
 from backend.store.clock import stamp
 from backend.store.keyspace import Shared
 from backend.store.sessions import MOST_OF_A_KEY, SessionStore
-from service import routes
+from service import web
 from service.settings import Settings
 from tests.integration.conftest import serving
 from tests.integration.visiting import ROWS, Visitor
@@ -44,10 +44,10 @@ def _forged(answer: httpx.Response) -> bool:
 
 
 def _routes_of_pages() -> Iterator[APIRoute]:
-    for found in pkgutil.iter_modules(routes.__path__):
-        if found.name.startswith("web_"):
-            router = importlib.import_module(f"service.routes.{found.name}").router
-            yield from (route for route in router.routes if isinstance(route, APIRoute))
+    for found in pkgutil.iter_modules(web.__path__):
+        for router in vars(importlib.import_module(f"service.web.{found.name}")).values():
+            if isinstance(router, APIRouter):
+                yield from (route for route in router.routes if isinstance(route, APIRoute))
 
 
 def _all_that_is_stored(redis: Redis) -> str:

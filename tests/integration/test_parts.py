@@ -22,7 +22,7 @@ from backend.store.keyspace import Keyspace, Shared, new_id
 from backend.store.store import Store
 from schemas.jobs import JobRecord, JobsQuery, Progress
 from schemas.problems import Problem
-from service.paging import asked
+from service.paging import page_request
 from tests.integration.test_workers import children, supervisor, until
 
 K = 6
@@ -63,7 +63,7 @@ def _left_over(redis: Redis) -> set[str]:
 
 def test_every_part_is_claimed_by_itself_and_the_last_one_queues_the_join(store: Store, redis: Redis) -> None:
     job = _job(store)
-    assert [record.id for record in store.jobs.page(asked(JobsQuery()), lambda _: True).items] == [job.id]
+    assert [record.id for record in store.jobs.page(page_request(JobsQuery()), lambda _: True).items] == [job.id]
     parts = [_claim(store, job, part) for part in range(3)]
     assert store.jobs.get(job.id).status == "running"
     assert rq_queue(redis, FITS).get_job_ids() == []

@@ -6,7 +6,7 @@ import httpx
 import pytest
 
 from backend.store.store import Store
-from tests.integration.monitors.taking import monitored
+from tests.integration.monitors.monitored import monitored
 
 CSV = {"content-type": "text/csv"}
 ROWS = b"predictions,labels\n0.1,0\n0.9,1\n0.4,0\n0.6,1\n"

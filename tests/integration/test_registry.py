@@ -105,7 +105,7 @@ def test_its_bins_draw_its_diagram_when_the_batch_is_gone(http: httpx.Client, cl
     asked = {"name": "reliability", "n_bins": 100, "binning": "equal-mass"}
     drawn = calibrant.evaluate(P, Y, diagrams=[asked]).diagrams["reliability"]["data"]
     assert (bins.of, len(bins.before.count), sum(bins.after.count)) == ("binary", 100, len(P))
-    for field in ("count", "share", "mean_prediction", "label_share"):
+    for field in ("count", "share", "mean_prediction", "observed_frequency"):
         np.testing.assert_allclose(getattr(bins.before, field), drawn[field], atol=1e-12)
 
 

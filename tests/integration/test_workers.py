@@ -29,7 +29,7 @@ from backend.store.store import Store
 from schemas.batches import BatchRecord
 from schemas.jobs import JobRecord, JobsQuery, WorkersRecord
 from schemas.maps import FitSpec
-from service.paging import asked
+from service.paging import page_request
 from service.settings import Settings
 from tests.integration.conftest import serving
 
@@ -316,7 +316,7 @@ def test_a_fit_that_is_worth_a_gpu_goes_where_one_is_alive_and_no_other_does(
 
 
 def _jobs(store: Store) -> Sequence[JobRecord]:
-    return store.jobs.page(asked(JobsQuery(limit=100)), lambda _: True).items
+    return store.jobs.page(page_request(JobsQuery(limit=100)), lambda _: True).items
 
 
 def test_a_supervisor_keeps_as_many_workers_as_it_is_told(

@@ -8,10 +8,10 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from calibrant.io.bounds import Bounds
 from calibrant.io.csv import layout_of, read_fast, read_plain
 from calibrant.io.errors import TabularError
-from calibrant.io.reading import Asked, read_sheet
+from calibrant.io.files import SheetOptions, read_sheet
+from calibrant.io.limits import FileLimits
 from calibrant.io.table import Places, Values
 from tests.traced import PeakOf
 from tests.unit.io import files
@@ -52,10 +52,10 @@ def mutations(draw: st.DrawFn) -> bytes:
     return bytes(data[: draw(st.integers(len(data) // 2, len(data)))] if draw(st.booleans()) else data)
 
 
-def check(data: bytes, asked: Asked, *, labelled: bool) -> None:
+def check(data: bytes, options: SheetOptions, *, labelled: bool) -> None:
     """Read a file; a sheet must hold what it promises."""
     try:
-        sheet = read_sheet(io.BytesIO(data), name="a", asked=asked, max_rows=1000, labelled=labelled)
+        sheet = read_sheet(io.BytesIO(data), name="a", options=options, max_rows=1000, labelled=labelled)
     except TabularError as error:
         assert error.detail.isprintable()  # noqa: PT017
         assert len(error.detail) < 1000  # noqa: PT017
@@ -72,13 +72,20 @@ def check(data: bytes, asked: Asked, *, labelled: bool) -> None:
 @settings(max_examples=300, deadline=None)
 @given(
     data=st.one_of(st.binary(max_size=200), tables(), mutations()),
-    asked=st.sampled_from(
-        [Asked(), Asked(scale="logit"), Asked(mapping={"yes": 1, "no": 0}), Asked(("p",), labels="x")]
+    options=st.sampled_from(
+        [
+            SheetOptions(),
+            SheetOptions(scale="logit"),
+            SheetOptions(mapping={"yes": 1, "no": 0}),
+            SheetOptions(("p",), labels="x"),
+        ]
     ),
     labelled=st.booleans(),
 )
-def test_no_content_raises_anything_but_a_refusal(peak_of: PeakOf, data: bytes, asked: Asked, labelled: bool) -> None:
-    assert peak_of(check, data, asked, labelled=labelled) < MEMORY
+def test_no_content_raises_anything_but_a_refusal(
+    peak_of: PeakOf, data: bytes, options: SheetOptions, labelled: bool
+) -> None:
+    assert peak_of(check, data, options, labelled=labelled) < MEMORY
 
 
 def same(a: Values, b: Values) -> bool:
@@ -95,7 +102,7 @@ def test_pyarrow_gives_what_the_standard_library_gives_or_leaves_it_to_it(
     rows: list[tuple[str, str]], end: str
 ) -> None:
     file = io.BytesIO(f"label,p{end}{end.join(f'{label},{p}' for label, p in rows)}".encode("utf-8", "replace"))
-    places, bounds = Places((1,), labels=0), Bounds()
+    places, bounds = Places((1,), labels=0), FileLimits()
     try:
         layout = layout_of(file, bounds)
         fast = read_fast(file, layout, places, bounds)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from calibrant.measures.catalogue import read_requests
 from calibrant.monitoring.bounds import (
-    Bounds,
+    MeasureBounds,
     brier_bounds,
     equal_mass_bounds,
     equal_width_bounds,
@@ -30,7 +30,7 @@ predictions = st.one_of(
     st.sampled_from([0.0, 0.2, 1 / 3, 0.5, 0.6, 1.0]),
 )
 rows = st.lists(st.tuples(predictions, st.integers(0, 1)), min_size=1, max_size=80)
-BOUNDED: list[tuple[str | dict[str, object], Callable[..., Bounds]]] = [
+BOUNDED: list[tuple[str | dict[str, object], Callable[..., MeasureBounds]]] = [
     ("ks", ks_bounds),
     ("log-loss", log_loss_bounds),
     ("brier", brier_bounds),
@@ -44,7 +44,7 @@ BOUNDED: list[tuple[str | dict[str, object], Callable[..., Bounds]]] = [
 @example(of=[(0.2, 1)] * 3 + [(0.2000001, 0)] * 2)
 @settings(deadline=None)
 def test_the_measures_of_the_rows_lie_within_the_bounds(
-    measure: str | dict[str, object], bounds: Callable[..., Bounds], of: list[tuple[float, int]]
+    measure: str | dict[str, object], bounds: Callable[..., MeasureBounds], of: list[tuple[float, int]]
 ) -> None:
     p, y = np.array([row[0] for row in of]), np.array([row[1] for row in of], dtype=np.int8)
     tally = tally_of(p, y)

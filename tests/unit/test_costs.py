@@ -7,7 +7,7 @@ import pytest
 
 import calibrant
 from calibrant.batch import Batch, read_batch
-from calibrant.costs import Costs, Rows
+from calibrant.costs import Costs, SharedRows
 from calibrant.errors import (
     CalibrationError,
     InvalidLabel,
@@ -49,10 +49,10 @@ def test_two_batches_one_after_the_other_make_the_plane_of_both() -> None:
 def test_models_that_predict_other_rows_are_told_what_differs(
     other: Callable[[], Batch], error: type[CalibrationError]
 ) -> None:
-    first = Rows.of(read_batch(P, Y, np.ones(60)))
-    Rows.of(read_batch(P**2, Y, np.ones(60))).match(first, "/batches/1")
+    first = SharedRows.of(read_batch(P, Y, np.ones(60)))
+    SharedRows.of(read_batch(P**2, Y, np.ones(60))).match(first, "/batches/1")
     with pytest.raises(error) as raised:
-        Rows.of(other()).match(first, "/batches/1")
+        SharedRows.of(other()).match(first, "/batches/1")
     assert raised.value.offences[0].pointer == "/batches/1"
 
 

@@ -8,7 +8,7 @@ import pytest
 import calibrant
 from calibrant.batch import read_batch
 from calibrant.errors import CalibrationError, InvalidOption, InvalidWeight, UnknownReduction
-from calibrant.evaluation import Evaluation
+from calibrant.evaluation import Evaluation, Groups
 from calibrant.measures.catalogue import read_requests
 from calibrant.measures.intervals import Resampling
 
@@ -99,6 +99,15 @@ def test_weights_of_any_size_give_finite_answers(batch: tuple[Any, Any], weight:
         assert answer.value == pytest.approx(plain[key].value, rel=1e-4 if weight < 1e-300 else 1e-9)
         assert answer.debiased is None or -1 <= answer.debiased <= 1
         assert answer.debiased is not None or key == "ks" or answer.problem
+
+
+def test_groups_that_were_found_once_are_those_of_their_names(batch: tuple[Any, Any]) -> None:
+    p, y = batch
+    names = ["even", "odd"] * 1000
+    groups = Groups(names)
+    assert calibrant.evaluate(p, y, groups=groups) == calibrant.evaluate(p, y, groups=names)
+    evaluation, rows = Evaluation(read_requests(["ks"])), read_batch(p, y)
+    assert evaluation.check(rows, groups)[1] is evaluation.check(rows, groups)[1]
 
 
 def test_a_thousand_groups_are_the_most(batch: tuple[Any, Any]) -> None:

@@ -12,7 +12,7 @@ from calibrant.diagrams.catalogue import read_diagrams
 from calibrant.evaluation import Evaluation
 from calibrant.measures.catalogue import read_requests
 from calibrant.measures.intervals import Resampling
-from calibrant.progress import SILENT, Rising
+from calibrant.progress import check, muted, report, reporting, step
 
 Steps = list[tuple[int, int, str]]
 
@@ -39,19 +39,46 @@ def _batch(n: int = 300) -> Batch:
 
 def test_shares_add_up_and_never_fall() -> None:
     heard, progress = _heard()
-    told = Rising(progress)
-    first, second = told.share(0, 2, "first"), told.share(1, 2, "second")
-    first(1, 2, "half")
-    second(1, 2, "")
-    second.held()(1, 1, "not heard")
-    first(0, 1, "late")
-    told.again()
-    assert [done for done, _, _ in heard] == [0, 500, 500, 750, 750, 750, 750]
-    assert "not heard" not in {stage for _, _, stage in heard}
-    assert SILENT.share(0, 1, "nobody") is SILENT
+    with reporting(progress):
+        with step(0, 2, "first"):
+            report(1, 1, "all")
+        with step(1, 2, "second"):
+            report(1, 2, "")
+            with muted(), step(0, 1, "repeated"):
+                report(1, 1, "not heard")
+        with step(0, 2):
+            report(0, 1, "late")
+        check()
+    assert [(done, stage) for done, _, stage in heard] == [
+        (0, "first"),
+        (500, "first: all"),
+        (500, "second"),
+        (750, "second"),
+        *[(750, "second")] * 2,
+        *[(750, "late")] * 2,
+    ]
 
 
-def test_an_evaluation_tells_its_steps_and_numbers_do_not_depend_on_it() -> None:
+def test_without_a_callback_nothing_is_reported_and_blocks_end_with_what_they_raise() -> None:
+    with reporting(None), step(0, 1, "nobody"), muted():
+        report(1, 1, "nothing")
+        check()
+    heard, progress = _heard()
+    with pytest.raises(Cancelled), reporting(progress), step(0, 1, "step"):
+        raise Cancelled
+    report(1, 1, "after")
+    assert heard == [(0, 1000, "step")]
+
+
+def test_work_without_a_callback_of_its_own_reports_to_the_surrounding_one() -> None:
+    heard, progress = _heard()
+    with reporting(progress), step(1, 2):
+        Evaluation(read_requests(["ks"])).run(_batch())
+    assert heard[-1] == (1000, 1000, "done")
+    assert all(done >= 500 for done, _, _ in heard)
+
+
+def test_an_evaluation_reports_its_steps_and_numbers_do_not_depend_on_it() -> None:
     batch = _batch()
     fitted = calibrant.fit("platt", batch.predictions.given, batch.labels)
     requests = read_requests(["l2-bias", "ks", "ece-pl3", "ece-venn-abers", "mmce"])
@@ -80,7 +107,7 @@ def test_what_progress_raises_ends_an_evaluation_between_two_resamples() -> None
         asked.run(_batch(), progress=cancel)
 
 
-def test_a_comparison_tells_its_maps_and_pairs() -> None:
+def test_a_comparison_reports_its_maps_and_pairs() -> None:
     batch = _batch()
     maps = {name: calibrant.fit(name, batch.predictions.given, batch.labels) for name in ("platt", "isotonic")}
     asked = Comparison(
@@ -95,7 +122,7 @@ def test_a_comparison_tells_its_maps_and_pairs() -> None:
 
 
 @pytest.mark.parametrize("method", ["vector", "matrix-odir", "dirichlet-l2", "ets", "iop-diagonal", "temperature"])
-def test_fits_of_vectors_tell_at_every_pass(method: str) -> None:
+def test_fits_of_vectors_report_at_every_pass(method: str) -> None:
     random = np.random.default_rng(1)
     z = 2.0 * random.standard_normal((400, 3))
     y = (z + random.gumbel(size=z.shape)).argmax(axis=1)
@@ -109,7 +136,7 @@ def test_fits_of_vectors_tell_at_every_pass(method: str) -> None:
 
 
 @pytest.mark.parametrize(("method", "options"), [("venn-abers", {}), ("spline", {"knots": None})])
-def test_fits_of_events_tell_between_their_steps(method: str, options: dict[str, Any]) -> None:
+def test_fits_of_events_report_between_their_steps(method: str, options: dict[str, Any]) -> None:
     batch = _batch()
     heard, progress = _heard()
     calibrant.fit(method, batch.predictions.given, batch.labels, progress=progress, **options)

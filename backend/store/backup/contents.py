@@ -28,11 +28,11 @@ from schemas.aliases import StoredAlias
 from schemas.jobs import FINAL
 from schemas.monitors import StoredMonitor
 
-# --- Stored strings, many at once and yet never more than so many bytes of them
+# --- Stored strings, read many at once but in bounded memory
 
 Item = TypeVar("Item")
 
-#: Keys whose sizes are asked for at once.
+#: Keys whose sizes are read at once.
 _RECORDS_AT_ONCE = 200
 #: Bytes that are read at once, or one document that is larger.
 _MOST_BYTES = 4 * 1024 * 1024
@@ -121,21 +121,21 @@ def batch_lines(redis: Redis, keys: Keyspace, batch_id: str) -> Iterator[Text]:
             return
         yield from _pieces(keys.tenant, batch_id, field, data)
     if record is not None:
-        told = {"tenant": keys.tenant, "record": orjson.Fragment(record), "life": life_of(life)}
-        yield Text("batch", orjson.dumps({"kind": "batch", **told}))
+        fields = {"tenant": keys.tenant, "record": orjson.Fragment(record), "life": life_of(life)}
+        yield Text("batch", orjson.dumps({"kind": "batch", **fields}))
 
 
 def _pieces(tenant: str, batch_id: str, field: str, data: bytes) -> Iterator[Text]:
     """At least one, though it be empty."""
     for start in range(0, max(1, len(data)), _PIECE_BYTES):
         text = base64.b64encode(data[start : start + _PIECE_BYTES]).decode()
-        told = {"tenant": tenant, "batch": batch_id, "field": field, "data": text}
-        yield Text("piece", orjson.dumps({"kind": "piece", **told}))
+        fields = {"tenant": tenant, "batch": batch_id, "field": field, "data": text}
+        yield Text("piece", orjson.dumps({"kind": "piece", **fields}))
 
 
-# --- A monitor as lines: its tallies and counts span by span, what else is kept of it, its ids, then its definition
+# --- A monitor as lines: tallies and counts span by span, its other keys, its ids, then its definition
 #
-# Rows may come meanwhile. A span is told as it stood in one moment, and ids are told last: a row that comes while a
+# Rows may arrive meanwhile. A span is written as of one moment, and ids are written last: a row that comes while a
 # backup is taken may be known in it and not counted, and is never counted twice when it is sent again.
 
 Kind = Literal["hash", "list", "zset", "string"]
@@ -146,8 +146,8 @@ _PIECES, _IDS_AT_ONCE = 20, 1000
 
 def monitor_lines(redis: Redis, keys: Keyspace, record: bytes) -> Iterator[Text]:
     """The lines of a monitor whose stored definition was read."""
-    told = read_stored(StoredMonitor, record)
-    return _Monitor(redis, keys, told.uid).lines(told.name, record)
+    monitor = read_stored(StoredMonitor, record)
+    return _Monitor(redis, keys, monitor.uid).lines(monitor.name, record)
 
 
 class _Monitor:
@@ -166,7 +166,7 @@ class _Monitor:
         yield from self._parts([*_others(self._keys)], [])
         for slot in cast(list[bytes], self._redis.zrange(self._keys.slots(), 0, -1)):
             yield from self._slot(int(slot))
-        # One that was deleted meanwhile is told as it was: its other lines stand already.
+        # One that was deleted meanwhile is written as it was: its other lines are already in the file.
         last = cast(bytes | None, self._redis.hget(self._of_tenant.monitor_definitions(), name))
         same = last is not None and read_stored(StoredMonitor, last).uid == self._uid
         yield self._line("monitor", record=orjson.Fragment(cast(bytes, last) if same else record))
@@ -214,18 +214,18 @@ class _Monitor:
                     entries += cast(list[bytes | None], found)
                 known = [(name, entry) for name, entry in zip(names, entries, strict=True) if entry is not None]
                 if known:
-                    ids, told = (_base64(Ids.of(column).to_bytes()) for column in zip(*known, strict=True))
-                    yield self._line("monitor-ids", uid=self._uid, slot=slot, ids=ids, entries=told)
+                    columns = [_base64(Ids.of(column).to_bytes()) for column in zip(*known, strict=True)]
+                    yield self._line("monitor-ids", uid=self._uid, slot=slot, ids=columns[0], entries=columns[1])
 
     def _part(
         self, key: str, kind: Kind, items: Sequence[bytes], *, generation: bytes | None = None, life: int | None = None
     ) -> Text:
-        told = {"uid": self._uid, "name": self._keys.name_of(key), "type": kind, "items": list(map(_base64, items))}
+        fields = {"uid": self._uid, "name": self._keys.name_of(key), "type": kind, "items": list(map(_base64, items))}
         number = None if generation is None else int(generation)
-        return self._line("monitor-part", **told, generation=number, life=life)
+        return self._line("monitor-part", **fields, generation=number, life=life)
 
-    def _line(self, kind: str, **told: Any) -> Text:
-        return Text(kind, orjson.dumps({"kind": kind, "tenant": self._of_tenant.tenant, **told}))
+    def _line(self, kind: str, **fields: Any) -> Text:
+        return Text(kind, orjson.dumps({"kind": kind, "tenant": self._of_tenant.tenant, **fields}))
 
 
 def _others(k: MonitorKeys) -> Iterator[tuple[str, Kind]]:
@@ -234,7 +234,7 @@ def _others(k: MonitorKeys) -> Iterator[tuple[str, Kind]]:
         yield key, "hash"
     for key in (k.once(), k.alarms(), k.audit(), k.delivery_times()):
         yield key, "zset"
-    yield k.untold(), "list"
+    yield k.unqueued_events(), "list"
     for key in (k.standing(), k.reference()):
         yield key, "string"
     yield k.state(), "hash"
@@ -265,21 +265,21 @@ def _base64(data: bytes) -> str:
     return base64.b64encode(data).decode()
 
 
-# --- What the store holds, as the lines of a backup, while others read and write it
+# --- The contents of the store as the lines of a backup, while others read and write it
 #
 # Each document is read whole, in one moment of its own. What was there when this began and still is when it ends is
-# told; what comes or goes meanwhile may be. What refers to others is read before them and told behind them, so that
-# they are told too: jobs before batches and maps, and an alias in one transaction with its map. Version numbers are
-# read last: no map that is told has one above them.
+# written; what is added or deleted meanwhile may be. What refers to others is read before them and written after
+# them, so that they are written too: jobs before batches and maps, and an alias in one transaction with its map.
+# Version numbers are read last: no map that is written has one above them.
 
-#: Names, ids or keys that are asked for at once.
+#: Names, ids or keys that are read at once.
 _AT_ONCE = 500
 
 
 def write_backup(redis: Redis, out: BinaryIO, *, batches: bool = True) -> dict[str, int]:
     """Write all that a store holds to a file; give how many lines there are of each kind.
 
-    Without ``batches`` neither they are told nor the jobs that have not ended and need them.
+    Without ``batches``, batches and the unfinished jobs that need them are left out.
     """
     writer = BackupWriter(out)
     with tempfile.TemporaryFile() as spool:
@@ -350,16 +350,16 @@ class Contents:
 
     def _maps(self, keys: Keyspace) -> Iterator[Text]:
         """The maps of a tenant, those at which aliases point before all others, and what belongs to their names."""
-        told: set[str] = set()
+        written: set[str] = set()
         for name in self._names_with_aliases(keys):
             aliases, maps = self._aliased(keys, name)
             for map_id, record in maps.items():
-                told.add(map_id)
+                written.add(map_id)
                 yield _line("map", tenant=keys.tenant, record=record)
             for alias in aliases:
                 yield _line("alias", tenant=keys.tenant, record=alias)
         ids = (member.decode() for member, _ in self.redis.zscan_iter(keys.maps(), count=_AT_ONCE))
-        others = (keys.map(map_id).encode() for map_id in ids if map_id not in told)
+        others = (keys.map(map_id).encode() for map_id in ids if map_id not in written)
         for found in kept(self.redis, others):
             yield _line("map", tenant=keys.tenant, record=found.json)
         for field, version in self.redis.hscan_iter(keys.newest_versions(), count=_AT_ONCE):
@@ -387,7 +387,7 @@ class Contents:
         return transact(self.redis, read, keys.aliases(name))
 
 
-def _line(kind: str, *, record: bytes | None = None, **told: str | int | None) -> Text:
+def _line(kind: str, *, record: bytes | None = None, **fields: str | int | None) -> Text:
     """A line; the record stands in it as it is stored."""
-    document = {"kind": kind, **told} | ({} if record is None else {"record": orjson.Fragment(record)})
+    document = {"kind": kind, **fields} | ({} if record is None else {"record": orjson.Fragment(record)})
     return Text(kind, orjson.dumps(document))

@@ -75,7 +75,7 @@ def restore(redis: Redis, source: BinaryIO, *, merge: bool) -> Restored:
 
 
 def _check(source: BinaryIO, writer: _Writer) -> None:
-    """Read all of a backup. That it is damaged is told rather than what of its documents cannot be read for it."""
+    """Read all of a backup. Damage to the file is reported before documents that cannot be read."""
     refused: StorageError | None = None
     for line in read_lines(source):
         try:

@@ -1,1 +1,1 @@
-"""Jobs: their records, the queues, who runs them, and what becomes of those that are lost."""
+"""Jobs: records, queues, leases of workers, and recovery of lost jobs."""

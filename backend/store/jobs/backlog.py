@@ -1,4 +1,4 @@
-"""The jobs that have not ended: counted, bounded, and how long they will take."""
+"""The unfinished jobs: their number, its bounds, and estimates of waiting times."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from backend.store.jobs.queues import QUEUES
 from backend.store.keyspace import Keyspace, Shared
 from schemas.jobs import JobRecord, Kind
 
-# --- How fast jobs end: measured on the last ends of each queue, by the clock of the store
+# --- How fast jobs end: measured on the latest ends of each queue, by the clock of the store
 #
 # An end takes the time since the one before it, or since its own job was queued where that was later: so while there
 # is no work no time passes, and while work waits this is what the workers get done together. A job that was cancelled
@@ -55,7 +55,7 @@ class Pace(NamedTuple):
     def seconds(self, jobs: float, *, since: float, now: float) -> float | None:
         """Seconds until so many more have ended, where there has been work ``since`` a moment; None if unknown.
 
-        The time since the last end counts too: workers that have come to a stop are told as slow.
+        The time since the last end counts too: workers that have stopped count as slow.
         """
         silent = max(0.0, now - max(self.last, since))
         return jobs * (self.busy + silent) / self.ends if self.ends else None
@@ -90,9 +90,9 @@ def pace_of(ends: Sequence[End]) -> Pace:
 # Tenants take turns, so a tenant's next job comes when each of the others has had one. Neither answer is a promise:
 # the jobs that wait may be longer or shorter than those that ended.
 
-#: The most that is told of a place and of a job.
+#: The longest wait that is reported for a place and for a job.
 MOST_FOR_PLACE, MOST_FOR_JOB = 300, 60
-#: What is told of a place and of a job while no job has ended yet.
+#: The wait that is reported for a place and for a job while no job has ended yet.
 FOR_PLACE, FOR_JOB = 10, 1
 
 
@@ -111,7 +111,7 @@ def wait_for_place(redis: Redis, over: int, *, own: bool) -> int:
     ends = [end for stored in rest[len(kinds) :] for end in read_ends(stored)]
     turns = max(1, *rest[: len(kinds)]) if own else 1
     expected = pace_of(ends).seconds(over * turns, since=now if since is None else float(since), now=now)
-    return _told(expected, FOR_PLACE, MOST_FOR_PLACE)
+    return _bounded(expected, FOR_PLACE, MOST_FOR_PLACE)
 
 
 def wait_for_job(redis: Redis, keys: Keyspace, record: JobRecord) -> int:
@@ -129,18 +129,18 @@ def wait_for_job(redis: Redis, keys: Keyspace, record: JobRecord) -> int:
     place = max(1, int(own or 1) - newer)
     jobs = 1 if record.status == "running" else min(place * max(1, tenants), max(place, every))
     expected = pace_of(read_ends(stored)).seconds(jobs, since=since, now=seconds_of(time))
-    return _told(expected, FOR_JOB, MOST_FOR_JOB)
+    return _bounded(expected, FOR_JOB, MOST_FOR_JOB)
 
 
 def _ask_ends(pipe: Pipeline, queue: str) -> None:
     pipe.lrange(Shared.ends(queue), 0, -1)
 
 
-def _told(expected: float | None, default: int, most: int) -> int:
+def _bounded(expected: float | None, default: int, most: int) -> int:
     return default if expected is None else min(max(1, math.ceil(expected)), most)
 
 
-# --- The jobs that have not ended: counted, and bounded for a tenant and in all
+# --- The number of unfinished jobs, bounded for each tenant and in total
 #
 # A job's place is taken before anything of its request is stored, by one script that counts and takes it in one step:
 # so a bound holds exactly, however many ask at once. The transaction that submits the job fills the place; one that
@@ -223,11 +223,11 @@ class Places:
         answered = self._redis.eval(_TAKE, 5, keys.job(job_id), *places, named, job_id, *bounds, PATIENCE, NEAR)
         of_tenant, of_all = cast(list[int], answered)
         if of_tenant:
-            told = f"this tenant may have {quotas.queued_jobs} jobs that have not ended"
-            raise TooManyJobs(told, retry_after=wait_for_place(self._redis, of_tenant, own=True))
+            message = f"this tenant may have {quotas.queued_jobs} jobs that have not ended"
+            raise TooManyJobs(message, retry_after=wait_for_place(self._redis, of_tenant, own=True))
         if of_all:
-            told = f"the service has {quotas.all_jobs} jobs that have not ended, as many as it takes"
-            raise QueueFull(told, retry_after=wait_for_place(self._redis, of_all, own=False))
+            message = f"the service has {quotas.all_jobs} jobs that have not ended, as many as it takes"
+            raise QueueFull(message, retry_after=wait_for_place(self._redis, of_all, own=False))
 
     def give_back(self, job_id: str) -> None:
         """Give back the place of a job that was not submitted."""

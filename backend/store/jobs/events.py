@@ -16,10 +16,10 @@ from backend.store.formats import check_format
 from backend.store.jobs.backlog import end, ended
 from backend.store.jobs.leases import end_lease
 from backend.store.keyspace import Keyspace, Shared
-from backend.telemetry.spread import Spread
+from backend.telemetry.observed import Spread
 from schemas.jobs import FINAL, JobRecord, JobSummary
 
-# --- Counts of all jobs that ever ended, by kind and outcome: kept in the store, since workers come and go
+# --- Counts of all ended jobs by kind and outcome: kept in the store, since they outlive every worker
 
 #: Upper ends of the buckets of a job's seconds; what is longer falls into the last one, without an end.
 BUCKETS = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 900.0, 3600.0)
@@ -63,7 +63,7 @@ def read_counts(fields: Mapping[bytes, bytes]) -> dict[tuple[str, str], Ended]:
     return counts
 
 
-# --- Holds: while a job that has not ended needs a batch, the batch does not expire
+# --- Holds: a batch does not expire while an unfinished job needs it
 #
 # Each hold is queued on the transaction that submits a job, each release on the one that ends it, as scripts, so that
 # they decide on what is there when that transaction runs. A batch that is held has no expiry; the moment that it had
@@ -122,7 +122,7 @@ def _each(pipe: Pipeline, script: str, keys: Keyspace, job_id: str, batch_ids: I
 
 # --- The changes of a job: each is written with its record in one transaction, and published
 
-#: About so many changes of a job are kept: a progress that is left out is told by the next.
+#: About so many changes of a job are kept: a progress that is left out is contained in the next.
 MOST_KEPT = 1000
 #: The format of the changes that are written; one that names none is of format 1.
 FORMAT = 1
@@ -159,7 +159,7 @@ def write_job(
     pipe.set(key, record.model_dump_json(), ex=ttl)
     if record.status != "running":
         end_lease(pipe, keys.tenant, record.id)
-    if record.parent is not None or name is None:  # of a part, callers are told by the whole
+    if record.parent is not None or name is None:  # callers see the whole job, not its parts
         return
     summary = record.summary().model_dump_json()
     pipe.xadd(events, {"format": FORMAT, "name": name, "job": summary}, maxlen=MOST_KEPT, approximate=True)

@@ -1,4 +1,4 @@
-"""Leases: who runs which job, renewed while it does; and the supervisors that are alive."""
+"""Leases: which worker runs which job; and the supervisors that are alive."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from backend.store.formats import read_stored
 from backend.store.keyspace import Shared, job_field, read_job_field
 from schemas.jobs import WorkersRecord
 
-# --- Leases: who runs which job, renewed while it does
+# --- Leases: which worker runs which job, renewed while it runs
 #
 # A lease holds no time, only how often it was renewed. Whoever sees one unchanged for long enough by its own clock
 # may take the job away; so no clock that is set, here or in Redis, ends a lease or lengthens one.
@@ -83,7 +83,7 @@ def read_leases(redis: Redis) -> dict[Lease, int]:
     return found
 
 
-# --- The supervisors that are alive: each renews a record of its workers, which expires soon after
+# --- Live supervisors: each renews a record of its workers, which expires if it is not renewed
 
 #: Seconds that a supervisor counts as alive after its last word.
 ALIVE_SECONDS = 5
@@ -110,17 +110,17 @@ def read_supervisors(redis: Redis) -> list[WorkersRecord]:
     ids = sorted(cast(set[bytes], redis.smembers(Shared.supervisors())))
     if not ids:
         return []
-    told = cast(list[bytes | None], redis.mget([Shared.supervisor(each.decode()) for each in ids]))
-    gone = [each for each, record in zip(ids, told, strict=True) if record is None]
+    records = cast(list[bytes | None], redis.mget([Shared.supervisor(each.decode()) for each in ids]))
+    gone = [each for each, record in zip(ids, records, strict=True) if record is None]
     if gone:
         redis.srem(Shared.supervisors(), *cast(list[str], gone))
-    return [record for record in map(_read, told) if record is not None]
+    return [record for record in map(_read, records) if record is not None]
 
 
-def _read(told: bytes | None) -> WorkersRecord | None:
-    """One of a version that tells more than this one knows is passed over."""
+def _read(record: bytes | None) -> WorkersRecord | None:
+    """Read a record; None for one of a later version, with fields that this one does not know."""
     try:
-        return None if told is None else read_stored(WorkersRecord, told)
+        return None if record is None else read_stored(WorkersRecord, record)
     except StorageError:
         return None
 

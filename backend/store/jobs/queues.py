@@ -15,12 +15,12 @@ from rq.utils import import_attribute, now
 from backend.store.keyspace import Keyspace, Shared
 from schemas.jobs import JobRecord, Kind
 
-# --- The queues and the messages in them: RQ's, and in each only that a job is to be run
+# --- RQ's queues and their messages, each of which holds the id of a job and no more
 
 #: Fits, those of them that are worth a GPU while one is there, and evaluations.
 FITS, GPU_FITS, EVALUATIONS = "fits", "fits-gpu", "evaluations"
 QUEUES = (GPU_FITS, FITS, EVALUATIONS)
-#: The queue of a kind of job, where nothing else is said.
+#: The default queue of each kind of job.
 QUEUE_OF: dict[Kind, str] = {"fit": FITS, "evaluate": EVALUATIONS}
 #: Kind of job -> the task that does it, by its import path. RQ runs nothing else.
 TASKS: dict[Kind, str] = {"fit": "workers.tasks.fit", "evaluate": "workers.tasks.evaluate"}

@@ -1,4 +1,4 @@
-"""Finding the jobs that nobody does any more, and having them run again.
+"""Recovery: jobs that no worker runs any more are found and run again.
 
 Any number of supervisors may look at once: each finding is acted on in a transaction that looks again. All of them look
 at the leases and the delays. The lines of all tenants and, now and then, all jobs are looked over by one of them, the
@@ -96,7 +96,7 @@ class Recovery:
                 self._audit()
 
     def worker_ended(self, owner: str, *, killed: bool) -> None:
-        """Recover the job of a worker that has ended: lost with it, or given back by one that was told to stop."""
+        """Recover the job of a worker that has ended: lost with it, or returned by one that was stopped."""
         for lease in read_leases(self._redis):
             if lease.owner == owner:
                 runs = self._runs(lease.tenant)

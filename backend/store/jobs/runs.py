@@ -22,7 +22,7 @@ from schemas.jobs import FINAL, JobRecord, Progress
 from schemas.problem_table import problem
 from schemas.problems import Problem
 
-# --- Jobs in parts: one job for its callers, and for the queue as many as it has parts, and one more that joins them
+# --- Jobs in parts: one job for its callers; for the queue one job for each part and one that joins them
 #
 # A part is a record beside the job's, under an id of its own, and is claimed, lost, given back and run again as any
 # job is. The job itself is never queued: it runs from its first part's claim on, counts down the parts that are left,
@@ -183,7 +183,7 @@ DELAYS = (0.0, 1.0, 3.0)
 #: So many runs that may have ended their process end the job.
 MOST_KILLS = 3
 
-#: What is told of a job that was lost too often.
+#: The problem of a job that was lost too often.
 WORKER_LOST = problem(
     "worker-lost",
     f"the job's worker was lost, and so were those of its next runs, {MOST_KILLS} killed or {len(DELAYS) + 1} in all",
@@ -281,10 +281,10 @@ class RunStore:
 
     def report(self, job: JobRecord, progress: Progress) -> None:
         """Note how far a run is."""
-        told: Progress | None = progress
+        noted: Progress | None = progress
         if job.parent is not None:
-            told = note_progress(self._redis, self._keys, job, progress)
-        if told is None:
+            noted = note_progress(self._redis, self._keys, job, progress)
+        if noted is None:
             return
 
         def write(pipe: Pipeline) -> None:
@@ -292,8 +292,8 @@ class RunStore:
             pipe.multi()
             if found.whole is None or not found.runs(job.run):
                 raise _lost()
-            done = max(told.done, found.whole.progress.done if job.parent is not None else 0)
-            change = {"progress": told.model_copy(update={"done": done})}
+            done = max(noted.done, found.whole.progress.done if job.parent is not None else 0)
+            change = {"progress": noted.model_copy(update={"done": done})}
             write_job(pipe, self._keys, found.whole.model_copy(update=change), "progress")
 
         self._transact(job.id, write)
@@ -363,7 +363,7 @@ class RunStore:
         self._transact(lease.job_id, write)
 
     def release(self, lease: Lease) -> None:
-        """Take a run away whose worker was told to stop: the job waits at the front of its line."""
+        """Take a run away whose worker was stopped: the job waits at the front of its line."""
 
         def write(pipe: Pipeline) -> None:
             found = self.look(pipe, lease.job_id)

@@ -21,12 +21,12 @@ from backend.store.jobs.leases import read_leases
 from backend.store.jobs.queues import Line, Message
 from backend.store.jobs.runs import end_whole, find, parts_of, read_job
 from backend.store.keyspace import Keyspace, Shared, job_field
-from backend.store.pages import Asked, Page, read_page
+from backend.store.pages import Page, PageRequest, read_page
 from backend.store.server.connection import UNAVAILABLE, kind_of
 from backend.store.transactions import transact
 from schemas.jobs import FINAL, JobRecord
 
-# --- Jobs as their callers see them: submitted, listed, looked at and cancelled. What workers do is in ``runs``
+# --- Jobs for callers: submit, list, read and cancel. What workers do is in ``runs``
 
 
 class JobStore:
@@ -62,14 +62,14 @@ class JobStore:
 
         return transact(self._redis, write, key)
 
-    def page(self, asked: Asked, keep: Callable[[JobRecord], bool]) -> Page[JobRecord]:
+    def page(self, request: PageRequest, keep: Callable[[JobRecord], bool]) -> Page[JobRecord]:
         """A page of the jobs that ``keep`` holds true, newest first."""
 
         def read(ids: Sequence[str]) -> list[JobRecord | None]:
             stored = cast(list[bytes | None], self._redis.mget([self._keys.job(job_id) for job_id in ids]))
             return [None if data is None else self._read(data) for data in stored]
 
-        return read_page(self._redis, self._keys.jobs(), asked, read, keep)
+        return read_page(self._redis, self._keys.jobs(), request, read, keep)
 
     def events(self, job_id: str, after: str | None) -> list[JobEvent]:
         """What is kept of the job's changes after the one of that id, the first of them; none for an unknown job."""
@@ -86,7 +86,7 @@ class JobStore:
     def cancel(self, job_id: str) -> JobRecord:
         """End a job that is queued or running; one that was cancelled before stays so.
 
-        From here on nothing of it is stored. Its worker is told to stop; one that does not hear it finds at its next
+        From here on nothing of it is stored. Its worker is stopped; one that misses the message finds at its next
         renewal that it has no lease. Raises ``JobFinal`` for a job that has ended otherwise.
         """
         self.get(job_id)
@@ -141,7 +141,7 @@ class JobStore:
         return JobStore._known(read_job(data))
 
 
-# --- Waiting for changes of jobs: one subscription a process, however many wait, and no thread for any
+# --- Waiting for changes of jobs: one subscription for each process, without a thread for each waiting request
 
 log = logging.getLogger(__name__)
 
@@ -154,7 +154,7 @@ _LISTEN_SECONDS = 0.2
 class Watcher:
     """Wakes those who wait for a key of ``Shared.job_changes``.
 
-    What was told while the subscription was away wakes all, once it is back.
+    What was published while the subscription was away wakes all, once it is back.
     """
 
     def __init__(self, redis: AsyncRedis) -> None:
@@ -168,7 +168,7 @@ class Watcher:
             try:
                 await self._listen()
             except UNAVAILABLE as error:
-                # The link to the store tells it, once; here it would be told at every attempt.
+                # The link to the store logs it, once; here it would be logged at every attempt.
                 log.debug("watch: store away: %s", kind_of(error))
             if not self.closed:
                 await asyncio.sleep(_AGAIN_SECONDS)

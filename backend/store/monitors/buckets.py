@@ -15,7 +15,7 @@ from backend.store.monitors.scripts import COMPACT, COVER, DROP, VERSIONS
 from calibrant.monitoring.tally import Tally, from_bytes, merged
 from schemas.monitors import MonitorRecord
 
-# --- Lists of tallies: appended to, read, and made short again
+# --- Lists of tallies: appended to, read, and compacted
 
 #: A list of so many tallies is made one; and again at every so many more, where that came to nothing.
 LONG = (64, 32)
@@ -23,7 +23,7 @@ LONG = (64, 32)
 _MOST_MERGED = 512
 #: Lists that are read at once.
 _LISTS_AT_ONCE = 100
-#: Lists that are asked after at once.
+#: Lists that are queried at once.
 _ASKED = 1000
 
 
@@ -69,8 +69,8 @@ class Lists:
         found: list[Version] = []
         for start in range(0, len(numbers), _ASKED):
             some = map(str, numbers[start : start + _ASKED])
-            told = self._redis.eval(VERSIONS, 1, self._keys.generations(), series, *stems, *some)
-            rows = np.frombuffer(cast(bytes, told), "<f8").astype(np.int64).reshape(-1, 5)
+            answer = self._redis.eval(VERSIONS, 1, self._keys.generations(), series, *stems, *some)
+            rows = np.frombuffer(cast(bytes, answer), "<f8").astype(np.int64).reshape(-1, 5)
             found += [Version(*row) for row in rows.tolist()]
         return found
 
@@ -170,7 +170,7 @@ def rows_of_bucket(record: MonitorRecord) -> int:
     return max(1, min(windows) // _OF_A_WINDOW, max(windows) // _OF_ALL) if windows else 0
 
 
-# --- What is read off a monitor's buckets, and what becomes of them with time
+# --- Reading a monitor's buckets, and merging and expiring old ones
 
 __all__ = ["MEASURED", "ROWS_OF", "Buckets", "Tail", "TallyKind", "Version"]
 
@@ -303,9 +303,9 @@ class Buckets:
     def cover(self, first: int, last: int) -> tuple[list[int], list[int]]:
         """The spans that lie between ``first`` and ``last`` with all their buckets, and the other buckets there."""
         keys = (self._keys.buckets(), self._keys.state())
-        told = self._redis.eval(COVER, len(keys), *keys, str(first), str(last), str(SPAN))
+        answer = self._redis.eval(COVER, len(keys), *keys, str(first), str(last), str(SPAN))
         # Thousands of numbers are read as two strings, several times faster than one by one.
-        spans, single = (np.frombuffer(one, "<f8").astype(np.int64).tolist() for one in cast(list[bytes], told))
+        spans, single = (np.frombuffer(one, "<f8").astype(np.int64).tolist() for one in cast(list[bytes], answer))
         return spans, single
 
     def _counts(self, key_of: Callable[[int], str], numbers: Sequence[int]) -> list[dict[str, int]]:

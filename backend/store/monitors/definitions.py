@@ -14,11 +14,11 @@ from backend.store.errors import MonitorExists, QuotaExceeded, UnknownMonitor
 from backend.store.formats import read_stored
 from backend.store.keyspace import Keyspace, Shared, job_field, read_job_field
 from backend.store.monitors.buckets import KINDS, SPAN, by_rows, by_span
-from backend.store.pages import Asked, Page, read_page
+from backend.store.pages import Page, PageRequest, read_page
 from backend.store.transactions import transact
 from schemas.monitors import MonitorRecord, StoredMonitor
 
-# --- The keys of deleted monitors, removed in bounded steps; a later look goes on where a process died
+# --- The keys of deleted monitors, removed in bounded steps; any process continues what another left
 
 #: Fields of a hash, or lists, that are removed at once.
 _AT_ONCE = 1000
@@ -62,7 +62,7 @@ def _chunks(redis: Redis, index: str) -> Iterator[list[int]]:
         yield [int(member) for member in found]
 
 
-# --- The monitors of a tenant: what each watches, and how
+# --- The definitions of a tenant's monitors
 
 # Allowed without memory too: what is deleted next frees more than this takes.
 _NOTE = """#!lua flags=allow-oom
@@ -159,9 +159,9 @@ class Definitions:
         """How many monitors there are. O(1)."""
         return int(self._redis.zcard(self._keys.monitors()))
 
-    def page(self, asked: Asked) -> Page[MonitorRecord]:
+    def page(self, request: PageRequest) -> Page[MonitorRecord]:
         """Monitors, newest first; raises ``InvalidCursor``."""
-        return read_page(self._redis, self._keys.monitors(), asked, self._of_uids)
+        return read_page(self._redis, self._keys.monitors(), request, self._of_uids)
 
     def all(self) -> list[MonitorRecord]:
         """All monitors, by name."""
@@ -170,8 +170,8 @@ class Definitions:
 
     def _of_uids(self, uids: Sequence[str]) -> list[MonitorRecord | None]:
         names = cast(list[bytes | None], self._redis.hmget(self._keys.monitor_names(), list(uids)))
-        asked = [(name or b"").decode() for name in names]
-        found = cast(list[bytes | None], self._redis.hmget(self._keys.monitor_definitions(), asked))
+        stored_names = [(name or b"").decode() for name in names]
+        found = cast(list[bytes | None], self._redis.hmget(self._keys.monitor_definitions(), stored_names))
         records = [None if data is None else _read(data) for data in found]
         return [
             record if record is not None and record.uid == uid else None
@@ -183,7 +183,7 @@ class Definitions:
 
 
 def unknown_monitor() -> UnknownMonitor:
-    """What is told of a monitor that there is not."""
+    """The error for a monitor that does not exist."""
     return UnknownMonitor("there is no such monitor")
 
 
@@ -191,7 +191,7 @@ def _read(data: object) -> MonitorRecord:
     return read_stored(StoredMonitor, data).record()
 
 
-# --- Writes to what belongs to a monitor, which come to nothing once it is deleted
+# --- Writes to a monitor's keys, which are refused once it is deleted
 
 Result = TypeVar("Result")
 

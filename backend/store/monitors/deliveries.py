@@ -1,4 +1,4 @@
-"""Deliveries: events on their way to the hooks of a monitor, and what became of them.
+"""Deliveries: events that are sent to the webhooks of a monitor, and the outcome of each attempt.
 
 An attempt is written down before it is made, so that one whose process ends counts as well, and again with what it
 came to. A record holds neither a URL nor a secret: those are read from the definition when something is sent.
@@ -17,7 +17,7 @@ from backend.store.clock import at, now, seconds
 from backend.store.errors import UnknownDelivery
 from backend.store.formats import read_stored
 from backend.store.keyspace import Keyspace, Shared
-from backend.store.pages import Asked, Page, read_page
+from backend.store.pages import Page, PageRequest, read_page
 from backend.store.transactions import transact
 from schemas.monitor_alarms import MOST_ATTEMPTS, Attempt, DeliveryRecord, DeliveryStatus
 
@@ -56,13 +56,13 @@ class Deliveries:
         """A delivery as it stands; raises ``UnknownDelivery``."""
         return _known(self._redis.hget(self._keys.deliveries(), delivery_id))
 
-    def page(self, asked: Asked, *, status: DeliveryStatus | None, hook: str | None) -> Page[DeliveryRecord]:
+    def page(self, request: PageRequest, *, status: DeliveryStatus | None, hook: str | None) -> Page[DeliveryRecord]:
         """Deliveries, newest first, of a status and to a hook; raises ``InvalidCursor``."""
 
         def keep(record: DeliveryRecord) -> bool:
             return status in (None, record.status) and hook in (None, record.hook)
 
-        return read_page(self._redis, self._keys.delivery_times(), asked, self._read, keep)
+        return read_page(self._redis, self._keys.delivery_times(), request, self._read, keep)
 
     def begin(self, delivery_id: str, most: int) -> DeliveryRecord | None:
         """Write down that an attempt is made; None where none is to be, for it has ended or was tried ``most`` often.
@@ -94,12 +94,12 @@ class Deliveries:
 
         def change(record: DeliveryRecord) -> DeliveryRecord:
             attempts = [attempt if each.number == attempt.number else each for each in record.attempts]
-            told = record.model_copy(update={"attempts": attempts})
+            tried = record.model_copy(update={"attempts": attempts})
             if not still_ours(record):
-                return told
+                return tried
             ended = None if status == "pending" else at(moment)
             again = None if after is None else at(moment + after)
-            return told.model_copy(update={"status": status, "ended_at": ended, "next_at": again})
+            return tried.model_copy(update={"status": status, "ended_at": ended, "next_at": again})
 
         def still_ours(record: DeliveryRecord) -> bool:
             return (record.status, record.tried, record.created_at) == ("pending", begun.tried, begun.created_at)

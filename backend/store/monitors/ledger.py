@@ -1,4 +1,4 @@
-"""The ledger of a monitor: what is known of each id, and the one step in which rows are counted, all or none."""
+"""The ledger of a monitor: an entry for each id, and the transaction in which rows are counted, all or none."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from backend.store.monitors.scripts import COMMIT, GROUPS
 from calibrant.monitoring.tally import Tally, merged
 from schemas.monitors import MonitorRecord
 
-# --- What a change adds to lists and counts, as arguments of the script that commits it
+# --- The additions of a change to lists and counts, as arguments of the script that commits it
 
 Tallies = Mapping[int, tuple[Tally, Tally | None]]
 Counts = Mapping[int, Mapping[str, int]]
@@ -134,7 +134,7 @@ class Ids:
         numbers["kind"], numbers["value"] = _NUMBER_KIND, self.ends
         return bytes([_ARRAY_KIND]) + len(self.ends).to_bytes(4, "big") + numbers.tobytes()
 
-    def told_ends(self) -> bytes:
+    def script_ends(self) -> bytes:
         """``ends`` for a script: the width of all strings where they have one, as digits, else ``packed_ends``."""
         width, rest = divmod(len(self.text), max(1, len(self.ends)))
         if width and not rest and np.array_equal(self.ends, np.arange(1, len(self.ends) + 1) * width):
@@ -174,7 +174,7 @@ def padded(strings: Sequence[bytes | None], size: int) -> Rows:
     return np.frombuffer(text, np.dtype((np.void, size)))
 
 
-# --- What a monitor knows of each id, and the one step in which rows are counted: whole or not at all, once each
+# --- The entries of all ids, and the transaction in which rows are counted: all or none, exactly once
 
 #: Rows of a change at most: Redis serves nobody else while it takes one in.
 MOST_ROWS = 5000
@@ -184,7 +184,7 @@ SLOTS = 32
 _MARGIN = 60
 #: Seconds for which it is known that a change was made: longer than any connection is tried again.
 _KNOWN_FOR = 300
-#: Ids that are asked for at once.
+#: Ids that are read at once.
 _AT_ONCE = 1000
 
 
@@ -277,18 +277,18 @@ class Ledger:
         return {name.decode(): int(count) for name, count in found.items()}
 
     def commit(self, change: Change) -> Conflict | None:
-        """Write all of a change, or nothing and tell what is not as expected.
+        """Write all of a change, or nothing and return what is not as expected.
 
         Raises ``MonitorFull`` where more ids would be known than may be, and ``UnknownMonitor``.
         """
         keys, args = self._plan(change)
-        outcome, *told = cast(list[Any], self._commit(keys, args))
+        outcome, *details = cast(list[Any], self._commit(keys, args))
         match outcome:
             case b"done":
-                self.buckets.after_commit(told[0], told[1])
+                self.buckets.after_commit(details[0], details[1])
                 return None
             case b"conflict":
-                return Conflict(np.array(told[0], dtype=np.int64), [entry or None for entry in told[1]])
+                return Conflict(np.array(details[0], dtype=np.int64), [entry or None for entry in details[1]])
             case b"full":
                 raise MonitorFull(f"this monitor may know {self._record.max_ids} ids at once")
             case _:
@@ -330,8 +330,8 @@ class Ledger:
             plan["forgets"] = (forgets.number, forgets.taken, forgets.slot)
         fixed = [self._names, k.ids(), k.slots(), k.slot(slot), k.slot(slot if forgets is None else forgets.slot)]
         fixed += [k.state(), k.totals(), k.buckets(), k.generations(), k.loose(), k.row_buckets(), k.once()]
-        told = orjson.dumps(plan, option=orjson.OPT_SERIALIZE_NUMPY)
-        return fixed + added.keys, [self._record.uid.encode(), told, *strings, piece, *added.blobs]
+        plan_json = orjson.dumps(plan, option=orjson.OPT_SERIALIZE_NUMPY)
+        return fixed + added.keys, [self._record.uid.encode(), plan_json, *strings, piece, *added.blobs]
 
 
 def _strings(change: Change) -> tuple[list[bytes], bytes, int]:
@@ -339,13 +339,13 @@ def _strings(change: Change) -> tuple[list[bytes], bytes, int]:
     if change.ids is None:
         return [b""] * 6, b"", 0
     before, after = (None if rows is None else without_padding(rows) for rows in (change.expected, change.entries))
-    told = [change.ids.text, change.ids.told_ends()]
+    found = [change.ids.text, change.ids.script_ends()]
     for strings in (before, after):
-        told += [b"", b""] if strings is None else [strings.text, strings.told_ends()]
+        found += [b"", b""] if strings is None else [strings.text, strings.script_ends()]
     fresh = np.broadcast_to(_empty(before) & _filled(after), len(change.ids))
     kept = fresh if change.forgets is None else np.broadcast_to(_filled(after), len(change.ids))
     piece = b"" if not kept.any() else (change.ids if kept.all() else change.ids.taken(kept)).to_bytes()
-    return told, piece, int(np.count_nonzero(fresh))
+    return found, piece, int(np.count_nonzero(fresh))
 
 
 def _empty(strings: Ids | None) -> npt.NDArray[np.bool_]:
@@ -357,11 +357,11 @@ def _filled(strings: Ids | None) -> npt.NDArray[np.bool_]:
     return ~_empty(strings)
 
 
-# --- The groups of a monitor by name: numbered in the order in which they came, and bounded
+# --- The groups of a monitor by name: numbered in order of arrival, and bounded
 
 #: The index of rows without a group, of those in groups beyond the bound, and of the first that has a name.
 NO_GROUP, OTHER_GROUP, FIRST_GROUP = 0, 1, 2
-#: How the groups beyond the bound are told.
+#: The name of the groups beyond the bound.
 OTHER = "(other)"
 
 

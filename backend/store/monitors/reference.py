@@ -1,4 +1,4 @@
-"""The tally that a monitor's windows are compared with: of a batch, or of buckets that are not there any more."""
+"""The reference of a monitor: the tally that windows are compared with, of a batch or of expired buckets."""
 
 from __future__ import annotations
 
@@ -60,11 +60,11 @@ def add_to_reference(
     known = [] if before.tally is None else [before.tally]
 
     def write(pipe: Pipeline) -> None:
-        told = cast(bytes | None, pipe.hget(state, _FOLLOWING))
+        stored_following = cast(bytes | None, pipe.hget(state, _FOLLOWING))
         stored = cast(bytes | None, pipe.hget(keys.monitor_definitions(), record.name))
         same = stored is not None and read_stored(StoredMonitor, stored).reference == record.reference
         pipe.multi()
-        if same and (None if told is None else int(told)) == before.following:
+        if same and (None if stored_following is None else int(stored_following)) == before.following:
             pipe.set(key, merged([*known, tally]).to_bytes())
             pipe.hset(state, _FOLLOWING, str(following))
 

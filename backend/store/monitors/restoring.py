@@ -1,4 +1,4 @@
-"""A monitor of a backup, written part by part; it is there when its definition is."""
+"""A monitor of a backup, written part by part; its definition, written last, makes it visible."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from backend.store.monitors.ledger import read_pieces
 from schemas.backup import MonitorIdsLine, MonitorPartLine
 from schemas.monitors import MonitorRecord
 
-#: Generations of a restored monitor are later by a random number of so many bits. They are told as doubles: a monitor
-#: may be restored 2**13 times.
+#: Generations of a restored monitor are later by a random number of so many bits. Scripts return them as doubles: a
+#: monitor may be restored 2**13 times.
 _GENERATION_BITS = 40
 
 

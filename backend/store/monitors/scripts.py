@@ -1,4 +1,4 @@
-"""What Redis does in one step for a monitor."""
+"""The Lua scripts of monitors, each one atomic step."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 # plan: once ({name of the change, seconds for which it is known}), max_ids, slot, fresh (ids that are new),
 #       forgets ({pieces, taken, slot}), lists ({series, number, tally}...), buckets (the time buckets among them),
 #       counts ({field, count}...), totals ({field, count}), rows ({n, close, {series, stem, tally}...}),
-#       long ({length, step} at which a list is told of).
+#       long ({length, step} at which a list is reported).
 # Answers {"done", the lists that are long, the row bucket that is now open if one was closed},
 # {"conflict", places, their entries}, {"full"} or {"gone"}.
 COMMIT = """

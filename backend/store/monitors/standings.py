@@ -15,12 +15,12 @@ from backend.store.chores import Chore, ask
 from backend.store.formats import read_stored
 from backend.store.keyspace import Keyspace, Shared, job_field, read_job_field
 from backend.store.monitors.definitions import unknown_monitor, while_alive
-from backend.store.pages import Asked, Page, Place, read_cursor, write_cursor
+from backend.store.pages import Page, PageRequest, Place, read_cursor, write_cursor
 from backend.store.transactions import transact
 from schemas.monitor_alarms import AuditEntry, MonitorEvent, Standing
 from schemas.monitors import MonitorRecord, StoredMonitor
 
-# --- A list of JSON documents that is only added to, newest first, of which so many are kept
+# --- A bounded, append-only list of JSON documents, newest first
 
 Json = dict[str, Any]
 
@@ -53,25 +53,25 @@ class Journal:
             args = (named, str(MOST), *documents)
             pipe.eval(_APPEND, 2, self._key, self._state, *cast(tuple[str, ...], args))
 
-    def page(self, asked: Asked) -> Page[Json]:
+    def page(self, request: PageRequest) -> Page[Json]:
         """Entries, newest first; raises ``InvalidCursor``."""
-        at = read_cursor(asked.cursor)
+        at = read_cursor(request.cursor)
         highest = "+inf" if at is None else f"({at.score!r}"
         found = cast(
             list[bytes],
-            self._redis.zrange(self._key, highest, "-inf", desc=True, byscore=True, offset=0, num=asked.limit + 1),
+            self._redis.zrange(self._key, highest, "-inf", desc=True, byscore=True, offset=0, num=request.limit + 1),
         )
-        read = [member.partition(b" ") for member in found[: asked.limit]]
-        following = write_cursor(Place(float(read[-1][0]), b"-")) if len(found) > asked.limit else None
+        read = [member.partition(b" ") for member in found[: request.limit]]
+        following = write_cursor(Place(float(read[-1][0]), b"-")) if len(found) > request.limit else None
         return Page(tuple(orjson.loads(document) for *_, document in read), following)
 
 
-# --- What a monitor remembers between looks: its rules, what is to be done, what happened; changed in one step
+# --- The state of a monitor between looks: its rules, pending actions and events; changed in one transaction
 
 
 @dataclass(frozen=True)
 class Change:
-    """What becomes of a standing, and what is told of it. ``started_at`` is the monitor's where it is another one."""
+    """A change of a standing, with the events and audit entries of it; ``started_at`` if the monitor's changes."""
 
     standing: Standing
     events: Sequence[MonitorEvent] = ()
@@ -115,23 +115,23 @@ class Standings:
 
         return transact(self._redis, write, definitions, self._keys.standing())
 
-    def untold(self) -> list[MonitorEvent]:
-        """The events that nobody was told of yet, oldest first."""
-        found = cast(list[bytes], self._redis.lrange(self._keys.untold(), 0, -1))
+    def unqueued_events(self) -> list[MonitorEvent]:
+        """The events whose deliveries are not queued yet, oldest first."""
+        found = cast(list[bytes], self._redis.lrange(self._keys.unqueued_events(), 0, -1))
         return [MonitorEvent.model_validate_json(data) for data in found]
 
-    def told(self, event: MonitorEvent) -> None:
-        """Note that the deliveries of an event are asked for."""
-        self._redis.lrem(self._keys.untold(), 1, event.model_dump_json())
+    def mark_queued(self, event: MonitorEvent) -> None:
+        """Note that the deliveries of an event are queued."""
+        self._redis.lrem(self._keys.unqueued_events(), 1, event.model_dump_json())
 
-    def events(self, asked: Asked) -> Page[MonitorEvent]:
+    def events(self, request: PageRequest) -> Page[MonitorEvent]:
         """What happened, newest first; raises ``InvalidCursor``."""
-        page = self._events.page(asked)
+        page = self._events.page(request)
         return Page(tuple(map(MonitorEvent.model_validate, page.items)), page.next)
 
-    def audit(self, asked: Asked) -> Page[AuditEntry]:
+    def audit(self, request: PageRequest) -> Page[AuditEntry]:
         """The audit, newest first; raises ``InvalidCursor``."""
-        page = self._audit.page(asked)
+        page = self._audit.page(request)
         return Page(tuple(map(AuditEntry.model_validate, page.items)), page.next)
 
     def _write(self, pipe: Pipeline, record: MonitorRecord, made: Change) -> None:
@@ -139,7 +139,7 @@ class Standings:
         self._events.append(pipe, [event.model_dump() for event in made.events])
         self._audit.append(pipe, [entry.model_dump() for entry in made.entries])
         for event in made.events:
-            pipe.rpush(self._keys.untold(), event.model_dump_json())
+            pipe.rpush(self._keys.unqueued_events(), event.model_dump_json())
         if made.started_at is not None:
             moved = record.model_copy(update={"started_at": made.started_at})
             pipe.hset(self._of_tenant.monitor_definitions(), record.name, StoredMonitor.of(moved).model_dump_json())
@@ -151,14 +151,14 @@ def _read(data: object) -> Standing:
     return Standing() if data is None else read_stored(Standing, data)
 
 
-# --- The latest values of all monitors, where they are read at once
+# --- The latest values of all monitors, in one place for metrics
 
-#: Monitors whose values are told at most.
+#: Monitors whose values are reported at most.
 MOST_MONITORS = 1000
 
 
 def put_latest(redis: Redis, keys: Keyspace, uid: str, values: Json) -> None:
-    """Store what is told of a monitor until the next values come; raises ``UnknownMonitor``."""
+    """Store the values that are reported of a monitor until the next ones come; raises ``UnknownMonitor``."""
 
     def write(pipe: Pipeline) -> None:
         pipe.multi()

@@ -1,4 +1,4 @@
-"""Aliases: names of one version each, which can be moved at once and watched."""
+"""Aliases: each names one version of a map and is moved atomically, with a revision."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from backend.store.registry.maps import facet, is_name, next_version, read_map, 
 from backend.store.transactions import transact
 from schemas.aliases import AliasRecord, StoredAlias
 
-# --- Aliases: names of one version each, which can be moved at once and watched
+# --- Aliases: each names one version and is moved atomically, with a revision
 
 #: Given the alias as it stands, or None; what it raises ends a change.
 Check = Callable[[AliasRecord | None], None]
@@ -144,7 +144,7 @@ def _unknown() -> UnknownAlias:
     return UnknownAlias("there is no such alias")
 
 
-# --- A map that had no name becomes the next version of one, and an alias points at it: both in one step, or neither
+# --- Promotion: an unnamed map becomes the next version of a name and an alias points at it, in one transaction
 
 
 def promote(

@@ -17,7 +17,7 @@ from schemas.listing import ListedMap, MapPage, MapQuery
 
 #: Summaries that are read at once where there are several filters.
 _CHUNK = 500
-#: Summaries that one page looks through. A page may so be shorter than was asked for though others follow.
+#: Summaries that one page looks through. A page may therefore be shorter than requested although others follow.
 MAX_SCANNED = 1_000
 
 
@@ -105,8 +105,8 @@ class Listing:
 
 def _indexes(query: MapQuery) -> list[str]:
     """The indexes of all filters, that of an alias first."""
-    asked = [("alias", query.alias), *((name, getattr(query, name)) for name in FACETS)]
-    return [facet(name, value) for name, value in asked if value is not None] + [facet("tag", t) for t in query.tag]
+    filters = [("alias", query.alias), *((name, getattr(query, name)) for name in FACETS)]
+    return [facet(name, value) for name, value in filters if value is not None] + [facet("tag", t) for t in query.tag]
 
 
 def _passes(summary: dict[str, Any], query: MapQuery) -> bool:
@@ -115,8 +115,8 @@ def _passes(summary: dict[str, Any], query: MapQuery) -> bool:
         if wanted is not None and summary.get(name) != wanted:
             return False
     tags = summary["tags"]
-    for asked in query.tag:
-        tag, given, value = asked.partition("=")
+    for wanted_tag in query.tag:
+        tag, given, value = wanted_tag.partition("=")
         if tag not in tags or (given and tags[tag] != value):
             return False
     return True

@@ -20,7 +20,7 @@ from schemas.aliases import StoredAlias
 from schemas.base import ID_PREFIX
 from schemas.maps import MapRecord, MapSummary
 
-# --- References: the four ways in which a map is named
+# --- References: a map by id, name, version or alias
 
 _WORD = r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
 _ID = re.compile(rf"{ID_PREFIX}[A-Za-z0-9._-]{{1,64}}\Z")
@@ -198,13 +198,13 @@ class MapStore:
 
     def resolve(self, ref: str) -> str:
         """The id that a reference means now; raises ``UnknownMap``. An id means itself, whether it is known or not."""
-        asked = read_reference(ref)
-        if asked is None:
+        reference = read_reference(ref)
+        if reference is None:
             raise unknown_map()
-        if asked.map_id is not None:
-            return asked.map_id
-        name = asked.name or ""
-        map_id = self._aliased(name, asked.alias) if asked.alias else self._versioned(name, asked.version)
+        if reference.map_id is not None:
+            return reference.map_id
+        name = reference.name or ""
+        map_id = self._aliased(name, reference.alias) if reference.alias else self._versioned(name, reference.version)
         if map_id is None:
             raise unknown_map()
         return map_id

@@ -1,1 +1,1 @@
-"""The server: how Redis is reached, and what it means when it is not."""
+"""The Redis server: its URL, connections to it, and an embedded one."""

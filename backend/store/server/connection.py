@@ -1,22 +1,22 @@
-"""Connections to Redis: clients whose errors say that the store is away, sentinels, traces, and the server checked."""
+"""Connections to Redis: pools, Sentinel, errors that mean an unavailable store, traces, and checks of the server."""
 
 from __future__ import annotations
 
 import logging
+import random
+import time
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias, TypeVar, cast
 
 from redis import ConnectionPool, Redis
 from redis.asyncio import ConnectionPool as AsyncConnectionPool
 from redis.asyncio import Redis as AsyncRedis
-from redis.asyncio import SSLConnection as AsyncSSLConnection
-from redis.asyncio import UnixDomainSocketConnection as AsyncUnixConnection
 from redis.asyncio import sentinel as asynchronous
 from redis.asyncio.client import Pipeline as AsyncPipeline
 from redis.asyncio.client import PubSub as AsyncPubSub
 from redis.backoff import ExponentialWithJitterBackoff, NoBackoff
 from redis.client import Pipeline
-from redis.connection import SSLConnection, UnixDomainSocketConnection
+from redis.connection import SSLConnection
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import InvalidResponse, ResponseError
 from redis.exceptions import TimeoutError as RedisTimeoutError
@@ -27,11 +27,11 @@ from backend.store.errors import UnsuitableStore
 from backend.store.server.redis_url import RedisUrl, read_url, safe_url
 from backend.telemetry.observed import span
 
-# --- Connection pools that ask the sentinels for the master at every new connection
+# --- Connection pools that query the sentinels for the master at every new connection
 #
-# A server that is made a replica has its clients' connections cut by the sentinels, so that all ask again.
+# A server that is made a replica has its clients' connections cut by the sentinels, so that all query again.
 
-#: Seconds that a sentinel may take to answer: the next one is asked then.
+#: Seconds that a sentinel may take to answer before the next one is queried.
 _SENTINEL_SECONDS = 0.5
 
 
@@ -55,7 +55,7 @@ def master_pool(place: RedisUrl, options: Mapping[str, Any]) -> ConnectionPool:
     kind = MasterTlsConnection if place.is_tls else MasterConnection
     return cast(
         ConnectionPool,
-        cast(Any, SentinelConnectionPool)(place.service, sentinels, connection_class=kind, **place.tls, **options),
+        cast(Any, SentinelConnectionPool)(place.service, sentinels, connection_class=kind, **place.options, **options),
     )
 
 
@@ -65,28 +65,28 @@ def async_master_pool(place: RedisUrl, options: Mapping[str, Any]) -> AsyncConne
     return cast(
         AsyncConnectionPool,
         cast(Any, asynchronous.SentinelConnectionPool)(
-            place.service, sentinels, ssl=place.is_tls, **place.tls, **options
+            place.service, sentinels, ssl=place.is_tls, **place.options, **options
         ),
     )
 
 
 def _of_sentinels(place: RedisUrl, retry: Retry | None) -> dict[str, Any]:
     return {
-        **place.sentinel_login,
-        **({"ssl": True, **place.tls} if place.is_tls else {}),
+        **place.sentinel_options,
+        **({"ssl": True} if place.is_tls else {}),
         "socket_connect_timeout": _SENTINEL_SECONDS,
         "socket_timeout": _SENTINEL_SECONDS,
         "retry": retry,
     }
 
 
-# --- The errors that mean an unavailable store: the server is gone, silent, or refuses for now
+# --- Errors that mean an unavailable store: the server is unreachable, silent, or temporarily refuses commands
 #
-# Redis also says "cannot now" by an error of a command: its disk or its memory is full, it has become a replica, or
+# Redis also reports "not now" as an error of a command: its disk or its memory is full, it has become a replica, or
 # the user has no right to the command. The clients of ``backend.store.server.connection`` raise these as
 # ``StoreRefuses``.
 
-#: First words of errors that say nothing of the command, only that it cannot be done now or here.
+#: First words of errors that are not about the command: it cannot be done now, or not by this server.
 CANNOT_NOW = frozenset(
     {
         "MISCONF",  # the append-only file or a snapshot cannot be written
@@ -132,7 +132,7 @@ def refusal_of(error: ResponseError) -> StoreRefuses | None:
 
 
 def kind_of(error: BaseException) -> str:
-    """What to call an error in a log line: its kind and what the system said, never the words of a server."""
+    """The name of an error in a log line: its kind and the system's message, never the message of a server."""
     if isinstance(error, StoreRefuses):
         return error.kind
     kind = getattr(error, "status_code", None) or type(error).__name__
@@ -141,7 +141,34 @@ def kind_of(error: BaseException) -> str:
     return f"{kind}: {reason}" if reason else kind
 
 
-# --- The clients of Redis for all rooms: redis-py's, with the errors of ``backend.store.server.connection``
+# --- Waiting for a store that is away, with pauses that grow and differ between those who wait
+
+Result = TypeVar("Result")
+
+#: Seconds of the first pause and of the longest.
+PAUSES = (0.05, 2.0)
+
+
+def patiently(call: Callable[[], Result]) -> Result:
+    """The result of ``call``, which is made again for as long as the store is away.
+
+    Whoever waits here is ended from outside: a task by its time limit, a worker by its supervisor.
+    """
+    pause, longest = PAUSES
+    while True:
+        try:
+            return call()
+        except UNAVAILABLE:
+            time.sleep(jittered(pause))
+            pause = min(2.0 * pause, longest)
+
+
+def jittered(seconds: float) -> float:
+    """Between half of the seconds and one and a half times them."""
+    return seconds * random.uniform(0.5, 1.5)  # noqa: S311 - jitter, not a secret
+
+
+# --- redis-py's clients, which raise the errors above
 
 T = TypeVar("T")
 #: Raises where no command should be sent.
@@ -259,7 +286,7 @@ class _AsyncStorePubSub(AsyncPubSub):
 class RetryUnlessSilent(Retry):
     """Tries again after a connection is lost; not after a silence, which has taken its time already.
 
-    What failed is told first: that drops the connection, on which the late answer would be taken for the next one's.
+    The failure is reported first, which drops the connection: a late answer would be taken for the next command's.
     """
 
     def call_with_retry(
@@ -271,16 +298,16 @@ class RetryUnlessSilent(Retry):
     ) -> T:
         """Call ``do`` until it succeeds, is silent, or has failed too often."""
 
-        def told(error: Exception, *count: int) -> None:
+        def on_failure(error: Exception, *count: int) -> None:
             fail(error, *count)
             if isinstance(error, RedisTimeoutError | TimeoutError):
                 raise error
 
-        return super().call_with_retry(do, told, is_retryable, with_failure_count)
+        return super().call_with_retry(do, on_failure, is_retryable, with_failure_count)
 
 
 def _raise_refusal(error: ResponseError, pool: ConnectionPool | None = None) -> None:
-    """Raise the refusal that an error is, if it is one; the words of a server are not repeated."""
+    """Raise the refusal that an error is, if it is one; the server's message is not repeated."""
     refusal: StoreRefuses | None = refusal_of(error)
     if refusal is None:
         return
@@ -292,7 +319,7 @@ def _raise_refusal(error: ResponseError, pool: ConnectionPool | None = None) -> 
 
 # --- The store's commands as spans of the request or task that sends them
 
-#: Names of the standard's conventions. Keys are not told: they hold names that callers chose.
+#: Names of the standard's conventions. Keys are left out: they hold names that callers chose.
 _SYSTEM, _OPERATION = "db.system.name", "db.operation.name"
 
 
@@ -338,22 +365,14 @@ def connect(url: str, *, timeout: float = 5.0, traced: bool = False, gate: Gate 
     """Open a lazy connection pool; nothing is sent until the first command. Raises ``UnreadableUrl``.
 
     ``timeout`` is how long the server may be silent: a blocking command must wait for less. ``traced`` makes spans
-    of the commands; ``gate`` is asked before each, and raises where the store is known to be away.
+    of the commands; ``gate`` is called before each, and raises if the store is known to be away.
     """
     place = read_url(url)
-    options = _options(place, timeout) | {
+    options = _timeouts(timeout) | {
         "health_check_interval": 30,
         "retry": RetryUnlessSilent(ExponentialWithJitterBackoff(base=0.01, cap=0.2), retries=2),
     }
-    pool: ConnectionPool
-    if place.service is not None:
-        pool = master_pool(place, options)
-    elif place.scheme == "unix":
-        pool = ConnectionPool(connection_class=UnixDomainSocketConnection, path=place.path, **options)
-    else:
-        host, port = place.hosts[0]
-        kind: dict[str, Any] = {"connection_class": SSLConnection, **place.tls} if place.is_tls else {}
-        pool = ConnectionPool(host=host, port=port, **kind, **options)
+    pool = ConnectionPool.from_url(place.url, **options) if place.service is None else master_pool(place, options)
     client = cast(StoreRedis, (TracedRedis if traced else StoreRedis).from_pool(pool))
     client.gate = gate
     return client
@@ -362,21 +381,14 @@ def connect(url: str, *, timeout: float = 5.0, traced: bool = False, gate: Gate 
 def connect_async(url: str, *, timeout: float = 5.0) -> AsyncRedis:
     """Open a lazy pool for an event loop, which retries nothing: its callers know better when to."""
     place = read_url(url)
-    options = _options(place, timeout) | {"health_check_interval": 10, "retry": None}
-    pool: AsyncConnectionPool
+    options = _timeouts(timeout) | {"health_check_interval": 10, "retry": None}
     if place.service is not None:
-        pool = async_master_pool(place, options)
-    elif place.scheme == "unix":
-        pool = AsyncConnectionPool(connection_class=AsyncUnixConnection, path=place.path, **options)
-    else:
-        host, port = place.hosts[0]
-        kind: dict[str, Any] = {"connection_class": AsyncSSLConnection, **place.tls} if place.is_tls else {}
-        pool = AsyncConnectionPool(host=host, port=port, **kind, **options)
-    return AsyncStoreRedis.from_pool(pool)
+        return AsyncStoreRedis.from_pool(async_master_pool(place, options))
+    return AsyncStoreRedis.from_pool(AsyncConnectionPool.from_url(place.url, **options))
 
 
-def _options(place: RedisUrl, timeout: float) -> dict[str, Any]:
-    return {"db": place.db, **place.login, "socket_connect_timeout": timeout, "socket_timeout": timeout}
+def _timeouts(seconds: float) -> dict[str, Any]:
+    return {"socket_connect_timeout": seconds, "socket_timeout": seconds}
 
 
 def check_durability(redis: Redis) -> None:

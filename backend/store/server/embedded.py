@@ -70,7 +70,7 @@ class EmbeddedServer:
 
 @contextlib.contextmanager
 def embedded(folder: Path, *, log: IO[bytes]) -> Iterator[EmbeddedServer]:
-    """Run a server on ``folder``. On the way out it is told to stop and waited for."""
+    """Run a server on ``folder``. On exit it is stopped and waited for."""
     with contextlib.ExitStack() as stack:
         stack.enter_context(locked(folder))
         socket = folder.resolve() / "redis.sock"

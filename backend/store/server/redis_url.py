@@ -1,25 +1,26 @@
-"""Where the store is: its URL, read and checked before anything connects, and never repeated with its secrets.
+"""The URL of the store: read and checked before anything connects, and never repeated with its secrets.
 
-``redis://``, ``rediss://`` (TLS) and ``unix://`` name a server, ``redis+sentinel://`` and ``rediss+sentinel://`` the
-sentinels that know which server is the master.
+``redis://``, ``rediss://`` (TLS) and ``unix://`` name a server and are read by redis-py. ``redis+sentinel://`` and
+``rediss+sentinel://`` name the sentinels that know the master; redis-py reads all of them but the hosts and the master.
+redis-py ignores what it cannot read of a path, a host or a boolean; here these are errors.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias, cast
-from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
+from typing import Any, cast
+from urllib.parse import parse_qsl, unquote, urlsplit
 
-Scheme: TypeAlias = Literal["redis", "rediss", "unix", "redis+sentinel", "rediss+sentinel"]
+from redis.connection import parse_url
+
 SCHEMES = ("redis", "rediss", "unix", "redis+sentinel", "rediss+sentinel")
 _PORT, _SENTINEL_PORT = 6379, 26379
-_TLS_TEXTS = ("ssl_ca_certs", "ssl_ca_path", "ssl_certfile", "ssl_keyfile", "ssl_password", "ssl_ciphers")
-_BOOLEANS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
-_CREDENTIALS = ("username", "password")
-#: Of the sentinels, which have users of their own.
-_SENTINEL_CREDENTIALS = ("sentinel_username", "sentinel_password")
-_SECRETS = ("password", "sentinel_password", "ssl_password")
+_SENTINEL_LOGIN = ("sentinel_username", "sentinel_password")
+_TLS = ("ssl_ca_certs", "ssl_ca_path", "ssl_certfile", "ssl_keyfile", "ssl_password", "ssl_ciphers",
+        "ssl_check_hostname", "ssl_cert_reqs")  # fmt: skip
+_OPTIONS = {"db", "username", "password", *_SENTINEL_LOGIN, *_TLS}
+_BOOLEANS = ("true", "yes", "1", "false", "no", "0")
 
 
 class UnreadableUrl(ValueError):
@@ -28,16 +29,17 @@ class UnreadableUrl(ValueError):
 
 @dataclass(frozen=True)
 class RedisUrl:
-    """A store's place and how to enter. ``hosts`` are the sentinels' where ``service`` is the name of a master."""
+    """A store's address: ``url`` and ``options`` as redis-py reads them, of the server or of the master.
 
-    scheme: Scheme
+    ``hosts`` are the sentinels and ``sentinel_options`` theirs if ``service`` is the name of a master.
+    """
+
+    scheme: str
     hosts: tuple[tuple[str, int], ...]
-    path: str
     service: str | None
-    db: int
-    login: Mapping[str, str] = field(repr=False)
-    sentinel_login: Mapping[str, str] = field(repr=False)
-    tls: Mapping[str, Any] = field(repr=False)
+    url: str = field(repr=False)
+    options: Mapping[str, Any] = field(repr=False)
+    sentinel_options: Mapping[str, Any] = field(repr=False)
 
     @property
     def is_tls(self) -> bool:
@@ -47,116 +49,96 @@ class RedisUrl:
     @property
     def has_secret(self) -> bool:
         """Whether a password stands in it."""
-        return any(name in held for held in (self.login, self.sentinel_login, self.tls) for name in _SECRETS)
+        return any(name.endswith("password") for name in (*self.options, *self.sentinel_options))
 
     def __str__(self) -> str:
         """The URL without credentials and options."""
         places = ",".join(f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for host, port in self.hosts)
         service = "" if self.service is None else f"/{self.service}"
-        return f"{self.scheme}://{places}{self.path}{service}" + ("" if self.path else f"/{self.db}")
+        return f"{self.scheme}://{places}{service}{self.options.get('path') or '/' + str(self.options.get('db', 0))}"
 
 
 def read_url(text: str) -> RedisUrl:
     """Read a URL; raises ``UnreadableUrl``."""
-    try:
-        parts = urlsplit(text.strip())
-    except ValueError:
-        raise UnreadableUrl("the URL of the store is not one") from None
-    if parts.scheme not in SCHEMES:
+    scheme, mark, rest = text.strip().partition("://")
+    if not mark or (scheme := scheme.lower()) not in SCHEMES:
         raise UnreadableUrl(f"the URL of the store must begin with {', '.join(s + '://' for s in SCHEMES[:-1])} or "
                             f"{SCHEMES[-1]}://")  # fmt: skip
-    scheme = cast(Scheme, parts.scheme)
-    if parts.fragment or "#" in text:
+    if "#" in rest:
         raise UnreadableUrl("a # in the password of the store's URL is written %23")
-    options = _options(parts)
-    login, places = _authority(parts.netloc)
-    login |= {name: options.pop(name) for name in _CREDENTIALS if name in options}
-    sentinel_login = {name.removeprefix("sentinel_"): options.pop(name) for name in _SENTINEL_CREDENTIALS
-                      if name in options}  # fmt: skip
-    is_sentinel = scheme.endswith("+sentinel")
-    service, db = _path(parts.path, is_sentinel=is_sentinel) if scheme != "unix" else (None, None)
-    db = _whole(options.pop("db"), "the db") if "db" in options else db or 0
-    tls = _tls(options)
-    if tls and not scheme.startswith("rediss"):
-        raise UnreadableUrl("options of TLS need rediss:// or rediss+sentinel://")
-    if sentinel_login and not is_sentinel:
-        raise UnreadableUrl("credentials of sentinels need redis+sentinel:// or rediss+sentinel://")
-    if scheme == "unix":
-        if not parts.path or places:
-            raise UnreadableUrl("a unix:// URL names the path of a socket, as unix:///run/redis.sock")
-        return RedisUrl(scheme, (), unquote(parts.path), None, db, login, {}, {})
-    hosts = _hosts(places, _SENTINEL_PORT if is_sentinel else _PORT)
-    if len(hosts) > 1 and not is_sentinel:
-        raise UnreadableUrl("several hosts need redis+sentinel:// or rediss+sentinel://")
-    return RedisUrl(scheme, hosts, "", service, db, login, sentinel_login, tls)
+    try:
+        return _read(scheme, rest)
+    except UnreadableUrl:
+        raise
+    except ValueError:  # its message repeats a part of the URL
+        raise UnreadableUrl(
+            "a host of the store's URL cannot be read; a password's / ? # @ are written %2F %3F %23 %40"
+        ) from None
 
 
 def safe_url(text: str) -> str:
-    """The URL without its credentials, for logs and messages; of one that cannot be read nothing is told."""
+    """The URL without its credentials, for logs and messages; nothing of one that cannot be read."""
     try:
         return str(read_url(text))
     except UnreadableUrl:
         return "a URL that cannot be read"
 
 
-def _options(parts: SplitResult) -> dict[str, str]:
-    known = {"db", *_CREDENTIALS, *_SENTINEL_CREDENTIALS, *_TLS_TEXTS, "ssl_check_hostname", "ssl_cert_reqs"}
-    options = dict(parse_qsl(parts.query, keep_blank_values=True))
-    if unknown := options.keys() - known:
-        # A ? in a password would show a part of it here.
-        raise UnreadableUrl(f"the store's URL has {len(unknown)} unknown options; known: {', '.join(sorted(known))}")
-    return options
-
-
-def _authority(netloc: str) -> tuple[dict[str, str], str]:
-    credentials, _, places = netloc.rpartition("@")
-    username, _, password = credentials.partition(":")
-    given = {"username": unquote(username), "password": unquote(password)}
-    return {name: value for name, value in given.items() if value}, places
-
-
-def _hosts(places: str, port: int) -> tuple[tuple[str, int], ...]:
-    return tuple(_place(place, port) for place in places.split(",")) if places else (("localhost", port),)
-
-
-def _place(place: str, port: int) -> tuple[str, int]:
-    try:
-        parts = urlsplit(f"//{place}")
-        host, given = parts.hostname, parts.port
-    except ValueError:
-        host, given = None, None
-    if not host or parts.path:
-        raise UnreadableUrl(
-            "a host of the store's URL cannot be read; a password's / ? # @ are written %2F %3F %23 %40"
-        )
-    return host, given or port
-
-
-def _path(path: str, *, is_sentinel: bool) -> tuple[str | None, int]:
-    pieces = [unquote(piece) for piece in path.split("/") if piece]
-    service = pieces.pop(0) if is_sentinel and pieces else None
-    if is_sentinel and service is None:
+def _read(scheme: str, rest: str) -> RedisUrl:
+    kind, _, sentinel = scheme.partition("+")
+    parts = urlsplit(f"//{rest}")
+    _check_options(scheme, dict(parse_qsl(parts.query, keep_blank_values=True)))
+    login, at, places = parts.netloc.rpartition("@")
+    if kind == "unix":
+        if not parts.path or places:
+            raise UnreadableUrl("a unix:// URL names the path of a socket, as unix:///run/redis.sock")
+        return RedisUrl(scheme, (), None, f"unix://{rest}", _options(f"unix://{rest}"), {})
+    hosts = tuple(_host(place, _SENTINEL_PORT if sentinel else _PORT) for place in (places or "localhost").split(","))
+    service, _, database = parts.path.strip("/").partition("/") if sentinel else ("", "", parts.path.strip("/"))
+    if sentinel and not service:
         raise UnreadableUrl("a URL of sentinels names the master, as redis+sentinel://one,two,three/mymaster")
-    if len(pieces) > 1:
-        raise UnreadableUrl("the path of the store's URL is the number of a database")
-    return service, _whole(pieces[0], "the path") if pieces else 0
+    if len(hosts) > 1 and not sentinel:
+        raise UnreadableUrl("several hosts need redis+sentinel:// or rediss+sentinel://")
+    if database:
+        _check_database(database)
+    url = f"{kind}://{login}{at}{places.partition(',')[0]}/{database}?{parts.query}"
+    options = _options(url)
+    if not sentinel:
+        return RedisUrl(scheme, hosts, None, url, options, {})
+    tls = {name: value for name, value in options.items() if name in _TLS}
+    of_sentinels = {name.removeprefix("sentinel_"): options[name] for name in _SENTINEL_LOGIN if name in options}
+    of_master = {name: options[name] for name in ("db", "username", "password") if name in options}
+    return RedisUrl(scheme, hosts, unquote(service), url, of_master | tls, of_sentinels | tls)
 
 
-def _whole(text: str, what: str) -> int:
+def _options(url: str) -> dict[str, Any]:
+    return cast(dict[str, Any], cast(Any, parse_url)(url))
+
+
+def _host(place: str, port: int) -> tuple[str, int]:
+    parts = urlsplit(f"//{place}")
+    if not parts.hostname or parts.path:
+        raise ValueError("no host")
+    return parts.hostname, parts.port or port
+
+
+def _check_database(text: str) -> None:
     if not text.isdecimal() or not text.isascii():
-        raise UnreadableUrl(f"{what} of the store's URL must be the number of a database")
-    return int(text)
+        raise UnreadableUrl("the path or the db of the store's URL must be the number of a database")
 
 
-def _tls(options: Mapping[str, str]) -> dict[str, Any]:
-    read: dict[str, Any] = {name: value for name, value in options.items() if name in _TLS_TEXTS}
-    if "ssl_check_hostname" in options:
-        checked = _BOOLEANS.get(options["ssl_check_hostname"].lower())
-        if checked is None:
-            raise UnreadableUrl("ssl_check_hostname must be true or false")
-        read["ssl_check_hostname"] = checked
-    if "ssl_cert_reqs" in options:
-        if options["ssl_cert_reqs"] not in ("none", "optional", "required"):
-            raise UnreadableUrl("ssl_cert_reqs must be none, optional or required")
-        read["ssl_cert_reqs"] = options["ssl_cert_reqs"]
-    return read
+def _check_options(scheme: str, given: Mapping[str, str]) -> None:
+    """Refuse what redis-py would pass on, ignore or find out when it connects."""
+    if unknown := given.keys() - _OPTIONS:
+        # A ? in a password would show a part of it here.
+        raise UnreadableUrl(f"the store's URL has {len(unknown)} unknown options; known: {', '.join(sorted(_OPTIONS))}")
+    if given.keys() & set(_TLS) and not scheme.startswith("rediss"):
+        raise UnreadableUrl("options of TLS need rediss:// or rediss+sentinel://")
+    if given.keys() & set(_SENTINEL_LOGIN) and not scheme.endswith("+sentinel"):
+        raise UnreadableUrl("credentials of sentinels need redis+sentinel:// or rediss+sentinel://")
+    if "db" in given:
+        _check_database(given["db"])
+    if given.get("ssl_check_hostname", "true").lower() not in _BOOLEANS:
+        raise UnreadableUrl("ssl_check_hostname must be true or false")
+    if given.get("ssl_cert_reqs", "required") not in ("none", "optional", "required"):
+        raise UnreadableUrl("ssl_cert_reqs must be none, optional or required")

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.optimize import isotonic_regression
+import scipy
 from scipy.special import expit
 
-from calibrant.averaging.options import AveragedOptions
 from calibrant.averaging.process import Posterior, fit_process, held_out_loss
 from calibrant.cells import Floats, SortedRows
 from calibrant.logistic import fit_logistic
@@ -21,9 +20,9 @@ from calibrant.maps.piecewise_linear import PL3_CLIP
 from calibrant.piecewise.families import Family
 from calibrant.piecewise.fitting import CrossFit, cross_fit, one_thread
 from calibrant.piecewise.folds import FoldCells, fold_cells
-from calibrant.piecewise.options import PiecewiseOptions, check_rows
+from calibrant.piecewise.options import AveragedOptions, PiecewiseOptions, check_rows
 from calibrant.piecewise.search import weights
-from calibrant.progress import Progress, Rising
+from calibrant.progress import step
 
 #: Nats, of all rows together, by which the process must be better to have e times the other half's share.
 TEMPERATURE = 4.0
@@ -43,14 +42,9 @@ class _Candidate:
 
 
 def fit_averaged(
-    rows: SortedRows,
-    options: AveragedOptions,
-    *,
-    seed: int = 0,
-    device: str = "cpu",
-    progress: Progress | None = None,
+    rows: SortedRows, options: AveragedOptions, *, seed: int = 0, device: str = "cpu"
 ) -> tuple[Averaged, dict[str, Any]]:
-    """Fit the model average to sorted rows: the curve, and what the fit has to tell.
+    """Fit the model average to sorted rows: the curve, and the diagnostics of the fit.
 
     One part is the mean of PL and PL3 of every candidate number of pieces, of logistic curves on
     logit p (Platt, unsmoothed) and on ln p and -ln(1 - p) (beta), of isotonic regression, each the mean over
@@ -62,27 +56,20 @@ def fit_averaged(
     check_rows(rows.p, rows.y, checked)
     cells = fold_cells(rows, options.folds, seed)
     counts = checked.piece_counts(len(rows))
-    return average_cells(cells, counts, checked, fit_process(cells), device=device, progress=progress)
+    return average_cells(cells, counts, checked, fit_process(cells), device=device)
 
 
 def average_cells(
-    cells: FoldCells,
-    counts: tuple[int, ...],
-    options: PiecewiseOptions,
-    process: Posterior,
-    *,
-    device: str = "cpu",
-    progress: Progress | None = None,
+    cells: FoldCells, counts: tuple[int, ...], options: PiecewiseOptions, process: Posterior, *, device: str = "cpu"
 ) -> tuple[Averaged, dict[str, Any]]:
     """``fit_averaged`` to cells, and the process that has been fitted to them."""
-    told = Rising(progress, 2)
     fits = []
     with one_thread():
         for part, family in enumerate(_FAMILIES):
-            told.begin(part)
-            fits.append(cross_fit(family, cells, counts, options, device=device, told=told))
-    curve, told_of_average = average(cells, fits, process)
-    return curve, {"candidates": list(counts), "folds": cells.n_folds, "cells": len(cells.p)} | told_of_average
+            with step(part, len(_FAMILIES)):
+                fits.append(cross_fit(family, cells, counts, options, device=device))
+    curve, diagnostics = average(cells, fits, process)
+    return curve, {"candidates": list(counts), "folds": cells.n_folds, "cells": len(cells.p)} | diagnostics
 
 
 def average(cells: FoldCells, fits: Sequence[CrossFit], process: Posterior) -> tuple[Averaged, dict[str, Any]]:
@@ -98,10 +85,10 @@ def average(cells: FoldCells, fits: Sequence[CrossFit], process: Posterior) -> t
     curve = tabulate(lambda p: share * process.mean(p) + (1.0 - share) * _weighed(candidates, given, p))
     parts = {c.name: round(float(w), 6) for c, w in zip(candidates, given, strict=True) if w > 0.0}
     rows = float(cells.w.sum())
-    told = {c.name: c.loss / rows for c in candidates} | {"process": by_process / rows}
+    held_out = {c.name: c.loss / rows for c in candidates} | {"process": by_process / rows}
     return curve, {
         "weights": parts,
-        "held_out_losses": told,
+        "held_out_losses": held_out,
         "process_share": share,
         "identity_probability": process.identity,
     }
@@ -149,7 +136,7 @@ def _isotonic(cells: FoldCells) -> _Candidate:
     for fold in range(cells.n_folds):
         kept = w[fold] > 0
         mass, positives = w[fold][kept], wy[fold][kept]
-        ends = isotonic_regression(positives / mass, weights=mass).blocks
+        ends = scipy.optimize.isotonic_regression(positives / mass, weights=mass).blocks
         share = (np.add.reduceat(positives, ends[:-1]) + 0.5) / (np.add.reduceat(mass, ends[:-1]) + 1.0)
         curves.append((cells.p[kept], np.repeat(share, np.diff(ends))))
         sizes += len(share)

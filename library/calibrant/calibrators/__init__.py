@@ -1,7 +1,6 @@
 """Calibrators: what each is, and how a map is fitted by it."""
 
-from calibrant.calibrators.catalogue import METHODS, read_method
-from calibrant.calibrators.fitting import Fitting, fit
+from calibrant.calibrators.fitting import METHODS, Fitting, fit, read_method
 from calibrant.calibrators.method import FitContext, Method, fit_curve
 
 __all__ = ["METHODS", "FitContext", "Fitting", "Method", "fit", "fit_curve", "read_method"]

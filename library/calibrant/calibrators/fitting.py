@@ -1,16 +1,16 @@
-"""Fitting calibration maps: one event, the whole vector, class by class, or rank by rank."""
+"""The catalogue of calibrators, and fits: of one event, of the whole vector, class by class, or rank by rank."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
-from calibrant.asked import OFF, ON, Option, read_values
 from calibrant.batch import Batch, Integers, Scale, read_batch
-from calibrant.calibrators.catalogue import read_method
+from calibrant.calibrators.entries import binnings, events, piecewise, splines, vectors
 from calibrant.calibrators.method import (
     LEAST_SECONDS,
     MOST_PARTS,
@@ -23,13 +23,19 @@ from calibrant.calibrators.method import (
     curves_under,
 )
 from calibrant.cells import Floats, WeightsKind
-from calibrant.errors import InvalidOption, UnknownReduction
+from calibrant.errors import UnknownMethod, UnknownReduction
 from calibrant.maps.calibration_map import VECTORS, CalibrationMap
 from calibrant.maps.curves import Curve, read_array
 from calibrant.maps.families import curves_document, read_curves
 from calibrant.maps.transforms import Transform, check_classes, transformed
-from calibrant.progress import Progress, Rising
+from calibrant.options import OFF, ON, Option, read_seed, read_values
+from calibrant.progress import Progress, report, reporting, step
 from calibrant.reductions import Vector, reduce, resolve_event, whole_vector
+
+#: The catalogue of calibrators by name.
+METHODS: Mapping[str, Method] = MappingProxyType(
+    {entry.name: entry for group in (events, binnings, splines, piecewise, vectors) for entry in group.METHODS}
+)
 
 _KEEP = {"keep_order": OFF}
 _RANKED = {**_KEEP, "n_ranks": Option(None, choices=(None,), low=1, whole=True)}
@@ -42,9 +48,16 @@ WRAPPERS: Mapping[str, Mapping[str, Option]] = {
 }
 
 
+def read_method(method: object) -> Method:
+    """Find a calibrator by name; raises ``UnknownMethod``."""
+    if not isinstance(method, str) or method not in METHODS:
+        raise UnknownMethod.at("/method", f"must be one of: {', '.join(METHODS)}")
+    return METHODS[method]
+
+
 @dataclass(frozen=True)
 class Fitting:
-    """A fit asked for: everything but the rows, checked. ``wrapping`` holds the options that the reduction adds."""
+    """The checked options of ``fit``, without the rows. ``wrapping`` holds the options that the reduction adds."""
 
     method: Method
     options: Mapping[str, Any]
@@ -53,7 +66,7 @@ class Fitting:
 
     @classmethod
     def read(cls, method: object, options: Mapping[str, Any], reduction: object = None, *, where: str = "") -> Fitting:
-        """Check a method's name, a reduction's and options; places are told below ``where``."""
+        """Check a method's name, a reduction's and options; errors name places below ``where``."""
         entry = read_method(method)
         if reduction is not None and not isinstance(reduction, str):
             raise UnknownReduction.at("/reduction", "must be a name")
@@ -64,13 +77,13 @@ class Fitting:
 
     def resolve(self, n_classes: int | None) -> str:
         """The reduction's full name: by default ``canonical`` where the method maps whole vectors of (n, K)."""
-        asked, entry = self.reduction, self.method
-        if asked is None:
+        name, entry = self.reduction, self.method
+        if name is None:
             of_vector = n_classes is not None and entry.vector is not None
-            asked = "canonical" if of_vector else "binary" if n_classes is None else "confidence"
-        if asked in VECTORS and n_classes is None:
+            name = "canonical" if of_vector else "binary" if n_classes is None else "confidence"
+        if name in VECTORS and n_classes is None:
             raise UnknownReduction.at("/reduction", "of predictions (n,) must be binary, confidence or class:k")
-        name = asked if asked in VECTORS else resolve_event(asked, n_classes)
+        name = name if name in VECTORS else resolve_event(name, n_classes)
         if (entry.vector if name == "canonical" else entry.event) is None:
             others = "canonical, and needs (n, K)" if entry.event is None else "one of an event, or made of events"
             raise UnknownReduction.at("/reduction", f"of {entry.name} must be {others}")
@@ -97,21 +110,25 @@ class Fitting:
 
     def run(self, batch: Batch, context: FitContext) -> CalibrationMap:
         """Fit to a checked batch: in one go what ``part`` and ``join`` do bit by bit."""
+        with reporting(context.progress):
+            return self._run(batch, context)
+
+    def _run(self, batch: Batch, context: FitContext) -> CalibrationMap:
         name = self.resolve(batch.predictions.n_classes)
         if name in OF_CURVES:
             fits = self._curves(batch)
-            told = Rising(context.progress, len(fits) + 1)
-            return self._joined(fits, fits.fitted(range(len(fits)), context, told), told)
+            curves = fits.fitted(range(len(fits)), context, len(fits) + 1)
+            with step(len(fits), len(fits) + 1):
+                return self._joined(fits, curves)
         if name == "canonical":
             if self.method.vector is None:
                 raise TypeError(f"{self.method.name} fits no vector")
             vector = whole_vector(batch)
             transform, found = self.method.vector(vector, context, **self.options)
-            told = Rising(context.progress, 1000)  # the fit was all but the last thousandth
-            told.begin(999)
-            if self.method.traits.keeps_top_label != "yes":
-                found |= _accuracies(vector, transform, told)
-            told(1, 1, "done")
+            with step(999, 1000):  # the fit was all but the last thousandth
+                if self.method.traits.keeps_top_label != "yes":
+                    found |= _accuracies(vector, transform)
+                report(1, 1, "done")
             return self._made(transform, found, batch)
         return self._made(*self.method.curve(reduce(batch, name), context, self.options), batch)
 
@@ -134,7 +151,8 @@ class Fitting:
         """
         fits = self._curves(batch)
         chosen = curves_of(part, parts, len(fits))
-        return {"curves": curves_document(fits.fitted(chosen, context, Rising(context.progress, len(chosen))))}
+        with reporting(context.progress):
+            return {"curves": curves_document(fits.fitted(chosen, context, len(chosen)))}
 
     def join(
         self, batch: Batch, documents: Sequence[Mapping[str, Any]], progress: Progress | None = None
@@ -145,7 +163,8 @@ class Fitting:
         """
         fits = self._curves(batch)
         given = [curve for i, part in enumerate(documents) for curve in read_array(part, "curves", where=f"/{i}")]
-        return self._joined(fits, read_curves({"curves": given}, len(fits), len(fits)), Rising(progress))
+        with reporting(progress):
+            return self._joined(fits, read_curves({"curves": given}, len(fits), len(fits)))
 
     def _curves(self, batch: Batch) -> CurveFits:
         name = self.resolve(batch.predictions.n_classes)
@@ -153,22 +172,22 @@ class Fitting:
             raise TypeError(f"a map under {name} is fitted in one piece")
         return CurveFits(self.method, self.options, name, self.wrapping, batch)
 
-    def _joined(self, fits: CurveFits, curves: tuple[Curve, ...], told: Rising) -> CalibrationMap:
+    def _joined(self, fits: CurveFits, curves: tuple[Curve, ...]) -> CalibrationMap:
         transform = fits.together(curves)
-        found = _accuracies(fits.vector, transform, told)
-        told(1, 1, "done")
+        found = _accuracies(fits.vector, transform)
+        report(1, 1, "done")
         return self._made(transform, found, fits.batch)
 
-    def _made(self, function: Curve | Transform, told: dict[str, Any], batch: Batch) -> CalibrationMap:
+    def _made(self, function: Curve | Transform, diagnostics: dict[str, Any], batch: Batch) -> CalibrationMap:
         given = batch.predictions
         name = self.resolve(given.n_classes)
-        return CalibrationMap(self.method.name, function, name, given.scale, given.n_classes, told)
+        return CalibrationMap(self.method.name, function, name, given.scale, given.n_classes, diagnostics)
 
 
-def _accuracies(vector: Vector, function: Any, told: Rising) -> dict[str, Any]:
+def _accuracies(vector: Vector, function: Any) -> dict[str, Any]:
     """How often the likeliest class is right on the rows of the fit, before and after."""
-    told(0, 1, "accuracy")
-    after = transformed(function, vector, told).argmax(axis=1)
+    report(0, 1, "accuracy")
+    after = transformed(function, vector).argmax(axis=1)
     return {
         "accuracy_before": _share(vector.predicted == vector.labels, vector.w),
         "accuracy_after": _share(after == vector.labels, vector.w),
@@ -224,14 +243,7 @@ def fit(
     >>> fitted.apply([0.0, 0.5, 1.0])
     array([0. , 0.5, 1. ])
     """
-    asked = Fitting.read(method, options, reduction)
+    fitting = Fitting.read(method, options, reduction)
     read_seed(seed)
     batch = read_batch(predictions, labels, weights, scale=scale, kind=weights_kind)
-    return asked.run(batch, FitContext(seed, device, progress))
-
-
-def read_seed(seed: object) -> int:
-    """Check a seed: an integer in [0, 2^32 - 1), one below the generator's range so that seed + 1 fits."""
-    if type(seed) is not int or not 0 <= seed < 2**32 - 1:
-        raise InvalidOption.at("/seed", "must be an integer from 0 to 4294967294")
-    return seed
+    return fitting.run(batch, FitContext(seed, device, progress))

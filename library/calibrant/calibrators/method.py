@@ -4,38 +4,36 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal
 
-from calibrant.asked import Option, read_values
 from calibrant.batch import Batch
 from calibrant.errors import CalibrationError, InvalidOption
 from calibrant.maps.curves import Constant, Curve
 from calibrant.maps.ranks import OneVsRest, Ranks
 from calibrant.maps.transforms import Transform, check_classes
-from calibrant.progress import Progress, Rising
+from calibrant.options import Option, read_values
+from calibrant.progress import Progress, report, step
 from calibrant.reductions import Classes, Event, Vector, reduce, whole_vector
 
-# --- What a calibrator is: how its curve or transform is fitted, its options, and what is known of its maps
-
-#: A function, and what its fit told.
+#: A function, and the diagnostics of its fit.
 FittedCurve = tuple[Curve, dict[str, Any]]
 FittedTransform = tuple[Transform, dict[str, Any]]
 
 
 @dataclass(frozen=True)
 class FitContext:
-    """What a fit is given beside its data and options."""
+    """What a fit is given beside its data and options. ``progress`` may raise to end it."""
 
-    seed: int
-    device: str
-    progress: Progress | None
+    seed: int = 0
+    device: str = "cpu"
+    progress: Progress | None = None
 
 
 @dataclass(frozen=True)
 class Traits:
-    """What is known of a method's maps, in words."""
+    """What is known of a method's maps, as short texts."""
 
     takes: str
     parameters: str
@@ -70,7 +68,7 @@ class Method:
     runs: Literal["inline", "job"] = "inline"
     #: Whether its fit runs on the context's device.
     on_device: bool = False
-    #: Whether the distance of its map from the diagonal tells how well predictions are calibrated.
+    #: Whether the distance of its map from the diagonal measures how well predictions are calibrated.
     evaluates: bool = True
     #: Estimated seconds of a fit to n rows (n K of them of a vector of K), for these options.
     seconds: Callable[[int, int, Mapping[str, Any]], float] = lambda n, K, _options: 3e-7 * n * K
@@ -82,8 +80,8 @@ class Method:
             return read_values(options, self.options, self.name, where=where)
         known = self.known_options()
         if any(name not in known for name in options):
-            told = ", ".join(known)
-            raise InvalidOption.at(where, f"has an option that {self.name} does not know; its options: {told}")
+            names = ", ".join(known)
+            raise InvalidOption.at(where, f"has an option that {self.name} does not know; its options: {names}")
         # JSON has no tuples.
         values = {name: tuple(value) if isinstance(value, list) else value for name, value in options.items()}
         try:
@@ -98,18 +96,18 @@ class Method:
         return self.event(event, context, **options)
 
     def known_options(self) -> dict[str, dict[str, Any]]:
-        """Every option, with its default and, where the table tells them, the allowed values in words."""
+        """Every option, with its default and, if the options are a table, a description of the allowed values."""
         if isinstance(self.options, Mapping):
             return {name: {"default": o.default, "allowed": o.allowed} for name, o in self.options.items()}
         return {f.name: {"default": f.default, "allowed": None} for f in dataclasses.fields(self.options)}
 
 
-def fit_curve(method: Method, event: Event, progress: Progress | None = None) -> FittedCurve:
+def fit_curve(method: Method, event: Event) -> FittedCurve:
     """Fit to an event with the method's own defaults."""
-    return method.curve(event, FitContext(0, "cpu", progress), method.read_options({}))
+    return method.curve(event, FitContext(), method.read_options({}))
 
 
-# --- Fits that are made of several curves, one a class or one a rank: how they are parted, and put together again
+# --- Fits of several curves, one for each class or rank: in parts, and joined
 #
 # A part is a run of neighbouring curves. What it fits depends on the batch, the fit and the seed alone, never on the
 # other parts: parts may be fitted anywhere, in any order, and together they are what one process fits in a row.
@@ -170,18 +168,16 @@ class CurveFits:
         """The batch as whole vectors."""
         return whole_vector(self.batch)
 
-    def fitted(self, chosen: range, context: FitContext, told: Rising) -> tuple[Curve, ...]:
-        """The curves of a run of classes or ranks, each a part of what is told. What a fit raises names its own."""
+    def fitted(self, chosen: range, context: FitContext, steps: int) -> tuple[Curve, ...]:
+        """The curves of a run of classes or ranks, each one of ``steps``. An error names the class or rank it is of."""
         curves = []
         for part, (name, event) in enumerate(self._events(chosen)):
-            told.begin(part)
-            told(0, 1, name)
-            try:
-                curves.append(self._curve(event, _below(name, told, context)))
-            except CalibrationError as error:
-                raise type(error)(f"{name}: {error.detail}", error.offences) from error
-        told.begin(len(chosen))
-        told(0, 1, "curves")
+            with step(part, steps, name):
+                try:
+                    curves.append(self._curve(event, context))
+                except CalibrationError as error:
+                    raise type(error)(f"{name}: {error.detail}", error.offences) from error
+        report(len(chosen), steps, "curves")
         return tuple(curves)
 
     def together(self, curves: tuple[Curve, ...]) -> Transform:
@@ -196,9 +192,9 @@ class CurveFits:
             check_classes(self.vector)
             yield from zip((f"class {k}" for k in chosen), Classes(self.vector).events(chosen), strict=True)
             return
-        asked = "within-top" if self.reduction == "within-ranks" else "top"
+        prefix = "within-top" if self.reduction == "within-ranks" else "top"
         for rank in chosen:
-            yield f"rank {rank + 1}", reduce(self.batch, f"{asked}:{rank + 1}")
+            yield f"rank {rank + 1}", reduce(self.batch, f"{prefix}:{rank + 1}")
 
     def _curve(self, event: Event, context: FitContext) -> Curve:
         """A curve; where a rank is never right, or always, (k + 1/2) / (m + 1) for k right of m."""
@@ -209,10 +205,3 @@ class CurveFits:
             if not 0.0 < positives < mass:
                 return Constant((positives + 0.5) / (mass + 1.0))
         return self.method.curve(event, context, self.options)[0]
-
-
-def _below(name: str, told: Rising, context: FitContext) -> FitContext:
-    """The context of one curve, whose stages stand below its name."""
-    if context.progress is None:
-        return context
-    return replace(context, progress=lambda done, total, stage: told(done, total, f"{name}: {stage}"))

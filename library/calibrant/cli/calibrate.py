@@ -43,11 +43,11 @@ def write_calibrated(
         with opened(out) as npz:
             np.savez(npz, allow_pickle=False, calibrated=calibrated)
         return
-    from calibrant.io.bounds import Bounds
     from calibrant.io.csv import CsvTable
-    from calibrant.io.kinds import open_table
+    from calibrant.io.files import open_table
+    from calibrant.io.limits import FileLimits
 
-    with open_table(source, name_of(file), Bounds()) as table:
+    with open_table(source, name_of(file), FileLimits()) as table:
         text = table if isinstance(table, CsvTable) else None
         separator = "\t" if out.suffix.lower() == ".tsv" else "," if text is None else text.separator
         header = [] if text is None else [column.name for column in table.columns]
@@ -68,8 +68,8 @@ def _names(header: Sequence[str], calibrated: Floats, classes: Sequence[str] | N
     if calibrated.ndim == 1:
         names = [_COLUMN]
     else:
-        told = classes if classes is not None else map(str, range(calibrated.shape[1]))
-        names = [f"{_COLUMN}_{name}" for name in told]
+        suffixes = classes if classes is not None else map(str, range(calibrated.shape[1]))
+        names = [f"{_COLUMN}_{suffix}" for suffix in suffixes]
     for name in names:
         if name in header:
             raise Refused(f"the file has a column '{plain(name)}' already: rename it")

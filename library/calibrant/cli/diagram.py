@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from calibrant.cli.engine import engine_of, read_map
-from calibrant.cli.exits import told
+from calibrant.cli.exits import errors_in_a_line
 from calibrant.cli.options import SEED, Picture, Reduction, Seed, parse_diagram
 from calibrant.cli.output import STANDARD, Out, opened
 from calibrant.cli.rows import Columns, File, Label, MapLabel, Prediction, ScaleName, Weight, read_rows
@@ -60,9 +60,10 @@ def diagram(
         raise typer.BadParameter("must end in .svg or .png, or be - for an SVG", param_hint="--out")
     with engine_of(server) as engine:
         applied = None if map_of is None else read_map(map_of, server)
-        asked = Picture(parse_diagram(diagram), reduction, applied, interval, seed, theme, width, out.suffix == ".png")
-        asked.check()
+        png = out.suffix == ".png"
+        picture = Picture(parse_diagram(diagram), reduction, applied, interval, seed, theme, width, png)
+        picture.check()
         rows = read_rows(file, Columns(prediction, label, weight, None, scale, map_label))
-        drawn = engine.draw(rows, asked)
-    with told(), opened(out) as written:
+        drawn = engine.draw(rows, picture)
+    with errors_in_a_line(), opened(out) as written:
         written.write(drawn)

@@ -1,4 +1,4 @@
-"""Where the work of a command is done: in this process, or by a server. Both answer the same, to the last digit."""
+"""Where the work of a command is done: in this process or by a server, with the same results to the last digit."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import typer
 
-from calibrant.cli.exits import Refused, told
+from calibrant.cli.exits import Refused, errors_in_a_line
 from calibrant.cli.options import Evaluate, Fit, Picture, read_json
 from calibrant.cli.output import STANDARD
 from calibrant.cli.server_url import client_of
@@ -30,13 +30,13 @@ class Fitted(NamedTuple):
 
 
 class Engine(Protocol):
-    """Who does the work."""
+    """What does the work."""
 
-    def evaluate(self, rows: Sheet, asked: Evaluate) -> dict[str, Any]:
+    def evaluate(self, rows: Sheet, request: Evaluate) -> dict[str, Any]:
         """The report of the rows, as ``POST /evaluate`` answers it."""
         ...
 
-    def fit(self, rows: Sheet, asked: Fit) -> Fitted:
+    def fit(self, rows: Sheet, request: Fit) -> Fitted:
         """A map fitted to the rows."""
         ...
 
@@ -44,18 +44,18 @@ class Engine(Protocol):
         """The predictions after a map."""
         ...
 
-    def draw(self, rows: Sheet, asked: Picture) -> bytes:
+    def draw(self, rows: Sheet, request: Picture) -> bytes:
         """A picture of the rows, as ``POST /diagrams`` answers it."""
         ...
 
 
 @contextlib.contextmanager
 def engine_of(server: str | None) -> Iterator[Engine]:
-    """The engine of a command, whose errors are told in a line."""
+    """The engine of a command; its errors end the command with one line."""
     if not server:
         from calibrant.cli.local import Local
 
-        with told():
+        with errors_in_a_line():
             yield Local()
         return
     from calibrant.cli.remote import Remote
@@ -67,7 +67,7 @@ def engine_of(server: str | None) -> Iterator[Engine]:
 def read_map(text: str, server: str | None) -> str | dict[str, Any]:
     """The map that ``--map`` names: a document in a file, or a reference of the server's.
 
-    A server applies maps of its own, so a file beside one is refused, and told how to get it there.
+    A server applies only the maps that it stores, so a file is refused with the command that imports it.
     """
     path = Path(text)
     is_file = path.suffix == ".json" or len(path.parts) > 1

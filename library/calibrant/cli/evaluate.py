@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from calibrant.cli.engine import engine_of, read_map
-from calibrant.cli.exits import told
+from calibrant.cli.exits import errors_in_a_line
 from calibrant.cli.gate import FailAbove, FailBy, Gate
 from calibrant.cli.options import (
     RESAMPLES,
@@ -68,16 +68,16 @@ def evaluate(
         from calibrant.measures.catalogue import read_requests
         from calibrant.measures.intervals import Resampling
 
-        # What is wrong with the request is told before a long file is read or sent.
+        # Check the request before a long file is read or sent.
         Resampling.read(interval, resamples, seed)
         measures = read_measures(measure)
-        keys = [asked.key for asked in read_requests(measures)]
+        keys = [request.key for request in read_requests(measures)]
         gate = Gate.read(fail_above, fail_by, keys=keys, interval=interval)
         applied = None if map_of is None else read_map(map_of, server)
         columns = Columns(prediction, label, weight, group, scale, map_label)
         rows = judged_as(read_rows(file, columns), reduction)
         report = engine.evaluate(rows, Evaluate(measures, None, reduction, applied, interval, resamples, seed))
-    with told():
+    with errors_in_a_line():
         if as_json:
             write_json(report)
         else:

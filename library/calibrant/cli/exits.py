@@ -35,7 +35,7 @@ _OF_ROWS = ("predictions", "labels", "weights", "groups")
 
 
 class Place(Protocol):
-    """One place that is wrong, as the library and a server both tell it."""
+    """One invalid place, as both the library and a server report it."""
 
     @property
     def pointer(self) -> str: ...  # noqa: D102
@@ -44,7 +44,7 @@ class Place(Protocol):
 
 
 def line_of(detail: str, places: Sequence[Place]) -> str:
-    """What is told of an error with its ``detail``: the first place, which is what a person mends first.
+    """The line for an error with its ``detail``: its first place, which is what a person fixes first.
 
     >>> from calibrant.errors import Offence
     >>> line_of("", [Offence("/labels/17", "is not 0 or 1")])
@@ -54,8 +54,8 @@ def line_of(detail: str, places: Sequence[Place]) -> str:
     """
     if not places:
         return detail
-    if (told := in_rows(detail)) is not None:
-        return told
+    if (message := in_rows(detail)) is not None:
+        return message
     first = places[0]
     field, *rest = first.pointer.split("/")[1:] or [""]
     if field in _OF_ROWS and rest and rest[0].isdigit():
@@ -77,24 +77,22 @@ EXIT_CODES = (
 )
 #: Status codes from here on are errors of a server's own.
 _OF_THE_SERVER = 500
-#: What may be missing, and the extra that brings it.
-_EXTRAS = {"torch": "torch", "pyarrow": "files", "pwlf": "pl-de"}
 
 
 class Refused(Exception):
-    """What a command itself refuses, in words."""
+    """An error of the command line itself; its text is shown to the user."""
 
 
 class Failure(NamedTuple):
-    """What is told of an error, without ``calibrant:`` before it, and the code to exit with."""
+    """The line for an error, without ``calibrant:`` before it, and the exit code."""
 
     line: str
     code: int = REFUSED
 
 
 @contextlib.contextmanager
-def told(whose: str | None = None) -> Iterator[None]:
-    """Tell what a user can mend in a line, and exit with its code; ``whose`` is the URL of the server in use."""
+def errors_in_a_line(whose: str | None = None) -> Iterator[None]:
+    """Print an error that a user can fix in one line and exit with its code; ``whose`` is the URL of the server."""
     try:
         yield
     except Exception as error:
@@ -106,12 +104,9 @@ def told(whose: str | None = None) -> Iterator[None]:
 
 
 def _failure(error: Exception, whose: str | None) -> Failure | None:
-    """What is told of an error; None of one that is a mistake of ours."""
+    """The failure for an error; None for a bug, which keeps its traceback."""
     if isinstance(error, Refused):
         return Failure(str(error))
-    if isinstance(error, ModuleNotFoundError) and error.name in _EXTRAS:
-        extra = _EXTRAS[error.name]
-        return Failure(f"this needs {error.name}, of the extra {extra}: pip install 'calibrant[{extra}]'")
     if isinstance(error, MemoryError):
         return Failure("there is not enough memory for this")
     return _of_the_numbers(error) or _of_a_server(error, whose) or _of_a_file(error)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from calibrant.cli.engine import engine_of
-from calibrant.cli.exits import told
+from calibrant.cli.exits import errors_in_a_line
 from calibrant.cli.options import SEED, Fit, Reduction, Seed, read_options
 from calibrant.cli.output import STANDARD, Json, counted, in_a_folder, say, write_json, write_lines
 from calibrant.cli.rows import Columns, File, Label, MapLabel, Prediction, ScaleName, Weight, read_rows
@@ -64,7 +64,7 @@ def fit(
         Fitting.read(method, options, reduction, where="/options")
         rows = read_rows(file, Columns(prediction, label, weight, None, scale, map_label))
         fitted = engine.fit(rows, Fit(method, options, name, reduction, seed))
-    with told():
+    with errors_in_a_line():
         _tell(fitted, len(rows))
         if out is not None and out != STANDARD:
             write_json(fitted.document, out)

@@ -19,7 +19,7 @@ FailAbove = Annotated[
     list[str] | None,
     typer.Option(
         _FLAG,
-        help="Exit with 4 where a measure is above a bound, such as ece=0.05; repeatable. With --map it is the measure "
+        help="Exit with 4 if a measure is above a bound, such as ece=0.05; repeatable. With --map it is the measure "
         "after the map.",
     ),
 ]
@@ -27,14 +27,14 @@ FailBy = Annotated[
     str,
     typer.Option(
         "--fail-by",
-        help="What of a measure --fail-above looks at: value; debiased, where it has that; or an end of --interval, "
-        "lower (fail where it is surely above) or upper (fail unless it is surely not).",
+        help="Figure that --fail-above compares: value; debiased, if the measure has it; or an end of --interval, "
+        "lower (fail if the whole interval is above) or upper (fail unless the whole interval is below).",
     ),
 ]
 
 
 class Gate(NamedTuple):
-    """Bounds by the key of their measure, and what of a measure is held against them."""
+    """Bounds by the key of their measure, and which figure of a measure is compared with them."""
 
     bounds: Mapping[str, float]
     by: By
@@ -51,35 +51,33 @@ class Gate(NamedTuple):
             key, _, number = text.rpartition("=")
             bounds[key] = _bound(number)
             if key not in keys:
-                raise typer.BadParameter(
-                    f"names no measure that is asked for; those are {', '.join(keys)}", param_hint=_FLAG
-                )
+                raise typer.BadParameter(f"is no requested measure; those are {', '.join(keys)}", param_hint=_FLAG)
         return cls(bounds, cast(By, by))
 
     def check(self, report: Mapping[str, Any]) -> None:
-        """Tell of every measure that is above its bound, and exit with 4 where one is; raises ``Refused``."""
+        """Print every measure that is above its bound and exit with 4 if there is one; raises ``Refused``."""
         after = report.get("after")
         measures = (after or report)["measures"]
         above = False
         for key, bound in self.bounds.items():
-            found, told = self._of(measures[key], key)
+            found, name = self._of(measures[key], key)
             if found > bound:
                 above = True
-                say(f"{key} is {found:.6g} ({told}{', after the map' if after else ''}), above {bound:g}")
+                say(f"{key} is {found:.6g} ({name}{', after the map' if after else ''}), above {bound:g}")
         if above:
             raise typer.Exit(ABOVE)
 
     def _of(self, measure: Mapping[str, Any], key: str) -> tuple[float, str]:
-        """What of a measure is held against its bound, and what that is called."""
-        found, told = measure["value"], "value"
+        """The figure of a measure that is compared with its bound, and its name."""
+        found, name = measure["value"], "value"
         if self.by == "debiased" and measure["debiased"] is not None:
-            found, told = measure["debiased"], "debiased"
+            found, name = measure["debiased"], "debiased"
         elif self.by in _ENDS:
-            interval, told = measure["interval"], f"{self.by} end of its interval"
+            interval, name = measure["interval"], f"{self.by} end of its interval"
             found = None if interval is None else interval[_ENDS[self.by]]
         if found is None:
-            raise Refused(f"{key} cannot be held against {_FLAG}: {measure['problem'] or f'it has no {told}'}")
-        return float(found), told
+            raise Refused(f"{key} cannot be compared with {_FLAG}: {measure['problem'] or f'it has no {name}'}")
+        return float(found), name
 
 
 def _bound(text: str) -> float:

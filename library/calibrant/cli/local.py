@@ -1,4 +1,4 @@
-"""The work of a command in this process, by ``calibrant`` itself: no server, no store."""
+"""The work of a command done in this process by the library, without a server."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ LEVEL = 0.95
 
 
 class Local:
-    """What ``Engine`` says, in this process."""
+    """The ``Engine`` of this process."""
 
-    def evaluate(self, rows: Sheet, asked: Evaluate) -> dict[str, Any]:
+    def evaluate(self, rows: Sheet, request: Evaluate) -> dict[str, Any]:
         """Measure the rows."""
         from calibrant.batch import read_batch
         from calibrant.diagrams.catalogue import read_diagrams
@@ -33,30 +33,30 @@ class Local:
         from calibrant.reports.document import report_document
 
         evaluation = Evaluation(
-            read_requests(asked.measures),
-            asked.reduction,
-            None if asked.map is None else load(_document(asked.map)),
-            Resampling.read(asked.interval, asked.resamples, asked.seed),
-            diagrams=read_diagrams(asked.diagrams),
+            read_requests(request.measures),
+            request.reduction,
+            None if request.map is None else load(_document(request.map)),
+            Resampling.read(request.interval, request.resamples, request.seed),
+            diagrams=read_diagrams(request.diagrams),
         )
         batch = read_batch(rows.predictions, rows.labels, rows.weights, scale=rows.scale)
         with bar() as shown:
             report = report_document(evaluation.run(batch, rows.groups, progress=shown), None)
         return as_answered(report)
 
-    def fit(self, rows: Sheet, asked: Fit) -> Fitted:
+    def fit(self, rows: Sheet, request: Fit) -> Fitted:
         """Fit a map to the rows; it is kept nowhere."""
         from calibrant.batch import read_batch
         from calibrant.calibrators import FitContext, Fitting
-        from calibrant.calibrators.fitting import read_seed
         from calibrant.in_sample import in_sample
+        from calibrant.options import read_seed
 
-        fitting = Fitting.read(asked.method, asked.options, asked.reduction, where="/options")
-        read_seed(asked.seed)
+        fitting = Fitting.read(request.method, request.options, request.reduction, where="/options")
+        read_seed(request.seed)
         batch = read_batch(rows.predictions, rows.labels, rows.weights, scale=rows.scale)
         fitting.check(batch)
         with bar() as shown:
-            fitted = fitting.run(batch, FitContext(asked.seed, "cpu", shown))
+            fitted = fitting.run(batch, FitContext(request.seed, "cpu", shown))
         seen = in_sample(batch, fitted)
         scores = [{"log_loss": s.log_loss, "brier": s.brier, "ece": s.ece} for s in (seen.before, seen.after)]
         return Fitted(fitted.to_document(), {"before": scores[0], "after": scores[1]})
@@ -68,37 +68,37 @@ class Local:
 
         return load(_document(map)).apply_checked(read_predictions(rows.predictions, scale=rows.scale))
 
-    def draw(self, rows: Sheet, asked: Picture) -> bytes:
+    def draw(self, rows: Sheet, request: Picture) -> bytes:
         """Draw the rows."""
         from calibrant.plots.canvas import PictureError
         from calibrant.reports.pictures import BY_SIZE, draw_report, is_picture, keys_of
 
-        asked.check()
-        report = _by_size(rows, asked) if is_picture(asked.diagram, BY_SIZE) else self._diagram(rows, asked)
-        form: Format = "png" if asked.png else "svg"
+        request.check()
+        report = _by_size(rows, request) if is_picture(request.diagram, BY_SIZE) else self._diagram(rows, request)
+        form: Format = "png" if request.png else "svg"
         try:
-            return draw_report(report, keys_of(report)[0], form=form, theme=asked.theme, width=asked.width).content
+            return draw_report(report, keys_of(report)[0], form=form, theme=request.theme, width=request.width).content
         except PictureError as error:
             raise Refused(error.detail) from error
 
-    def _diagram(self, rows: Sheet, asked: Picture) -> dict[str, Any]:
+    def _diagram(self, rows: Sheet, request: Picture) -> dict[str, Any]:
         """The report of a diagram of the catalogue, with the error in its title."""
         from calibrant.reports.pictures import read_diagram, shown_error
 
-        diagram = read_diagram(asked.diagram)
+        diagram = read_diagram(request.diagram)
         error = shown_error({"name": diagram.diagram.name, **diagram.options}) | {"as": "error"}
-        interval = LEVEL if asked.interval is None else asked.interval
-        request = Evaluate([error], [asked.diagram], asked.reduction, asked.map, interval, seed=asked.seed)
-        return self.evaluate(rows, request)
+        interval = LEVEL if request.interval is None else request.interval
+        measured = Evaluate([error], [request.diagram], request.reduction, request.map, interval, seed=request.seed)
+        return self.evaluate(rows, measured)
 
 
-def _by_size(rows: Sheet, asked: Picture) -> dict[str, Any]:
+def _by_size(rows: Sheet, request: Picture) -> dict[str, Any]:
     from calibrant.batch import read_batch
     from calibrant.errors import CalibrationError
     from calibrant.reports.pictures import below_diagram, by_size_report, read_by_size
 
     batch = read_batch(rows.predictions, rows.labels, rows.weights, scale=rows.scale)
-    task = read_by_size(asked.diagram, asked.reduction, asked.seed)
+    task = read_by_size(request.diagram, request.reduction, request.seed)
     try:
         with bar() as shown:
             return by_size_report(task, batch, shown)

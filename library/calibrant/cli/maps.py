@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from calibrant.cli.engine import read_document
-from calibrant.cli.exits import told
+from calibrant.cli.exits import errors_in_a_line
 from calibrant.cli.output import STANDARD, Json, Out, plain, say, table, write_json, write_lines
 from calibrant.cli.server_url import NeededServer, client_of
 
@@ -72,7 +72,7 @@ def export(ref: Ref, out: Out = STANDARD, server: NeededServer = None) -> None:
     """Write a map's document, from whose numbers alone it can be applied."""
     with client_of(server, _WHOSE) as client:
         document = client.export_map(ref)
-    with told():
+    with errors_in_a_line():
         write_json(document, out)
 
 
@@ -130,8 +130,8 @@ def _facts(record: MapRecord) -> dict[str, Any]:
     if record.in_sample is not None:
         before, after = record.in_sample.before, record.in_sample.after
         for name in ("log_loss", "brier", "ece"):
-            told = f"{getattr(before, name):.4f} -> {getattr(after, name):.4f}"
-            facts[f"{name.replace('_', ' ')}, rows of the fit"] = told
+            change = f"{getattr(before, name):.4f} -> {getattr(after, name):.4f}"
+            facts[f"{name.replace('_', ' ')}, rows of the fit"] = change
     return facts
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal
 
 from calibrant.cli.exits import Refused
-from calibrant.cli.rows import Columns, asked_of, name_of, read_rows, source_of
+from calibrant.cli.rows import Columns, name_of, read_rows, sheet_options, source_of
 
 if TYPE_CHECKING:
     from calibrant.client import Calibrant
@@ -46,7 +46,7 @@ def _ids_and_labels(source: BinaryIO, file: Path, columns: Columns, beside: Besi
     if columns.label is None:
         raise Refused("labels without predictions are not guessed: name their column by --label")
     texts = _texts(source, file, columns.label)
-    mapping = asked_of(columns).mapping or {}
+    mapping = sheet_options(columns).mapping or {}
     return _texts(source, file, beside.ids or ""), [_class_of(texts, i, mapping, file) for i in range(len(texts))]
 
 
@@ -61,8 +61,8 @@ def _class_of(texts: Sequence[str], i: int, mapping: Mapping[str, int], file: Pa
 
 
 def _texts(source: BinaryIO, file: Path, column: str) -> list[str]:
-    from calibrant.io.columns import read_columns
     from calibrant.io.errors import TabularError
+    from calibrant.io.files import read_columns
 
     try:
         return read_columns(source, [column], name=name_of(file))[0]

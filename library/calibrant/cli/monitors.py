@@ -58,9 +58,9 @@ def create(
 ) -> None:
     """Begin to watch a model, and print the monitor's name."""
     fields = {} if definition is None else _definition(definition)
-    said: dict[str, Any] = {"map": map_of, "n_classes": classes, "reduction": reduction, "scale": scale}
-    said |= {"bucket": bucket, "retention": retention}
-    fields |= {field: value for field, value in said.items() if value is not None}
+    options: dict[str, Any] = {"map": map_of, "n_classes": classes, "reduction": reduction, "scale": scale}
+    options |= {"bucket": bucket, "retention": retention}
+    fields |= {field: value for field, value in options.items() if value is not None}
     if window:
         fields["windows"] = [_window(text) for text in window]
     if measure:
@@ -158,8 +158,8 @@ def send(
     if as_json:
         write_json(taken.to_dict())
     else:
-        told = [f"{count:,} {field.replace('_', ' ')}" for field, count in _counts(taken.to_dict()) if count]
-        typer.echo(", ".join(told) or "nothing")
+        counts = [f"{count:,} {field.replace('_', ' ')}" for field, count in _counts(taken.to_dict()) if count]
+        typer.echo(", ".join(counts) or "nothing")
     for refusal in taken.refusals:
         say(f"row {refusal.row + 1}: {refusal.detail}")
     if taken.refused or taken.contradicted:

@@ -33,7 +33,7 @@ MIN_WIDTH, MAX_WIDTH = 320, 2000
 
 @dataclass(frozen=True)
 class Evaluate:
-    """An evaluation asked for; ``map`` is a reference of the server's, or a document."""
+    """An evaluation; ``map`` is a reference of a map on the server, or a document."""
 
     measures: list[str | dict[str, Any]] | None = None
     diagrams: list[str | dict[str, Any]] | None = None
@@ -51,7 +51,7 @@ class Evaluate:
 
 @dataclass(frozen=True)
 class Fit:
-    """A fit asked for."""
+    """A fit."""
 
     method: str
     options: dict[str, Any]
@@ -62,7 +62,7 @@ class Fit:
 
 @dataclass(frozen=True)
 class Picture:
-    """A diagram asked for; ``map`` is a reference of the server's, or a document."""
+    """A diagram; ``map`` is a reference of a map on the server, or a document."""
 
     diagram: str | dict[str, Any]
     reduction: str | None = None
@@ -75,9 +75,9 @@ class Picture:
 
     def check(self) -> None:
         """Check everything but the map before a long file is read or sent; raises ``CalibrationError``."""
-        from calibrant.calibrators.fitting import read_seed
         from calibrant.errors import InvalidOption
         from calibrant.measures.intervals import Resampling
+        from calibrant.options import read_seed
         from calibrant.reports.pictures import BY_SIZE, COST_PLANE, is_picture, read_by_size, read_diagram
 
         if self.theme not in ("auto", "light", "dark"):

@@ -1,4 +1,4 @@
-"""What a command answers: tables for people, JSON for programs, and progress bars on standard error."""
+"""The output of commands: tables for people, JSON for programs, progress bars on standard error."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ if TYPE_CHECKING:
     from calibrant.client.answers import JobAnswer, JobSummary
 
 
-# --- What a command answers: on standard output or in a file, as a table for people or as JSON for pipes
+# --- Results, on standard output or in a file: a table for people, JSON for pipes
 
 STANDARD = Path("-")
-#: What is no terminal has no width; nothing is wrapped there.
+#: Width where the output is not a terminal; nothing is wrapped there.
 _WIDE = 500
 
 Json = Annotated[bool, typer.Option("--json", help="Write JSON, as the API answers it, instead of a table.")]
 
 
 def in_a_folder(out: Path | None) -> Path | None:
-    """The file to write, if its folder is there: told before a long fit, not after it."""
+    """The file to write; raises ``BadParameter`` before a long fit, not after it, if its folder does not exist."""
     if out is not None and (not out.parent.is_dir() or out.is_dir()):
         raise typer.BadParameter("is a folder" if out.is_dir() else f"there is no folder {out.parent}")
     return out
@@ -42,7 +42,7 @@ Out = Annotated[Path, typer.Option("--out", callback=in_a_folder, help="File to 
 
 
 def say(line: str) -> None:
-    """Tell what is no answer, on standard error."""
+    """Write a message on standard error."""
     typer.echo(f"calibrant: {line}", err=True)
 
 
@@ -55,7 +55,7 @@ def write_json(content: Any, out: Path = STANDARD) -> None:
 
 
 def write_lines(*parts: str | Table) -> None:
-    """Write tables and text on standard output: for a terminal as it likes them, else plain and aligned."""
+    """Write tables and text on standard output: styled on a terminal, plain and aligned elsewhere."""
     console = _console()
     with console.capture() as captured:
         for i, part in enumerate(parts):
@@ -91,7 +91,7 @@ def _console() -> Console:
 
 @contextlib.contextmanager
 def opened(out: Path) -> Iterator[BinaryIO]:
-    """The file to write, or standard output; whoever closes that early, as ``head`` does, has seen enough."""
+    """The file to write, or standard output; a reader that closes it early, as ``head`` does, is not an error."""
     if out != STANDARD:
         with _replaced(out) as file:
             yield file
@@ -101,14 +101,14 @@ def opened(out: Path) -> Iterator[BinaryIO]:
         yield stream
         stream.flush()
     except BrokenPipeError:
-        # What is left is dropped, also what Python itself writes at its end.
+        # Drop the rest, including what Python itself flushes at exit.
         with open(os.devnull, "wb") as nowhere:
             os.dup2(nowhere.fileno(), sys.stdout.fileno())
 
 
 @contextlib.contextmanager
 def _replaced(out: Path) -> Iterator[BinaryIO]:
-    """A new file in the place of ``out``, once it is whole; a pipe, or whatever is no plain file, is written itself."""
+    """A temporary file that replaces ``out`` when it is complete; pipes and devices are written directly."""
     target = out.resolve()
     plain_file = not target.exists() or target.is_file()
     written = target.with_name(f".{target.name}.{os.getpid()}.part") if plain_file else target
@@ -134,25 +134,25 @@ def counted(rows: Sequence[Any] | int, one: str = "row", several: str = "rows") 
 
 
 def plain(text: str) -> str:
-    """A name from elsewhere, without what would steer the terminal."""
+    """A name from outside, without characters that would control the terminal."""
     return "".join(c if c.isprintable() else "?" for c in text)
 
 
-# --- Progress bars, on standard error: what is piped on holds nothing of them
+# --- Progress bars, on standard error
 
-#: Work that is done sooner shows no bar.
+#: Seconds before a bar appears.
 _SECONDS = 0.5
 
 
 class Bar:
-    """A bar that is drawn on a terminal once the work has taken a while, and is gone when it is done."""
+    """A progress bar that appears on a terminal after a while and disappears when the work is done."""
 
     def __init__(self) -> None:
         self._began = time.monotonic()
         self._shown: Progress | None = None
 
     def __call__(self, done: int, total: int, stage: str) -> None:
-        """Move the bar to where the work is, as ``calibrant.progress`` tells it."""
+        """Move the bar, as a callback for ``calibrant.progress``."""
         if self._shown is None and time.monotonic() - self._began >= _SECONDS:
             self._shown = _progress()
             self._shown.start()
@@ -183,7 +183,7 @@ def bar() -> Iterator[Bar]:
 
 @contextlib.contextmanager
 def working(stage: str) -> Iterator[None]:
-    """A sign on a terminal that the work within goes on, for what tells no progress."""
+    """Show a spinner on a terminal during work that reports no progress."""
     if not sys.stderr.isatty():
         yield
         return

@@ -1,4 +1,4 @@
-"""The work of a command by a server: rows are sent, jobs are waited for."""
+"""The work of a command done by a server: it sends rows and waits for jobs."""
 
 from __future__ import annotations
 
@@ -13,31 +13,31 @@ if TYPE_CHECKING:
     from calibrant.client import Calibrant
     from calibrant.client.answers import ReportAnswer
     from calibrant.client.calls.pictures import Theme
-    from calibrant.client.rows import Rows
+    from calibrant.client.frames import Rows
     from calibrant.io.table import Sheet
 
 
 class Remote:
-    """What ``Engine`` says, by a server; rows are sent with what is asked of them, so that only maps are left there."""
+    """The ``Engine`` of a server; rows travel with the request, so that the server keeps only maps."""
 
     def __init__(self, client: Calibrant) -> None:
         self._client = client
 
-    def evaluate(self, rows: Sheet, asked: Evaluate) -> dict[str, Any]:
+    def evaluate(self, rows: Sheet, request: Evaluate) -> dict[str, Any]:
         """Measure the rows."""
         with bar() as shown:
-            report = self._client.evaluate(**_rows(rows), **asked.options(), progress=shown.of_job)
+            report = self._client.evaluate(**_rows(rows), **request.options(), progress=shown.of_job)
         return as_sent(report)
 
-    def fit(self, rows: Sheet, asked: Fit) -> Fitted:
+    def fit(self, rows: Sheet, request: Fit) -> Fitted:
         """Fit a map to the rows, which the server keeps."""
         with bar() as shown:
             record = self._client.fit(
-                asked.method,
-                name=asked.name,
-                reduction=asked.reduction,
-                options=asked.options,
-                seed=asked.seed,
+                request.method,
+                name=request.name,
+                reduction=request.reduction,
+                options=request.options,
+                seed=request.seed,
                 progress=shown.of_job,
                 **_rows(rows),
             )
@@ -50,18 +50,18 @@ class Remote:
         calibrated: Floats = self._client.calibrate(cast(str, map), rows.predictions, scale=rows.scale)
         return calibrated
 
-    def draw(self, rows: Sheet, asked: Picture) -> bytes:
+    def draw(self, rows: Sheet, request: Picture) -> bytes:
         """Draw the rows."""
         with bar() as shown:
             return self._client.diagram(
-                asked.diagram,
-                form="png" if asked.png else "svg",
-                theme=cast("Theme", asked.theme),
-                width=asked.width,
-                map=cast("str | None", asked.map),
-                reduction=asked.reduction,
-                interval=asked.interval,
-                seed=asked.seed,
+                request.diagram,
+                form="png" if request.png else "svg",
+                theme=cast("Theme", request.theme),
+                width=request.width,
+                map=cast("str | None", request.map),
+                reduction=request.reduction,
+                interval=request.interval,
+                seed=request.seed,
                 progress=shown.of_job,
                 **_rows(rows),
             )

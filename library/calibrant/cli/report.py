@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from calibrant.cli.engine import engine_of, read_map
-from calibrant.cli.exits import told
+from calibrant.cli.exits import errors_in_a_line
 from calibrant.cli.options import SEED, Evaluate, Reduction, Seed
 from calibrant.cli.output import STANDARD, Out, opened, say, working
 from calibrant.cli.rows import (
@@ -23,17 +23,17 @@ from calibrant.cli.rows import (
     Prediction,
     ScaleName,
     Weight,
-    asked_of,
     judged_as,
     name_of,
     read_rows,
+    sheet_options,
 )
 from calibrant.cli.server_url import Server
 
 if TYPE_CHECKING:
     from calibrant.cli.engine import Engine
-    from calibrant.io.table import Asked, Sheet
-    from calibrant.reports.panel import Subject
+    from calibrant.io.table import Sheet, SheetOptions
+    from calibrant.reports.panel import ReportSubject
 
 
 # --- How to make a report again: the command line, and Python that reads the same file
@@ -43,7 +43,7 @@ _PIPED = "predictions.csv"
 
 
 def command_line(context: typer.Context) -> str:
-    """The command with what was said on the command line, for a shell; the variables, a key among them, stay out."""
+    """The command with its arguments, quoted for a shell. Environment variables, such as the API key, are left out."""
     return shlex.join([*context.command_path.split(), *_words(context)])
 
 
@@ -61,21 +61,21 @@ def _words(context: typer.Context) -> Iterator[str]:
                 yield from (parameter.opts[0], str(value))
 
 
-def loading(file: Path, asked: Asked) -> tuple[str, ...]:
+def loading(file: Path, options: SheetOptions) -> tuple[str, ...]:
     """Lines of Python that read the ``rows`` as the command did."""
     path = _PIPED if file == STANDARD else str(file)
-    told = ((field, getattr(asked, field.name)) for field in fields(asked))
-    said = ", ".join(f"{field.name}={value!r}" for field, value in told if value != field.default)
+    values = ((field, getattr(options, field.name)) for field in fields(options))
+    stated = ", ".join(f"{field.name}={value!r}" for field, value in values if value != field.default)
     return (
         "import json",
         "from pathlib import Path",
         "",
         "import calibrant",
-        "from calibrant.io.reading import Asked, read_sheet",
+        "from calibrant.io.files import SheetOptions, read_sheet",
         "",
         *(["# The file that standard input was."] if file == STANDARD else []),
         f"file = Path({path!r})",
-        f"rows = read_sheet(file, name=file.name, asked=Asked({said}), max_rows=None)",
+        f"rows = read_sheet(file, name=file.name, options=SheetOptions({stated}), max_rows=None)",
     )
 
 
@@ -90,7 +90,7 @@ MapOf = Annotated[
     str | None,
     typer.Option(
         "--map",
-        help="Map to tell of before and after: a file with its document, or with a server its id, name, name:3 or "
+        help="Map to report before and after: a file with its document, or with a server its id, name, name:3 or "
         "name@alias.",
     ),
 ]
@@ -117,12 +117,12 @@ def report(
         columns = Columns(prediction, label, weight, group, scale, map_label)
         rows = judged_as(read_rows(file, columns), reduction)
         found, options = _measured(engine, rows, reduction, seed, applied)
-    with told():
+    with errors_in_a_line():
         about = _about(rows, file, options, map_of)
         made = replace(
             about,
             command=command_line(context),
-            loading=loading(file, asked_of(columns)),
+            loading=loading(file, sheet_options(columns)),
             applying=applying(map_of, applied),
         )
         with working("drawing"):
@@ -162,23 +162,23 @@ def _beside(rows: Sheet, reduction: str | None, seed: int, *, recommended: bool)
     return found | ({"recommendation": recommend(batch, reduction, seed=seed).to_document()} if recommended else {})
 
 
-def _page(found: dict[str, Any], about: Subject) -> bytes:
+def _page(found: dict[str, Any], about: ReportSubject) -> bytes:
     from calibrant.reports.html import standalone
 
     return standalone(found, about).encode()
 
 
-def _about(rows: Sheet, file: Path, options: dict[str, Any], map_of: str | None) -> Subject:
+def _about(rows: Sheet, file: Path, options: dict[str, Any], map_of: str | None) -> ReportSubject:
     from datetime import UTC, datetime
 
     from calibrant import __version__
-    from calibrant.reports.panel import Subject
+    from calibrant.reports.panel import ReportSubject
 
-    return Subject(
+    return ReportSubject(
         name=name_of(file) if file == STANDARD else file.name,
         version=__version__,
         when=datetime.now(UTC),
-        said=rows.said,
+        inferred=rows.notes,
         options=options,
         classes=rows.classes,
         weights=None if rows.weights is None else "frequency",

@@ -29,9 +29,9 @@ def report_tables(report: Json) -> Iterator[str | Table]:
 
 
 def _rows(report: Json) -> str:
-    told = [f"{counted(report['n'])}, {report['reduction']}"]
-    told += [f"{report[name]:,} {name}" for name in ("clipped", "renormalised") if report[name]]
-    return "; ".join(told)
+    facts = [f"{counted(report['n'])}, {report['reduction']}"]
+    facts += [f"{report[name]:,} {name}" for name in ("clipped", "renormalised") if report[name]]
+    return "; ".join(facts)
 
 
 def _measures(measures: Json) -> Table:

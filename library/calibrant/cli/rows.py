@@ -1,4 +1,4 @@
-"""The rows of a command: which file, which of its columns, and what was guessed of them."""
+"""The rows of a command: the file, its columns, and notes on what was inferred."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from calibrant.cli.output import STANDARD, say
 
 if TYPE_CHECKING:
     from calibrant.io.errors import TabularError
-    from calibrant.io.table import Asked, Scale, Sheet
+    from calibrant.io.table import Scale, Sheet, SheetOptions
 
-#: Which flag a choice of ``tabular`` is made by.
+#: The flag of each field.
 _FLAGS = {
     "predictions": "--prediction",
     "labels": "--label",
@@ -28,22 +28,22 @@ _FLAGS = {
     "mapping": "--map-label",
 }
 
-#: Columns that are told as a choice.
+#: Number of columns offered as a choice.
 _OFFERED = 4
 
 File = Annotated[Path, typer.Argument(help="CSV, TSV, NPZ, Parquet or Arrow file; - for standard input.")]
-Label = Annotated[str | None, typer.Option("--label", help="Column of the labels; guessed by its name where left out.")]
+Label = Annotated[str | None, typer.Option("--label", help="Column of the labels; inferred from its name if left out.")]
 Prediction = Annotated[
     list[str] | None,
     typer.Option(
         "--prediction",
-        help="Column of P(Y=1), or once for each class, in their order; guessed by name where left out, logits never.",
+        help="Column of P(Y=1), or once for each class, in their order; inferred from names if left out, logits never.",
     ),
 ]
 Group = Annotated[str | None, typer.Option("--group", help="Column of group names: each group is measured as well.")]
 Weight = Annotated[str | None, typer.Option("--weight", help="Column of weights, each at least 0.")]
 ScaleName = Annotated[
-    str, typer.Option("--scale", help="What the predictions are: probability or logit; never guessed.")
+    str, typer.Option("--scale", help="What the predictions are: probability or logit; never inferred.")
 ]
 MapLabel = Annotated[
     list[str] | None,
@@ -53,7 +53,7 @@ MapLabel = Annotated[
 
 @dataclass(frozen=True)
 class Columns:
-    """What is said of a file's columns on the command line."""
+    """The columns of a file, as given on the command line."""
 
     prediction: Sequence[str] | None = None
     label: str | None = None
@@ -63,24 +63,24 @@ class Columns:
     map_label: Sequence[str] | None = None
 
     def of(self, field: str) -> Sequence[str]:
-        """The columns that were asked for as ``field`` of ``tabular``."""
+        """The columns requested for a field of ``calibrant.io``."""
         single = {"labels": self.label, "weights": self.weight, "groups": self.group}
         return self.prediction or () if field == "predictions" else [name for name in (single.get(field),) if name]
 
 
 @contextlib.contextmanager
 def source_of(file: Path) -> Iterator[BinaryIO]:
-    """The file, or standard input, so that it can be read more than once: what comes through a pipe is copied."""
-    from calibrant.io.bounds import Bounds
+    """The file, or standard input, as a stream that can be read more than once; a pipe is copied."""
     from calibrant.io.errors import TabularError
-    from calibrant.io.source import copy, spooled
+    from calibrant.io.limits import FileLimits
+    from calibrant.io.source import blocks_of, spooled, write_blocks
 
     with contextlib.ExitStack() as stack:
         source = cast(BinaryIO, sys.stdin.buffer if file == STANDARD else stack.enter_context(file.open("rb")))
         if not source.seekable():
             kept = stack.enter_context(spooled())
             try:
-                copy(source, kept, Bounds())
+                write_blocks(blocks_of(source), kept, FileLimits())
             except TabularError as error:
                 raise Refused(_line(error, file)) from error
             source = kept
@@ -88,37 +88,37 @@ def source_of(file: Path) -> Iterator[BinaryIO]:
 
 
 def read_rows(file: Path, columns: Columns, *, labelled: bool = True, source: BinaryIO | None = None) -> Sheet:
-    """Read a file, ``source`` if it is open, and say on standard error what was guessed; raises ``Refused``."""
+    """Read a file, ``source`` if it is open, and print what was inferred on standard error; raises ``Refused``."""
     if source is None:
         with source_of(file) as source:
             return read_rows(file, columns, labelled=labelled, source=source)
     from calibrant.io.errors import TabularError
-    from calibrant.io.reading import read_sheet
+    from calibrant.io.files import read_sheet
 
-    asked = asked_of(columns)
+    options = sheet_options(columns)
     try:
-        sheet = read_sheet(source, name=name_of(file), asked=asked, max_rows=None, labelled=labelled)
+        sheet = read_sheet(source, name=name_of(file), options=options, max_rows=None, labelled=labelled)
     except TabularError as error:
         raise Refused(_line(error, file, columns)) from error
-    for sentence in sheet.said:
+    for sentence in sheet.notes:
         say(sentence)
     return sheet
 
 
 def judged_as(rows: Sheet, reduction: str | None) -> Sheet:
-    """The rows, which say by what two classes are judged where nobody asked: one column would be judged otherwise."""
+    """The rows, with a note on the default reduction of two columns, which differs from that of one column."""
     if reduction is not None or rows.predictions.ndim == 1 or rows.predictions.shape[1] != 2:
         return rows
     sentence = "two classes: judged by confidence; --reduction binary for the probability of class 1"
     say(sentence)
-    return replace(rows, said=(*rows.said, sentence))
+    return replace(rows, notes=(*rows.notes, sentence))
 
 
-def asked_of(columns: Columns) -> Asked:
+def sheet_options(columns: Columns) -> SheetOptions:
     """The choices as the reader of files takes them; raises ``BadParameter``."""
-    from calibrant.io.table import Asked
+    from calibrant.io.table import SheetOptions
 
-    return Asked(
+    return SheetOptions(
         predictions=tuple(columns.prediction) if columns.prediction else None,
         labels=columns.label,
         weights=columns.weight,
@@ -129,25 +129,25 @@ def asked_of(columns: Columns) -> Asked:
 
 
 def _line(error: TabularError, file: Path, columns: Columns | None = None) -> str:
-    """What is wrong with a file, and the flags that would mend it, ready to copy."""
+    """The message for a file that cannot be read, with flags that would fix it, ready to copy."""
     from calibrant.io.errors import OutOfRange
     from calibrant.io.texts import quoted
 
-    # The file is named once, also where the message begins with its name.
-    told = f"{name_of(file)}: {error.detail.removeprefix(quoted(name_of(file))).lstrip()}"
+    # Name the file once, even if the message begins with its name.
+    message = f"{name_of(file)}: {error.detail.removeprefix(quoted(name_of(file))).lstrip()}"
     flag, offer = _FLAGS.get(error.field), error.offer
     if isinstance(error, OutOfRange):
-        return f"{told} (--scale logit)"
-    if offer is None or flag is None or flag in told:
-        return told
+        return f"{message} (--scale logit)"
+    if offer is None or flag is None or flag in message:
+        return message
     if not isinstance(offer, tuple):
         flags = " ".join(f"{_FLAGS['mapping']} {_shell(f'{text}={k}')}" for text, k in offer.items())
-        return f"{told}; add {flags}"
-    asked = () if columns is None else columns.of(error.field)
-    if not asked:
-        return f"{told}; add {' or '.join(f'{flag} {_shell(text)}' for text in offer[:_OFFERED])}"
-    near = [text for name in asked if name not in offer for text in _near(name, offer)]
-    return f"{told}; did you mean {' or '.join(f'{flag} {_shell(text)}' for text in near)}?" if near else told
+        return f"{message}; add {flags}"
+    requested = () if columns is None else columns.of(error.field)
+    if not requested:
+        return f"{message}; add {' or '.join(f'{flag} {_shell(text)}' for text in offer[:_OFFERED])}"
+    near = [text for name in requested if name not in offer for text in _near(name, offer)]
+    return f"{message}; did you mean {' or '.join(f'{flag} {_shell(text)}' for text in near)}?" if near else message
 
 
 def _near(name: str, offer: Sequence[str]) -> list[str]:

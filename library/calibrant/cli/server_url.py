@@ -1,4 +1,4 @@
-"""Which server a command speaks to, and as whom."""
+"""The server of a command, and its API key."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from calibrant.cli.exits import told
+from calibrant.cli.exits import errors_in_a_line
 
 if TYPE_CHECKING:
     from calibrant.client import Calibrant
@@ -38,12 +38,12 @@ NeededServer = Annotated[
 
 @contextlib.contextmanager
 def client_of(server: str | None, whose: str) -> Iterator[Calibrant]:
-    """The client of the server that is named, whose errors are told in a line; ``whose`` things it is asked for."""
+    """The client of a server, whose errors end the command with one line; ``whose`` names what the server keeps."""
     if not server:
         raise typer.BadParameter(
             f"{whose} are kept by a server; name it by --server or {_VARIABLE}", param_hint="--server"
         )
-    with told(server), _client(server) as client:
+    with errors_in_a_line(server), _client(server) as client:
         yield client
 
 

@@ -1,8 +1,11 @@
 """The Python client of a Calibrant server: ``from calibrant.client import Calibrant, AsyncCalibrant``."""
 
-from calibrant.client.async_client import AsyncCalibrant
-from calibrant.client.client import Calibrant
-from calibrant.client.errors import JobFailed, JobTimeout, ProblemResponse, UnusableRows
-from calibrant.client.events import Event
+from calibrant.errors import requires
+
+with requires("client", "the client"):
+    from calibrant.client.async_client import AsyncCalibrant
+    from calibrant.client.client import Calibrant
+    from calibrant.client.errors import JobFailed, JobTimeout, ProblemResponse, UnusableRows
+    from calibrant.client.events import Event
 
 __all__ = ["AsyncCalibrant", "Calibrant", "Event", "JobFailed", "JobTimeout", "ProblemResponse", "UnusableRows"]

@@ -1,9 +1,11 @@
-"""The client that awaits: each call's steps, taken as a coroutine."""
+"""The asynchronous client."""
 
 from __future__ import annotations
 
+import asyncio
 import ssl
 from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import AsyncExitStack
 from functools import wraps
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self, TypeAlias, TypeVar, overload
@@ -11,16 +13,97 @@ from typing import Any, Concatenate, ParamSpec, Self, TypeAlias, TypeVar, overlo
 import httpx
 
 from calibrant.client import calls
-from calibrant.client.awaiting import iterate, run
 from calibrant.client.frames import ArrayLike, FrameLike, Series
-from calibrant.client.sending import Patience
+from calibrant.client.retries import Patience
 from calibrant.client.server import headers_of, shown, url_of
-from calibrant.client.steps import Items, Steps
+from calibrant.client.steps import (
+    Answer,
+    Done,
+    Item,
+    Items,
+    Line,
+    Open,
+    Outcome,
+    Pause,
+    Step,
+    Steps,
+    advance,
+    httpx_options,
+)
 
 P = ParamSpec("P")
 T = TypeVar("T")
 _Awaited: TypeAlias = "Callable[Concatenate[AsyncCalibrant, P], Coroutine[Any, Any, T]]"
 _Iterated: TypeAlias = "Callable[Concatenate[AsyncCalibrant, P], AsyncIterator[T]]"
+
+
+# --- The steps of one call, on a client that awaits; the task may be cancelled at each step
+
+
+async def _run(http: httpx.AsyncClient, steps: Steps[T]) -> T:
+    """Take the steps of a call; what it returns."""
+    async with _Wire(http) as wire:
+        at = advance(steps)
+        while not isinstance(at, Done):
+            at = advance(steps, await wire.take(at))
+        found: T = at.value
+        return found
+
+
+async def _iterate(http: httpx.AsyncClient, items: Items[T]) -> AsyncIterator[T]:
+    """Take the steps of a call, and yield its items as they arrive."""
+    async with _Wire(http) as wire:
+        at = advance(items)
+        while not isinstance(at, Done):
+            if isinstance(at, Item):
+                yield at.value
+                at = advance(items)
+            else:
+                at = advance(items, await wire.take(at))
+
+
+class _Wire:
+    """One call's use of a connection: at most one stream is open, and is closed when the call ends."""
+
+    def __init__(self, http: httpx.AsyncClient) -> None:
+        self._http = http
+        self._stream = AsyncExitStack()
+        self._lines: AsyncIterator[str] | None = None
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._stream.aclose()
+
+    async def take(self, step: Step) -> Outcome:
+        """Take a step; its outcome."""
+        try:
+            return await self._take(step), None
+        except httpx.TransportError as error:
+            return None, error
+
+    async def _take(self, step: Step) -> Answer | str | None:
+        if isinstance(step, Line):
+            return None if self._lines is None else await anext(self._lines, None)
+        await self._stream.aclose()
+        if isinstance(step, Pause):
+            await asyncio.sleep(step.seconds)
+            return None
+        options = httpx_options(step.request, step.seconds)
+        if isinstance(step, Open):
+            return await self._open(options)
+        response = await self._http.request(**options)
+        return Answer(response.status_code, response.headers, response.content)
+
+    async def _open(self, options: dict[str, Any]) -> Answer:
+        response = await self._stream.enter_async_context(self._http.stream(**options))
+        content = b"" if response.is_success else await response.aread()
+        self._lines = response.aiter_lines()
+        return Answer(response.status_code, response.headers, content)
+
+
+# --- The client
 
 
 def _call(
@@ -30,7 +113,7 @@ def _call(
 
     @wraps(steps)
     async def method(client: AsyncCalibrant, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        return await run(client._http, steps(client._patience, *args, **kwargs))
+        return await _run(client._http, steps(client._patience, *args, **kwargs))
 
     return method
 
@@ -42,7 +125,7 @@ def _each(
 
     @wraps(items)
     def method(client: AsyncCalibrant, /, *args: P.args, **kwargs: P.kwargs) -> AsyncIterator[T]:
-        return iterate(client._http, items(client._patience, *args, **kwargs))
+        return _iterate(client._http, items(client._patience, *args, **kwargs))
 
     return method
 
@@ -108,7 +191,7 @@ class AsyncCalibrant:
     async def calibrate(self, map: str, predictions: ArrayLike, *, scale: str | None = None) -> calls.maps.Floats: ...
     @wraps(calls.maps.calibrate)
     async def calibrate(self, map: str, predictions: Any, *, scale: str | None = None) -> Any:  # noqa: D102 - wraps tells
-        return await run(self._http, calls.maps.calibrate(self._patience, map, predictions, scale=scale))
+        return await _run(self._http, calls.maps.calibrate(self._patience, map, predictions, scale=scale))
 
     upload = _call(calls.batches.upload)
     append = _call(calls.batches.append)

@@ -1,9 +1,11 @@
-"""The client that blocks: each call's steps, taken at once."""
+"""The synchronous client."""
 
 from __future__ import annotations
 
 import ssl
+import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from functools import wraps
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar, overload
@@ -11,14 +13,95 @@ from typing import Any, Concatenate, ParamSpec, Self, TypeVar, overload
 import httpx
 
 from calibrant.client import calls
-from calibrant.client.blocking import iterate, run
 from calibrant.client.frames import ArrayLike, FrameLike, Series
-from calibrant.client.sending import Patience
+from calibrant.client.retries import Patience
 from calibrant.client.server import headers_of, shown, url_of
-from calibrant.client.steps import Items, Steps
+from calibrant.client.steps import (
+    Answer,
+    Done,
+    Item,
+    Items,
+    Line,
+    Open,
+    Outcome,
+    Pause,
+    Step,
+    Steps,
+    advance,
+    httpx_options,
+)
 
 P = ParamSpec("P")
 T = TypeVar("T")
+
+
+# --- The steps of one call, on a client that blocks
+
+
+def _run(http: httpx.Client, steps: Steps[T]) -> T:
+    """Take the steps of a call; what it returns."""
+    with _Wire(http) as wire:
+        at = advance(steps)
+        while not isinstance(at, Done):
+            at = advance(steps, wire.take(at))
+        found: T = at.value
+        return found
+
+
+def _iterate(http: httpx.Client, items: Items[T]) -> Iterator[T]:
+    """Take the steps of a call, and yield its items as they arrive."""
+    with _Wire(http) as wire:
+        at = advance(items)
+        while not isinstance(at, Done):
+            if isinstance(at, Item):
+                yield at.value
+                at = advance(items)
+            else:
+                at = advance(items, wire.take(at))
+
+
+class _Wire:
+    """One call's use of a connection: at most one stream is open, and is closed when the call ends."""
+
+    def __init__(self, http: httpx.Client) -> None:
+        self._http = http
+        self._stream = ExitStack()
+        self._lines: Iterator[str] = iter(())
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stream.close()
+
+    def take(self, step: Step) -> Outcome:
+        """Take a step; its outcome."""
+        try:
+            return self._take(step), None
+        except httpx.TransportError as error:
+            return None, error
+
+    def _take(self, step: Step) -> Answer | str | None:
+        if isinstance(step, Line):
+            return next(self._lines, None)
+        self._stream.close()
+        if isinstance(step, Pause):
+            time.sleep(step.seconds)
+            return None
+        options = httpx_options(step.request, step.seconds)
+        if isinstance(step, Open):
+            return self._open(options)
+        response = self._http.request(**options)
+        return Answer(response.status_code, response.headers, response.content)
+
+    def _open(self, options: dict[str, Any]) -> Answer:
+        response = self._stream.enter_context(self._http.stream(**options))
+        content = b"" if response.is_success else response.read()
+        self._lines = response.iter_lines()
+        return Answer(response.status_code, response.headers, content)
+
+
+# --- The client
 
 
 def _call(steps: Callable[Concatenate[Patience, P], Steps[T]]) -> Callable[Concatenate[Calibrant, P], T]:
@@ -26,7 +109,7 @@ def _call(steps: Callable[Concatenate[Patience, P], Steps[T]]) -> Callable[Conca
 
     @wraps(steps)
     def method(client: Calibrant, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        return run(client._http, steps(client._patience, *args, **kwargs))
+        return _run(client._http, steps(client._patience, *args, **kwargs))
 
     return method
 
@@ -36,7 +119,7 @@ def _each(items: Callable[Concatenate[Patience, P], Items[T]]) -> Callable[Conca
 
     @wraps(items)
     def method(client: Calibrant, /, *args: P.args, **kwargs: P.kwargs) -> Iterator[T]:
-        return iterate(client._http, items(client._patience, *args, **kwargs))
+        return _iterate(client._http, items(client._patience, *args, **kwargs))
 
     return method
 
@@ -109,7 +192,7 @@ class Calibrant:
     def calibrate(self, map: str, predictions: ArrayLike, *, scale: str | None = None) -> calls.maps.Floats: ...
     @wraps(calls.maps.calibrate)
     def calibrate(self, map: str, predictions: Any, *, scale: str | None = None) -> Any:  # noqa: D102 - wraps tells
-        return run(self._http, calls.maps.calibrate(self._patience, map, predictions, scale=scale))
+        return _run(self._http, calls.maps.calibrate(self._patience, map, predictions, scale=scale))
 
     upload = _call(calls.batches.upload)
     append = _call(calls.batches.append)

@@ -1,4 +1,4 @@
-"""What a server refused, what a job came to, and rows that cannot be sent."""
+"""Errors of the client: a server's problem, a failed or late job, and rows that cannot be sent."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from httpx import RemoteProtocolError, TransportError
 
 from calibrant.client.answers import FINAL, JobSummary, decode
 from calibrant.client.errors import problem_of, unreadable
-from calibrant.client.sending import Patience, backoff, pause_of
+from calibrant.client.retries import Patience, backoff, pause_of
 from calibrant.client.steps import Answer, Item, Items, Line, Open, Pause, Request
 
 #: A stream that says nothing for so long is broken: a heartbeat comes every 5 s.
@@ -77,7 +77,7 @@ def follow(patience: Patience, path: str, last: str | None, *, until: float | No
                 if _is_over(event, until):
                     return
             if failures >= patience.tries:
-                raise RemoteProtocolError("the stream of events ends before it has told of any")
+                raise RemoteProtocolError("the stream of events ends before its first event")
         except TransportError:
             if failures >= patience.tries:
                 raise

@@ -1,4 +1,4 @@
-"""Arrays from what callers have, and back: numpy and lists, Series and DataFrames of pandas and polars, Arrow.
+"""Arrays from the callers' types, and back: numpy and lists, Series and DataFrames of pandas and polars, Arrow.
 
 Neither pandas nor polars is imported: who hands over a frame has imported its library.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Mapping
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypedDict, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -186,3 +186,42 @@ def _kind(array: Array) -> str:
 
 def _kinds_of(library: Any) -> Any:
     return library.Series, library.DataFrame
+
+
+# --- The rows of a call
+
+
+class Rows(TypedDict, total=False):
+    """Rows by keyword: ``predictions`` (n,) or (n, K), integer or boolean ``labels`` (n,), ``weights`` (n,).
+
+    ``groups`` are a name per row; ``scale`` is ``probability`` or ``logit``; ``weights_kind`` is ``frequency`` or
+    ``importance``. Each array may be numpy's, a list, or a Series or DataFrame of pandas or polars, whose columns are
+    the classes in order.
+    """
+
+    predictions: ArrayLike
+    labels: ArrayLike | None
+    weights: ArrayLike | None
+    groups: ArrayLike | None
+    scale: str | None
+    weights_kind: str | None
+
+
+_ARRAYS = ("predictions", "labels", "weights", "groups")
+_OPTIONS = ("scale", "weights_kind")
+
+
+def split_rows(rows: Mapping[str, Any]) -> tuple[dict[str, Array], dict[str, Any]]:
+    """The arrays and the options of rows; raises ``UnusableRows`` for those that cannot be sent."""
+    unknown = sorted(set(rows) - {*_ARRAYS, *_OPTIONS})
+    if unknown:
+        raise TypeError(f"unexpected keyword argument {unknown[0]!r}")
+    given = {name: rows[name] for name in _ARRAYS if rows.get(name) is not None}
+    check_aligned(given)
+    return {name: _array(name, value) for name, value in given.items()}, {name: rows.get(name) for name in _OPTIONS}
+
+
+def _array(name: str, value: Any) -> Array:
+    if name == "labels":
+        return labels_of(value)
+    return names_of(value) if name == "groups" else numbers_of(value, name)

@@ -13,6 +13,7 @@ from calibrant.client.errors import UnusableRows
 from calibrant.client.frames import ArrayLike, check_aligned, groups_of, ids_of, labels_of, numbers_of, times_of
 from calibrant.client.packing import NPZ, Array, Arrays, pack
 from calibrant.client.steps import JSON
+from calibrant.errors import requires
 
 Form: TypeAlias = Literal["npz", "arrow", "json"]
 
@@ -86,8 +87,9 @@ def _json(arrays: Arrays) -> bytes:
 
 def _arrow(arrays: Arrays) -> bytes:
     """A stream of one batch; vectors are lists of one length."""
-    import pyarrow as arrow
-    import pyarrow.ipc
+    with requires("files", 'form="arrow"'):
+        import pyarrow as arrow
+        import pyarrow.ipc
 
     def column(array: Array, name: str) -> Any:
         if array.ndim == 1:

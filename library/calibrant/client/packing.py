@@ -1,4 +1,4 @@
-"""Arrays as they travel, NPZ and NPY: not compressed, since numbers hardly shrink and each byte would be touched."""
+"""Arrays as NPZ and NPY, uncompressed: numbers hardly shrink, and compression would touch every byte."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the server is, and what is told it with every request."""
+"""The server's URL, and the headers of every request."""
 
 from __future__ import annotations
 

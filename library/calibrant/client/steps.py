@@ -1,6 +1,6 @@
-"""What a call does, step by step, without doing it: a transport takes the steps, and tells what came of each.
+"""The steps of a call, without I/O: a client takes the steps, and sends back the outcome of each.
 
-A call is a generator. It yields a step, is sent what came of it, or has a broken connection raised where it stands, and
+A call is a generator. It yields a step, is sent its outcome or has the error of a broken connection raised in it, and
 returns what the caller gets. So what is sent, when it is sent again and how an answer is read is written once, for a
 client that blocks and one that awaits.
 """
@@ -43,7 +43,7 @@ class Answer(NamedTuple):
 
     @property
     def is_success(self) -> bool:
-        """Whether what was asked for was done, or will be."""
+        """Whether the request was done, or will be."""
         return 200 <= self.status < 300
 
 
@@ -87,12 +87,12 @@ Step: TypeAlias = Send | Open | Line | Pause
 Steps: TypeAlias = Generator[Step, Any, T]
 #: The steps of a call that gives its answer in pieces.
 Items: TypeAlias = Generator[Step | Item[T], Any, None]
-#: What came of a step: the answer, a line or nothing, and the error where the connection broke.
+#: The outcome of a step: the answer, a line or None, and the error if the connection broke.
 Outcome: TypeAlias = tuple[Answer | str | None, TransportError | None]
 
 
 def advance(steps: Generator[Any, Any, T], came: Outcome = (None, None)) -> Any:
-    """Tell a call what came of its last step; its next one, or ``Done``."""
+    """Send a call the outcome of its last step; its next one, or ``Done``."""
     reply, error = came
     try:
         return steps.send(reply) if error is None else steps.throw(error)
@@ -106,12 +106,12 @@ def sent(request: Request, seconds: float) -> Steps[Answer]:
     return answer
 
 
-def told(items: Items[T], tell: Callable[[T], None]) -> Steps[None]:
-    """Take the steps of ``items`` within another call, which is told of each."""
+def relayed(items: Items[T], receive: Callable[[T], None]) -> Steps[None]:
+    """Take the steps of ``items`` within another call, and pass each item to ``receive``."""
     at = advance(items)
     while not isinstance(at, Done):
         if isinstance(at, Item):
-            tell(at.value)
+            receive(at.value)
             at = advance(items)
             continue
         try:
@@ -120,3 +120,16 @@ def told(items: Items[T], tell: Callable[[T], None]) -> Steps[None]:
             at = advance(items, (None, error))
         else:
             at = advance(items, (reply, None))
+
+
+def httpx_options(request: Request, seconds: float) -> dict[str, Any]:
+    """The arguments of httpx for a request."""
+    return {
+        "method": request.method,
+        "url": request.path,
+        "params": request.query or None,
+        "headers": request.headers,
+        "content": request.content,
+        "timeout": seconds,
+        "follow_redirects": False,  # the key would go along
+    }

@@ -111,6 +111,6 @@ def compare(
     ('beta',)
     """
     resampling = Resampling.read(0.95 if interval is None else interval, resamples, seed)
-    asked = Evaluation(read_requests(measures), reduction, None, resampling)
-    comparison = Comparison(asked, read_contestants(maps, trained or {}), correction)
+    evaluation = Evaluation(read_requests(measures), reduction, None, resampling)
+    comparison = Comparison(evaluation, read_contestants(maps, trained or {}), correction)
     return comparison.run(read_batch(predictions, labels, weights, scale=scale, kind=weights_kind))

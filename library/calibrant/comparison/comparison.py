@@ -21,10 +21,8 @@ from calibrant.measures.improvement import improvements
 from calibrant.measures.intervals import PLAIN
 from calibrant.measures.measure import MeasureRequest, MeasureResult, answers, extent_of
 from calibrant.measures.scores import mean_over_rows
-from calibrant.progress import SILENT, Progress, Rising
+from calibrant.progress import Progress, muted, report, reporting, step
 from calibrant.reductions import Classes, Event, Subject, Vector, resolve, subject, whole_vector
-
-# --- The Pareto front of contestants under two criteria
 
 
 def pareto_front(first: Mapping[str, float], second: Mapping[str, float]) -> tuple[str, ...]:
@@ -49,7 +47,7 @@ def pareto_front(first: Mapping[str, float], second: Mapping[str, float]) -> tup
     return tuple(front)
 
 
-# --- The contestants of a comparison on one batch: the predictions as they came, and after each map
+# --- The contestants on one batch: raw predictions, and those after each map
 
 #: The name of the predictions as they came.
 RAW = "uncalibrated"
@@ -70,8 +68,8 @@ class Contestant:
 
 @dataclass(frozen=True)
 class Entrant:
-    """A contestant on one batch: what is asked of it, before and after it what scores compare (an event or the whole
-    vector), and whether it was fitted to these rows. ``contestant`` is None of the predictions as they came.
+    """A contestant on one batch: the subject that is measured, the events or whole vectors ``before`` and ``after`` it
+    that scores compare, and whether it was fitted to these rows. ``contestant`` is None for the raw predictions.
     """
 
     name: str
@@ -109,18 +107,18 @@ def read_contestants(maps: Mapping[str, CalibrationMap], trained: Mapping[str, T
 
 
 def reduction_of(evaluation: Evaluation, contestants: tuple[Contestant, ...], batch: Batch) -> str:
-    """The full name of the reduction under which all contestants are asked; raises where one cannot be.
+    """The full name of the reduction under which all contestants are measured; raises if one of them does not fit it.
 
-    Where none is asked for it is that of the first map of one event, else the batch's default. O(1).
+    By default it is that of the first map of one event, else the batch's default. O(1).
     """
-    asked, n_classes = evaluation.reduction, batch.predictions.n_classes
+    reduction, n_classes = evaluation.reduction, batch.predictions.n_classes
     for contestant in contestants:
         fitted = contestant.map
-        if asked is None and not fitted.of_vector and n_classes in (None, fitted.n_classes):
-            asked = fitted.reduction
+        if reduction is None and not fitted.of_vector and n_classes in (None, fitted.n_classes):
+            reduction = fitted.reduction
     if not contestants:
         return evaluation.check(batch)[0]
-    name = resolve(asked, n_classes)
+    name = resolve(reduction, n_classes)
     for i, contestant in enumerate(contestants):
         try:
             replace(evaluation, map=contestant.map, reduction=name).check(batch)
@@ -129,26 +127,24 @@ def reduction_of(evaluation: Evaluation, contestants: tuple[Contestant, ...], ba
     return name
 
 
-def line_up(batch: Batch, name: str, contestants: tuple[Contestant, ...], told: Rising = SILENT) -> Lineup:
+def line_up(batch: Batch, name: str, contestants: tuple[Contestant, ...]) -> Lineup:
     """Apply every map to the batch, under the reduction ``name``. O(contestants x the map + n log n)."""
-    asked = subject(batch, name)
-    entrants = {RAW: Entrant(RAW, asked)}
+    raw = subject(batch, name)
+    entrants = {RAW: Entrant(RAW, raw)}
     for i, contestant in enumerate(contestants):
-        told(i, len(contestants), contestant.name)
-        made, before, after = calibrated(asked, batch, name, contestant.map, told)
+        report(i, len(contestants), contestant.name)
+        made, before, after = calibrated(raw, batch, name, contestant.map)
         seen = contestant.training.saw(batch)
         entrants[contestant.name] = Entrant(contestant.name, made, contestant, before, after, seen)
-    order = (
-        whole_vector(batch).order() if batch.predictions.n_classes or not isinstance(asked, Event) else asked.order()
-    )
+    order = whole_vector(batch).order() if batch.predictions.n_classes or not isinstance(raw, Event) else raw.order()
     if batch.weights is not None:
         order = order[batch.weights[order] > 0.0]
     return Lineup(entrants, order)
 
 
-def errors_of(asked: Subject) -> tuple[float | None, float | None]:
+def errors_of(of: Subject) -> tuple[float | None, float | None]:
     """The classification error, 1 less the accuracy, and the Brier score."""
-    found = answers([_ACCURACY, _BRIER], asked, PLAIN)
+    found = answers([_ACCURACY, _BRIER], of, PLAIN)
     accuracy = found["accuracy"].value
     return None if accuracy is None else 1.0 - accuracy, found["brier"].value
 
@@ -166,11 +162,11 @@ def apart(one: Subject, two: Subject, *, mean: bool) -> float:
     return mean_over_rows(off.mean(axis=1), w)
 
 
-def _predicted(asked: Subject) -> Floats:
-    return asked.vector.p if isinstance(asked, Classes) else asked.p
+def _predicted(of: Subject) -> Floats:
+    return of.vector.p if isinstance(of, Classes) else of.p
 
 
-# --- Several maps side by side on one batch: measured, ranked, compared in pairs, and the front between two aims
+# --- The comparison: measured, ranked, compared in pairs, with Pareto fronts
 
 Of = Literal["value", "debiased"]
 _SEEN = "no interval and no p-value: a map was fitted to these rows"
@@ -227,7 +223,7 @@ class ComparisonReport:
 
 @dataclass(frozen=True)
 class Comparison:
-    """A comparison asked for: everything but the rows, checked. ``evaluation`` has no map, and a level."""
+    """The checked options of ``compare``, without the rows. ``evaluation`` has no map, and a level."""
 
     evaluation: Evaluation
     contestants: tuple[Contestant, ...]
@@ -239,7 +235,7 @@ class Comparison:
 
     @property
     def inline(self) -> bool:
-        """Whether nothing asked for is a long fit."""
+        """Whether no measure and no diagram needs a long fit."""
         return self.evaluation.inline
 
     def check(self, batch: Batch, groups: Sequence[str] | None = None) -> str:
@@ -266,50 +262,54 @@ class Comparison:
         device: str = "cpu",
         progress: Progress | None = None,
     ) -> ComparisonReport:
-        """Answer for a checked batch; ``device`` and ``progress`` are of fits that are repeated."""
-        name = self.check(batch, groups)
-        told, requests = Rising(progress), self.evaluation.measures
+        """Compare on a checked batch; ``device`` is that of repeated fits. What ``progress`` raises ends the work."""
+        with reporting(progress):
+            return self._run(batch, groups, device)
+
+    def _run(self, batch: Batch, groups: Sequence[str] | None, device: str) -> ComparisonReport:
+        name, requests = self.check(batch, groups), self.evaluation.measures
         steps = 2 + len(self.contestants) + len(requests)
-        report = replace(self.evaluation, reduction=name).run(batch, groups, progress=told.share(0, steps, RAW))
-        lineup = line_up(batch, name, self.contestants, told.share(1, steps, "maps"))
+        with step(0, steps, RAW):
+            raw = replace(self.evaluation, reduction=name).run(batch, groups)
+        with step(1, steps, "maps"):
+            lineup = line_up(batch, name, self.contestants)
         found = []
         for i, entrant in enumerate(lineup.entrants.values(), 1):
-            step = told.share(i, steps, entrant.name) if entrant.contestant else SILENT
-            found.append(self._contestant(entrant, report, batch, device, step))
+            with step(i, steps, entrant.name):
+                found.append(self._contestant(entrant, raw, batch, device))
         compared = {}
         for i, request in enumerate(requests, 2 + len(self.contestants)):
-            compared[request.key] = self._compared(
-                request, lineup, found, told.share(i, steps, f"pairs by {request.key}")
-            )
-        told(1, 1, "done")
-        return ComparisonReport(report, tuple(found), compared, self.correction, self._level)
+            with step(i, steps, f"pairs by {request.key}"):
+                compared[request.key] = self._compared(request, lineup, found)
+        report(1, 1, "done")
+        return ComparisonReport(raw, tuple(found), compared, self.correction, self._level)
 
     @property
     def _level(self) -> float:
         return self.evaluation.resampling.level or 0.95
 
-    def _contestant(
-        self, entrant: Entrant, report: Report, batch: Batch, device: str, told: Rising
-    ) -> ContestantReport:
-        error, brier = errors_of(entrant.subject)
+    def _contestant(self, entrant: Entrant, raw: Report, batch: Batch, device: str) -> ContestantReport:
+        with muted():
+            error, brier = errors_of(entrant.subject)
         if entrant.contestant is None or entrant.before is None or entrant.after is None:
-            return ContestantReport(entrant.name, report.measures, error, brier)
-        resampling = replace(self.evaluation.resampling, told=told)
-        measures = answers(self.evaluation.measures, entrant.subject, resampling.step(0, 2, "measures"))
-        resampling = resampling.step(1, 2, "improvement")
-        if entrant.in_sample:
-            training = entrant.contestant.training
-            gained = improvements_again(entrant.before, batch, training, resampling, device=device)
-            return ContestantReport(entrant.name, unproven(measures), error, brier, True, gained)
-        gained = improvements(entrant.before, entrant.after, resampling)
+            return ContestantReport(entrant.name, raw.measures, error, brier)
+        resampling = self.evaluation.resampling
+        with step(0, 2, "measures"):
+            measures = answers(self.evaluation.measures, entrant.subject, resampling)
+        with step(1, 2, "improvement"):
+            if entrant.in_sample:
+                training = entrant.contestant.training
+                gained = improvements_again(entrant.before, batch, training, resampling, device=device)
+                return ContestantReport(entrant.name, unproven(measures), error, brier, True, gained)
+            gained = improvements(entrant.before, entrant.after, resampling)
         return ContestantReport(entrant.name, measures, error, brier, entrant.in_sample, gained)
 
     def _compared(
-        self, request: MeasureRequest, lineup: Lineup, reports: Sequence[ContestantReport], told: Rising
+        self, request: MeasureRequest, lineup: Lineup, reports: Sequence[ContestantReport]
     ) -> MeasureComparison:
         of, known = ranked_values([report.measures[request.key] for report in reports])
         values = {report.name: value for report, value in zip(reports, known, strict=True) if value is not None}
-        pairs, problem = self._pairs(request, lineup, reports, values, of, told)
+        pairs, problem = self._pairs(request, lineup, reports, values, of)
         seen = {report.name for report in reports if report.in_sample}
         ranking, near = None, None
         if request.measure.better != "neither" and values:
@@ -324,12 +324,11 @@ class Comparison:
         reports: Sequence[ContestantReport],
         values: Mapping[str, float],
         of: Of,
-        told: Rising,
     ) -> tuple[tuple[Pair, ...], str | None]:
         """Every pair of contestants with values; those fitted to these rows without intervals and p-values."""
         plain = {report.name: report.measures[request.key].value for report in reports}
         seen = {report.name for report in reports if report.in_sample}
-        out, resampling = [name for name in values if name not in seen], replace(self.evaluation.resampling, told=told)
+        out, resampling = [name for name in values if name not in seen], self.evaluation.resampling
         tested: tuple[Pair, ...] = ()
         problem = None
         try:
@@ -337,8 +336,10 @@ class Comparison:
                 rows = {name: lineup.ordered(name) for name in out}
                 moved = {}
                 for i, name in enumerate(out):
-                    step, mended = resampling.step(i, len(out), name), of == "debiased"
-                    moved[name] = deviations(request, plain[name] or 0.0, rows[name], step, debiased=mended)
+                    with step(i, len(out), name):
+                        moved[name] = deviations(
+                            request, plain[name] or 0.0, rows[name], resampling, debiased=of == "debiased"
+                        )
                 standings = [Standing(name, values[name], moved[name].draws, moved[name].bias) for name in out]
                 tested = compare_pairs(
                     standings,

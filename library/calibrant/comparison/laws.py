@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from calibrant.batch import Batch, read_classes, restrict
 from calibrant.cells import Floats
-from calibrant.comparison.comparison import Comparison, Contestant, Of, errors_of, line_up, reduction_of
+from calibrant.comparison.comparison import Comparison, Contestant, Entrant, Of, errors_of, line_up, reduction_of
 from calibrant.errors import CalibrationError
 from calibrant.evaluation import Evaluation
 from calibrant.measures.catalogue import read_requests
 from calibrant.measures.deviations import deviations
 from calibrant.measures.intervals import Resampling
 from calibrant.measures.measure import MeasureRequest, answers
-from calibrant.progress import Progress, Rising
+from calibrant.progress import Progress, reporting, step
 from calibrant.reductions import Subject
-
-# --- The power law between calibration error and classification error over batches
 
 #: Fewer batches than this give no law.
 LEAST_BATCHES = 5
@@ -84,8 +82,8 @@ def power_law(points: Sequence[Point], *, level: float = 0.95) -> PowerLaw:
     """
     used = tuple(i for i, point in enumerate(points) if point.error > 0.0 and point.calibration > 0.0)
     if len(used) < LEAST_BATCHES:
-        told = f"{len(used)} of {len(points)} batches have both errors above 0"
-        return PowerLaw(None, None, None, used, f"no power law: {told}, and it takes {LEAST_BATCHES}")
+        known = f"{len(used)} of {len(points)} batches have both errors above 0"
+        return PowerLaw(None, None, None, used, f"no power law: {known}, and it takes {LEAST_BATCHES}")
     kept = [points[i] for i in used]
     x, y = np.log([p.error for p in kept]), np.log([p.calibration for p in kept])
     if np.ptp(x) < 1e-9:
@@ -117,7 +115,7 @@ def _interval(points: Sequence[Point], level: float) -> tuple[tuple[float, float
     return (float(low), float(high)), None
 
 
-# --- The power laws of several batches, for each contestant and each calibration error
+# --- The power laws of each contestant and each calibration error
 
 #: The name of the map of an evaluation with one.
 AFTER = "after"
@@ -145,52 +143,62 @@ class _Seen:
 class PowerLaws:
     """Collects batches, one at a time, of an evaluation or comparison; keeps sums of them, never their rows."""
 
-    asked: Evaluation | Comparison
+    task: Evaluation | Comparison
     _seen: dict[tuple[str, str], list[_Seen]] = field(default_factory=dict)
     _batches: int = 0
 
     def add(self, batch: Batch, progress: Progress | None = None) -> None:
-        """Take in a checked batch; its draws are independent of those of the others."""
-        evaluation, contestants = _parts(self.asked)
+        """Add a checked batch; its draws are independent of those of the others."""
+        with reporting(progress):
+            self._add(batch)
+
+    def _add(self, batch: Batch) -> None:
+        evaluation, contestants = _parts(self.task)
         resampling = replace(evaluation.resampling, seed=(evaluation.resampling.seed + self._batches) % (2**32 - 1))
         self._batches += 1
         if evaluation.classes is not None:
             batch, _ = restrict(batch, read_classes(evaluation.classes, batch.predictions.n_classes))
             evaluation = replace(evaluation, classes=None)
-        told, steps = Rising(progress), 2 + len(contestants)
-        name = reduction_of(evaluation, contestants, batch)
-        lineup = line_up(batch, name, contestants, told.share(0, steps, "maps"))
+        steps, reduction = 2 + len(contestants), reduction_of(evaluation, contestants, batch)
+        with step(0, steps, "maps"):
+            lineup = line_up(batch, reduction, contestants)
+        requests = [request for request in evaluation.measures if _obeys(request)]
         for i, (name, entrant) in enumerate(lineup.entrants.items(), 1):
-            resampling = replace(resampling, told=told.share(i, steps, f"power law of {name}"))
-            plain = replace(resampling, level=None)
-            rows = lineup.ordered(name)
-            error = errors_of(entrant.subject)[0]
-            moved = None if error is None else _draws(_ACCURACY, 1.0 - error, rows, resampling, False)
-            for request in filter(_obeys, evaluation.measures):
-                found = answers([request], entrant.subject, plain)[request.key]
-                mended = found.debiased is not None
-                draws = None if found.value is None else _draws(request, found.value, rows, resampling, mended)
-                # The accuracy's deviations, the other way round, are the error's.
-                point = None if error is None else Point(error, 0.0, None if moved is None else -moved, draws)
-                seen = _Seen(point, found.value, found.debiased)
-                self._seen.setdefault((name, request.key), []).append(seen)
+            with step(i, steps, f"power law of {name}"):
+                for key, seen in _measured(entrant, lineup.ordered(name), requests, resampling):
+                    self._seen.setdefault((name, key), []).append(seen)
 
     def laws(self) -> dict[str, dict[str, CalibrationLaw]]:
         """The law of each contestant by each measure of calibration error, by name and key."""
-        level = _parts(self.asked)[0].resampling.level or 0.95
+        level = _parts(self.task)[0].resampling.level or 0.95
         found: dict[str, dict[str, CalibrationLaw]] = {}
         for (name, key), seen in self._seen.items():
             found.setdefault(name, {})[key] = _law(seen, level)
         return found
 
 
-def _parts(asked: Evaluation | Comparison) -> tuple[Evaluation, tuple[Contestant, ...]]:
+def _parts(task: Evaluation | Comparison) -> tuple[Evaluation, tuple[Contestant, ...]]:
     """The evaluation without its map, and the maps."""
-    if isinstance(asked, Comparison):
-        return asked.evaluation, asked.contestants
-    if asked.map is None:
-        return asked, ()
-    return replace(asked, map=None), (Contestant(AFTER, asked.map, asked.training),)
+    if isinstance(task, Comparison):
+        return task.evaluation, task.contestants
+    if task.map is None:
+        return task, ()
+    return replace(task, map=None), (Contestant(AFTER, task.map, task.training),)
+
+
+def _measured(
+    entrant: Entrant, rows: Subject, requests: Sequence[MeasureRequest], resampling: Resampling
+) -> Iterator[tuple[str, _Seen]]:
+    """One contestant on one batch, by every measure of calibration error."""
+    error, plain = errors_of(entrant.subject)[0], replace(resampling, level=None)
+    moved = None if error is None else _draws(_ACCURACY, 1.0 - error, rows, resampling, False)
+    for request in requests:
+        found = answers([request], entrant.subject, plain)[request.key]
+        mended = found.debiased is not None
+        draws = None if found.value is None else _draws(request, found.value, rows, resampling, mended)
+        # The accuracy's deviations, the other way round, are the error's.
+        point = None if error is None else Point(error, 0.0, None if moved is None else -moved, draws)
+        yield request.key, _Seen(point, found.value, found.debiased)
 
 
 def _obeys(request: MeasureRequest) -> bool:

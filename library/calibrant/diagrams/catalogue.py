@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
-from calibrant.asked import Option, read_asked
 from calibrant.calibrators import METHODS
 from calibrant.diagrams.corp import corp
 from calibrant.diagrams.cumulative import ks_graphs
@@ -15,6 +14,7 @@ from calibrant.diagrams.fitted import fitted_curve
 from calibrant.diagrams.reliability import MAX_BARS, logit_reliability, reliability
 from calibrant.errors import UnknownDiagram
 from calibrant.measures.intervals import Resampling
+from calibrant.options import Option, read_entries
 from calibrant.piecewise.options import MAX_FOLDS
 
 #: A report draws at most this many diagrams.
@@ -61,7 +61,7 @@ DIAGRAMS: Mapping[str, Diagram] = MappingProxyType(
                     "rows": "effective rows",
                     "share": "its share of the mass",
                     "mean_prediction": "pbar",
-                    "label_share": "ybar, the height of its flat bar",
+                    "observed_frequency": "ybar, the height of its flat bar",
                     "gap": "ybar - pbar",
                     "low": "lower end of the interval of ybar",
                     "high": "upper end",
@@ -122,8 +122,8 @@ DIAGRAMS: Mapping[str, Diagram] = MappingProxyType(
                     "end": "last prediction of it",
                     "calibrated": "its label share, rising from block to block",
                     "share": "its share of the mass",
-                    "blocks": "how many there are; at most 250 are told",
-                    "band_p": "predictions at which the band is told",
+                    "blocks": "how many there are; at most 250 are listed",
+                    "band_p": "predictions at which the band is given",
                     "band_low": "its lower end",
                     "band_high": "its upper end",
                     "brier": "mean (p - y)^2",
@@ -187,11 +187,11 @@ DIAGRAMS: Mapping[str, Diagram] = MappingProxyType(
 
 
 def read_diagrams(diagrams: Sequence[str | Mapping[str, Any]] | None) -> tuple[DiagramRequest, ...]:
-    """Read the diagrams asked for: names, or objects of a name, options and ``as``; none for None.
+    """Read a request for diagrams: names, or objects of a name, options and ``as``; none for None.
 
     Raises ``UnknownDiagram`` or ``InvalidOption``, each naming the place; equal keys are refused.
     """
-    asked = read_asked(
+    entries = read_entries(
         () if diagrams is None else diagrams, DIAGRAMS, "diagram", most=MAX_DIAGRAMS, unknown=UnknownDiagram
     )
-    return tuple(DiagramRequest(*parts) for parts in asked)
+    return tuple(DiagramRequest(*parts) for parts in entries)

@@ -6,16 +6,17 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from scipy.optimize import isotonic_regression
+import scipy
 
 from calibrant.binning import compressed
 from calibrant.cells import Cells, Floats
 from calibrant.diagrams.diagram import DEPENDENT, Picture
 from calibrant.measures.intervals import Resampling
 from calibrant.measures.simulated import label_shares
+from calibrant.progress import check
 from calibrant.reductions import Event
 
-#: Blocks of the curve, and places of the band, that are told.
+#: The most blocks of the curve, and places of the band, that are kept.
 _BLOCKS, _PLACES = 250, 200
 #: Resamples drawn at once.
 _BATCH = 500
@@ -26,7 +27,7 @@ class Corp(Picture):
     """The curve: blocks of ``share`` of the mass, from their first prediction ``start`` to their last ``end``.
 
     ``calibrated`` is the label share of a block, strictly increasing; between blocks the curve is drawn straight. Of
-    ``blocks`` in all at most 250 are told. ``band_p``, ``band_low``, ``band_high`` are the consistency band: where such
+    ``blocks`` in all at most 250 are kept. ``band_p``, ``band_low``, ``band_high`` are the consistency band: where such
     a curve lies of labels drawn from the predictions; None where rows hang together.
 
     ``brier`` = ``miscalibration`` - ``discrimination`` + ``uncertainty``, the first two at least 0.
@@ -54,20 +55,20 @@ def corp(event: Event, resampling: Resampling, *, level: float) -> Corp:
     with the mean prediction of each: with no more distinct predictions nothing is lost.
     """
     cells = event.cells
-    fitted = np.clip(isotonic_regression(cells.wy / cells.w, weights=cells.w).x, 0.0, 1.0)
+    fitted = np.clip(scipy.optimize.isotonic_regression(cells.wy / cells.w, weights=cells.w).x, 0.0, 1.0)
     at = np.concatenate(([0], np.flatnonzero(fitted[1:] != fitted[:-1]) + 1, [len(cells)]))
     share = np.diff(cells.cumulative_w[at]) / cells.mass
-    told = thinned(np.append(0.0, np.cumsum(share)), _BLOCKS)
+    kept = thinned(np.append(0.0, np.cumsum(share)), _BLOCKS)
     dependent = event.per_row > 1
     band_p, low, high = (None,) * 3 if dependent else consistency_band(cells, resampling, level)
     brier, recalibrated = _brier(cells, cells.p), _brier(cells, fitted)
     rate = float(cells.cumulative_wy[-1]) / cells.mass
     uncertainty = rate * (1.0 - rate)
     return Corp(
-        cells.p[at[:-1]][told],
-        cells.p[at[1:] - 1][told],
-        fitted[at[:-1]][told],
-        share[told],
+        cells.p[at[:-1]][kept],
+        cells.p[at[1:] - 1][kept],
+        fitted[at[:-1]][kept],
+        share[kept],
         len(share),
         band_p,
         low,
@@ -90,9 +91,10 @@ def consistency_band(cells: Cells, resampling: Resampling, level: float) -> tupl
     random = resampling.generator()
     curves = np.empty((resampling.resamples, len(places)))
     for start in range(0, resampling.resamples, _BATCH):
+        check()
         shares = label_shares(cells, cells.p, min(_BATCH, resampling.resamples - start), random)
         for i, labels in enumerate(shares, start):
-            curves[i] = isotonic_regression(labels, weights=cells.w).x[places]
+            curves[i] = scipy.optimize.isotonic_regression(labels, weights=cells.w).x[places]
     low, high = np.quantile(curves, [(1.0 - level) / 2.0, (1.0 + level) / 2.0], axis=0)
     return cells.p[places], np.clip(low, 0.0, 1.0), np.clip(high, 0.0, 1.0)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.interpolate import CubicSpline
+import scipy
 
 from calibrant.cells import Cells, Floats
 from calibrant.diagrams.diagram import Picture
@@ -46,7 +46,7 @@ class KsGraphs(Picture):
 def ks_graphs(event: Event, _: Resampling, *, points: int, knots: int) -> KsGraphs:
     """The graphs of Gupta et al. (2021), Figure 1. O(n log n).
 
-    All is read at the ends of ties, as in ``ks_error``. The place of the largest distance is among those told.
+    All is read at the ends of ties, as in ``ks_error``. The place of the largest distance is among the points.
     """
     cells = event.cells
     path = cells.cumulative_wy - cells.cumulative_wp
@@ -74,7 +74,7 @@ def ks_graphs(event: Event, _: Resampling, *, points: int, knots: int) -> KsGrap
     )
 
 
-def difference_spline(cells: Cells, knots: int) -> CubicSpline:
+def difference_spline(cells: Cells, knots: int) -> scipy.interpolate.CubicSpline:
     """Natural cubic spline, by least squares, of the cumulative labels less scores against the fractile.
 
     Score plus its slope estimates P(Y=1 | score) (Gupta et al. 2021, section 4). The paper speaks of the cumulative
@@ -86,8 +86,8 @@ def difference_spline(cells: Cells, knots: int) -> CubicSpline:
     path = (cells.cumulative_wy - cells.cumulative_wp) / cells.mass
     seen = np.interp(np.arange(1, n + 1) / n, cells.cumulative_w / cells.mass, path)
     places = np.linspace(0.0, 1.0, knots)
-    basis = CubicSpline(places, np.eye(knots), bc_type="natural")(np.arange(n) / (n - 1.0))
-    return CubicSpline(places, np.linalg.lstsq(basis, seen, rcond=None)[0], bc_type="natural")
+    basis = scipy.interpolate.CubicSpline(places, np.eye(knots), bc_type="natural")(np.arange(n) / (n - 1.0))
+    return scipy.interpolate.CubicSpline(places, np.linalg.lstsq(basis, seen, rcond=None)[0], bc_type="natural")
 
 
 def _places(cells: Cells) -> int:

@@ -1,4 +1,4 @@
-"""What a diagram is, what it shows, and how one that was asked for is drawn of a subject."""
+"""What a diagram is, what it shows, and how a request for one is drawn."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from typing import Any, Literal
 
 import numpy as np
 
-from calibrant.asked import Option
-from calibrant.errors import CalibrationError
+from calibrant.errors import CalibrationError, MissingExtra
 from calibrant.measures.intervals import PLAIN, Resampling
 from calibrant.measures.measure import Extent
+from calibrant.options import Option
+from calibrant.progress import step
 from calibrant.reductions import Event, Subject
 
 Runs = Literal["inline", "job"]
@@ -38,7 +39,7 @@ class Diagram:
     """An entry of the catalogue.
 
     ``draw`` makes the picture of an event; it takes the resampling, for its seed and how many resamples, and the
-    options. ``shown`` says what each field of the picture is. ``runs`` tells from the options whether the service
+    options. ``shown`` says what each field of the picture is. ``runs`` decides from the options whether the service
     leaves it to a job, ``seconds`` how long n events (n K under pooled) take.
     """
 
@@ -56,7 +57,7 @@ class Diagram:
 
 @dataclass(frozen=True)
 class DiagramRequest:
-    """A diagram asked for, with every option filled in and the key it stands under."""
+    """A request for a diagram, with every option filled in and the key of its result."""
 
     key: str
     diagram: Diagram
@@ -83,6 +84,8 @@ class DiagramRequest:
             return {"data": None, "definition": definition, "problem": problem}
         try:
             picture = self.diagram.draw(subject, resampling, **self.options)
+        except MissingExtra:
+            raise
         except CalibrationError as error:
             return {"data": None, "definition": definition, "problem": f"no diagram: {error.detail}"}
         return {"data": picture.to_document(), "definition": definition, "problem": picture.problem}
@@ -91,10 +94,12 @@ class DiagramRequest:
 def diagrams_of(
     requests: Iterable[DiagramRequest], subject: Subject, resampling: Resampling
 ) -> dict[str, dict[str, Any]]:
-    """Every diagram asked for, by key."""
-    asked = list(requests)
-    steps = (resampling.step(i, len(asked), request.key) for i, request in enumerate(asked))
-    return {request.key: request.drawn(subject, step) for request, step in zip(asked, steps, strict=True)}
+    """The diagrams of all requests, by key."""
+    drawn, requests = {}, list(requests)
+    for i, request in enumerate(requests):
+        with step(i, len(requests), request.key):
+            drawn[request.key] = request.drawn(subject, resampling)
+    return drawn
 
 
 def _plain(value: Any) -> Any:

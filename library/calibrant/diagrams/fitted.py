@@ -16,9 +16,9 @@ from calibrant.measures.intervals import Resampling
 from calibrant.piecewise.folds import fold_cells
 from calibrant.reductions import Event
 
-#: Places of equal mass, and evenly spaced ones, at which the curve is told.
+#: The curve is given at this many places of equal mass, and as many evenly spaced ones.
 _BY_MASS = _EVEN = 101
-#: Families whose numbers are a table of the curve: they tell no more than it does.
+#: Families whose parameters are a table of the curve, and add nothing to it.
 _TABLES = ("isotonic", "averaged", "kde")
 
 
@@ -45,14 +45,14 @@ class FittedCurve(Picture):
     alpha_2: float
 
 
-def fitted_curve(event: Event, resampling: Resampling, *, method: str, folds: int, level: float) -> FittedCurve:
+def fitted_curve(event: Event, _: Resampling, *, method: str, folds: int, level: float) -> FittedCurve:
     """The diagram of Kangsepp, Valk & Kull (2022), section 4.5, for any method, with a band.
 
     The band is that of the Gaussian process of ``averaged``: pointwise quantiles, at ``level``, of its curves' distance
     from their mean, about the map drawn. O(n log n) and the fit. Raises ``TooFewRows``, ``OneClass`` and
     ``OnePrediction``.
     """
-    found = fitted_error(event, method, norm=1, folds=folds, level=None, told=resampling.told)
+    found = fitted_error(event, method, norm=1, folds=folds, level=None)
     cells, curve = event.cells, found.curve
     belief = process_belief(fit_process(fold_cells(event.counted_rows, folds, 0)))
     by_mass = np.searchsorted(cells.cumulative_w[1:], cells.mass * np.linspace(0.0, 1.0, _BY_MASS))

@@ -29,7 +29,7 @@ from calibrant.reductions import Event
 
 BinningName = Literal["equal-mass", "equal-width", "adaptive"]
 Count = Literal["fixed", "sweep", "cross-validated"]
-#: More bars than this nobody tells apart.
+#: The most bars: more cannot be distinguished.
 MAX_BARS = 200
 #: Candidates and folds of a cross-validated count.
 _MOST, _FOLDS = 40, 10
@@ -49,11 +49,12 @@ class Reliability(Picture):
     """Non-empty bins in ascending order, all arrays ``(b,)``.
 
     A bin covers ``start`` to ``end`` of the axis of predictions and holds ``count`` rows, ``rows`` effective ones, and
-    ``share`` of the mass. ``mean_prediction`` and ``label_share`` are in [0, 1], ``gap`` is the second less the first;
-    ``low`` and ``high`` are Wilson's interval of the label share, None where the rows of a bin hang together.
+    ``share`` of the mass. ``mean_prediction`` and ``observed_frequency`` are in [0, 1], and ``gap`` is the second less
+    the first. ``low`` and ``high`` are Wilson's interval of the observed frequency, None if the rows of a bin depend on
+    one another.
 
-    The flat picture draws bars of height ``label_share``. The diagonal filling draws the roof p + gap in each bin,
-    from ``roof_start`` to ``roof_end``, not clipped to [0, 1]: the calibration map of slope 1 that fits best. Its
+    The flat picture draws bars of height ``observed_frequency``. The diagonal filling draws the roof p + gap in each
+    bin, from ``roof_start`` to ``roof_end``, not clipped to [0, 1]: the calibration map of slope 1 that fits best. Its
     distance from the diagonal, averaged over rows (``share`` over ``end - start`` per unit of area), is ``ece``.
     """
 
@@ -63,7 +64,7 @@ class Reliability(Picture):
     rows: Floats
     share: Floats
     mean_prediction: Floats
-    label_share: Floats
+    observed_frequency: Floats
     gap: Floats
     low: Floats | None
     high: Floats | None
@@ -154,7 +155,7 @@ def logit_reliability(event: Event, resampling: Resampling, *, level: float, **c
         None if line is None else line.slope,
         None if line is None else line.intercept,
         int(np.count_nonzero(outside)),
-        problem="; ".join(told for told in (DEPENDENT if dependent else None, problem) if told) or None,
+        problem="; ".join(part for part in (DEPENDENT if dependent else None, problem) if part) or None,
     )
 
 
@@ -173,13 +174,7 @@ def counts(event: Event, bins: Bins) -> Floats:
 
 
 def _cut(
-    event: Event,
-    resampling: Resampling,
-    *,
-    binning: BinningName,
-    count: Count,
-    n_bins: int,
-    closed: Closed = "left",
+    event: Event, resampling: Resampling, *, binning: BinningName, count: Count, n_bins: int, closed: Closed = "left"
 ) -> tuple[Bins, tuple[Floats, Floats]]:
     """The bins, and where each begins and ends on the axis: bins along the rows share out all of [0, 1]."""
     if count != "fixed":

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -21,7 +20,9 @@ from calibrant.errors import (
     Offence,
     UnknownReduction,
     WrongShape,
+    requires,
 )
+from calibrant.io.arrow import is_list, is_number, lists_of, null_rows
 from calibrant.monitoring.event_tally import EventTally, check_groups, count, merge, read_folds
 
 if TYPE_CHECKING:
@@ -96,29 +97,17 @@ _ROW = re.compile(r"/(\w+)/(\d+)(/\d+)?\Z")
 
 
 def placed(error: CalibrationError, where: str, first_row: int) -> CalibrationError:
-    """The error of rows from ``first_row`` on, told by the row's number in the whole source, from 0; never its data."""
+    """The error of rows from ``first_row`` on, with the row's number in the whole source, from 0; never its data."""
     offences = [Offence(_moved(offence.pointer, first_row), offence.detail) for offence in error.offences]
-    told = _ROW.match(offences[0].pointer) if offences else None
-    if told is None:
+    place = _ROW.match(offences[0].pointer) if offences else None
+    if place is None:
         return type(error)(f"{where}: {error.detail}", offences)
-    return type(error)(f"{where}, row {told[2]}: {told[1]} {offences[0].detail}", offences)
+    return type(error)(f"{where}, row {place[2]}: {place[1]} {offences[0].detail}", offences)
 
 
 def _moved(pointer: str, first_row: int) -> str:
     found = _ROW.match(pointer)
     return pointer if found is None else f"/{found[1]}/{int(found[2]) + first_row}{found[3] or ''}"
-
-
-# --- Errors that name the extra of a missing package
-
-
-@contextmanager
-def needed(extra: str) -> Iterator[None]:
-    """Turn the failure of an import into one that says how the package is installed."""
-    try:
-        yield
-    except ImportError as error:
-        raise ImportError(f"this needs an extra: pip install 'calibrant[{extra}]'", name=error.name) from None
 
 
 # --- Tallies of Arrow record batches: of a reader, a table, or what an engine hands to Python
@@ -213,38 +202,29 @@ def _count(batch: pa.RecordBatch, columns: Columns, keys: Mapping[str, str | Non
 
 
 def _predictions(batch: pa.RecordBatch, columns: Columns) -> npt.NDArray[Any]:
-    with needed("arrow"):
-        import pyarrow as pa
     if len(columns.predictions) > 1:
         return np.column_stack([_numbers(batch.column(name), "/predictions") for name in columns.predictions])
     column = batch.column(columns.predictions[0])
-    kind = column.type
-    if not (pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)):
+    if not is_list(column.type):
         return _numbers(column, "/predictions")
-    if column.null_count:
-        first = int(np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False))[0])
-        raise NotFinite.at(f"/predictions/{first}", "is null")
-    values = _numbers(column.flatten(), "/predictions")
-    width = len(values) // len(column)
-    if not pa.types.is_fixed_size_list(kind):
-        lengths = np.diff(column.offsets.to_numpy())
-        width = int(lengths[0])
-        odd = np.flatnonzero(lengths != width)
-        if len(odd):
-            raise WrongShape.at(f"/predictions/{odd[0]}", "has another number of classes than the rows before")
-    return values.reshape(len(column), width)
+    if len(empty := null_rows(column)):
+        raise NotFinite.at(f"/predictions/{empty[0]}", "is null")
+    lengths, flat = lists_of(column)
+    if len(odd := np.flatnonzero(lengths != lengths[0])):
+        raise WrongShape.at(f"/predictions/{odd[0]}", "has another number of classes than the rows before")
+    return _numbers(flat, "/predictions").reshape(len(column), int(lengths[0]))
 
 
 def _numbers(column: pa.Array, pointer: str) -> npt.NDArray[Any]:
     """The column as numbers, null as NaN; labels may be booleans."""
-    with needed("arrow"):
+    with requires("files"):
         import pyarrow as pa
     kind = column.type
     if pa.types.is_boolean(kind) and pointer == "/labels":
         column = column.cast(pa.int8())
     elif pa.types.is_decimal(kind) or pa.types.is_null(kind):
         column = column.cast(pa.float64())
-    elif not (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
+    elif not is_number(kind):
         raise NotANumber.at(pointer, "must hold numbers only")
     found: npt.NDArray[Any] = column.to_numpy(zero_copy_only=False)
     return found
@@ -261,7 +241,7 @@ def _folds(batch: pa.RecordBatch, name: str, keys: Mapping[str, str | None]) -> 
 
 def _members(batch: pa.RecordBatch, name: str, keys: Mapping[str, str | None]) -> tuple[list[str], Integers]:
     """The names of the groups, and of each row 0 or 1 more than its group's place among them."""
-    with needed("arrow"):
+    with requires("files"):
         import pyarrow as pa
     if batch.schema.get_field_index(name) < 0:
         key = keys[name]

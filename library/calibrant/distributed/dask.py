@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from calibrant.batch import Scale
-from calibrant.distributed.arrow import Columns, counted, divided, needed
+from calibrant.distributed.arrow import Columns, counted, divided
 from calibrant.distributed.parquet import count_piece, pieces_of
-from calibrant.errors import EmptyBatch, InvalidOption, NotANumber
+from calibrant.errors import EmptyBatch, InvalidOption, NotANumber, requires
 from calibrant.evaluation import Report
 from calibrant.maps.calibration_map import CalibrationMap
+from calibrant.monitoring.evaluation import evaluate_tally, fit_tally
 from calibrant.monitoring.event_tally import EventTally, merge
-from calibrant.monitoring.front import evaluate_tally, fit_tally
 
 #: Tallies that are added up at once.
 _BRANCHES = 16
@@ -52,15 +52,15 @@ def tally(
     ------
     CalibrationError
         of the first thing wrong that a partition meets; it names the file or partition, and the row there, from 0
-    ImportError
-        where Dask is not installed
+    MissingExtra
+        if Dask is not installed
 
     Notes
     -----
     One task a file, or about 256 MB of row groups of a larger one. A task reads the columns named and no others, and
     holds about 130,000 rows at a time; what travels are tallies.
     """
-    with needed("dask"):
+    with requires("dask"):
         from dask.delayed import delayed
     columns = Columns.read(
         prediction=prediction, label=label, group=group, fold=fold, weight=weight, reduction=reduction, scale=scale
@@ -75,29 +75,29 @@ def tally(
     return found
 
 
-def evaluate(source: Any, **asked: Any) -> Report:
+def evaluate(source: Any, **options: Any) -> Report:
     """Measure how well the predictions of partitioned data are calibrated.
 
     Takes what ``tally`` takes, and beside it what ``calibrant.evaluate_tally`` takes: ``measures``, ``diagrams``,
     ``map``, ``interval``, ``resamples``, ``seed``.
     """
-    columns, others = divided(asked)
+    columns, others = divided(options)
     return evaluate_tally(tally(source, **columns), **others)
 
 
-def fit(source: Any, method: str, **asked: Any) -> CalibrationMap:
+def fit(source: Any, method: str, **options: Any) -> CalibrationMap:
     """Fit a calibration map to partitioned data.
 
     Takes what ``tally`` takes, and beside it what ``calibrant.fit_tally`` takes: ``seed``, ``device`` and the method's
     options.
     """
-    columns, others = divided(asked)
+    columns, others = divided(options)
     return fit_tally(tally(source, **columns), method, **others)
 
 
 def _parts(source: Any, columns: Columns) -> list[Any]:
     """What counts each partition, not yet computed."""
-    with needed("dask"):
+    with requires("dask"):
         from dask.delayed import delayed
     if not hasattr(source, "to_delayed"):
         count = delayed(count_piece, pure=False)
@@ -114,7 +114,7 @@ def _parts(source: Any, columns: Columns) -> list[Any]:
 
 
 def _count_frame(frame: Any, columns: Columns, partition: int) -> EventTally | None:
-    with needed("dask"):
+    with requires("dask"):
         import pyarrow as pa
     try:
         batch = pa.RecordBatch.from_pandas(frame, preserve_index=False)
@@ -124,7 +124,7 @@ def _count_frame(frame: Any, columns: Columns, partition: int) -> EventTally | N
 
 
 def _count_records(records: Any, columns: Columns, partition: int) -> EventTally | None:
-    with needed("dask"):
+    with requires("dask"):
         import pyarrow as pa
     names = list(dict.fromkeys(columns.named.values()))
     try:

@@ -8,12 +8,12 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
 from calibrant.batch import Scale
-from calibrant.distributed.arrow import ROWS, Columns, counted, divided, needed
-from calibrant.errors import CalibrationError, EmptyBatch, InvalidOption
+from calibrant.distributed.arrow import ROWS, Columns, counted, divided
+from calibrant.errors import CalibrationError, EmptyBatch, InvalidOption, requires
 from calibrant.evaluation import Report
 from calibrant.maps.calibration_map import CalibrationMap
+from calibrant.monitoring.evaluation import evaluate_tally, fit_tally
 from calibrant.monitoring.event_tally import EventTally
-from calibrant.monitoring.front import evaluate_tally, fit_tally
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection, DuckDBPyRelation
@@ -57,15 +57,15 @@ def tally(
     ------
     CalibrationError
         of the first thing wrong; it names the file, or the relation, and the row there, from 0
-    ImportError
-        where DuckDB is not installed
+    MissingExtra
+        if DuckDB is not installed
 
     Notes
     -----
     DuckDB scans, filters and joins on all its threads; its batches are counted by numpy as they come, which is several
     times faster than a ``GROUP BY`` over an arcsine, and puts every row into the very cell that it is in elsewhere.
     """
-    with needed("duckdb"):
+    with requires("duckdb"):
         import duckdb
     columns = Columns.read(
         prediction=prediction, label=label, group=group, fold=fold, weight=weight, reduction=reduction, scale=scale
@@ -81,23 +81,23 @@ def tally(
     return found
 
 
-def evaluate(source: Any, *, connection: DuckDBPyConnection | None = None, **asked: Any) -> Report:
+def evaluate(source: Any, *, connection: DuckDBPyConnection | None = None, **options: Any) -> Report:
     """Measure how well the predictions of files or a relation are calibrated.
 
     Takes what ``tally`` takes, and beside it what ``calibrant.evaluate_tally`` takes: ``measures``, ``diagrams``,
     ``map``, ``interval``, ``resamples``, ``seed``.
     """
-    columns, others = divided(asked)
+    columns, others = divided(options)
     return evaluate_tally(tally(source, connection=connection, **columns), **others)
 
 
-def fit(source: Any, method: str, *, connection: DuckDBPyConnection | None = None, **asked: Any) -> CalibrationMap:
+def fit(source: Any, method: str, *, connection: DuckDBPyConnection | None = None, **options: Any) -> CalibrationMap:
     """Fit a calibration map to files or a relation.
 
     Takes what ``tally`` takes, and beside it what ``calibrant.fit_tally`` takes: ``seed``, ``device`` and the method's
     options.
     """
-    columns, others = divided(asked)
+    columns, others = divided(options)
     return fit_tally(tally(source, connection=connection, **columns), method, **others)
 
 

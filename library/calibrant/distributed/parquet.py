@@ -10,8 +10,8 @@ from pathlib import Path, PurePath, PurePosixPath
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
-from calibrant.distributed.arrow import ROWS, Columns, counted, needed
-from calibrant.errors import EmptyBatch, InvalidDocument, InvalidOption
+from calibrant.distributed.arrow import ROWS, Columns, counted
+from calibrant.errors import EmptyBatch, InvalidDocument, InvalidOption, requires
 from calibrant.monitoring.event_tally import EventTally
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def _pieces_of_one(source: str, most: int) -> list[Piece]:
 
 
 def _filesystem(source: str) -> tuple[FileSystem, str]:
-    with needed("arrow"):
+    with requires("files"):
         from pyarrow import fs
     if "://" in source:
         found: tuple[FileSystem, str] = fs.FileSystem.from_uri(source)
@@ -83,7 +83,7 @@ def _filesystem(source: str) -> tuple[FileSystem, str]:
 
 def _files(filesystem: FileSystem, path: str) -> list[tuple[str, int]]:
     """Names and sizes of the files, in order."""
-    with needed("arrow"):
+    with requires("files"):
         from pyarrow import fs
     wild = _WILD.search(path)
     if wild is None:
@@ -118,22 +118,22 @@ def _divided(filesystem: FileSystem, path: str, size: int, most: int) -> list[Pi
     if size <= most:
         return [Piece(filesystem, path)]
     with filesystem.open_input_file(path) as file:
-        told = _opened(file, path).metadata
+        metadata = _opened(file, path).metadata
     pieces: list[Piece] = []
     groups: list[int] = []
-    taken, first, row = 0, 0, 0
-    for i in range(told.num_row_groups):
+    held, first, row = 0, 0, 0
+    for i in range(metadata.num_row_groups):
         groups.append(i)
-        taken += told.row_group(i).total_byte_size
-        row += told.row_group(i).num_rows
-        if taken >= most or i == told.num_row_groups - 1:
+        held += metadata.row_group(i).total_byte_size
+        row += metadata.row_group(i).num_rows
+        if held >= most or i == metadata.num_row_groups - 1:
             pieces.append(Piece(filesystem, path, tuple(groups), first))
-            groups, taken, first = [], 0, row
+            groups, held, first = [], 0, row
     return pieces
 
 
 def _opened(file: Any, path: str) -> Any:
-    with needed("arrow"):
+    with requires("files"):
         import pyarrow as pa
         from pyarrow import parquet
     try:

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import io
-import mmap
 import struct
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, BinaryIO
+from functools import cache
+from typing import Any, BinaryIO, TypeVar
 
 import numpy as np
 
 from calibrant.errors import CalibrationError
-from calibrant.io.bounds import Bounds, Limits
 from calibrant.io.errors import (
     DamagedFile,
     DuplicateColumns,
@@ -27,8 +25,10 @@ from calibrant.io.errors import (
     WrongShape,
     needed_pyarrow,
 )
-from calibrant.io.npz import numbers_of, stacked, texts_of
-from calibrant.io.table import Coded, Column, Floats, Places, Values
+from calibrant.io.limits import FileLimits, Limits
+from calibrant.io.npz import numbers_of, texts_of, values_at
+from calibrant.io.source import bytes_of
+from calibrant.io.table import Array, Body, Coded, Column, Floats, Ints, Places, Values
 from calibrant.io.texts import Coding, listed, quoted, row_of
 
 # --- The messages of an Arrow stream, checked before pyarrow reads them
@@ -327,7 +327,146 @@ def _natural_field(number: Any) -> int:
     return number
 
 
-# --- Parquet files, Arrow (Feather) files and Arrow streams, read by pyarrow once what they state has been looked at
+# --- Columns of pyarrow as arrays of numpy, without a copy if a column is in one piece and holds no null
+
+
+def whole(column: Any) -> Any:
+    """A column in one piece; its dictionaries become one."""
+    if not hasattr(column, "chunks"):
+        return column
+    if column.num_chunks == 1:
+        return column.chunk(0)
+    return (column.unify_dictionaries() if _types().is_dictionary(column.type) else column).combine_chunks()
+
+
+def decoded(column: Any) -> Any:
+    """A column in one piece without a dictionary."""
+    plain = whole(column)
+    return plain.dictionary_decode() if _types().is_dictionary(plain.type) else plain
+
+
+def value_type(kind: Any) -> Any:
+    """The type of a dictionary's values; any other type itself."""
+    return kind.value_type if _types().is_dictionary(kind) else kind
+
+
+def is_list(kind: Any) -> bool:
+    """Whether a type is a list, of fixed length or not."""
+    types = _types()
+    return bool(types.is_fixed_size_list(kind) or types.is_list(kind) or types.is_large_list(kind))
+
+
+def is_number(kind: Any) -> bool:
+    """Whether a type is an integer or a float; a boolean is neither."""
+    return bool(_types().is_integer(kind) or _types().is_floating(kind))
+
+
+def is_text(kind: Any) -> bool:
+    """Whether a type is a string."""
+    return bool(_types().is_string(kind) or _types().is_large_string(kind))
+
+
+def null_rows(column: Any) -> Ints:
+    """The rows of a column that are null, also by a null in its dictionary."""
+    plain = whole(column)
+    if _types().is_dictionary(plain.type) and plain.dictionary.null_count:
+        plain = plain.dictionary_decode()
+    if not plain.null_count:
+        return np.empty(0, np.int64)
+    return np.flatnonzero(plain.is_null().to_numpy(zero_copy_only=False))
+
+
+def number_array(column: Any) -> Array:
+    """A column of numbers as an array, NaN where it is null."""
+    found: Array = decoded(column).to_numpy(zero_copy_only=False)
+    return found
+
+
+def lists_of(column: Any) -> tuple[Ints, Any]:
+    """The length of each list of a column, -1 for null, and the elements of the others as one column."""
+    rows = whole(column)
+    lengths = rows.value_lengths()
+    if rows.null_count:
+        lengths = lengths.fill_null(-1)
+    return lengths.to_numpy(zero_copy_only=False), rows.flatten()
+
+
+def codes_of(column: Any) -> tuple[Ints, list[Any]]:
+    """Of each row the place of its value among the values, -1 for null; and the values, None for a null among them."""
+    coded = whole(column if _types().is_dictionary(column.type) else column.dictionary_encode())
+    indices = coded.indices.fill_null(-1) if coded.null_count else coded.indices
+    codes = indices.to_numpy(zero_copy_only=False).astype(np.int64)
+    values = coded.dictionary.to_pylist()
+    if None in values:
+        codes[np.isin(codes, [i for i, value in enumerate(values) if value is None])] = -1
+    return codes, values
+
+
+@cache
+def _types() -> Any:
+    return needed_pyarrow("types", "Arrow data").types
+
+
+# --- Streams and files that are read whole, by the names and types that their reader accepts
+
+Read = TypeVar("Read")
+
+
+def read_stream(data: Body, limits: Limits, check: Callable[[Any], None], read: Callable[[Any], Read]) -> Read:
+    """Return what ``read`` makes of the table of a stream; ``check`` sees its schema before any row is read.
+
+    Raises the limits' own error, ``FileTooLarge``, ``DamagedFile``, ``MissingExtra``, or what the two raise.
+    """
+    arrow = needed_pyarrow("ipc", "an Arrow or Feather file")
+    limits.check_bytes(len(data))
+    buffer = arrow.py_buffer(data)
+    with damage(arrow):
+        check_messages(arrow, buffer, len(data), limits)
+        with arrow.ipc.open_stream(buffer) as reader:
+            check(reader.schema)
+            return read(_validated(reader.read_all(), limits))
+
+
+def read_parquet(
+    data: Body, limits: Limits, check: Callable[[Any], None], read: Callable[[Any], Read], names: str
+) -> Read:
+    """Return what ``read`` makes of the table of a Parquet file, otherwise as ``read_stream``.
+
+    The texts of the column ``names`` stay codes into a dictionary.
+    """
+    arrow = needed_pyarrow("parquet", "a Parquet file")
+    limits.check_bytes(len(data))
+    with damage(arrow):
+        coded = [name for name in check_file(memoryview(data), limits) if name == names]
+        with _parquet_file(arrow, data, coded) as file:
+            check(file.schema_arrow)
+            return read(_validated(file.read(use_threads=False), limits))
+
+
+def _parquet_file(arrow: Any, data: Body | memoryview, coded: Sequence[str] = ()) -> Any:
+    """A file, some of whose columns stay codes: one long text and a million codes are not written out."""
+    return arrow.parquet.ParquetFile(arrow.BufferReader(arrow.py_buffer(data)), read_dictionary=list(coded))
+
+
+def _validated(table: Any, limits: Limits) -> Any:
+    limits.check_rows(table.num_rows)
+    table.validate(full=True)  # pyarrow believes the offsets that a stream states
+    return table
+
+
+@contextmanager
+def damage(arrow: Any) -> Iterator[None]:
+    """Turn what a damaged file raises into ``DamagedFile``."""
+    broken = (arrow.ArrowException, OSError, MemoryError, LookupError, ValueError, NotImplementedError)
+    try:
+        yield
+    except (TabularError, CalibrationError):
+        raise
+    except broken as error:
+        raise DamagedFile("the file is a damaged Parquet or Arrow file, or one that is cut off") from error
+
+
+# --- Files as tables: a look at the first rows, then the columns that are needed
 
 _SAMPLE_ROWS = 1000
 #: Before the stream that an Arrow file holds.
@@ -335,15 +474,15 @@ _FILE_MAGIC = b"ARROW1\0\0"
 
 
 class _Columns(ABC):
-    """A ``Table`` of pyarrow's; ``first`` are its first rows, ``whole`` reads some columns by name."""
+    """A ``Table`` of pyarrow's; ``first`` are its first rows, ``_whole`` reads some columns by name."""
 
-    said: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
-    def __init__(self, arrow: Any, first: Any, bounds: Bounds) -> None:
-        self._arrow, self._bounds = arrow, bounds
-        with _damage(arrow):
+    def __init__(self, arrow: Any, first: Any, limits: FileLimits) -> None:
+        self._arrow, self._limits = arrow, limits
+        with damage(arrow):
             names = first.schema.names
-            bounds.check_columns(len(names))
+            limits.check_classes(len(names))
             if len(set(names)) < len(names):
                 twice = sorted({name for name in names if names.count(name) > 1})
                 raise DuplicateColumns(f"the file has {listed(twice)} more than once: rename one of them")
@@ -354,17 +493,23 @@ class _Columns(ABC):
 
     def read(self, places: Places) -> Values:
         """Read some columns of every row; raises the ``TabularError`` of the first bad one."""
-        with _damage(self._arrow):
+        with damage(self._arrow):
             names = [self.columns[at].name for at in (*places.numbers, *places.texts)]
             table = self._whole(names)
             table.validate(full=True)
-            self._bounds.check_rows(table.num_rows, sum(self.columns[at].width for at in places.numbers))
-            return self._values(table, places)
+            self._limits.check_rows(table.num_rows, width=sum(self.columns[at].width for at in places.numbers))
+
+            def read(at: int, field: Field) -> Any:
+                column, name = table.column(self.columns[at].name), self.columns[at].name
+                is_numbers = field in ("predictions", "weights")
+                return self._numbers(column, name, field) if is_numbers else self._texts(column, name, field)
+
+            return values_at(places, read)
 
     def texts(self, at: int) -> list[str]:
         """The cells of one column of every row, as texts; null is empty."""
         name = self.columns[at].name
-        with _damage(self._arrow):
+        with damage(self._arrow):
             column = self._whole([name]).column(name)
             if not (self._is_plain(column.type) or self._arrow.types.is_timestamp(column.type)):
                 raise NotLabels(
@@ -378,25 +523,9 @@ class _Columns(ABC):
     def _whole(self, names: list[str]) -> Any:
         """The table of these columns."""
 
-    def _values(self, table: Any, places: Places) -> Values:
-        def column(at: int) -> Any:
-            return table.column(self.columns[at].name)
-
-        def name(at: int) -> str:
-            return self.columns[at].name
-
-        predictions = [self._numbers(column(at), name(at), "predictions") for at in places.predictions]
-        weights, labels, groups = places.weights, places.labels, places.groups
-        return Values(
-            stacked(predictions),
-            None if weights is None else self._numbers(column(weights), name(weights), "weights"),
-            None if labels is None else self._texts(column(labels), name(labels), "labels"),
-            None if groups is None else self._texts(column(groups), name(groups), "groups"),
-        )
-
     def _column(self, name: str, first: Any) -> Column:
         """A column by its first rows; of lists, how many numbers the first has."""
-        if self._is_list(first.type):
+        if is_list(first.type):
             row = first[0].as_py() or ()
             return Column(name, (), max(1, len(row)))
         if not self._is_plain(first.type):
@@ -404,140 +533,96 @@ class _Columns(ABC):
         return Column(name, tuple("" if value is None else str(value) for value in first.to_pylist()))
 
     def _numbers(self, column: Any, name: str, field: Field) -> Floats:
-        types = self._arrow.types
-        if self._is_list(column.type) and field == "predictions":
+        if is_list(column.type) and field == "predictions":
             return self._lists(column, name)
-        if not (types.is_integer(column.type) or types.is_floating(column.type) or types.is_decimal(column.type)):
+        if not (is_number(column.type) or self._arrow.types.is_decimal(column.type)):
             raise NotANumber(f"column {quoted(name)} holds no numbers, but {_kind(column.type)}", field=field)
         self._refuse_null(column, name, field)
-        return numbers_of(column.cast(self._arrow.float64(), safe=False).to_numpy(), name, field)
+        return numbers_of(number_array(column.cast(self._arrow.float64(), safe=False)), name, field)
 
     def _lists(self, column: Any, name: str) -> Floats:
         """A column of lists as (n, K)."""
         self._refuse_null(column, name, "predictions")
-        rows = column.combine_chunks()
-        rows = rows.combine_chunks() if isinstance(rows, self._arrow.ChunkedArray) else rows
-        lengths = rows.value_lengths().to_numpy(zero_copy_only=False)
+        lengths, flat = lists_of(column)
         width = int(lengths[0])
         if not width or np.any(lengths != width):
             row = row_of(int(np.argmax(lengths != width)))
             raise WrongShape(f"{row} of column {quoted(name)} has another length than the first", field="predictions")
-        flat = self._arrow.chunked_array([rows.flatten()])
-        if flat.null_count:
-            at = int(np.flatnonzero(flat.is_null().to_numpy())[0]) // width
-            raise MissingValue(f"{row_of(at)} of column {quoted(name)} holds an empty number", field="predictions")
+        if len(empty := null_rows(flat)):
+            row = row_of(int(empty[0]) // width)
+            raise MissingValue(f"{row} of column {quoted(name)} holds an empty number", field="predictions")
         return numbers_of(self._numbers(flat, name, "predictions").reshape(-1, width), name, "predictions")
 
     def _texts(self, column: Any, name: str, field: Field) -> Coded:
-        types = self._arrow.types
-        kind = column.type.value_type if types.is_dictionary(column.type) else column.type
-        if types.is_string(kind) or types.is_large_string(kind):
+        kind = value_type(column.type)
+        self._refuse_null(column, name, field)
+        if is_text(kind):
             coding = Coding(name, field)
-            coded = column if types.is_dictionary(column.type) else column.dictionary_encode()
-            for chunk in coded.chunks:
-                values = chunk.dictionary.to_pylist()
-                if chunk.null_count or None in values:
-                    self._refuse_null(column.cast(kind), name, field)
-                coding.add_coded([value or "" for value in values], chunk.indices.to_numpy(zero_copy_only=False))
+            codes, values = codes_of(column)
+            coding.add_coded([value or "" for value in values], codes)
             return coding.done()
-        plain = column.cast(kind) if types.is_dictionary(column.type) else column
-        if not (types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind)):
+        if not (is_number(kind) or self._arrow.types.is_boolean(kind)):
             raise NotLabels(f"column {quoted(name)} holds no {field}, but {_kind(kind)}", field=field)
-        self._refuse_null(plain, name, field)
-        return texts_of(plain.to_numpy(), name, field)
+        return texts_of(number_array(column), name, field)
 
     def _refuse_null(self, column: Any, name: str, field: Field) -> None:
-        if column.null_count:
-            row = row_of(int(np.flatnonzero(column.is_null().to_numpy())[0]))
-            n, where = column.null_count, f"column {quoted(name)}"
-            told = f"{n:,} rows of {where} are empty, the first is {row}" if n > 1 else f"{row} of {where} is empty"
+        empty = null_rows(column)
+        if n := len(empty):
+            row, where = row_of(int(empty[0])), f"column {quoted(name)}"
+            what = f"{n:,} rows of {where} are empty, the first is {row}" if n > 1 else f"{row} of {where} is empty"
             raise MissingValue(
-                f"{told}: fill {'them' if n > 1 else 'it'} in or leave the {'rows' if n > 1 else 'row'} out",
+                f"{what}: fill {'them' if n > 1 else 'it'} in or leave the {'rows' if n > 1 else 'row'} out",
                 field=field,
             )
 
-    def _is_list(self, kind: Any) -> bool:
-        types = self._arrow.types
-        return bool(types.is_fixed_size_list(kind) or types.is_list(kind) or types.is_large_list(kind))
-
     def _is_plain(self, kind: Any) -> bool:
+        kind = value_type(kind)
         types = self._arrow.types
-        plain = (types.is_integer, types.is_floating, types.is_boolean, types.is_decimal, types.is_string)
-        kind = kind.value_type if types.is_dictionary(kind) else kind
-        return any(fits(kind) for fits in (*plain, types.is_large_string))
+        return bool(is_number(kind) or is_text(kind) or types.is_boolean(kind) or types.is_decimal(kind))
 
 
 class ParquetTable(_Columns):
     """A ``Table`` of a Parquet file; raises ``MissingExtra``, ``DamagedFile`` or ``FileTooLarge``."""
 
-    def __init__(self, file: BinaryIO, bounds: Bounds) -> None:
-        arrow = needed_pyarrow("parquet", "Parquet")
-        self._body = _bytes_of(file)
-        with _damage(arrow):
-            check_file(self._body, bounds)
-            schema = arrow.parquet.read_schema(self._source(arrow))
-            # Names stay codes: one long name and a million codes are not written out.
-            self._coded = [name for name, kind in zip(schema.names, schema.types, strict=True) if _is_text(arrow, kind)]
-            batches = self._open(arrow).iter_batches(_SAMPLE_ROWS, use_threads=False)
+    def __init__(self, file: BinaryIO, limits: FileLimits) -> None:
+        arrow = self._arrow = needed_pyarrow("parquet", "a Parquet file")
+        self._body = bytes_of(file)
+        with damage(arrow):
+            check_file(self._body, limits)
+            schema = _parquet_file(arrow, self._body).schema_arrow
+            self._coded = [name for name, kind in zip(schema.names, schema.types, strict=True) if is_text(kind)]
+            batches = self._open().iter_batches(_SAMPLE_ROWS, use_threads=False)
             first = next((batch for batch in batches if batch.num_rows), None)
             table = schema.empty_table() if first is None else arrow.Table.from_batches([first])
-        super().__init__(arrow, table, bounds)
+        super().__init__(arrow, table, limits)
 
     def _whole(self, names: list[str]) -> Any:
-        return self._open(self._arrow).read(columns=names, use_threads=False)
+        return self._open().read(columns=names, use_threads=False)
 
-    def _open(self, arrow: Any) -> Any:
-        return arrow.parquet.ParquetFile(self._source(arrow), read_dictionary=self._coded)
-
-    def _source(self, arrow: Any) -> Any:
-        return arrow.BufferReader(arrow.py_buffer(self._body))
+    def _open(self) -> Any:
+        return _parquet_file(self._arrow, self._body, self._coded)
 
 
 class ArrowTable(_Columns):
     """A ``Table`` of an Arrow stream, or of a file, which holds one; raises as ``ParquetTable`` does."""
 
-    def __init__(self, file: BinaryIO, bounds: Bounds) -> None:
-        arrow = needed_pyarrow("ipc", "Arrow and Feather")
-        body = _bytes_of(file)
+    def __init__(self, file: BinaryIO, limits: FileLimits) -> None:
+        arrow = needed_pyarrow("ipc", "an Arrow or Feather file")
+        body = bytes_of(file)
         stream = body[len(_FILE_MAGIC) :] if bytes(body[: len(_FILE_MAGIC)]) == _FILE_MAGIC else body
         self._buffer = arrow.py_buffer(stream)
-        with _damage(arrow):
-            check_messages(arrow, self._buffer, len(stream), bounds)
+        with damage(arrow):
+            check_messages(arrow, self._buffer, len(stream), limits)
             with arrow.ipc.open_stream(self._buffer) as reader:
                 first = next((batch for batch in reader if batch.num_rows), None)
                 table = reader.schema.empty_table() if first is None else arrow.Table.from_batches([first])
-        super().__init__(arrow, table.slice(0, _SAMPLE_ROWS), bounds)
+        super().__init__(arrow, table.slice(0, _SAMPLE_ROWS), limits)
 
     def _whole(self, names: list[str]) -> Any:
         with self._arrow.ipc.open_stream(self._buffer) as reader:
             return reader.read_all().select(names)
 
 
-def _is_text(arrow: Any, kind: Any) -> bool:
-    return bool(arrow.types.is_string(kind) or arrow.types.is_large_string(kind))
-
-
 def _kind(kind: Any) -> str:
     """The name of a type, without what it may be made of."""
     return str(kind).split("<", 1)[0].split("[", 1)[0]
-
-
-def _bytes_of(file: BinaryIO) -> memoryview:
-    """The bytes of a file where they lie, if it lies on a disk."""
-    try:
-        return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
-    except (OSError, ValueError, AttributeError, io.UnsupportedOperation):
-        file.seek(0)
-        return memoryview(file.read())
-
-
-@contextmanager
-def _damage(arrow: Any) -> Iterator[None]:
-    """Turn what a damaged file raises into ``DamagedFile``."""
-    broken = (arrow.ArrowException, OSError, MemoryError, LookupError, ValueError, NotImplementedError)
-    try:
-        yield
-    except (TabularError, CalibrationError):  # the latter is of the caller's own bounds
-        raise
-    except broken as error:
-        raise DamagedFile("the file is a damaged Parquet or Arrow file, or one that is cut off") from error

@@ -5,77 +5,41 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import BinaryIO
 
 import numpy as np
 
 from calibrant.batch import TOLERANCE
-from calibrant.io.bounds import MAX_BYTES, Bounds
 from calibrant.io.errors import (
     Field,
     LooksLikeLogits,
     LooksLikePercent,
-    MissingValue,
     NoLabels,
     NoPredictions,
     OutOfRange,
     UnclearColumns,
     UnknownColumn,
 )
-from calibrant.io.kinds import open_table
-from calibrant.io.source import opened
-from calibrant.io.table import Asked, Column, Floats, Places, Scale, Table
+from calibrant.io.table import Column, Floats, Places, Scale, SheetOptions
 from calibrant.io.texts import is_missing, is_number, is_numeric, listed, quoted, row_of, span
-
-# --- Columns of a file as unconverted texts: ids and times
-
-
-def read_columns(
-    source: Path | BinaryIO, names: Sequence[str], *, name: str, max_bytes: int = MAX_BYTES
-) -> list[list[str]]:
-    """The cells of some columns of every row, without the blanks around them; ``name`` is what the file is called.
-
-    Raises the ``TabularError`` of a file that cannot be read, of a column that it has not, or of the first empty cell.
-    """
-    bounds = Bounds(rows=None, bytes=max_bytes, heavy=None)
-    with opened(source, bounds) as file, open_table(file, name, bounds) as table:
-        places = [_place(table, column) for column in names]
-        return [_whole(table.texts(at), table.columns[at].name) for at in places]
-
-
-def _place(table: Table, asked: str) -> int:
-    names = [column.name for column in table.columns]
-    if asked.strip() not in names:
-        raise UnknownColumn(f"the file has no column {quoted(asked.strip())}; it has {listed(names)}")
-    return names.index(asked.strip())
-
-
-def _whole(cells: list[str], name: str) -> list[str]:
-    found = [cell.strip() for cell in cells]
-    if "" in found:
-        raise MissingValue(f"{row_of(found.index(''))} of column {quoted(name)} is empty")
-    return found
-
 
 # --- Column names: labels, predictions, logits, weights or groups, and of which class
 
 
-def _words(text: str) -> frozenset[str]:
+def _set_of(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-LABELS = _words(
+LABELS = _set_of(
     "y label labels target targets class truth ytrue groundtruth gt actual actuals outcome truelabel truelabels "
     "trueclass classlabel"
 )
-PREDICTIONS = _words(
+PREDICTIONS = _set_of(
     "p prob probs proba probas probability probabilities score scores yprob yprobs yproba yscore prediction "
     "predictions pred preds ypred yhat predprob predproba predictedprobability softmax"
 )
-LOGITS = _words("logit logits logodds ylogit ylogits")
-WEIGHTS = _words("w weight weights sampleweight sampleweights")
-GROUPS = _words("group groups subgroup")
+LOGITS = _set_of("logit logits logodds ylogit ylogits")
+WEIGHTS = _set_of("w weight weights sampleweight sampleweights")
+GROUPS = _set_of("group groups subgroup")
 #: Before the number of a class, beside the names of predictions.
 _OF_CLASS = frozenset(("class",))
 
@@ -84,7 +48,7 @@ _NAMED = re.compile(r"([A-Za-z_ ]+?)[ _.\-\[(]+([^\])]+)[\])]?")
 
 
 def word(name: str) -> str:
-    """A name without case and without what is neither letter nor digit."""
+    """The letters and digits of a name, in lower case."""
     return "".join(c for c in name.casefold() if c.isalnum())
 
 
@@ -96,16 +60,16 @@ class Family:
     classes: tuple[str, ...]
 
 
-def suffix(name: str, words: frozenset[str] = PREDICTIONS | LOGITS) -> str | None:
-    """The class that a column's name ends in: ``cat`` of ``prob_cat``, ``1`` of ``p1``; None where it names none."""
+def suffix(name: str, known: frozenset[str] = PREDICTIONS | LOGITS) -> str | None:
+    """The class that a column's name ends in: ``cat`` of ``prob_cat``, ``1`` of ``p1``; None if it names none."""
     for pattern in (_NUMBERED, _NAMED):
         found = pattern.fullmatch(name)
-        if found is not None and word(found[1]) in words:
+        if found is not None and word(found[1]) in known:
             return found[2].strip()
     return None
 
 
-def numbered(names: Sequence[str], words: frozenset[str]) -> list[Family]:
+def numbered(names: Sequence[str], known: frozenset[str]) -> list[Family]:
     """Columns such as ``prob_0`` to ``prob_9``, or ``0`` to ``9``, in the order of their numbers.
 
     One that stands alone is of them too, if a word stands before its number. Whether numbers after a word are without
@@ -114,21 +78,21 @@ def numbered(names: Sequence[str], words: frozenset[str]) -> list[Family]:
     stems: dict[str, dict[int, int]] = {}
     for at, name in enumerate(names):
         found = _NUMBERED.fullmatch(name)
-        if found is not None and (not found[1] or word(found[1]) in words | _OF_CLASS):
+        if found is not None and (not found[1] or word(found[1]) in known | _OF_CLASS):
             stems.setdefault(found[1].casefold(), {})[int(found[2])] = at
     return [
         Family(tuple(at for _, at in sorted(of.items())), tuple(str(k) for k in sorted(of)))
         for stem, of in stems.items()
-        if (len(of) > 1 or word(stem) in words) and (stem or set(of) == set(range(len(of))))
+        if (len(of) > 1 or word(stem) in known) and (stem or set(of) == set(range(len(of))))
     ]
 
 
-def named(names: Sequence[str], words: frozenset[str]) -> list[Family]:
+def named(names: Sequence[str], known: frozenset[str]) -> list[Family]:
     """Columns such as ``prob_cat`` and ``prob_dog``, in the order of the file."""
     stems: dict[str, list[tuple[int, str]]] = {}
     for at, name in enumerate(names):
         found = _NAMED.fullmatch(name)
-        if found is not None and word(found[1]) in words and not found[2].isdecimal():
+        if found is not None and word(found[1]) in known and not found[2].isdecimal():
             stems.setdefault(word(found[1]), []).append((at, found[2].strip()))
     return [Family(tuple(at for at, _ in of), tuple(name for _, name in of)) for of in stems.values() if len(of) > 1]
 
@@ -141,71 +105,71 @@ _MAX_OFFERED = 100
 
 @dataclass(frozen=True)
 class Chosen:
-    """``places`` of the columns; of each class the names that its column gives it; what was guessed, in sentences."""
+    """``places`` of the columns; for each class the names that its column gives it; notes on what was inferred."""
 
     places: Places
     classes: tuple[tuple[str, ...], ...]
-    said: tuple[str, ...]
+    notes: tuple[str, ...]
 
 
 class _Chooser:
     """Chooses the columns of one table."""
 
-    def __init__(self, columns: Sequence[Column], asked: Asked) -> None:
-        self._columns, self._asked = columns, asked
+    def __init__(self, columns: Sequence[Column], options: SheetOptions) -> None:
+        self._columns, self._options = columns, options
         self._names = [column.name for column in columns]
-        self._taken: dict[int, Field] = {}
-        self._said: list[str] = []
+        self._chosen: dict[int, Field] = {}
+        self._notes: list[str] = []
 
     def choose(self, *, labelled: bool) -> Chosen:
-        asked = self._asked
-        predictions = [self._find(name, "predictions") for name in asked.predictions or ()]
-        labels = self._one(asked.labels, LABELS if labelled else frozenset(), "labels")
-        weights = self._one(asked.weights, WEIGHTS, "weights")
-        groups = self._one(asked.groups, GROUPS, "groups")
-        family = self._as_asked(predictions) if predictions else self._guess(labels)
+        options = self._options
+        predictions = [self._find(name, "predictions") for name in options.predictions or ()]
+        labels = self._one(options.labels, LABELS if labelled else frozenset(), "labels")
+        weights = self._one(options.weights, WEIGHTS, "weights")
+        groups = self._one(options.groups, GROUPS, "groups")
+        family = self._as_stated(predictions) if predictions else self._guess(labels)
         if labelled and labels is None:
             labels = self._labels_by_content(family)
-        return Chosen(Places(family.places, labels, weights, groups), self._aliases(family), tuple(self._said))
+        return Chosen(Places(family.places, labels, weights, groups), self._aliases(family), tuple(self._notes))
 
-    def _find(self, asked: str, field: Field) -> int:
-        name = asked.strip()
+    def _find(self, stated: str, field: Field) -> int:
+        name = stated.strip()
         if name not in self._names or not name:
             raise UnknownColumn(
                 f"the file has no column {quoted(name)}; it has {self._listed(self._names)}",
                 field=field,
                 offer=tuple(name for name in self._names if name)[:_MAX_OFFERED],
             )
-        return self._take(self._names.index(name), field)
+        return self._choose(self._names.index(name), field)
 
-    def _take(self, at: int, field: Field) -> int:
-        if at in self._taken:
+    def _choose(self, at: int, field: Field) -> int:
+        if at in self._chosen:
             raise UnclearColumns(
-                f"column {quoted(self._names[at])} cannot be {self._taken[at]} and {field}", field=field
+                f"column {quoted(self._names[at])} cannot be {self._chosen[at]} and {field}", field=field
             )
-        self._taken[at] = field
+        self._chosen[at] = field
         return at
 
-    def _one(self, asked: str | None, words: frozenset[str], field: Field) -> int | None:
-        """The one column that was asked for, or that is called so."""
-        if asked is not None:
-            return self._find(asked, field)
-        found = [at for at, name in enumerate(self._names) if word(name) in words and at not in self._taken]
+    def _one(self, stated: str | None, known: frozenset[str], field: Field) -> int | None:
+        """The one column that the options state, or whose name is known."""
+        if stated is not None:
+            return self._find(stated, field)
+        found = [at for at, name in enumerate(self._names) if word(name) in known and at not in self._chosen]
         if len(found) > 1:
             raise self._unclear([self._names[at] for at in found], field)
         for at in found:
-            self._said.append(f"{field}: column {quoted(self._names[at])}, by its name")
-            return self._take(at, field)
+            self._notes.append(f"{field}: column {quoted(self._names[at])}, by its name")
+            return self._choose(at, field)
         return None
 
-    def _as_asked(self, predictions: Sequence[int]) -> Family:
+    def _as_stated(self, predictions: Sequence[int]) -> Family:
         return Family(tuple(predictions), tuple(self._names[at] for at in predictions))
 
     def _guess(self, labels: int | None) -> Family:
         """The predictions by the names of their columns; raises the error of none or of several."""
-        words = LOGITS if self._asked.scale == "logit" else PREDICTIONS
-        found = self._candidates(words, labels)
-        if not found and self._asked.scale == "logit":
+        known = LOGITS if self._options.scale == "logit" else PREDICTIONS
+        found = self._candidates(known, labels)
+        if not found and self._options.scale == "logit":
             found = self._candidates(PREDICTIONS, labels)
         if not found and (family := self._of_labels(labels)) is not None:
             found = [family]
@@ -216,18 +180,18 @@ class _Chooser:
         self._check_gap(found[0])
         self._say(found[0])
         for at in found[0].places:
-            self._take(at, "predictions")
+            self._choose(at, "predictions")
         return found[0]
 
-    def _candidates(self, words: frozenset[str], labels: int | None) -> list[Family]:
+    def _candidates(self, known: frozenset[str], labels: int | None) -> list[Family]:
         names = [name if self._is_free_number(at) else "" for at, name in enumerate(self._names)]
-        single = [Family((at,), (name,)) for at, name in enumerate(names) if word(name) in words]
-        taken = {at for family in single for at in family.places}
-        several = [family for family in numbered(names, words) if not taken & set(family.places)]
+        single = [Family((at,), (name,)) for at, name in enumerate(names) if word(name) in known]
+        used = {at for family in single for at in family.places}
+        several = [family for family in numbered(names, known) if not used & set(family.places)]
         # The probability of class 0 alone is not that of class 1.
         several = [family for family in several if family.classes != ("0",)]
         texts = self._texts(labels)
-        return single + several + [family for family in named(names, words) if texts and texts <= {*family.classes}]
+        return single + several + [family for family in named(names, known) if texts and texts <= {*family.classes}]
 
     def _of_labels(self, labels: int | None) -> Family | None:
         """Columns that are called as the labels are."""
@@ -253,9 +217,9 @@ class _Chooser:
         return {text.strip() for text in sample if not is_missing(text)}
 
     def _is_free_number(self, at: int) -> bool:
-        """Whether a column is not taken, and holds something that was meant as a number, or nothing at all."""
+        """Whether a column is not chosen yet, and holds something meant as a number, or nothing at all."""
         sample = self._columns[at].sample
-        return at not in self._taken and (any(map(is_numeric, sample)) or all(map(is_missing, sample)))
+        return at not in self._chosen and (any(map(is_numeric, sample)) or all(map(is_missing, sample)))
 
     def _check_gap(self, family: Family) -> None:
         if not all(name.isdecimal() for name in family.classes) or len(family.places) == 1:
@@ -273,19 +237,19 @@ class _Chooser:
     def _say(self, family: Family) -> None:
         names = [self._names[at] for at in family.places]
         if len(names) > 1:
-            self._said.append(f"predictions: {span(names)}, the classes in this order, by their names")
+            self._notes.append(f"predictions: {span(names)}, the classes in this order, by their names")
         elif self._columns[family.places[0]].width > 1:
-            self._said.append(f"predictions: {quoted(names[0])}, by its name")
+            self._notes.append(f"predictions: {quoted(names[0])}, by its name")
         else:
-            what = "logit" if self._asked.scale == "logit" else "probability"
-            self._said.append(f"predictions: column {quoted(names[0])} as the {what} of class 1, by its name")
+            what = "logit" if self._options.scale == "logit" else "probability"
+            self._notes.append(f"predictions: column {quoted(names[0])} as the {what} of class 1, by its name")
 
     def _labels_by_content(self, family: Family) -> int:
         """The one column that could be labels by what it holds."""
         width = len(family.places) if len(family.places) > 1 else max(2, self._columns[family.places[0]].width)
         found = [at for at in range(len(self._names)) if self._could_be_labels(at, width)]
         others = [
-            self._names[at] for at in found or range(len(self._names)) if at not in self._taken and self._names[at]
+            self._names[at] for at in found or range(len(self._names)) if at not in self._chosen and self._names[at]
         ]
         if len(found) > 1:
             raise self._unclear(others, "labels")
@@ -296,18 +260,18 @@ class _Chooser:
                 field="labels",
                 offer=tuple(others[:_MAX_OFFERED]),
             )
-        self._said.append(f"labels: column {quoted(self._names[found[0]])}, the only one that could be")
-        return self._take(found[0], "labels")
+        self._notes.append(f"labels: column {quoted(self._names[found[0]])}, the only one that could be")
+        return self._choose(found[0], "labels")
 
     def _could_be_labels(self, at: int, width: int) -> bool:
         """Whether a column has a name and at most ``width`` different values, none of them a fraction."""
         texts = self._texts(at)
-        if at in self._taken or not self._names[at] or not texts or len(texts) > width:
+        if at in self._chosen or not self._names[at] or not texts or len(texts) > width:
             return False
         return not any(is_number(text) and not float(text).is_integer() for text in texts)
 
     def _none_found(self, labels: int | None) -> NoPredictions | LooksLikeLogits:
-        if self._asked.scale == "probability" and (logits := self._candidates(LOGITS, labels)):
+        if self._options.scale == "probability" and (logits := self._candidates(LOGITS, labels)):
             names = [self._names[at] for at in logits[0].places]
             return LooksLikeLogits(
                 f"{span(names)} is called logits: if that is what it holds, say so by the scale"
@@ -340,7 +304,7 @@ class _Chooser:
         return listed([name for name in names if name])
 
     def _aliases(self, family: Family) -> tuple[tuple[str, ...], ...]:
-        """Of each class the names that its column gives it: the column's own, and what it ends in."""
+        """For each class the names that its column gives it: the column's own, and its suffix."""
         found = []
         for at, name in zip(family.places, family.classes, strict=True):
             end = suffix(self._names[at])
@@ -348,13 +312,13 @@ class _Chooser:
         return tuple(found)
 
 
-def choose(columns: Sequence[Column], asked: Asked, *, labelled: bool) -> Chosen:
+def choose(columns: Sequence[Column], options: SheetOptions, *, labelled: bool) -> Chosen:
     """Choose the columns of a table; raises the ``TabularError`` of what is missing or unclear.
 
-    A guess is by names, and for labels alone by content too, where one column only could be: it is never one among
-    several. Logits are never guessed.
+    Columns are inferred from their names; labels also from their content, if only one column qualifies. Logits are
+    never inferred.
     """
-    return _Chooser(columns, asked).choose(labelled=labelled)
+    return _Chooser(columns, options).choose(labelled=labelled)
 
 
 # --- Checks of the stated scale: probabilities must not be percentages or logits
@@ -363,14 +327,16 @@ _WHOLE = 100.0
 
 
 def check_scale(predictions: Floats, scale: Scale, what: str) -> tuple[str, ...]:
-    """Raise the error of predictions that are no probabilities; what is within 1e-4 of one is left as it is.
+    """Raise the error of predictions that are no probabilities; numbers within 1e-4 of [0, 1] are left as they are.
 
-    ``what`` names the columns. Gives what is to be said of numbers that look like something else.
+    ``what`` names the columns. Returns notes on numbers that look like something else.
     """
     low, high = float(predictions.min()), float(predictions.max())
     inside = low >= -TOLERANCE and high <= 1 + TOLERANCE
     if scale == "logit":
-        return (f"predictions: read as logits, as asked, though all numbers of {what} are in [0, 1]",) if inside else ()
+        return (
+            (f"predictions: read as logits, as stated, though all numbers of {what} are in [0, 1]",) if inside else ()
+        )
     if inside:
         return (f"predictions: {what} says 0 or 1 only, as predicted classes do",) if _are_whole(predictions) else ()
     if low < -TOLERANCE:
@@ -388,7 +354,7 @@ def check_scale(predictions: Floats, scale: Scale, what: str) -> tuple[str, ...]
     row = int(np.argmax((predictions > 1 + TOLERANCE).reshape(len(predictions), -1).any(axis=1)))
     raise OutOfRange(
         f"numbers of {what} are outside [0, 1], first in {row_of(row)}: "
-        "probabilities are asked for; if these are logits, say so by the scale",
+        "the scale is probability; if these are logits, say so by the scale",
         field="predictions",
     )
 

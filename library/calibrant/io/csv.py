@@ -7,18 +7,19 @@ import contextlib
 import csv
 import io
 from array import array
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from typing import Any, BinaryIO, NoReturn
 
 import numpy as np
 import numpy.typing as npt
 
-from calibrant.io.bounds import MAX_LINE, Bounds
 from calibrant.io.errors import (
     DuplicateColumns,
     EmptyFile,
+    Field,
     FileTooLarge,
     NoHeader,
     NotUtf8,
@@ -28,8 +29,10 @@ from calibrant.io.errors import (
     WrongKind,
     pyarrow,
 )
+from calibrant.io.limits import MAX_LINE, FileLimits, Limits
+from calibrant.io.npz import values_at
 from calibrant.io.source import Kept
-from calibrant.io.table import Coded, Column, Floats, Places, Values
+from calibrant.io.table import Column, Floats, Places, Values
 from calibrant.io.texts import Coding, is_number, listed, number, quoted, refusal, row_of
 
 # --- The rows of a text table by the standard library, a block at a time, with the row and the line of what is wrong
@@ -37,7 +40,7 @@ from calibrant.io.texts import Coding, is_number, listed, number, quoted, refusa
 
 @dataclass(frozen=True)
 class Block:
-    """Some rows, the first of them ``row`` counted from 0; ``line`` is its line where each row has one line."""
+    """Some rows, the first of them ``row`` counted from 0; ``line`` is its line if each row has one line."""
 
     row: int
     line: int | None
@@ -49,20 +52,25 @@ class Block:
 
 
 class Rows:
-    """The rows of a file from its beginning; bytes that are not UTF-8 stand as lone surrogates."""
+    """The rows of a file from its beginning, no line longer than ``longest`` characters.
 
-    def __init__(self, file: BinaryIO, encoding: str, separator: str) -> None:
+    Blank lines are skipped, and bytes that are not UTF-8 become lone surrogates; if ``strict``, both are errors.
+    """
+
+    def __init__(
+        self, file: BinaryIO, encoding: str, separator: str, *, strict: bool = False, longest: int = MAX_LINE
+    ) -> None:
         file.seek(0)
-        errors = "strict" if encoding == "utf-16" else "surrogateescape"
+        errors = "strict" if strict or encoding == "utf-16" else "surrogateescape"
         self._text = io.TextIOWrapper(io.BufferedReader(Kept(file)), encoding, errors=errors, newline="")
-        self._reader = csv.reader(self._lines(), delimiter=separator, strict=True)
-        self._separator = separator
+        self._reader = csv.reader(self._lines(longest), delimiter=separator, strict=True)
+        self._encoding, self._separator, self._strict = encoding, separator, strict
         self._width = 0
         self._row = 0
         self.header_lines = 0
 
     def header(self) -> list[str]:
-        """The names of the columns, of the first line that is not blank."""
+        """The names of the columns, of the first line, or of the first that is not blank."""
         for cells in self._next(1):
             self._width = len(cells)
             self.header_lines = self._reader.line_num
@@ -89,29 +97,31 @@ class Rows:
         return block
 
     def _next(self, rows: int) -> list[list[str]]:
-        """The next rows that are not blank; none only at the end."""
+        """The next rows; none only at the end."""
         found: list[list[str]] = []
         try:
             while not found and (read := list(islice(self._reader, rows))):
-                found = [cells for cells in read if cells and (len(cells) > 1 or cells[0].strip())]
+                found = read if self._strict else [row for row in read if row and (len(row) > 1 or row[0].strip())]
         except csv.Error as error:
             raise self._malformed(error) from error
         except UnicodeDecodeError as error:
-            raise NotUtf8("the file is not the UTF-16 that it begins as: save it as CSV in UTF-8") from error
+            raise self._undecodable() from error
         return found
 
-    def _lines(self) -> Iterator[str]:
+    def _lines(self, longest: int) -> Iterator[str]:
         """The lines, none of them so long that it alone fills the memory."""
         number = 0
-        while line := self._text.readline(MAX_LINE + 1):
+        while line := self._text.readline(longest + 1):
             number += 1
-            if len(line) > MAX_LINE:
-                raise FileTooLarge(f"line {number} has more than {MAX_LINE:,} characters, which is the limit")
+            if len(line) > longest:
+                raise FileTooLarge(f"line {number} has more than {longest:,} characters, which is the limit")
             yield line
 
     def _refuse_ragged(self, block: Block) -> NoReturn:
         i = next(i for i, cells in enumerate(block.rows) if len(cells) != self._width)
         has, where = len(block.rows[i]), row_of(block.row + i, block.line_of(i))
+        if self._strict:  # programs count from 0
+            raise RaggedRow(f"row {block.row + i} has {has} cells where the header has {self._width}")
         hint = (
             ": is a decimal comma among them? Write 0.5, not 0,5"
             if self._separator == "," and has > self._width
@@ -122,7 +132,7 @@ class Rows:
         )
 
     def _malformed(self, error: csv.Error) -> TabularError:
-        """What the standard library's reader found: its words name no cell."""
+        """The error of what the standard library's reader found, which names no cell."""
         line = self._reader.line_num
         if "NUL" in str(error):
             return NotUtf8(f"line {line} holds a NUL byte: the file is damaged, or not text")
@@ -130,6 +140,38 @@ class Rows:
             f"a quotation mark in or before line {line} is not closed, or text follows where one closed: "
             'write "" for a quotation mark within quotation marks'
         )
+
+    def _undecodable(self) -> NotUtf8:
+        if self._encoding == "utf-16":
+            return NotUtf8("the file is not the UTF-16 that it begins as: save it as CSV in UTF-8")
+        return NotUtf8(f"the text is not UTF-8 from row {self._row} on, or a later one")
+
+
+#: Cells that are converted at once.
+_BLOCK_CELLS = 1 << 16
+
+
+def read_cells(
+    rows: Rows,
+    width: int,
+    numbers: Mapping[int, Callable[[Sequence[str], Block], Floats]],
+    texts: Mapping[int, Callable[[Sequence[str]], object]],
+    limits: Limits,
+) -> dict[int, Floats]:
+    """The columns of numbers of all rows, each by what converts its cells; the cells of ``texts`` are handed on.
+
+    ``width`` is the number of columns of the table. Raises the limits' own error, and what is wrong with the rows.
+    """
+    found = {at: array("d") for at in numbers}
+    read = 0
+    for block in rows.blocks(max(1, _BLOCK_CELLS // width)):
+        read += len(block.rows)
+        limits.check_rows(read, width=len(numbers))
+        for at, convert in numbers.items():
+            found[at].frombytes(convert([row[at] for row in block.rows], block).tobytes())
+        for at, add in texts.items():
+            add([row[at] for row in block.rows])
+    return {at: np.frombuffer(column, dtype=np.float64) if column else np.empty(0) for at, column in found.items()}
 
 
 # --- The layout of a text file, inferred from its beginning: encoding, separator, header, first rows
@@ -142,17 +184,17 @@ _UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 @dataclass(frozen=True)
 class Layout:
-    """``header`` are the names; rows of data begin at byte ``data_at`` where the header is a plain first line."""
+    """``header`` are the names; rows of data begin at byte ``data_at`` if the header is a plain first line."""
 
     encoding: str
     separator: str
     header: tuple[str, ...]
     sample: tuple[tuple[str, ...], ...]
     data_at: int | None
-    said: tuple[str, ...]
+    notes: tuple[str, ...]
 
 
-def layout_of(file: BinaryIO, bounds: Bounds) -> Layout:
+def layout_of(file: BinaryIO, limits: FileLimits) -> Layout:
     """Look at a file's beginning; raises the ``TabularError`` of what makes a table of it impossible."""
     file.seek(0)
     head = file.read(MAX_LINE)
@@ -161,17 +203,17 @@ def layout_of(file: BinaryIO, bounds: Bounds) -> Layout:
     encoding = _encoding(head)
     first = _first_line(head, encoding)
     separator = _separator(first)
-    bounds.check_columns(first.count(separator) + 1)
+    limits.check_classes(first.count(separator) + 1)
     rows = Rows(file, encoding, separator)
     header = tuple(rows.header())
     _check_header(header)
     sample = tuple(map(tuple, rows.sample(SAMPLE_ROWS)))
     if not sample:
         raise EmptyFile(f"the file has a header ({listed(header)}) and no rows")
-    said = () if separator == "," else (f"the columns are separated by {_SEPARATORS[separator]}",)
+    notes = () if separator == "," else (f"the columns are separated by {_SEPARATORS[separator]}",)
     if encoding == "utf-16":
-        said = ("the text is UTF-16", *said)
-    return Layout(encoding, separator, header, sample, _data_at(head, encoding, rows.header_lines), said)
+        notes = ("the text is UTF-16", *notes)
+    return Layout(encoding, separator, header, sample, _data_at(head, encoding, rows.header_lines), notes)
 
 
 def _encoding(head: bytes) -> str:
@@ -198,7 +240,7 @@ def _first_line(head: bytes, encoding: str) -> str:
 
 
 def _separator(line: str) -> str:
-    """The separator that stands most often in a line outside quotation marks; a comma where none does."""
+    """The most frequent separator in a line outside quotation marks; a comma if there is none."""
     outside = "".join(line.split('"')[::2])
     return max(_SEPARATORS, key=lambda separator: outside.count(separator))
 
@@ -231,30 +273,20 @@ def _data_at(head: bytes, encoding: str, header_lines: int) -> int | None:
 
 # --- A text table read by the standard library: what is accepted, and the errors
 
-#: Cells that are worked on at once.
-_BLOCK_CELLS = 1 << 16
 
-
-def read_plain(file: BinaryIO, layout: Layout, places: Places, bounds: Bounds) -> Values:
+def read_plain(file: BinaryIO, layout: Layout, places: Places, limits: FileLimits) -> Values:
     """Read some columns of every row; raises the ``TabularError`` of the first bad block's first bad column."""
-    numbers = {at: array("d") for at in places.numbers}
     texts = {at: Coding(layout.header[at], places.field_of(at)) for at in places.texts}
     rows = Rows(file, layout.encoding, layout.separator)
     rows.header()
-    read = 0
-    for block in rows.blocks(max(1, _BLOCK_CELLS // len(layout.header))):
-        read += len(block.rows)
-        bounds.check_rows(read, len(numbers))
-        for at, found in numbers.items():
-            cells = [row[at] for row in block.rows]
-            found.frombytes(_numbers(cells, block, layout.header[at], places, at).tobytes())
-        for at, coding in texts.items():
-            coding.add([row[at] for row in block.rows])
-    arrays = {at: np.frombuffer(found, dtype=np.float64) for at, found in numbers.items()}
-    return _values(places, arrays.__getitem__, {at: coding.done() for at, coding in texts.items()})
+    numbers = {at: partial(_numbers, name=layout.header[at], field=places.field_of(at)) for at in places.numbers}
+    adding = {at: coding.add for at, coding in texts.items()}
+    columns = read_cells(rows, len(layout.header), numbers, adding, limits)
+    coded = {at: coding.done() for at, coding in texts.items()}
+    return values_at(places, lambda at, field: columns[at] if field in ("predictions", "weights") else coded[at])
 
 
-def _numbers(cells: Sequence[str], block: Block, name: str, places: Places, at: int) -> Floats:
+def _numbers(cells: Sequence[str], block: Block, *, name: str, field: Field) -> Floats:
     """Cells as finite numbers."""
     joined = "".join(cells)
     parse: Callable[[str], float] = float if joined.isascii() and "_" not in joined else number
@@ -265,7 +297,7 @@ def _numbers(cells: Sequence[str], block: Block, name: str, places: Places, at: 
     except ValueError:
         pass
     i = next(i for i, cell in enumerate(cells) if not _is_finite(cell))
-    raise refusal(cells[i], name, places.field_of(at), block.row + i, block.line_of(i))
+    raise refusal(cells[i], name, field, block.row + i, block.line_of(i))
 
 
 def _is_finite(cell: str) -> bool:
@@ -275,16 +307,6 @@ def _is_finite(cell: str) -> bool:
         return False
 
 
-def _values(places: Places, column: Callable[[int], Floats], texts: dict[int, Coded]) -> Values:
-    predictions = [column(at) for at in places.predictions]
-    return Values(
-        predictions[0] if len(predictions) == 1 else np.column_stack(predictions),
-        None if places.weights is None else column(places.weights),
-        None if places.labels is None else texts[places.labels],
-        None if places.groups is None else texts[places.groups],
-    )
-
-
 # --- A text table by pyarrow, ten times as fast; what it refuses, or finds empty, the standard library reads again
 
 #: Larger files are mapped, smaller ones copied.
@@ -292,8 +314,8 @@ _IN_MEMORY = 32 << 20
 _BLOCK = 1 << 20
 
 
-def read_fast(file: BinaryIO, layout: Layout, places: Places, bounds: Bounds) -> Values | None:
-    """Read some columns of every row, as ``read_plain`` does; None where that must find out what is wrong.
+def read_fast(file: BinaryIO, layout: Layout, places: Places, limits: FileLimits) -> Values | None:
+    """Read some columns of every row, as ``read_plain`` does; None if that must find out what is wrong.
 
     Raises ``FileTooLarge`` and what a column of texts is refused for.
     """
@@ -309,7 +331,7 @@ def read_fast(file: BinaryIO, layout: Layout, places: Places, bounds: Bounds) ->
             for batch in batches:
                 if not found.add(batch):
                     return None
-                bounds.check_rows(found.rows, len(places.numbers))
+                limits.check_rows(found.rows, width=len(places.numbers))
     except (arrow.ArrowException, OSError, UnicodeDecodeError):
         return None
     return found.values()
@@ -359,7 +381,7 @@ class _Found:
         self.rows = 0
 
     def add(self, batch: Any) -> bool:
-        """Take in a batch; False for one that holds what is missing or infinite."""
+        """Add a batch; False if it holds a missing or infinite number."""
         columns = {at: batch.column(str(at)) for at in {*self._places.numbers, *self._places.texts}}
         if any(column.null_count for column in columns.values()):
             return False
@@ -378,7 +400,7 @@ class _Found:
         return True
 
     def values(self) -> Values | None:
-        """All of them; None where there is no row."""
+        """All batches together; None if there is no row."""
         if not self.rows:
             return None
         coded = {at: coding.done() for at, coding in self._texts.items()}
@@ -396,17 +418,17 @@ class _Found:
 class CsvTable:
     """A ``Table`` of text; raises the ``TabularError`` of what makes a table of it impossible."""
 
-    def __init__(self, file: BinaryIO, bounds: Bounds) -> None:
-        self._file, self._bounds = file, bounds
-        self._layout = layout_of(file, bounds)
-        self.said = self._layout.said
+    def __init__(self, file: BinaryIO, limits: FileLimits) -> None:
+        self._file, self._limits = file, limits
+        self._layout = layout_of(file, limits)
+        self.notes = self._layout.notes
         samples = zip(*self._layout.sample, strict=True)
         self.columns = tuple(Column(name, cells) for name, cells in zip(self._layout.header, samples, strict=True))
 
     def read(self, places: Places) -> Values:
         """Read some columns of every row; raises the ``TabularError`` of the first bad one."""
-        found = read_fast(self._file, self._layout, places, self._bounds)
-        return read_plain(self._file, self._layout, places, self._bounds) if found is None else found
+        found = read_fast(self._file, self._layout, places, self._limits)
+        return read_plain(self._file, self._layout, places, self._limits) if found is None else found
 
     def texts(self, at: int) -> list[str]:
         """The cells of one column of every row, as they stand."""

@@ -1,4 +1,4 @@
-"""The errors of reading a person's file."""
+"""The errors of reading: those of files, which a person mends, and those of bodies, which a program does."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any, ClassVar, Literal
 
-# --- The errors of reading a person's file: what is wrong, with which of the form's fields, and what would mend it
+from calibrant.errors import CalibrationError, requires
+
+# --- The errors of files: what is wrong, which of the options it concerns, and what would mend it
 #
-# A message tells the names of columns and the texts of labels, cleaned and cut short, for they are what the reader
-# needs to choose; numbers of the file are never repeated. Nothing is lost by an error: the file stays as it was.
+# A message shows names of columns and texts of labels, cleaned and cut short, because the reader needs them to choose;
+# it never repeats numbers of the file. An error never changes the file.
 
 Field = Literal["file", "predictions", "labels", "weights", "groups", "scale", "mapping"]
 #: A mapping of labels, or columns or a value to choose from.
@@ -18,7 +20,7 @@ Offer = Mapping[str, int] | tuple[str, ...]
 
 
 class TabularError(ValueError):
-    """Base of every error of a file; ``field`` says next to which choice its ``detail`` belongs."""
+    """Base of every error of a file; ``field`` is the option that it concerns."""
 
     code: ClassVar[str] = "tabular-error"
 
@@ -30,31 +32,25 @@ class TabularError(ValueError):
 
 
 class UnreadableFile(TabularError):
-    """The operating system does not give the file."""
+    """A file that the operating system cannot open or read."""
 
     code = "unreadable-file"
 
 
 class NoRoom(TabularError):
-    """No room for a temporary file: of what is unpacked, or comes through a pipe."""
+    """No room for a temporary file, which holds what is unpacked or comes through a pipe."""
 
     code = "spool-full"
 
 
 class WrongKind(TabularError):
-    """A file of another kind than those that are read."""
+    """A file of an unsupported kind."""
 
     code = "wrong-kind-of-file"
 
 
-class MissingExtra(TabularError):
-    """A kind of file that needs a package which is not installed."""
-
-    code = "extra-not-installed"
-
-
 class DamagedFile(TabularError):
-    """A file that is of a known kind, and broken."""
+    """A file of a supported kind that is damaged."""
 
     code = "damaged-file"
 
@@ -84,19 +80,19 @@ class NotUtf8(TabularError):
 
 
 class NoHeader(TabularError):
-    """A table whose first line names no columns."""
+    """A table whose first line does not name the columns."""
 
     code = "no-header"
 
 
 class DuplicateColumns(TabularError):
-    """Two columns of one name."""
+    """Two columns with the same name."""
 
     code = "duplicate-columns"
 
 
 class RaggedRow(TabularError):
-    """A row with another number of cells than the header."""
+    """A row whose number of cells differs from the header's."""
 
     code = "ragged-row"
 
@@ -108,19 +104,19 @@ class UnclosedQuote(TabularError):
 
 
 class MissingValue(TabularError):
-    """A cell that is empty, or says that it has no value."""
+    """A cell that is empty or marked as missing."""
 
     code = "missing-value"
 
 
 class NotANumber(TabularError):
-    """Text where a number must stand."""
+    """Text instead of a number."""
 
     code = "not-a-number"
 
 
 class DecimalComma(TabularError):
-    """Numbers with a comma where the point must stand."""
+    """Numbers with a decimal comma instead of a point."""
 
     code = "decimal-comma"
 
@@ -132,25 +128,25 @@ class NotFinite(TabularError):
 
 
 class UnknownColumn(TabularError):
-    """A column was asked for that the file has not."""
+    """A column that the options name and the file does not have."""
 
     code = "unknown-column"
 
 
 class UnclearColumns(TabularError):
-    """Several columns could be meant."""
+    """Several columns that could be meant."""
 
     code = "unclear-columns"
 
 
 class NoPredictions(TabularError):
-    """No column is known to hold predictions."""
+    """A file without a column that is known to hold predictions."""
 
     code = "no-predictions"
 
 
 class NoLabels(TabularError):
-    """No column is known to hold labels."""
+    """A file without a column that is known to hold labels."""
 
     code = "no-labels"
 
@@ -168,13 +164,13 @@ class LooksLikePercent(TabularError):
 
 
 class LooksLikeLogits(TabularError):
-    """Predictions that seem to be logits, or whose name says so, where probabilities were asked for."""
+    """Predictions that look like logits, or are named so, although the scale is probability."""
 
     code = "looks-like-logits"
 
 
 class OutOfRange(TabularError):
-    """Predictions that are no probabilities, and neither percent nor logits by their looks."""
+    """Predictions outside [0, 1] that look like neither percent nor logits."""
 
     code = "out-of-range"
 
@@ -192,29 +188,74 @@ class NotLabels(TabularError):
 
 
 class LabelsNeedMapping(TabularError):
-    """Labels whose order of classes only a person knows; ``offer`` is a mapping to confirm, where one can be made."""
+    """Labels whose order of classes is not evident; ``offer`` is a mapping to confirm, if one can be suggested."""
 
     code = "labels-need-mapping"
 
 
 class UnmappedLabel(TabularError):
-    """A label that the mapping does not hold."""
+    """A label that is not in the mapping."""
 
     code = "unmapped-label"
 
 
 class BadMapping(TabularError):
-    """A mapping onto something else than classes."""
+    """A mapping onto something other than classes."""
 
     code = "bad-mapping"
 
 
-# --- pyarrow, which is an extra: imported when the first file needs it
+# --- The errors of bodies, which are read strictly: their places are JSON Pointers, rows are counted from 0
+
+
+class TooLarge(CalibrationError):
+    """A body, what it unpacks to, its rows, its classes or its nesting over the limit."""
+
+    code = "too-large"
+
+
+class InvalidField(CalibrationError):
+    """A field that is missing, unknown, of the wrong type or outside its range."""
+
+    code = "invalid-field"
+
+
+class MalformedNpz(CalibrationError):
+    """A body that is not an NPZ archive of plain arrays."""
+
+    code = "malformed-npz"
+
+
+class MalformedNpy(CalibrationError):
+    """A body that is not one .npy array of plain numbers."""
+
+    code = "malformed-npy"
+
+
+class MalformedArrow(CalibrationError):
+    """A body that is not an Arrow IPC stream of columns that can be read."""
+
+    code = "malformed-arrow"
+
+
+class MalformedParquet(CalibrationError):
+    """A body that is not a Parquet file of columns that can be read."""
+
+    code = "malformed-parquet"
+
+
+class MalformedCsv(CalibrationError):
+    """A body that is not CSV in UTF-8 with a header and rows of its length."""
+
+    code = "malformed-csv"
+
+
+# --- pyarrow and zstandard, which are extras: imported when the first file needs them
 
 
 @cache
 def pyarrow(part: str) -> Any | None:
-    """Give the module with a part of it (``csv``, ``parquet``, ``ipc``), or None where it is not installed."""
+    """Return the module with a part of it (``csv``, ``parquet``, ``ipc``), or None if it is not installed."""
     try:
         arrow = importlib.import_module("pyarrow")
         importlib.import_module(f"pyarrow.{part}")
@@ -223,9 +264,8 @@ def pyarrow(part: str) -> Any | None:
     return arrow
 
 
-def needed_pyarrow(part: str, kind: str) -> Any:
-    """The module; raises ``MissingExtra`` where it is not installed, and says how it is."""
-    arrow = pyarrow(part)
-    if arrow is None:
-        raise MissingExtra(f"{kind} files need the extra: pip install 'calibrant[files]'; or save it as CSV or NPZ")
-    return arrow
+def needed_pyarrow(part: str, what: str) -> Any:
+    """Import pyarrow with a part of it; raises ``MissingExtra`` if it is not installed."""
+    with requires("files", what, instead="or save it as CSV or NPZ"):
+        importlib.import_module(f"pyarrow.{part}")
+    return importlib.import_module("pyarrow")

@@ -1,4 +1,4 @@
-"""Labels as people write them, made classes 0 to K - 1; where the order of classes is not plain, nothing is guessed."""
+"""Labels as people write them to classes 0 to K - 1, without inferring an order of classes that is not evident."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _INTEGER = re.compile(r"([+-]?\d{1,18})(\.0*)?", re.ASCII)
 
 @dataclass(frozen=True)
 class Classes:
-    """Labels as classes; ``names`` of the classes where they are known, and what there is to say."""
+    """Labels as classes; ``names`` of the classes if they are known, and notes."""
 
     labels: Ints
     names: tuple[str, ...] | None
-    said: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 def integer(text: str) -> int | None:
@@ -54,13 +54,13 @@ def read_labels(
     numbers = [k for k in whole if k is not None]
     if len(numbers) == len(whole) and all(0 <= k < n_classes for k in numbers):
         as_floats = any(text != str(k) for text, k in zip(coded.texts, numbers, strict=True))
-        said = ("labels: written as 0.0 and 1.0, taken as integers",) if as_floats else ()
-        return Classes(_classes(numbers, coded), None, said)
+        notes = ("labels: written as 0.0 and 1.0, taken as integers",) if as_floats else ()
+        return Classes(_classes(numbers, coded), None, notes)
     raise _refusal(coded, plain, name, aliases, n_classes)
 
 
 def _by_name(aliases: Sequence[Sequence[str]], n_classes: int) -> dict[str, int]:
-    """The class of each name; empty where the predictions are one column, or two classes have one name."""
+    """The class of each name; empty if the predictions are one column, or two classes share a name."""
     if len(aliases) != n_classes:
         return {}
     pairs = [(name, k) for k, names in enumerate(aliases) for name in names]
@@ -113,8 +113,10 @@ def _mapped(coded: Coded, name: str, mapping: Mapping[str, int], n_classes: int)
         raise BadMapping("the mapping gives all labels the same class: two classes are needed", field="mapping")
     of_class = {k: text for text, k in mapping.items()}
     names = tuple(of_class.get(k, "") for k in range(n_classes))
-    said = "labels: mapped as asked, " + ", ".join(f"{quoted(text)} to {k}" for k, text in sorted(of_class.items())[:8])
-    return Classes(_classes(of_code, coded), names if all(names) else None, (said,))
+    note = "labels: mapped as stated, " + ", ".join(
+        f"{quoted(text)} to {k}" for k, text in sorted(of_class.items())[:8]
+    )
+    return Classes(_classes(of_code, coded), names if all(names) else None, (note,))
 
 
 def _refusal(
@@ -138,11 +140,11 @@ def _refusal(
         what = f"{where} has {len(texts):,} different labels where the predictions have {n_classes} classes"
         return NotLabels(f"{what}: {hint}", field="labels")
     offer = _offer(texts, numbers, aliases, n_classes)
-    told = "; or name the columns of predictions after them" if len(aliases) > 1 and not numbers else ""
+    hint = "; or name the columns of predictions after them" if len(aliases) > 1 and not numbers else ""
     return LabelsNeedMapping(
         f"the labels are {listed(texts)}: say which class each of them is"
-        + (f", such as {_told(offer)}" if offer else "")
-        + told,
+        + (f", such as {_pairs(offer)}" if offer else "")
+        + hint,
         field="mapping",
         offer=offer,
     )
@@ -170,6 +172,6 @@ def _natural(text: str) -> tuple[int, str]:
     return (int(text), "") if integer(text) is not None else (1 << 62, text.casefold())
 
 
-def _told(mapping: Mapping[str, int]) -> str:
+def _pairs(mapping: Mapping[str, int]) -> str:
     pairs = [f"{quoted(text)} = {k}" for text, k in mapping.items()]
     return ", ".join(pairs[:8]) + (f" and {len(pairs) - 8} more" if len(pairs) > 8 else "")

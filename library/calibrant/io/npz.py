@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import io
 import math
+import mmap
 import zipfile
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import IO, Any, BinaryIO
+from dataclasses import dataclass, replace
+from typing import Any, BinaryIO
 
 import numpy as np
-import numpy.typing as npt
 
-from calibrant.io.bounds import Bounds
 from calibrant.io.errors import (
     DamagedFile,
     Field,
@@ -24,22 +23,22 @@ from calibrant.io.errors import (
     NotFinite,
     NotLabels,
     PickledObjects,
-    TabularError,
     WrongKind,
     WrongShape,
 )
-from calibrant.io.table import Coded, Column, Floats, Places, Values
+from calibrant.io.limits import FileLimits
+from calibrant.io.source import View, bytes_of
+from calibrant.io.table import Array, Coded, Column, Floats, Places, Values
 from calibrant.io.texts import Coding, quoted, row_of
 
 # --- Arrays of numpy as columns: finite numbers, or texts
 
-Array = npt.NDArray[Any]
 #: Rows of text that are worked on at once.
 _BLOCK = 1 << 16
 
 
 def numbers_of(array: Array, name: str, field: Field) -> Floats:
-    """An array as float64; raises the error of what it holds else, or of its first number that is not finite."""
+    """An array as float64; raises the error of values of another kind, or of the first number that is not finite."""
     if array.dtype.kind not in "fiu":
         raise NotANumber(f"{quoted(name)} holds {_kind(array)}, not numbers", field=field)
     flat = array[:, 0] if array.ndim == 2 and array.shape[1] == 1 else array
@@ -77,19 +76,26 @@ def texts_of(array: Array, name: str, field: Field) -> Coded:
 
 
 def plain_texts(array: Array, name: str) -> list[str]:
-    """The values of an array as texts; raises ``WrongShape`` where there is not one a row."""
+    """The values of an array as texts; raises ``WrongShape`` if there is not one a row."""
     if array.ndim != 1 or array.dtype.kind not in "fiuU":
         raise WrongShape(f"{quoted(name)} holds {_kind(array)} of the shape {array.shape}: one text or number a row")
     return [str(value) for value in array.tolist()]
 
 
-def stacked(columns: Sequence[Floats]) -> Floats:
-    """One column as it is, several as a column a class; raises ``WrongShape`` for those that do not fit."""
-    if len(columns) == 1:
-        return columns[0]
-    if len({column.shape for column in columns}) > 1 or columns[0].ndim > 1:
+def values_at(places: Places, read: Callable[[int, Field], Any]) -> Values:
+    """The values of some columns, each by ``read(place, field)``; several predictions are a column a class.
+
+    Raises ``WrongShape`` for predictions that do not fit each other.
+    """
+    columns = [read(at, "predictions") for at in places.predictions]
+    if len(columns) > 1 and (len({column.shape for column in columns}) > 1 or columns[0].ndim > 1):
         raise WrongShape("the predictions of several classes need a number a row each", field="predictions")
-    return np.column_stack(columns)
+    return Values(
+        columns[0] if len(columns) == 1 else np.column_stack(columns),
+        None if places.weights is None else read(places.weights, "weights"),
+        None if places.labels is None else read(places.labels, "labels"),
+        None if places.groups is None else read(places.groups, "groups"),
+    )
 
 
 def _kind(array: Array) -> str:
@@ -103,164 +109,233 @@ def _kind(array: Array) -> str:
     return kinds.get(array.dtype.kind, "values of another kind")
 
 
-# --- NPZ and NPY files: arrays of numpy by name, of which only those that are needed are unpacked. No pickle is
-#     opened
+# --- One .npy array, read without trusting a single size that it states
 
 #: A header is a short Python literal; a longer one is an attack on its parser.
 _MAX_HEADER = 4096
-_SAMPLE_ROWS = 1000
-_ENCRYPTED = 1
-#: The end of an archive: its mark, the size of the list of its members, and where that stands; the same in ZIP64.
-_END, _END_64, _TAIL = b"PK\x05\x06", b"PK\x06\x06", 1 << 17
-_MAX_LIST = 4 << 20
+#: The magic, the version and the length before it.
+_BEFORE_HEADER = 12
+
+
+class DamagedArray(DamagedFile):
+    """An array that is damaged; the detail reads on from its name."""
 
 
 @dataclass(frozen=True)
-class _Header:
+class Header:
+    """Shape, order and type that an array states, and how many bytes its header has."""
+
     shape: tuple[int, ...]
     fortran: bool
     dtype: np.dtype[Any]
     length: int
 
-    @property
-    def n_bytes(self) -> int:
-        return math.prod(self.shape) * self.dtype.itemsize
+    def fills(self, size: int) -> bool:
+        """Whether an array of this shape, with its header, has exactly so many bytes."""
+        stated = math.prod(self.shape) * self.dtype.itemsize
+        return all(length >= 0 for length in self.shape) and self.length + stated == size
+
+
+def header_of(data: bytes | memoryview) -> Header:
+    """Read the header of an array; raises ``DamagedArray``, or ``ValueError`` for what is no array at all."""
+    stream = io.BytesIO(data[: _MAX_HEADER + _BEFORE_HEADER])
+    version = np.lib.format.read_magic(stream)
+    readers = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+    if version not in readers:
+        raise DamagedArray("is a .npy of an unknown version")
+    try:
+        shape, fortran, dtype = readers[version](stream, max_header_size=_MAX_HEADER)
+    except Exception as error:  # the header is a Python literal, and a hostile one fails in many ways
+        raise DamagedArray("has a damaged header") from error
+    return Header(shape, fortran, dtype, stream.tell())
+
+
+def array_of(data: memoryview, header: Header) -> Array:
+    """The array of a header that ``fills`` its data, in native byte order: where it lies, if it is aligned there.
+
+    Raises ``DamagedArray`` for text that is not Unicode, which numpy itself does not check.
+    """
+    flat: Array = np.frombuffer(data, dtype=header.dtype, offset=header.length)
+    if header.dtype.kind == "U":
+        units = np.frombuffer(data, dtype=f"{'>' if header.dtype.byteorder == '>' else '<'}u4", offset=header.length)
+        if np.any((units > 0x10FFFF) | ((units >= 0xD800) & (units <= 0xDFFF))):
+            raise DamagedArray("must hold Unicode text")
+    array = flat.reshape(header.shape[::-1]).T if header.fortran else flat.reshape(header.shape)
+    native = array.astype(header.dtype.newbyteorder("="), copy=False)
+    return native if native.flags.aligned else native.copy()
+
+
+# --- An NPZ archive: a zip of .npy arrays, read without trusting a single size that it states
+
+_ENCRYPTED = 1
+#: The end of an archive: its mark, the size of the list of its members, and where that stands; the same in ZIP64.
+_END, _END_64, _TAIL = b"PK\x05\x06", b"PK\x06\x06", 1 << 17
+_MAX_LIST = 4 << 20
+#: Before a member's name in the archive; where the lengths of the name and of what follows it stand.
+_LOCAL_HEADER, _NAME_LENGTH, _EXTRA_LENGTH = 30, slice(26, 28), slice(28, 30)
+#: What zipfile raises for damaged archives.
+BROKEN = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, OSError, ValueError)
+
+
+class Archive:
+    """The members of an archive; raises ``FileTooLarge`` if their list alone would fill the memory, or ``BROKEN``."""
+
+    def __init__(self, data: memoryview) -> None:
+        _check_list(data)
+        self._data = data
+        self._zip = zipfile.ZipFile(io.BufferedReader(View(data)))
+        self.members = self._zip.infolist()
+
+    def begin(self, member: zipfile.ZipInfo, size: int) -> bytes:
+        """The first bytes of a member."""
+        self._check_method(member)
+        with self._zip.open(member) as data:
+            return data.read(size)
+
+    def unpack(self, member: zipfile.ZipInfo) -> memoryview:
+        """The bytes of a member, where they lie if it is stored; at most the ``file_size`` that it states."""
+        self._check_method(member)
+        if member.compress_type == zipfile.ZIP_STORED:
+            return self._stored(member)
+        with self._zip.open(member) as file:
+            return memoryview(file.read(member.file_size))
+
+    @staticmethod
+    def _check_method(member: zipfile.ZipInfo) -> None:
+        if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED) or member.flag_bits & _ENCRYPTED:
+            # The readers of other methods inflate a member whole before they look at any size.
+            raise DamagedFile("the archive is encrypted, or compressed by another method than deflate")
+
+    def _stored(self, member: zipfile.ZipInfo) -> memoryview:
+        at = member.header_offset
+        header = self._data[at : at + _LOCAL_HEADER]
+        lengths = (int.from_bytes(header[part], "little") for part in (_NAME_LENGTH, _EXTRA_LENGTH))
+        begin = at + _LOCAL_HEADER + sum(lengths)
+        data = self._data[begin : begin + member.file_size]
+        if bytes(header[:4]) != b"PK\3\4" or len(data) != member.file_size or zlib.crc32(data) != member.CRC:
+            raise DamagedFile("the archive is damaged")
+        return data
+
+
+def _check_list(data: memoryview) -> None:
+    """Raise ``FileTooLarge`` for an archive whose list of members alone would fill the memory."""
+    tail = bytes(data[-_TAIL:])
+    for mark, place, width in ((_END, 12, 4), (_END_64, 40, 8)):
+        at = tail.rfind(mark)
+        stated = int.from_bytes(tail[at + place : at + place + width], "little") if at >= 0 else 0
+        if stated > _MAX_LIST and stated != 0xFFFFFFFF:
+            raise FileTooLarge(f"the archive lists more members than fit {_MAX_LIST:,} bytes, which is the limit")
+
+
+# --- NPZ and NPY files as tables: only the arrays that are needed are unpacked, and no pickle is opened
+
+_SAMPLE_ROWS = 1000
 
 
 class NpzTable:
     """A ``Table`` of an archive of arrays; raises ``DamagedFile``, ``WrongKind`` or ``FileTooLarge``."""
 
-    said: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
-    def __init__(self, file: BinaryIO, bounds: Bounds, name: str) -> None:
-        self._bounds = bounds
-        _check_list(file)
+    def __init__(self, file: BinaryIO, limits: FileLimits, name: str) -> None:
+        self._limits = limits
         with _damage():
-            self._archive = zipfile.ZipFile(file)
-        self._members = [member for member in self._archive.infolist() if member.filename.endswith(".npy")]
+            self._archive = Archive(bytes_of(file))
+        self._members = [member for member in self._archive.members if member.filename.endswith(".npy")]
         if not self._members:
-            raise WrongKind(
-                f"{quoted(name)} is {_other(self._archive)}. CSV, NPZ, NPY, Parquet and Arrow files are read"
-            )
-        bounds.check_columns(len(self._members))
-        self._headers = [self._header(member) for member in self._members]
-        self.columns = tuple(map(self._column, self._members, self._headers))
+            names = [member.filename for member in self._archive.members]
+            raise WrongKind(f"{quoted(name)} is {_other(names)}. CSV, NPZ, NPY, Parquet and Arrow files are read")
+        limits.check_classes(len(self._members))
+        with _damage():
+            self._headers = [
+                header_of(self._archive.begin(member, _MAX_HEADER + _BEFORE_HEADER)) for member in self._members
+            ]
+            self.columns = tuple(map(self._column, self._members, self._headers))
 
     def read(self, places: Places) -> Values:
         """Read some arrays; raises the ``TabularError`` of the first bad one."""
-        return values_of(self.columns, places, self._array)
+        return _values(self.columns, places, self._array)
 
     def texts(self, at: int) -> list[str]:
         """The values of one array, as texts."""
         return plain_texts(self._array(at), self.columns[at].name)
 
     def _array(self, at: int) -> Array:
-        member, header = self._members[at], self._headers[at]
-        check_header(header, self.columns[at].name, member.file_size, self._bounds)
-        with _damage(), self._archive.open(member) as data:
-            return _read(data, header, header.n_bytes)
+        member, header, name = self._members[at], self._headers[at], self.columns[at].name
+        check_header(header, name, member.file_size, self._limits)
+        with _damage(name):
+            return _kept(array_of(self._archive.unpack(member), header))
 
-    def _header(self, member: zipfile.ZipInfo) -> _Header:
-        if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED) or member.flag_bits & _ENCRYPTED:
-            # The readers of other methods inflate a member whole before they look at any size.
-            raise DamagedFile("the archive is encrypted, or packed by another method than numpy's")
-        with _damage(), self._archive.open(member) as data:
-            return read_header(data)
-
-    def _column(self, member: zipfile.ZipInfo, header: _Header) -> Column:
+    def _column(self, member: zipfile.ZipInfo, header: Header) -> Column:
         name = member.filename.removesuffix(".npy")
-        if len(header.shape) != 1 or header.dtype.kind not in "fiubU" or header.dtype.itemsize > _MAX_HEADER:
+        itemsize = header.dtype.itemsize
+        if len(header.shape) != 1 or header.dtype.kind not in "fiubU" or not 0 < itemsize <= _MAX_HEADER:
             return Column(name, (), header.shape[1] if len(header.shape) > 1 else 1)
         rows = min(header.shape[0], _SAMPLE_ROWS)
-        with _damage(), self._archive.open(member) as data:
-            first = _read(data, _Header((rows,), False, header.dtype, header.length), rows * header.dtype.itemsize)
-            return Column(name, tuple(map(str, first.tolist())))
+        first = memoryview(self._archive.begin(member, header.length + rows * itemsize))
+        return Column(name, tuple(map(str, array_of(first, replace(header, shape=(rows,))).tolist())))
 
 
 class NpyTable:
     """A ``Table`` of one array, the predictions."""
 
-    said: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
-    def __init__(self, file: BinaryIO, bounds: Bounds) -> None:
-        self._file, self._bounds = file, bounds
-        file.seek(0)
+    def __init__(self, file: BinaryIO, limits: FileLimits) -> None:
+        self._data, self._limits = bytes_of(file), limits
         with _damage():
-            self._header = read_header(file)
+            self._header = header_of(self._data)
         shape = self._header.shape
         self.columns = (Column("predictions", (), shape[1] if len(shape) > 1 else 1),)
 
     def read(self, places: Places) -> Values:
         """Read the array; raises the ``TabularError`` of what it is instead."""
-        return values_of(self.columns, places, self._array)
+        return _values(self.columns, places, self._array)
 
     def texts(self, at: int) -> list[str]:
         """The values of the array, as texts."""
         return plain_texts(self._array(at), self.columns[at].name)
 
     def _array(self, at: int) -> Array:
-        check_header(self._header, self.columns[at].name, self._file.seek(0, io.SEEK_END), self._bounds)
-        self._file.seek(0)
-        return _read(self._file, self._header, self._header.n_bytes)
+        check_header(self._header, self.columns[at].name, len(self._data), self._limits)
+        with _damage(self.columns[at].name):
+            return _kept(array_of(self._data, self._header))
 
 
-def values_of(columns: tuple[Column, ...], places: Places, array: Any) -> Values:
-    """The arrays at some places, as the columns that they were chosen for."""
-
-    def numbers(at: int, field: Field) -> Any:
-        return numbers_of(array(at), columns[at].name, field)
-
-    predictions = [numbers(at, "predictions") for at in places.predictions]
-    return Values(
-        stacked(predictions),
-        None if places.weights is None else numbers(places.weights, "weights"),
-        None if places.labels is None else texts_of(array(places.labels), columns[places.labels].name, "labels"),
-        None if places.groups is None else texts_of(array(places.groups), columns[places.groups].name, "groups"),
-    )
+def _kept(array: Array) -> Array:
+    """An array that does not lie in a mapped file, which another program might change."""
+    owner = array
+    while isinstance(owner.base, np.ndarray):
+        owner = owner.base
+    base = owner.base.obj if isinstance(owner.base, memoryview) else owner.base
+    return array.copy() if isinstance(base, mmap.mmap) else array
 
 
-def read_header(data: IO[bytes]) -> _Header:
-    """Shape, order and type that a header states, and how long it is; raises ``DamagedFile``."""
-    begin = io.BytesIO(data.read(_MAX_HEADER + 12))
-    version = np.lib.format.read_magic(begin)
-    readers = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
-    if version not in readers:
-        raise DamagedFile("an array is of an unknown version of NPY")
-    try:
-        shape, fortran, dtype = readers[version](begin, max_header_size=_MAX_HEADER)
-    except Exception as error:  # the header is a Python literal, and a hostile one fails in many ways
-        raise DamagedFile("an array has a damaged header") from error
-    return _Header(shape, fortran, dtype, begin.tell())
+def _values(columns: tuple[Column, ...], places: Places, array: Callable[[int], Array]) -> Values:
+    def read(at: int, field: Field) -> Any:
+        convert = numbers_of if field in ("predictions", "weights") else texts_of
+        return convert(array(at), columns[at].name, field)
+
+    return values_at(places, read)
 
 
-def check_header(header: _Header, name: str, size: int, bounds: Bounds) -> None:
+def check_header(header: Header, name: str, size: int, limits: FileLimits) -> None:
     """Raise the error of an array whose shape its bytes do not fill, that is too large, or holds objects."""
     if header.dtype.hasobject or header.dtype.names is not None:
         raise PickledObjects(
             f"{quoted(name)} holds Python objects or records, which are never opened (they are pickles): save plain "
             "numbers, as by np.asarray(x, dtype=float)"
         )
-    if any(length < 0 for length in header.shape) or header.n_bytes != size - header.length:
+    if not header.fills(size):
         raise DamagedFile(f"{quoted(name)} has a shape that its bytes do not fill: the file is damaged or cut off")
-    bounds.check_bytes(size)
+    limits.check_bytes(size)
     if header.shape:
-        bounds.check_rows(header.shape[0], math.prod(header.shape[1:]))
-        bounds.check_columns(math.prod(header.shape[1:]))
+        limits.check_rows(header.shape[0], width=math.prod(header.shape[1:]))
+        limits.check_classes(math.prod(header.shape[1:]))
 
 
-def _read(data: IO[bytes], header: _Header, n_bytes: int) -> Array:
-    data.read(header.length)
-    found = data.read(n_bytes)
-    if len(found) != n_bytes:
-        raise DamagedFile("an array is cut off: the file is damaged")
-    flat: Array = np.frombuffer(found, dtype=header.dtype)
-    array = flat.reshape(header.shape[::-1]).T if header.fortran else flat.reshape(header.shape)
-    return array.astype(header.dtype.newbyteorder("="), copy=False)
-
-
-def _other(archive: zipfile.ZipFile) -> str:
-    """What an archive is that holds no arrays."""
-    names = archive.namelist()
+def _other(names: Sequence[str]) -> str:
+    """What kind of archive has these members and no arrays."""
     if any(name.startswith("xl/") for name in names):
         return "an Excel workbook: save it as CSV"
     if "[Content_Types].xml" in names or "mimetype" in names:
@@ -271,23 +346,13 @@ def _other(archive: zipfile.ZipFile) -> str:
 
 
 @contextmanager
-def _damage() -> Iterator[None]:
-    """Turn what a damaged archive raises into ``DamagedFile``."""
+def _damage(name: str | None = None) -> Iterator[None]:
+    """Turn what a damaged archive raises into a ``DamagedFile`` that names the array."""
     try:
         yield
-    except TabularError:
+    except DamagedArray as error:
+        raise DamagedFile(f"{'an array' if name is None else quoted(name)} {error.detail}") from error
+    except (DamagedFile, FileTooLarge):
         raise
-    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, OSError, ValueError) as error:
+    except BROKEN as error:
         raise DamagedFile("the file is a damaged or cut off archive of arrays") from error
-
-
-def _check_list(file: BinaryIO) -> None:
-    """Raise ``FileTooLarge`` for an archive whose list of members alone would fill the memory."""
-    size = file.seek(0, io.SEEK_END)
-    file.seek(max(0, size - _TAIL))
-    tail = file.read()
-    for mark, place, width in ((_END, 12, 4), (_END_64, 40, 8)):
-        at = tail.rfind(mark)
-        stated = int.from_bytes(tail[at + place : at + place + width], "little") if at >= 0 else 0
-        if stated > _MAX_LIST and stated != 0xFFFFFFFF:
-            raise FileTooLarge(f"the archive lists more members than fit {_MAX_LIST:,} bytes, which is the limit")

@@ -1,32 +1,34 @@
-"""A path or a stream as a file that can be read again from its beginning."""
+"""A path, a stream or a body as a file that can be read again from its beginning, or as the bytes where they lie."""
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import io
+import mmap
 import os
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
-from calibrant.io.bounds import Bounds
 from calibrant.io.errors import FileTooLarge, NoRoom, UnreadableFile
+from calibrant.io.limits import FileLimits
 
+#: Bytes that are written at once, and of a file that is read rather than mapped.
 _BLOCK = 1 << 20
-#: What a stream that cannot seek may keep in memory; beyond it is kept in a file without a name.
+#: Bytes that a stream that cannot seek may keep in memory; more are kept in a file without a name.
 _IN_MEMORY = 32 << 20
 
 
 class Kept(io.RawIOBase):
-    """A file that stays open when what reads it is closed."""
+    """A file that stays open when its reader is closed."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
 
     def readable(self) -> bool:
-        """It is."""
+        """Return True."""
         return True
 
     def readinto(self, buffer: Any) -> int:
@@ -36,8 +38,52 @@ class Kept(io.RawIOBase):
         return len(data)
 
 
-@contextmanager
-def opened(source: Path | BinaryIO, bounds: Bounds) -> Iterator[BinaryIO]:
+class View(io.RawIOBase):
+    """Bytes in memory as the readable, seekable file that parsers need, without a copy of them."""
+
+    def __init__(self, view: memoryview) -> None:
+        self._view = view
+        self._at = 0
+
+    def readable(self) -> bool:
+        """Return True."""
+        return True
+
+    def seekable(self) -> bool:
+        """Return True."""
+        return True
+
+    def tell(self) -> int:
+        """Return the position of the next byte."""
+        return self._at
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        """Move to a position; one before the beginning is an error."""
+        base = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: len(self._view)}[whence]
+        if base + offset < 0:
+            raise ValueError("before the beginning")
+        self._at = base + offset
+        return self._at
+
+    def readinto(self, buffer: Any) -> int:
+        """Read into a buffer."""
+        data = self._view[self._at : self._at + len(buffer)]
+        buffer[: len(data)] = data
+        self._at += len(data)
+        return len(data)
+
+
+def bytes_of(file: BinaryIO) -> memoryview:
+    """The bytes of a file: mapped if they are many and on a disk, else read into memory."""
+    if file.seek(0, io.SEEK_END) > _BLOCK:
+        with contextlib.suppress(OSError, ValueError, AttributeError):
+            return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+    file.seek(0)
+    return memoryview(file.read())
+
+
+@contextlib.contextmanager
+def opened(source: Path | BinaryIO, limits: FileLimits) -> Iterator[BinaryIO]:
     """A source as a seekable file of bounded size; a stream of the caller's stays open.
 
     Raises ``UnreadableFile`` or ``FileTooLarge``. A stream that can seek is read from its beginning.
@@ -45,12 +91,12 @@ def opened(source: Path | BinaryIO, bounds: Bounds) -> Iterator[BinaryIO]:
     try:
         if isinstance(source, Path):
             with source.open("rb") as file:
-                yield _checked(file, bounds)
+                yield _checked(file, limits)
         elif source.seekable():
-            yield _checked(source, bounds)
+            yield _checked(source, limits)
         else:
             with spooled() as file:
-                copy(source, file, bounds)
+                write_blocks(blocks_of(source), file, limits)
                 yield file
     except OSError as error:
         reason = os.strerror(error.errno) if error.errno else "it cannot be read"
@@ -63,34 +109,44 @@ def is_full(error: OSError) -> bool:
 
 
 def spooled() -> BinaryIO:
-    """An empty file for what is read but once: in memory while it is small."""
+    """An empty temporary file, in memory while it is small."""
     return cast(BinaryIO, tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY))
 
 
-def copy(source: BinaryIO, target: BinaryIO, bounds: Bounds) -> None:
-    """Copy what is left of a stream, and no more than the limit, into a ``spooled`` file; raises ``NoRoom``."""
-    size = 0
+def blocks_of(source: BinaryIO) -> Iterator[bytes]:
+    """What is left of a stream, block by block."""
     while block := source.read(_BLOCK):
+        yield block
+
+
+def write_blocks(blocks: Iterable[bytes], target: BinaryIO, limits: FileLimits) -> None:
+    """Write blocks of bytes into a ``spooled`` file, no more than the limit; raises ``NoRoom``."""
+    size, waiting = 0, bytearray()
+    for block in blocks:
         size += len(block)
-        bounds.check_bytes(size)
-        if size > _IN_MEMORY and bounds.spool is not None:
-            bounds.spool(size)
-        _write(block, target)
+        limits.check_bytes(size)
+        waiting += block
+        if len(waiting) >= _BLOCK:
+            _flush(waiting, size, target, limits)
+    _flush(waiting, size, target, limits)
     target.seek(0)
 
 
-def _write(block: bytes, target: BinaryIO) -> None:
+def _flush(waiting: bytearray, size: int, target: BinaryIO, limits: FileLimits) -> None:
+    if waiting and size > _IN_MEMORY and limits.spool is not None:
+        limits.spool(size)
     try:
-        target.write(block)
+        target.write(waiting)
     except OSError as error:
         if not is_full(error):
             raise
         raise NoRoom(f"the folder of temporary files is full: {tempfile.gettempdir()}") from error
+    waiting.clear()
 
 
-def _checked(file: BinaryIO, bounds: Bounds) -> BinaryIO:
+def _checked(file: BinaryIO, limits: FileLimits) -> BinaryIO:
     try:
-        bounds.check_bytes(file.seek(0, io.SEEK_END))
+        limits.check_bytes(file.seek(0, io.SEEK_END))
     except FileTooLarge:
         file.seek(0)
         raise

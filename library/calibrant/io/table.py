@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -13,14 +13,17 @@ from calibrant.io.errors import Field
 
 # --- The sheet that a file is read into, and the options of reading it
 
+#: A body as it was received, or unpacked.
+Body = bytes | bytearray
+Array = npt.NDArray[Any]
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 Scale = Literal["probability", "logit"]
 
 
 @dataclass(frozen=True)
-class Asked:
-    """What is not to be guessed: names of columns, the scale, and the class of each text of the labels.
+class SheetOptions:
+    """What is not to be inferred: names of columns, the scale, and the class of each text of the labels.
 
     ``predictions`` names one column of P(Y=1), or a column a class in the order of the classes.
     """
@@ -39,8 +42,8 @@ class Sheet:
 
     ``predictions (n,)`` are P(Y=1) or its logit, ``(n, K)`` a column a class, float64 as the file holds them: what is
     a little outside [0, 1] stays. ``labels (n,)`` are classes, ``weights (n,)`` and ``groups``, a name a row, are None
-    where the file has none. ``classes`` are the names of the classes in order, where the file tells them. ``said``
-    are sentences: each guess, and each reading that is not plain.
+    if the file has none. ``classes`` are the names of the classes in order, if the file has them. ``notes`` are
+    sentences: what was inferred, and how the file is written if that is unusual.
     """
 
     predictions: Floats
@@ -49,7 +52,7 @@ class Sheet:
     groups: list[str] | None
     scale: Scale
     classes: tuple[str, ...] | None
-    said: tuple[str, ...]
+    notes: tuple[str, ...]
 
     def __len__(self) -> int:
         return len(self.predictions)
@@ -60,7 +63,7 @@ class Sheet:
 
 @dataclass(frozen=True)
 class Coded:
-    """A column of texts: each different one once, and of every row the place of its text."""
+    """A column of texts: each distinct text once, and for every row the place of its text."""
 
     texts: tuple[str, ...]
     codes: npt.NDArray[np.int64]
@@ -124,8 +127,8 @@ class Table(Protocol):
         ...
 
     @property
-    def said(self) -> tuple[str, ...]:
-        """What is worth saying of how the file is written."""
+    def notes(self) -> tuple[str, ...]:
+        """Notes on how the file is written."""
         ...
 
     def read(self, places: Places) -> Values:
@@ -133,5 +136,5 @@ class Table(Protocol):
         ...
 
     def texts(self, at: int) -> list[str]:
-        """The cells of one column of every row, as texts; what is missing is empty."""
+        """The cells of one column of every row, as texts; a missing value is empty."""
         ...

@@ -24,12 +24,12 @@ from calibrant.io.table import Coded
 
 # --- Names and texts of a file in messages: shortened, few, and without control characters
 
-#: Characters of a name, and names in a list, that are told.
+#: Characters of a name, and names in a list, that a message shows.
 MAX_CHARACTERS, MAX_LISTED = 40, 8
 
 
 def plain(text: str) -> str:
-    """A text without what is not printed, cut to ``MAX_CHARACTERS``."""
+    """A text with unprintable characters as blanks, cut to ``MAX_CHARACTERS``."""
     clean = "".join(c if c.isprintable() else " " for c in text[: MAX_CHARACTERS + 1])
     return clean if len(clean) <= MAX_CHARACTERS else clean[: MAX_CHARACTERS - 3] + "..."
 
@@ -40,9 +40,9 @@ def quoted(text: str) -> str:
 
 
 def listed(texts: Sequence[str], most: int = MAX_LISTED) -> str:
-    """Some texts, each between quotation marks; those beyond ``most`` are counted."""
-    told = ", ".join(map(quoted, texts[:most]))
-    return told if len(texts) <= most else f"{told} and {len(texts) - most} more"
+    """A list of quoted texts, which ends in a count of those beyond ``most``."""
+    shown = ", ".join(map(quoted, texts[:most]))
+    return shown if len(texts) <= most else f"{shown} and {len(texts) - most} more"
 
 
 def span(texts: Sequence[str]) -> str:
@@ -59,19 +59,19 @@ def row_of(row: int, line: int | None = None) -> str:
 
 # --- Cells of text: numbers, missing values, and the errors of other cells
 
-#: What people and programs write where they have no value, in lower case.
+#: Markers of missing values, in lower case.
 MISSING = frozenset(("", "na", "n/a", "#n/a", "<na>", "nan", "-nan", "null", "none", "nil", "?"))
 _COMMA = re.compile(r"[+-]?\d+,\d+(?:[eE][+-]?\d+)?")
 _INFINITE = re.compile(r"[+-]?inf(?:inity)?", re.IGNORECASE)
 
 
 def is_missing(text: str) -> bool:
-    """Whether a cell says that it has no value."""
+    """Whether a cell is empty or marked as missing."""
     return text.strip().lower() in MISSING
 
 
 def number(text: str) -> float:
-    """A number as every reader would see it: Python's own takes 1_0 for 10, and digits of every script."""
+    """A number of plain digits: Python's ``float`` also reads 1_0 as 10, and digits of every script."""
     if "_" in text or not text.isascii():
         raise ValueError("not plain digits")
     return float(text)
@@ -130,21 +130,21 @@ class Coding:
         self._codes = array("q")
 
     def add(self, texts: Sequence[str]) -> None:
-        """Take in some rows' texts; raises ``NotLabels`` or ``NotUtf8``."""
+        """Add some rows' texts; raises ``NotLabels`` or ``NotUtf8``."""
         places = self._places
         before = len(places)
         self._codes.extend([places.setdefault(text, len(places)) for text in texts])
         self._check(list(places)[before:] if len(places) > before else ())
 
     def add_coded(self, texts: Sequence[str], codes: npt.NDArray[np.integer]) -> None:
-        """Take in rows that are coded already, by places in ``texts``."""
+        """Add rows that are coded already, by places in ``texts``."""
         before = len(self._places)
         mine = np.array([self._places.setdefault(text, len(self._places)) for text in texts], dtype=np.int64)
         self._codes.frombytes(mine[codes].tobytes() if len(texts) else b"")
         self._check(list(self._places)[before:])
 
     def done(self) -> Coded:
-        """All of the column; texts that differ in blanks alone are one."""
+        """The whole column; texts that differ only in surrounding blanks are one."""
         stripped: dict[str, int] = {}
         merged = np.array([stripped.setdefault(text.strip(), len(stripped)) for text in self._places], dtype=np.int64)
         codes = np.frombuffer(self._codes, dtype=np.int64) if len(self._codes) else np.empty(0, dtype=np.int64)

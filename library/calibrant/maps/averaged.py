@@ -11,7 +11,7 @@ import numpy as np
 from scipy.special import expit, logit
 
 from calibrant.cells import Floats
-from calibrant.maps.curves import clipped_logit, read_array
+from calibrant.maps.curves import Numbers, clipped_logit, read_array
 from calibrant.maps.piecewise_linear import PL3_CLIP
 
 #: Places of the table: this many even steps of (2/pi) asin sqrt p, and logits beyond them to both ends.
@@ -37,7 +37,7 @@ def tabulate(values: Callable[[Floats], Floats]) -> Averaged:
 
 
 @dataclass(frozen=True)
-class Averaged:
+class Averaged(Numbers):
     """logit c is linear in logit p between ``knots (t,)``, logits, where it is ``logits (t,)``; constant beyond.
 
     Neither monotone nor differentiable in general.
@@ -51,10 +51,6 @@ class Averaged:
         """Calibrated probability of each ``p (n,)`` in [0, 1]. O(n log t)."""
         calibrated: Floats = expit(np.interp(clipped_logit(p, PL3_CLIP), self.knots, self.logits))
         return calibrated
-
-    def parameters(self) -> dict[str, Any]:
-        """The numbers that make this curve."""
-        return {"knots": self.knots.tolist(), "logits": self.logits.tolist()}
 
     @classmethod
     def from_parameters(cls, parameters: dict[str, Any]) -> Self:

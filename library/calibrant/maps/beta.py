@@ -12,7 +12,7 @@ from scipy.special import expit
 from calibrant.cells import Cells, Floats
 from calibrant.errors import NotConverged
 from calibrant.logistic import fit_logistic
-from calibrant.maps.curves import PROBABILITY_CLIP, check_outcomes, fast_logistic, in_blocks, read_number
+from calibrant.maps.curves import PROBABILITY_CLIP, Numbers, check_outcomes, fast_logistic, in_blocks, read_number
 from calibrant.maps.many_rows import GRADIENT, ManyRows, logarithms, many_rows, settle
 from calibrant.reductions import Event
 
@@ -33,7 +33,7 @@ _SIGNED: dict[Parameters, int] = {"abm": 2, "am": 1, "ab": 2}
 
 
 @dataclass(frozen=True)
-class Beta:
+class Beta(Numbers):
     """c(p) = logistic(a ln p - b ln(1 - p) + c), a and b at least 0: never decreasing; p clips at 2^-52."""
 
     family: ClassVar[str] = "beta"
@@ -44,10 +44,6 @@ class Beta:
     def __call__(self, p: Floats) -> Floats:
         """Calibrated probability of each ``p (n,)`` in [0, 1]. O(n)."""
         return in_blocks(lambda q: fast_logistic(np.array([self.a, self.b, self.c]) @ logarithms(q)), p)
-
-    def parameters(self) -> dict[str, Any]:
-        """The numbers that make this curve."""
-        return {"a": self.a, "b": self.b, "c": self.c}
 
     @classmethod
     def from_parameters(cls, parameters: dict[str, Any]) -> Self:

@@ -12,20 +12,17 @@ import numpy as np
 from calibrant.batch import Predictions, Scale, read_predictions
 from calibrant.cells import Floats
 from calibrant.errors import InvalidDocument, InvalidOption, ScaleMismatch, UnknownReduction, WrongShape
+from calibrant.maps.baselines import AccuracyConstant, PredictedClass
 from calibrant.maps.curves import Curve
 from calibrant.maps.ets import EnsembleTemperature
 from calibrant.maps.families import CURVES
-from calibrant.maps.fooling import AccuracyConstant, PredictedClass
 from calibrant.maps.isotonic import VennAbers
 from calibrant.maps.linear_softmax import Dirichlet, MatrixScaling, VectorScaling
 from calibrant.maps.order_preserving import OrderInvariant, OrderPreserving, OrderPreservingDiagonal
 from calibrant.maps.ranks import OneVsRest, Ranks
-from calibrant.maps.tempering import Temperature
+from calibrant.maps.temperature import Temperature
 from calibrant.maps.transforms import Transform, transformed
-from calibrant.progress import SILENT, Rising
 from calibrant.reductions import event_probability, resolve_event
-
-# --- A fitted calibration map: a curve, what it takes in, and its document
 
 #: The document format that this version writes.
 FORMAT = 1
@@ -60,7 +57,7 @@ class CalibrationMap:
 
     ``method`` names the calibrator that fitted ``function``: a curve of the probability of one event, or, where
     ``reduction`` is one of ``VECTORS``, a transform of the whole vector; ``scale`` and ``n_classes`` (None for 1-D) say
-    what was fitted on; ``diagnostics`` is what the fit told, plain JSON, without influence on ``apply``.
+    what was fitted on; ``diagnostics`` of the fit are plain JSON, without influence on ``apply``.
     """
 
     method: str
@@ -81,12 +78,12 @@ class CalibrationMap:
         """
         return self.apply_checked(read_predictions(predictions, scale=self.scale), clip=clip)
 
-    def apply_checked(self, predictions: Predictions, *, clip: bool = True, told: Rising = SILENT) -> Floats:
+    def apply_checked(self, predictions: Predictions, *, clip: bool = True) -> Floats:
         """``apply`` to predictions that are already checked; they must be what the map takes."""
         self.check(predictions)
         if self.of_vector:
             function: Any = self.function
-            return transformed(function, predictions, told)
+            return transformed(function, predictions)
         found = self.curve(event_probability(predictions, self.reduction))
         return np.minimum(np.maximum(found, 0.0), 1.0) if clip else found
 
@@ -197,7 +194,7 @@ def _read_reduction(document: Mapping[str, Any], n_classes: int | None) -> str:
         raise InvalidDocument.at("/reduction", error.detail) from error
 
 
-# --- A trial of a map that comes from elsewhere: does it give probabilities at all
+# --- Trying a map of unknown origin: does it return probabilities
 
 #: A map of more classes is not tried, and refused.
 MOST_CLASSES = 100_000

@@ -9,8 +9,7 @@ from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
-from scipy.linalg import cho_factor, cho_solve, solve_triangular
-from scipy.optimize import nnls
+import scipy
 
 from calibrant.cells import Cells, Floats
 from calibrant.errors import NotConverged, TooFewRows
@@ -22,7 +21,7 @@ _MOST_PARTS = 256
 #: Values of the constrained map may leave [0, 1] by this before they are clipped.
 _FEASIBLE = 1e-10
 _MAX_ROUNDS = 200
-#: The least share of the largest eigenvalue that the smallest must have for the knots' values to be told.
+#: The least share of the largest eigenvalue that the smallest must have for the knots' values to be determined.
 _CONDITION = 1e-12
 
 
@@ -125,7 +124,7 @@ def fit_cumulative(path: Path, knots: int, boundary: Boundary, *, constrained: b
     """Least squares over the values at the knots. O(P) and, ``constrained``, O(P) a round of cutting planes.
 
     ``constrained`` keeps 0 <= s + D'(t) <= 1 at every score (of a tie, the mean over it): the optimum of that quadratic
-    program, with no violation above 1e-10. Raises ``TooFewRows`` where the rows do not tell the values at the knots,
+    program, with no violation above 1e-10. Raises ``TooFewRows`` if the rows do not fix the values at the knots,
     ``NotConverged`` where no optimum was found.
     """
     if path.mass.sum() < knots * (1.0 - 1e-9):
@@ -144,7 +143,7 @@ def fit_cumulative(path: Path, knots: int, boundary: Boundary, *, constrained: b
     eigenvalues = np.linalg.eigvalsh(gram)
     if eigenvalues[0] <= _CONDITION * eigenvalues[-1]:
         raise TooFewRows.at("/predictions", f"has too few different rows for the {knots} knots of the spline")
-    free = CumulativeSpline(cho_solve(cho_factor(gram), moment), boundary)
+    free = CumulativeSpline(scipy.linalg.cho_solve(scipy.linalg.cho_factor(gram), moment), boundary)
     return _constrained(path, free, gram) if constrained else free
 
 
@@ -173,16 +172,16 @@ def _constrained(path: Path, free: CumulativeSpline, gram: Floats) -> Cumulative
         added = sign[:, None] * _slope_rows(path, worst, knots, free.boundary)
         limits = np.where(sign > 0, -path.scores[worst], path.scores[worst] - 1.0)
         rows, bounds = np.vstack([rows, added]), np.concatenate([bounds, limits])
-        turned = solve_triangular(lower, rows.T, lower=True).T  # of z = lower' (v - free)
+        turned = scipy.linalg.solve_triangular(lower, rows.T, lower=True).T  # of z = lower' (v - free)
         gaps = bounds - rows @ free.values
         target = np.zeros(knots + 1)
         target[-1] = 1.0
-        multipliers, _ = nnls(np.vstack([turned.T, gaps]), target)
+        multipliers, _ = scipy.optimize.nnls(np.vstack([turned.T, gaps]), target)
         active = multipliers > 0.0
         rows, bounds, turned, gaps = rows[active], bounds[active], turned[active], gaps[active]
         # On the active constraints alone the program is linear.
         z = np.linalg.lstsq(turned, gaps, rcond=1e-13)[0]
-        spline = CumulativeSpline(free.values + solve_triangular(lower.T, z), free.boundary)
+        spline = CumulativeSpline(free.values + scipy.linalg.solve_triangular(lower.T, z), free.boundary)
     raise NotConverged.at("/predictions", "give the constrained spline no optimum")
 
 

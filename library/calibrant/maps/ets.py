@@ -10,10 +10,10 @@ import numpy as np
 
 from calibrant.cells import Floats
 from calibrant.errors import InvalidDocument, NotConverged
-from calibrant.maps.curves import read_array, read_number
-from calibrant.maps.tempering import Temperature, logits_of, optimal_temperature
+from calibrant.maps.curves import Numbers, read_array, read_number
+from calibrant.maps.temperature import Temperature, logits_of, optimal_temperature
 from calibrant.maps.transforms import Takes, blocks_of_rows, logits_block
-from calibrant.progress import Progress, Rising
+from calibrant.progress import check, report
 from calibrant.reductions import Vector
 
 _MAX_STEPS = 200
@@ -31,7 +31,7 @@ _LOW, _HIGH = 1e-300, 1e300
 
 
 @dataclass(frozen=True)
-class EnsembleTemperature:
+class EnsembleTemperature(Numbers):
     """w_0 softmax(z / temperature) + w_1 softmax(z) + w_2 / K: keeps the order of the classes, differentiable.
 
     ``weights (3,)`` are at least 0 and of sum 1.
@@ -52,10 +52,6 @@ class EnsembleTemperature:
         found += uniform / rows.shape[1]
         return found
 
-    def parameters(self) -> dict[str, Any]:
-        """The numbers that make this transform."""
-        return {"temperature": self.temperature, "weights": self.weights.tolist()}
-
     @classmethod
     def from_parameters(cls, parameters: dict[str, Any], n_classes: int) -> Self:  # noqa: ARG003 - they fit any number
         """Read a document's numbers, each checked."""
@@ -66,20 +62,19 @@ class EnsembleTemperature:
         return cls(temperature, weights)
 
 
-def fit_ets(vector: Vector, progress: Progress | None = None) -> tuple[EnsembleTemperature, float]:
+def fit_ets(vector: Vector) -> tuple[EnsembleTemperature, float]:
     """Fit by log loss (Zhang, Kailkhura & Han 2020, section 3.2), first the temperature, then the weights; the loss.
 
     Raises what ``optimal_temperature`` raises. O(n K) a step of the temperature, O(n) a step of the weights.
     """
-    told = Rising(progress, 2, "temperature")
-    logits = logits_of(vector, told)
+    report(0, 2, "temperature")
+    logits = logits_of(vector)
     temperature = optimal_temperature(logits, vector.w).value
     given, n = (vector.p if vector.logits is None else vector.logits), len(vector)
     parts = np.full((n, 3), 1.0 / vector.n_classes)
-    told.begin(1)
-    told(0, 1, "weights")
+    report(1, 2, "weights")
     for rows in blocks_of_rows(given):
-        told.again()
+        check()
         z = logits_block(given[rows], vector.logits is None)
         own = np.arange(len(z)), vector.labels[rows]
         parts[rows, 0] = Temperature(temperature)(z)[own]

@@ -8,9 +8,9 @@ from typing import Any
 
 from calibrant.errors import InvalidDocument
 from calibrant.maps.averaged import Averaged
+from calibrant.maps.baselines import Sides
 from calibrant.maps.beta import Beta
 from calibrant.maps.curves import Constant, Curve, Identity, read_array
-from calibrant.maps.fooling import Sides
 from calibrant.maps.isotonic import Isotonic, VennAbers
 from calibrant.maps.kde import Kde
 from calibrant.maps.piecewise_linear import LogitPiecewiseLinear, PiecewiseLinear
@@ -18,7 +18,7 @@ from calibrant.maps.piecewise_polynomial import PiecewisePolynomial
 from calibrant.maps.platt import Platt
 from calibrant.maps.spline import Spline
 from calibrant.maps.steps import Roofs, ScalingBinning, Steps
-from calibrant.maps.tempering import EventTemperature
+from calibrant.maps.temperature import EventTemperature
 
 #: Family name -> the curve that reads and applies its documents.
 CURVES: Mapping[str, type[Curve]] = MappingProxyType(

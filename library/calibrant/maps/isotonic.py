@@ -6,19 +6,18 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
-from scipy.optimize import isotonic_regression
+import scipy
 
 from calibrant.cells import Cells, Floats
 from calibrant.errors import InvalidDocument
-from calibrant.maps.curves import check_outcomes, read_array
-from calibrant.maps.interpolation import interpolate
-from calibrant.progress import SILENT, Rising
+from calibrant.maps.curves import Numbers, check_outcomes, interpolate, read_array
+from calibrant.progress import report, step
 
-# --- Isotonic regression: the best non-decreasing map
+# --- Isotonic regression
 
 
 @dataclass(frozen=True)
-class Isotonic:
+class Isotonic(Numbers):
     """Linear interpolation between the ends of the fitted blocks, constant outside them.
 
     ``thresholds (t,)`` ascending in [0, 1], ``heights (t,)`` non-decreasing in [0, 1].
@@ -32,10 +31,6 @@ class Isotonic:
     def __call__(self, p: Floats) -> Floats:
         """Calibrated probability of each ``p (n,)`` in [0, 1]. O(n log t)."""
         return interpolate(p, self.thresholds, self.heights)
-
-    def parameters(self) -> dict[str, Any]:
-        """The numbers that make this curve."""
-        return {"thresholds": self.thresholds.tolist(), "heights": self.heights.tolist()}
 
     @classmethod
     def from_parameters(cls, parameters: dict[str, Any]) -> Self:
@@ -53,7 +48,7 @@ def fit_isotonic(cells: Cells) -> Isotonic:
     Raises ``OneClass`` where all labels are equal.
     """
     check_outcomes(cells)
-    fitted = isotonic_regression(cells.wy / cells.w, weights=cells.w)
+    fitted = scipy.optimize.isotonic_regression(cells.wy / cells.w, weights=cells.w)
     # Only the first and the last prediction of a block shape the map.
     heights = np.clip(fitted.x, 0.0, 1.0)
     differs = heights[1:] != heights[:-1]
@@ -61,7 +56,7 @@ def fit_isotonic(cells: Cells) -> Isotonic:
     return Isotonic(cells.p[kept], heights[kept])
 
 
-# --- Inductive Venn-Abers predictors: two isotonic regressions per score, with the score's own label set to 0 and to 1
+# --- Inductive Venn-Abers predictors: isotonic regressions with the score itself added under label 0 and under 1
 
 Merge = Literal["log-loss", "brier"]
 _MERGES = ("log-loss", "brier")
@@ -70,7 +65,7 @@ _BETWEEN = (1 << 16) - 1
 
 
 @dataclass(frozen=True)
-class VennAbers:
+class VennAbers(Numbers):
     """Step functions p0 and p1 of the score, and the probability merged from them (Vovk, Petej & Fedorova 2015).
 
     ``scores (t,)`` ascending in [0, 1]; ``p0`` and ``p1 (2 t + 1,)``: below the first score, at it, between it and the
@@ -100,15 +95,6 @@ class VennAbers:
         below = np.searchsorted(self.scores, p)
         return 2 * below + (self.scores.take(below, mode="clip") == p)
 
-    def parameters(self) -> dict[str, Any]:
-        """The numbers that make this curve."""
-        return {
-            "scores": self.scores.tolist(),
-            "p0": self.p0.tolist(),
-            "p1": self.p1.tolist(),
-            "merge": self.merge,
-        }
-
     @classmethod
     def from_parameters(cls, parameters: dict[str, Any]) -> Self:
         """Read a document's numbers, each checked."""
@@ -129,7 +115,7 @@ class VennAbers:
         return cls(scores, pair[0], pair[1], merge)
 
 
-def fit_venn_abers(cells: Cells, *, merge: Merge = "log-loss", told: Rising = SILENT) -> VennAbers:
+def fit_venn_abers(cells: Cells, *, merge: Merge = "log-loss") -> VennAbers:
     """p0 and p1 at every score and between any two (Vovk, Petej & Fedorova 2015, section 2). O(m), after the sort.
 
     The row that is added has weight 1; frequency weights count rows, importance weights are scaled to the effective
@@ -139,11 +125,12 @@ def fit_venn_abers(cells: Cells, *, merge: Merge = "log-loss", told: Rising = SI
     check_outcomes(cells)
     scale = cells.mass / float(cells.w2.sum()) if cells.kind == "importance" else 1.0
     w, s = (cells.cumulative_w * scale).tolist(), (cells.cumulative_wy * scale).tolist()
-    following = _following(w, s, told)
+    with step(0, 3):
+        following = _following(w, s)
     pair = []
     for part, y in enumerate((0.0, 1.0), 1):
-        told.begin(part)
-        pair.append(np.clip(_steps(w, s, following, y, told), 0.0, 1.0))
+        with step(part, 3):
+            pair.append(np.clip(_steps(w, s, following, y), 0.0, 1.0))
     # The steps never decrease, and p0 <= p1, but for rounding.
     p0, p1 = (np.maximum.accumulate(steps) for steps in pair)
     p0 = np.minimum(p0, p1)
@@ -154,13 +141,13 @@ def fit_venn_abers(cells: Cells, *, merge: Merge = "log-loss", told: Rising = SI
     return VennAbers(cells.p[kept], p0[steps], p1[steps], merge)
 
 
-def _following(w: list[float], s: list[float], told: Rising) -> list[int]:
+def _following(w: list[float], s: list[float]) -> list[int]:
     """For each point (w_i, s_i) the next corner of the greatest convex minorant of the points from it on."""
     last = len(w) - 1
     following = [last] * (last + 1)
     for i in range(last - 1, -1, -1):
         if not i & _BETWEEN:
-            told(last - i, last, "corners")
+            report(last - i, last, "corners")
         j = i + 1
         while j < last:
             k = following[j]
@@ -171,7 +158,7 @@ def _following(w: list[float], s: list[float], told: Rising) -> list[int]:
     return following
 
 
-def _steps(w: list[float], s: list[float], following: list[int], y: float, told: Rising) -> Floats:
+def _steps(w: list[float], s: list[float], following: list[int], y: float) -> Floats:
     """The regression at an added row of weight 1 and label y: below the first cell, in it, between it and the next...
 
     ``w`` and ``s`` are the sums of weights and of positives up to each of the points of the cumulative sum diagram.
@@ -183,12 +170,12 @@ def _steps(w: list[float], s: list[float], following: list[int], y: float, told:
     count = len(w) - 1
     found = np.empty(2 * count + 1)
     corners, head, right = [0], 0, 0
-    for step in range(2 * count + 1):
-        if not step & _BETWEEN:
-            told(step, 2 * count, f"added rows of label {y:.0f}")
-        begins = (step + 1) // 2  # the first point of the right part
-        if step and step % 2 == 0:  # the left part grows by a point
-            new = step // 2
+    for place in range(2 * count + 1):
+        if not place & _BETWEEN:
+            report(place, 2 * count, f"added rows of label {y:.0f}")
+        begins = (place + 1) // 2  # the first point of the right part
+        if place and place % 2 == 0:  # the left part grows by a point
+            new = place // 2
             while len(corners) - head > 1:
                 a, b = corners[-2], corners[-1]
                 if (s[b] - s[a]) * (w[new] - w[b]) < (s[new] - s[b]) * (w[b] - w[a]):
@@ -211,5 +198,5 @@ def _steps(w: list[float], s: list[float], following: list[int], y: float, told:
             if (s[after] - s[left]) * along >= down * (w[after] - w[left]):
                 break
             head += 1
-        found[step] = down / along
+        found[place] = down / along
     return found

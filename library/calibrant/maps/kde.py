@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from calibrant.cells import Cells, Floats
 from calibrant.density import densities_of_cells
-from calibrant.maps.curves import check_outcomes, read_array
+from calibrant.maps.curves import Numbers, check_outcomes, read_array
 
 #: Lines between the points kept are so near to the whole grid; what rounding the numbers adds stays below 1e-8.
 _NEAR = 9.9e-7
@@ -19,7 +19,7 @@ _KNOT_DECIMALS, _SHARE_DECIMALS = 13, 9
 
 
 @dataclass(frozen=True)
-class Kde:
+class Kde(Numbers):
     """Linear interpolation between ``shares (t,)`` in [0, 1] at ``knots (t,)`` ascending in [0, 1]; constant beyond.
 
     Neither monotone nor, at the knots, differentiable.
@@ -32,10 +32,6 @@ class Kde:
     def __call__(self, p: Floats) -> Floats:
         """Calibrated probability of each ``p (n,)`` in [0, 1]. O(n log t)."""
         return np.interp(p, self.knots, self.shares)
-
-    def parameters(self) -> dict[str, Any]:
-        """The numbers that make this curve."""
-        return {"knots": self.knots.tolist(), "shares": self.shares.tolist()}
 
     @classmethod
     def from_parameters(cls, parameters: dict[str, Any]) -> Self:

@@ -10,21 +10,21 @@ import numpy as np
 from calibrant.batch import softmax_in_place
 from calibrant.cells import Floats
 from calibrant.errors import OnePrediction, TooFewRows
-from calibrant.maps.curves import read_array
+from calibrant.maps.curves import Numbers, read_array
 from calibrant.maps.softmax_regression import Features, Regression
 from calibrant.maps.transforms import Takes, blocks_of_rows, check_classes, logits_block, read_matrix
-from calibrant.progress import Progress, Rising
+from calibrant.progress import report, step
 from calibrant.reductions import Vector
 from calibrant.validation import fold_of_rows
 
-#: The strength on the diagonal under ODIR: not felt, but a class that is told without error has an optimum.
+#: The strength on the diagonal under ODIR: negligible, but a class that is predicted without error has an optimum.
 _DIAGONAL = 1e-7
 #: Strengths of regularisation that cross-validation compares, from the strongest on.
 STRENGTHS = tuple(10.0**e for e in range(3, -8, -1))
 
 
 @dataclass(frozen=True)
-class VectorScaling:
+class VectorScaling(Numbers):
     """softmax(weights * z + intercepts): a weight and an intercept for each class. Differentiable."""
 
     family: ClassVar[str] = "vector"
@@ -41,10 +41,6 @@ class VectorScaling:
             softmax_in_place(found[part])
         return found
 
-    def parameters(self) -> dict[str, Any]:
-        """The numbers that make this transform."""
-        return {"weights": self.weights.tolist(), "intercepts": self.intercepts.tolist()}
-
     @classmethod
     def from_parameters(cls, parameters: dict[str, Any], n_classes: int) -> Self:
         """Read a document's numbers, each checked."""
@@ -55,7 +51,7 @@ class VectorScaling:
 
 
 @dataclass(frozen=True)
-class MatrixScaling:
+class MatrixScaling(Numbers):
     """softmax(W z + b), ``weights (K, K)`` with a row for each class, ``intercepts (K,)``. Differentiable."""
 
     family: ClassVar[str] = "matrix"
@@ -66,10 +62,6 @@ class MatrixScaling:
     def __call__(self, rows: Floats) -> Floats:
         """Calibrated probabilities ``(n, K)`` of logits ``(n, K)``. O(n K^2)."""
         return _linear(rows, self.weights, self.intercepts, probabilities=False)
-
-    def parameters(self) -> dict[str, Any]:
-        """The numbers that make this transform."""
-        return {"weights": self.weights.tolist(), "intercepts": self.intercepts.tolist()}
 
     @classmethod
     def from_parameters(cls, parameters: dict[str, Any], n_classes: int) -> Self:
@@ -106,24 +98,24 @@ class Regularised:
     held_out: float | None
 
 
-def fit_vector_scaling(vector: Vector, progress: Progress | None = None) -> VectorScaling:
+def fit_vector_scaling(vector: Vector) -> VectorScaling:
     """Fit by maximum likelihood (Guo et al. 2017, section 4.2); intercepts sum to 0. O(n K) a step and more.
 
     Raises ``MissingClass``, and ``NotConverged`` of separable labels.
     """
     check_classes(vector)
-    theta = _unregularised(vector, progress, full=False)
+    theta = _unregularised(vector, full=False)
     return VectorScaling(theta[:, 0].copy(), theta[:, 1] - theta[:, 1].mean())
 
 
-def fit_matrix_scaling(vector: Vector, progress: Progress | None = None) -> MatrixScaling:
+def fit_matrix_scaling(vector: Vector) -> MatrixScaling:
     """Fit by maximum likelihood (Guo et al. 2017, section 4.2). O(n K^4) a step, O(n K^2) and more of many classes.
 
     Softmax leaves open what is added to a column of weights, or to the intercepts: the weights beside the diagonal of
     a column, and the intercepts, sum to 0. Raises ``MissingClass``, and ``NotConverged`` of separable labels.
     """
     check_classes(vector)
-    theta = _unregularised(vector, progress, full=True)
+    theta = _unregularised(vector, full=True)
     K = vector.n_classes
     weights = theta[:, :-1]
     beside = (weights.sum(axis=0) - weights.diagonal()) / (K - 1)
@@ -139,13 +131,12 @@ def fit_regularised(
     intercept_strength: float | None = None,
     folds: int = 3,
     seed: int = 0,
-    progress: Progress | None = None,
 ) -> Regularised:
     """Fit W z + b, or W ln p + b of ``probabilities``, by penalised mean log loss (Kull et al. 2019, section 4).
 
     With ``off_diagonal`` (ODIR) the penalty is ``strength`` times the mean square of the weights beside the diagonal
     plus ``intercept_strength`` times that of the intercepts, plus 1e-7 times that of the diagonal, without which a
-    class that is told without error has no optimum; else (L2) ``strength`` times the mean square of all
+    class that is predicted without error has no optimum; else (L2) ``strength`` times the mean square of all
     K (K + 1) weights and intercepts. A strength of None is chosen among ``STRENGTHS`` by held-out log loss in
     cross-validation, of equal ones the strongest: first one for both, then the intercepts' own. Folds belong to rows
     in an order of their own. Raises ``NotConverged``, ``OnePrediction`` under ODIR, and ``TooFewRows``.
@@ -161,22 +152,23 @@ def fit_regularised(
             raise TooFewRows.at("/predictions", f"have {len(order)} rows of weight, where {folds} folds need {folds}")
     w = None if vector.w is None else vector.w[order]
     twice = off_diagonal and strength is None and intercept_strength is None
-    told = Rising(progress, (strength is None) + twice + 1, "rows")
-    x = Features.of(given[order], vector.labels[order], w, full=True, probabilities=logarithms, told=told)
+    parts = (strength is None) + twice + 1
+    report(0, parts, "rows")
+    x = Features.of(given[order], vector.labels[order], w, full=True, probabilities=logarithms)
     if off_diagonal and x.constant:
         raise OnePrediction.at("/predictions", "are all equal: the diagonal could be anything")
     search = _Search(x, off_diagonal, fold_of_rows(len(order), folds, seed), folds)
     chosen, own, held_out = strength, intercept_strength, None
     if chosen is None:
         pairs = [(s, s if own is None else own) for s in STRENGTHS]
-        (chosen, _), held_out = search.best(pairs)
+        with step(0, parts):
+            (chosen, _), held_out = search.best(pairs)
     if own is None:
         own = chosen
         if off_diagonal and strength is None:
-            told.begin(1)
-            (_, own), held_out = search.best([(chosen, s) for s in STRENGTHS])
-    told.begin((strength is None) + twice)
-    told(0, 1, "all rows")
+            with step(1, parts):
+                (_, own), held_out = search.best([(chosen, s) for s in STRENGTHS])
+    report(parts - 1, parts, "all rows")
     theta = x.original(Regression(x, x.w, search.penalty(chosen, own)).minimise())
     return Regularised(theta[:, :-1].copy(), theta[:, -1].copy(), chosen, own, held_out)
 
@@ -208,7 +200,7 @@ class _Search:
             kept /= kept.sum()
             theta = None
             for i, pair in enumerate(pairs):
-                x.told(fold * len(pairs) + i, self.folds * len(pairs), "strengths outside folds")
+                report(fold * len(pairs) + i, self.folds * len(pairs), "strengths outside folds")
                 fitted = Regression(x, kept, self.penalty(*pair))
                 theta = fitted.minimise(theta)
                 scores[i] += float(x.w[held_out] @ fitted.losses(theta)[held_out])
@@ -216,10 +208,10 @@ class _Search:
         return pairs[best], float(scores[best])
 
 
-def _unregularised(vector: Vector, progress: Progress | None, *, full: bool) -> Floats:
+def _unregularised(vector: Vector, *, full: bool) -> Floats:
     given = vector.p if vector.logits is None else vector.logits
-    told = Rising(progress, stage="Newton steps")
-    x = Features.of(given, vector.labels, vector.w, full=full, probabilities=vector.logits is None, told=told)
+    report(0, 1, "Newton steps")
+    x = Features.of(given, vector.labels, vector.w, full=full, probabilities=vector.logits is None)
     return x.original(Regression(x, x.w).minimise())
 
 

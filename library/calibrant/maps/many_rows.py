@@ -15,7 +15,7 @@ from calibrant.reductions import Event
 MANY = 1 << 16
 #: Cells to one unit of the logit, and the logit that no clipped probability exceeds.
 _PER_LOGIT, _FURTHEST = 256, 37
-#: So few coarse cells do not tell the curvature.
+#: Fewer coarse cells than this do not determine the curvature.
 _FEWEST = 8
 #: Rows that are worked on at once: they stay in the processor's cache, and their sums of whole numbers are exact.
 _BLOCK = 1 << 13

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from calibrant.batch import softmax_in_place
 from calibrant.cells import Floats
 from calibrant.errors import InvalidDocument
-from calibrant.maps.curves import read_array
+from calibrant.maps.curves import Numbers, read_array
 from calibrant.maps.transforms import Takes, blocks_of_rows, read_matrix
 
 #: Gaps behind the first ranks share one function.
@@ -19,7 +19,7 @@ RANKS = 10
 
 
 @dataclass(frozen=True)
-class OrderPreservingDiagonal:
+class OrderPreservingDiagonal(Numbers):
     """softmax(-g(max z - z)): one function of the distance from the row's largest logit (Rahimi et al. 2020).
 
     g is 0 at 0 and linear between ``knots (J - 1,)``, increasing and above 0, with ``slopes (J,)`` of at least 0, the
@@ -40,10 +40,6 @@ class OrderPreservingDiagonal:
             softmax_in_place(found[part])
         return found
 
-    def parameters(self) -> dict[str, Any]:
-        """The numbers that make this transform."""
-        return {"knots": self.knots.tolist(), "slopes": self.slopes.tolist()}
-
     @classmethod
     def from_parameters(cls, parameters: dict[str, Any], n_classes: int) -> Self:  # noqa: ARG003 - they fit any number
         """Read a document's numbers, each checked."""
@@ -52,7 +48,7 @@ class OrderPreservingDiagonal:
 
 
 @dataclass(frozen=True)
-class OrderInvariant:
+class OrderInvariant(Numbers):
     """Gaps between logits in descending order, each stretched by its rank's function, cumulated (Rahimi et al. 2020).
 
     Of logits y_1 >= ... >= y_K the gap d_i = y_i - y_(i+1) becomes g_i(d_i), as ``OrderPreservingDiagonal`` has g, with
@@ -68,10 +64,6 @@ class OrderInvariant:
         """Calibrated probabilities ``(n, K)`` of logits ``(n, K)``. O(n K (J + log K))."""
         return _cumulated(rows, self.knots, self.rank_slopes, None)
 
-    def parameters(self) -> dict[str, Any]:
-        """The numbers that make this transform."""
-        return {"knots": self.knots.tolist(), "rank_slopes": self.rank_slopes.tolist()}
-
     @classmethod
     def from_parameters(cls, parameters: dict[str, Any], n_classes: int) -> Self:
         """Read a document's numbers, each checked."""
@@ -80,7 +72,7 @@ class OrderInvariant:
 
 
 @dataclass(frozen=True)
-class OrderPreserving:
+class OrderPreserving(Numbers):
     """As ``OrderInvariant``, and g_i has the slopes of its rank plus those of the class that ranks i.
 
     ``class_slopes (K, J)`` of at least 0. Of equal logits the first class ranks first.
@@ -95,14 +87,6 @@ class OrderPreserving:
     def __call__(self, rows: Floats) -> Floats:
         """Calibrated probabilities ``(n, K)`` of logits ``(n, K)``. O(n K (J + log K))."""
         return _cumulated(rows, self.knots, self.rank_slopes, self.class_slopes)
-
-    def parameters(self) -> dict[str, Any]:
-        """The numbers that make this transform."""
-        return {
-            "knots": self.knots.tolist(),
-            "rank_slopes": self.rank_slopes.tolist(),
-            "class_slopes": self.class_slopes.tolist(),
-        }
 
     @classmethod
     def from_parameters(cls, parameters: dict[str, Any], n_classes: int) -> Self:

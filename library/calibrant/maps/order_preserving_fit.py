@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
-from scipy.linalg import LinAlgError, cho_factor, cho_solve
-from scipy.optimize import minimize
+import scipy
 
 from calibrant.batch import Integers
 from calibrant.cells import Floats
@@ -24,13 +23,13 @@ from calibrant.maps.order_preserving import (
     ramp,
     ranked,
 )
-from calibrant.maps.tempering import logits_of, optimal_temperature
+from calibrant.maps.temperature import logits_of, optimal_temperature
 from calibrant.maps.transforms import blocks_of_rows, logits_block
-from calibrant.progress import SILENT, Progress, Rising
+from calibrant.progress import check, report, step
 from calibrant.reductions import Vector
 from calibrant.validation import fold_of_rows
 
-# --- The rows of a fit of intra order-preserving maps: scores linear in slopes, and what that is the other way round
+# --- The rows of a fit: scores are linear in the slopes
 
 Kind = Literal["diagonal", "oi", "op"]
 
@@ -41,7 +40,7 @@ _LEAST = 1e-3
 
 
 @dataclass(frozen=True)
-class Rows:
+class _Rows:
     """The rows' ``distances`` from the largest logit, ``(n, K)``, or gaps ``(n, K - 1)``, on tempered logits.
 
     ``classes (n, K - 1)`` rank before the gaps, and ``own (n,)`` is the label's column, or rank. Slopes ``x (P,)`` are
@@ -54,8 +53,6 @@ class Rows:
     own: Integers
     knots: Floats
     n_classes: int
-    #: Every pass comes up for air at each block of rows.
-    told: Rising = field(default=SILENT, compare=False, repr=False)
 
     @property
     def pieces(self) -> int:
@@ -87,7 +84,7 @@ class Rows:
     def blocks(self) -> Iterator[tuple[slice, Floats]]:
         """Rows with their ramps ``(h, distances, J)``, which are kept where they are not too many."""
         for block in self._kept if self.distances.size * self.pieces <= _KEPT else self._made():
-            self.told.again()
+            check()
             yield block
 
     @cached_property
@@ -142,7 +139,7 @@ class Rows:
         return found.reshape(h, width + 1, -1)
 
 
-# --- The fit of intra order-preserving maps: a convex problem in slopes with a lower bound, solved to its optimum
+# --- The fit: a convex problem in slopes with a lower bound, solved to its optimum
 
 Transform = OrderPreservingDiagonal | OrderInvariant | OrderPreserving
 
@@ -183,7 +180,7 @@ class FittedOrder:
 class _Problem:
     """The mean log loss under weights ``w (n,)`` of sum 1, plus ``strength`` times the mean of (x - target)^2."""
 
-    rows: Rows
+    rows: _Rows
     w: Floats
     strength: float = 0.0
 
@@ -220,7 +217,7 @@ class _Problem:
             root *= np.sqrt(self.w[rows, None])
             height = max(1, _BLOCK // (root.shape[1] * size))
             for start in range(0, len(root), height):
-                self.rows.told.again()
+                check()
                 part = slice(start, start + height)
                 features = self.rows.features(ramps[part], self.rows.classes[rows][part]) * root[part, :, None]
                 mass = np.sqrt((root[part] ** 2).sum(axis=1))
@@ -268,7 +265,9 @@ class _Problem:
         before, least = self.loss(x), self.rows.least
         options = {"maxiter": 3000, "maxfun": 6000, "ftol": 0.0, "gtol": _ROUGH / 2.0, "maxcor": 30}
         bounds = np.column_stack([least, np.full(len(x), np.inf)])
-        fitted = minimize(self.loss, x, jac=self.gradient, method="L-BFGS-B", bounds=bounds, options=options)
+        fitted = scipy.optimize.minimize(
+            self.loss, x, jac=self.gradient, method="L-BFGS-B", bounds=bounds, options=options
+        )
         found: Floats = np.maximum(fitted.x, least)
         if _projected(found - least, self.gradient(found)) > _ROUGH or self.loss(found) > before + _ROUNDING:
             raise NotConverged("the slopes did not reach their optimum; a larger strength, or fewer knots, may")
@@ -276,14 +275,7 @@ class _Problem:
 
 
 def fit_order_preserving(
-    vector: Vector,
-    kind: Kind,
-    *,
-    n_knots: int,
-    strength: float | None = None,
-    folds: int = 3,
-    seed: int = 0,
-    progress: Progress | None = None,
+    vector: Vector, kind: Kind, *, n_knots: int, strength: float | None = None, folds: int = 3, seed: int = 0
 ) -> FittedOrder:
     """Fit an order-preserving map by log loss (classes of functions of Rahimi et al. 2020, in a convex form of ours).
 
@@ -294,14 +286,15 @@ def fit_order_preserving(
     of temperature scaling's, so that logits that differ still do so. Folds belong to rows in an order of their
     own. Raises what ``optimal_temperature`` raises, ``NotConverged`` and ``TooFewRows``.
     """
-    told = Rising(progress, 1 if strength is not None else 2, "temperature")
-    temperature = optimal_temperature(logits_of(vector, told), vector.w).value
-    problem = _problem(vector, kind, n_knots, temperature, told)
+    parts = 1 if strength is not None else 2
+    report(0, parts, "temperature")
+    temperature = optimal_temperature(logits_of(vector), vector.w).value
+    problem = _problem(vector, kind, n_knots, temperature)
     held_out = None
     if strength is None:
-        strength, held_out = _chosen(problem, folds, seed)
-        told.begin(1)
-    told(0, 1, "all rows")
+        with step(0, parts):
+            strength, held_out = _chosen(problem, folds, seed)
+    report(parts - 1, parts, "all rows")
     rows = problem.rows
     fitted = replace(problem, strength=float(strength))
     x = fitted.minimise(rows.target)
@@ -316,7 +309,7 @@ def fit_order_preserving(
     return FittedOrder(transform, temperature, float(strength), held_out, float(problem.w @ fitted.losses(x)))
 
 
-def _problem(vector: Vector, kind: Kind, n_knots: int, temperature: float, told: Rising = SILENT) -> _Problem:
+def _problem(vector: Vector, kind: Kind, n_knots: int, temperature: float) -> _Problem:
     """The rows in their own order, those of weight 0 left out."""
     order = vector.order()
     if vector.w is not None:
@@ -329,7 +322,7 @@ def _problem(vector: Vector, kind: Kind, n_knots: int, temperature: float, told:
     classes = np.empty((n, K - 1 if kind == "op" else 0), dtype=np.int64)
     shown = np.empty((n, min(K - 1, RANKS)))
     for rows in blocks_of_rows(given[:n]):
-        told.again()
+        check()
         z = logits_block(given[order[rows]], vector.logits is None) / temperature
         ranking, gaps = ranked(z)
         if kind == "diagonal":
@@ -341,7 +334,7 @@ def _problem(vector: Vector, kind: Kind, n_knots: int, temperature: float, told:
         if kind == "op":
             classes[rows] = ranking[:, :-1]
     knots = _quantiles(shown, w, n_knots)
-    return _Problem(Rows(kind, distances, classes, own, knots, K, told), w / w.sum())
+    return _Problem(_Rows(kind, distances, classes, own, knots, K), w / w.sum())
 
 
 def _quantiles(values: Floats, w: Floats, count: int) -> Floats:
@@ -367,7 +360,7 @@ def _chosen(problem: _Problem, folds: int, seed: int) -> tuple[float, float]:
         kept = np.where(fold == k, 0.0, problem.w)
         x = problem.rows.target
         for i, strength in enumerate(STRENGTHS):
-            problem.rows.told(k * len(STRENGTHS) + i, folds * len(STRENGTHS), "strengths outside folds")
+            report(k * len(STRENGTHS) + i, folds * len(STRENGTHS), "strengths outside folds")
             x = replace(problem, w=kept / kept.sum(), strength=strength).minimise(x)
             scores[i] += float(problem.w[fold == k] @ problem.losses(x)[fold == k])
     best = int(scores.argmin())
@@ -383,13 +376,13 @@ def _newton(hessian: Floats, gradient: Floats, held: npt.NDArray[np.bool_]) -> F
         ridge = 1e-14 * max(float(part.diagonal().max()), 1e-300)
         for _ in range(10):
             try:
-                factor = cho_factor(part + ridge * np.eye(len(free)), check_finite=False)
-            except LinAlgError:
+                factor = scipy.linalg.cho_factor(part + ridge * np.eye(len(free)), check_finite=False)
+            except scipy.linalg.LinAlgError:
                 ridge *= 10.0
                 continue
-            step[free] = cho_solve(factor, gradient[free], check_finite=False)
+            step[free] = scipy.linalg.cho_solve(factor, gradient[free], check_finite=False)
             return step
-        raise NotConverged("the curvature of the log loss vanishes: its optimum cannot be told")
+        raise NotConverged("the curvature of the log loss vanishes: its optimum cannot be found")
     return step
 
 

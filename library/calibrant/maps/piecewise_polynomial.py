@@ -8,10 +8,10 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 
 from calibrant.cells import Cells, Floats, SortedRows, WeightsKind, cells_of
-from calibrant.errors import InvalidDocument, InvalidOption, OnePrediction, TooFewRows
-from calibrant.maps.curves import check_outcomes, read_array
-from calibrant.progress import SILENT, Rising
-from calibrant.validation import fold_of_rows, simplest
+from calibrant.errors import InvalidDocument, OnePrediction, requires
+from calibrant.maps.curves import Numbers, check_outcomes, read_array
+from calibrant.progress import check, report, step
+from calibrant.validation import check_fold_count, fold_of_rows, simplest
 
 Degree = Literal[1, 2]
 
@@ -21,7 +21,7 @@ MOST_SEGMENTS = {1: 7, 2: 5}
 
 
 @dataclass(frozen=True)
-class PiecewisePolynomial:
+class PiecewisePolynomial(Numbers):
     """sum_k coefficients[j, k] (p - breaks[j])^k on segment j, from break j to j + 1; the end segments go on beyond.
 
     ``breaks (s + 1,)`` ascending, ``coefficients (s, degree + 1)``. Values may lie outside [0, 1]. Continuous; neither
@@ -41,10 +41,6 @@ class PiecewisePolynomial:
             found = found * u + column[segment]
         return found
 
-    def parameters(self) -> dict[str, Any]:
-        """The numbers that make this curve."""
-        return {"breaks": self.breaks.tolist(), "coefficients": self.coefficients.tolist()}
-
     @classmethod
     def from_parameters(cls, parameters: dict[str, Any]) -> Self:
         """Read a document's numbers, each checked."""
@@ -58,11 +54,9 @@ class PiecewisePolynomial:
 
 
 def check_library() -> None:
-    """Refuse where the package pwlf is not installed: ``InvalidOption``."""
-    try:
-        import pwlf  # noqa: F401 - an extra, and slow to load
-    except ImportError:
-        raise InvalidOption.at("/method", "pl-de needs the package pwlf: pip install 'calibrant[pl-de]'") from None
+    """Raise ``MissingExtra`` if the package pwlf is not installed."""
+    with requires("pl-de", "pl-de"):
+        import pwlf  # noqa: F401 - slow to load
 
 
 def fit_pl_de(
@@ -74,14 +68,13 @@ def fit_pl_de(
     most: int | None,
     folds: int,
     seed: int,
-    told: Rising = SILENT,
 ) -> tuple[PiecewisePolynomial, dict[str, Any]]:
     """Least squares by the package pwlf (Jekel & Venter 2019), as in Kangsepp, Valk & Kull (2022), appendix C.2.
 
     ``segments`` where given, else as many of 1, ..., ``most`` (7, of degree 2 5) as cross-validation chooses: mean
     held-out squared error, folds drawn over the rows in ascending order, the 0.1 % rule; then all rows are fitted.
     One segment is a polynomial regression. Differential evolution, seeded, comes close to the least sum of squares and
-    does not prove it. Raises ``OneClass``, ``OnePrediction``, ``TooFewRows``, and ``InvalidOption`` without the
+    does not prove it. Raises ``OneClass``, ``OnePrediction``, ``TooFewRows``, and ``MissingExtra`` without the
     package. O(folds most) searches of some thousand regressions each, O(n) every one.
     """
     check_library()
@@ -92,54 +85,47 @@ def fit_pl_de(
     diagnostics: dict[str, Any] = {}
     if segments is None:
         candidates = tuple(range(1, (most or MOST_SEGMENTS[degree]) + 1))
-        losses = _held_out(rows, kind, degree, candidates, folds, seed, told)
+        with step(0, 2):
+            losses = _held_out(rows, kind, degree, candidates, folds, seed)
         segments = candidates[simplest(candidates, losses)]
         diagnostics["held_out_losses"] = {str(s): float(loss) for s, loss in zip(candidates, losses, strict=True)}
-    told.begin(1)
-    told(0, 1, "all rows")
-    curve = _fit(cells, degree, segments, seed, told)
-    told(1, 1, "done")
+    report(1, 2, "all rows")
+    curve = _fit(cells, degree, segments, seed)
+    report(1, 1, "done")
     return curve, {"segments": segments} | diagnostics
 
 
 def _held_out(
-    rows: SortedRows,
-    kind: WeightsKind,
-    degree: Degree,
-    candidates: tuple[int, ...],
-    folds: int,
-    seed: int,
-    told: Rising,
+    rows: SortedRows, kind: WeightsKind, degree: Degree, candidates: tuple[int, ...], folds: int, seed: int
 ) -> Floats:
     """Mean squared error of each candidate on held-out rows: ``(candidates,)``."""
     n = len(rows)
-    if n < folds:
-        raise TooFewRows.at("/predictions", f"has {n} row{'' if n == 1 else 's'}; {folds} folds need at least {folds}")
+    check_fold_count(n, folds)
     fold, losses = fold_of_rows(n, folds, seed), np.zeros(len(candidates))
     weights = np.ones(n) if rows.w is None else rows.w
     for k in range(folds):
         kept, held = fold != k, fold == k
-        cells = cells_of(SortedRows(rows.p[kept], rows.y[kept], None if rows.w is None else rows.w[kept]), kind)
+        cells = cells_of(rows.rows(kept), kind)
         for i, segments in enumerate(candidates):
-            told(k * len(candidates) + i, folds * len(candidates), "candidates outside folds")
-            off = _fit(cells, degree, segments, seed, told)(rows.p[held]) - rows.y[held]
+            report(k * len(candidates) + i, folds * len(candidates), "candidates outside folds")
+            off = _fit(cells, degree, segments, seed)(rows.p[held]) - rows.y[held]
             losses[i] += weights[held] @ off**2
     held_out: Floats = losses / weights.sum()
     return held_out
 
 
-def _fit(cells: Cells, degree: Degree, segments: int, seed: int, told: Rising) -> PiecewisePolynomial:
+def _fit(cells: Cells, degree: Degree, segments: int, seed: int) -> PiecewisePolynomial:
     import pwlf
 
-    class Search(pwlf.PiecewiseLinFit):  # type: ignore[misc]  # it is untyped
-        """The library's search, which comes up for air at every regression that it tries."""
+    class CancellableFit(pwlf.PiecewiseLinFit):  # type: ignore[misc]  # it is untyped
+        """The library's search, which can be cancelled at every regression that it tries."""
 
         def fit_with_breaks_opt(self, breaks: Floats) -> float:
-            told.again()
+            check()
             found: float = super().fit_with_breaks_opt(breaks)
             return found
 
-    model = Search(cells.p, cells.wy / cells.w, degree=degree)
+    model = CancellableFit(cells.p, cells.wy / cells.w, degree=degree)
     if not np.all(cells.w == cells.w[0]):
         # Its own way to set weights makes a matrix of (n, n).
         model.weights = np.sqrt(cells.w / cells.w.max())

@@ -10,7 +10,15 @@ from scipy.special import expit, logit
 
 from calibrant.cells import Cells, Floats
 from calibrant.errors import NotConverged
-from calibrant.maps.curves import check_outcomes, clipped_logit, fast_logistic, fast_logit, in_blocks, read_number
+from calibrant.maps.curves import (
+    Numbers,
+    check_outcomes,
+    clipped_logit,
+    fast_logistic,
+    fast_logit,
+    in_blocks,
+    read_number,
+)
 from calibrant.maps.many_rows import logit_and_one, many_rows, settle
 from calibrant.reductions import Event
 
@@ -22,7 +30,7 @@ _ROUNDING = 1e-14
 
 
 @dataclass(frozen=True)
-class Platt:
+class Platt(Numbers):
     """c(p) = logistic(slope logit(p) + intercept). Monotone for slope > 0, differentiable; the logit clips at 2^-52."""
 
     family: ClassVar[str] = "platt"
@@ -38,10 +46,6 @@ class Platt:
         f *= self.slope
         f += self.intercept
         return fast_logistic(f, out=f)
-
-    def parameters(self) -> dict[str, Any]:
-        """The numbers that make this curve."""
-        return {"slope": self.slope, "intercept": self.intercept}
 
     @classmethod
     def from_parameters(cls, parameters: dict[str, Any]) -> Self:

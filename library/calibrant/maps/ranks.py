@@ -12,7 +12,7 @@ from calibrant.maps.curves import Curve
 from calibrant.maps.families import curves_document, read_curves
 from calibrant.maps.transforms import Takes, in_order_of, normalised, read_flag
 
-# --- One curve a rank: the r-th largest probability calibrated as an event, and put back on its class
+# --- One curve for each rank
 
 
 @dataclass(frozen=True)
@@ -35,8 +35,8 @@ class Ranks:
         p, ranks = rows.astype(np.float64), len(self.curves)
         order = np.argsort(-p, axis=1, kind="stable")
         ranked = np.take_along_axis(p, order, axis=1)
-        asked = ranked[:, :ranks].cumsum(axis=1).clip(0.0, 1.0) if self.within else ranked[:, :ranks]
-        found = np.column_stack([np.clip(c(q), 0.0, 1.0) for c, q in zip(self.curves, asked.T, strict=True)])
+        q = ranked[:, :ranks].cumsum(axis=1).clip(0.0, 1.0) if self.within else ranked[:, :ranks]
+        found = np.column_stack([np.clip(c(own), 0.0, 1.0) for c, own in zip(self.curves, q.T, strict=True)])
         if self.within:
             found = np.diff(np.maximum.accumulate(found, axis=1), axis=1, prepend=0.0)
         behind = ranked[:, ranks:]
@@ -58,12 +58,12 @@ class Ranks:
         return cls(curves, read_flag(parameters, "within"), read_flag(parameters, "keep_order"))
 
 
-# --- One curve a class: many classes calibrated as so many events
+# --- One curve for each class
 
 
 @dataclass(frozen=True)
 class OneVsRest:
-    """c_k(p_k) for each class k (Zadrozny & Elkan 2002), where asked for in the classes' old order, and of sum 1.
+    """c_k(p_k) for each class k (Zadrozny & Elkan 2002), with ``keep_order`` in the classes' old order, and of sum 1.
 
     ``keep_order`` puts the calibrated numbers on the classes in the order of the predictions; ``renormalise`` divides
     by the row's sum, and gives 1/K where that is 0. Without it rows sum to what they do.
@@ -86,11 +86,7 @@ class OneVsRest:
 
     def parameters(self) -> dict[str, Any]:
         """The curves' numbers, class by class."""
-        return {
-            "curves": curves_document(self.curves),
-            "renormalise": self.renormalise,
-            "keep_order": self.keep_order,
-        }
+        return {"curves": curves_document(self.curves), "renormalise": self.renormalise, "keep_order": self.keep_order}
 
     @classmethod
     def from_parameters(cls, parameters: dict[str, Any], n_classes: int) -> Self:

@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.linalg import LinAlgError, cho_factor, cho_solve
-from scipy.sparse.linalg import LinearOperator, cg
+import scipy
 
 from calibrant.batch import Integers, softmax_in_place
 from calibrant.cells import Floats
 from calibrant.errors import CalibrationError, NotConverged, OutOfRange
-from calibrant.maps.tempering import VectorLogits, optimal_temperature
+from calibrant.maps.temperature import VectorLogits, optimal_temperature
 from calibrant.maps.transforms import logits_block
-from calibrant.progress import SILENT, Rising
+from calibrant.progress import check
 
-# --- The features of a softmax regression: logits, as they are and in coordinates in which they are solved for
+# --- Features: logits, as given and in the coordinates of the solver
 
 #: Numbers of a matrix that are worked on at once, and as many as are kept in float64 between passes.
 _BLOCK, _KEPT = 1 << 16, 1 << 22
@@ -44,26 +43,15 @@ class Features:
     probabilities: bool
     centre: Floats
     basis: Floats
-    #: Every pass comes up for air at each block of rows.
-    told: Rising = field(default=SILENT, compare=False, repr=False)
 
     @classmethod
-    def of(
-        cls,
-        given: Floats,
-        labels: Integers,
-        w: Floats | None,
-        *,
-        full: bool,
-        probabilities: bool,
-        told: Rising = SILENT,
-    ) -> Features:
+    def of(cls, given: Floats, labels: Integers, w: Floats | None, *, full: bool, probabilities: bool) -> Features:
         """Find the coordinates. O(n K^2), or O(n K) without ``full``. Rows of weight 0 are left out."""
         if w is not None and not w.all():
             given, labels, w = given[w > 0.0], labels[w > 0.0], w[w > 0.0]
         weights = np.full(len(labels), 1.0 / len(labels)) if w is None else w / w.sum()
         K = given.shape[1]
-        plain = cls(given, labels, weights, full, probabilities, np.zeros(K), np.ones(K), told)
+        plain = cls(given, labels, weights, full, probabilities, np.zeros(K), np.ones(K))
         with np.errstate(over="ignore", invalid="ignore"):
             centre = sum((weights[rows] @ x for rows, x in plain.blocks()), np.zeros(K))
             centred = replace(plain, centre=centre)
@@ -107,7 +95,7 @@ class Features:
         """Blocks of rows with their centred features, float64."""
         height = max(1, _BLOCK // self.n_classes)
         for start in range(0, len(self.labels), height):
-            self.told.again()
+            check()
             rows = slice(start, start + height)
             if self._kept is not None:
                 yield rows, self._kept[rows]
@@ -157,7 +145,7 @@ class Features:
         return found
 
 
-# --- Softmax regression on logits, to its optimum: of vector scaling, matrix scaling and Dirichlet calibration
+# --- The regression, solved to its optimum
 
 #: Fewer parameters are solved for with the whole Hessian, more by conjugate gradients.
 _WHOLE = 600
@@ -166,7 +154,7 @@ _MAX_STEPS = 200
 _GRADIENT = 1e-9
 #: ... and no weight moves by more than this share: on separable data the gradient fades while the steps go on.
 _STEP = 1e-6
-#: So many steps of a vanished gradient tell separable data.
+#: This many steps with a vanished gradient mean separable data.
 _PATIENCE = 6
 #: A loss that grew by less grew by rounding.
 _ROUNDING = 1e-14
@@ -289,7 +277,7 @@ class Regression:
         original = np.zeros(x.shape)
         try:
             counted = self.w > 0.0
-            rows = VectorLogits(x.given[counted], x.labels[counted], x.probabilities, told=x.told)
+            rows = VectorLogits(x.given[counted], x.labels[counted], x.probabilities)
             beta = 1.0 / optimal_temperature(rows, self.w[counted]).value
         except CalibrationError:
             beta = 0.0
@@ -344,12 +332,12 @@ class Regression:
             return np.asarray(direction.ravel() / diagonal)
 
         size = (theta.size, theta.size)
-        found, _ = cg(
-            LinearOperator(size, matvec=product, dtype=np.float64),
+        found, _ = scipy.sparse.linalg.cg(
+            scipy.sparse.linalg.LinearOperator(size, matvec=product, dtype=np.float64),
             gradient.ravel(),
             rtol=1e-3 if exact else min(0.1, norm**0.5),
             maxiter=1000,
-            M=LinearOperator(size, matvec=divided, dtype=np.float64),
+            M=scipy.sparse.linalg.LinearOperator(size, matvec=divided, dtype=np.float64),
         )
         step: Floats = found.reshape(theta.shape)
         return step
@@ -361,8 +349,10 @@ def _solved(hessian: Floats, gradient: npt.NDArray[Any]) -> Floats:
     for _ in range(8):
         try:
             regular = hessian + ridge * np.eye(len(hessian))
-            found: Floats = cho_solve(cho_factor(regular, check_finite=False), gradient, check_finite=False)
+            found: Floats = scipy.linalg.cho_solve(
+                scipy.linalg.cho_factor(regular, check_finite=False), gradient, check_finite=False
+            )
             return found
-        except LinAlgError:
+        except scipy.linalg.LinAlgError:
             ridge *= 10.0
-    raise NotConverged("the softmax regression's curvature vanishes: its optimum cannot be told")
+    raise NotConverged("the softmax regression's curvature vanishes: its optimum cannot be found")

@@ -10,10 +10,9 @@ import numpy as np
 from calibrant.cells import Cells, Floats, SortedRows, WeightsKind, cells_of
 from calibrant.errors import InvalidOption, TooFewRows
 from calibrant.maps.cumulative_spline import Boundary, Path, accuracies, fit_cumulative, path_of
-from calibrant.maps.curves import PROBABILITY_CLIP, check_outcomes, read_array
-from calibrant.maps.interpolation import interpolate
-from calibrant.progress import SILENT, Rising
-from calibrant.validation import fold_of_rows, simplest
+from calibrant.maps.curves import PROBABILITY_CLIP, Numbers, check_outcomes, interpolate, read_array
+from calibrant.progress import report
+from calibrant.validation import check_fold_count, fold_of_rows, simplest
 
 Select = Literal["brier", "log-loss"]
 
@@ -24,7 +23,7 @@ CANDIDATES = tuple(range(3, 15))
 
 
 @dataclass(frozen=True)
-class Spline:
+class Spline(Numbers):
     """Linear interpolation of ``values (t,)`` at ``scores (t,)``, ascending in [0, 1], constant outside.
 
     Values may lie outside [0, 1]. Neither monotone nor differentiable in general.
@@ -38,10 +37,6 @@ class Spline:
         """Calibrated probability of each ``p (n,)`` in [0, 1]. O(n log t)."""
         return interpolate(p, self.scores, self.values)
 
-    def parameters(self) -> dict[str, Any]:
-        """The numbers that make this curve."""
-        return {"scores": self.scores.tolist(), "values": self.values.tolist()}
-
     @classmethod
     def from_parameters(cls, parameters: dict[str, Any]) -> Self:
         """Read a document's numbers, each checked."""
@@ -52,7 +47,7 @@ class Spline:
 def fit_spline(
     cells: Cells, knots: int = 6, boundary: Boundary = "natural", *, constrained: bool = False
 ) -> tuple[Spline, dict[str, Any]]:
-    """Fit by least squares (Gupta et al. 2021, section 4), and tell the values at the knots and the thinning error.
+    """Fit by least squares (Gupta et al. 2021, section 4), with the values at the knots and the thinning error.
 
     With t the fractile of a score s and D the spline of the cumulative label minus score, the map is s + D'(t) at the
     scores of the fit and linear between them. (The published code swaps the two weights of that interpolation.) It is
@@ -75,20 +70,12 @@ def fit_spline(
         at = _even(cells)
         scores, kept = cells.p[at], values[at]
         error = float(np.abs(np.interp(cells.p, scores, kept) - values).max())
-    told = {"knots": knots, "knot_values": spline.values.tolist(), "thinning_error": error}
-    return Spline(scores, kept), told
+    diagnostics = {"knots": knots, "knot_values": spline.values.tolist(), "thinning_error": error}
+    return Spline(scores, kept), diagnostics
 
 
 def choose_knots(
-    rows: SortedRows,
-    kind: WeightsKind,
-    boundary: Boundary,
-    *,
-    constrained: bool,
-    folds: int,
-    select: Select,
-    seed: int,
-    told: Rising = SILENT,
+    rows: SortedRows, kind: WeightsKind, boundary: Boundary, *, constrained: bool, folds: int, select: Select, seed: int
 ) -> tuple[int, dict[str, float]]:
     """Number of knots by cross-validation, and the mean held-out loss of each candidate.
 
@@ -97,17 +84,16 @@ def choose_knots(
     Candidates with more knots than a fold's training rows drop out. O(folds candidates n).
     """
     n = len(rows)
-    if n < folds:
-        raise TooFewRows.at("/predictions", f"has {n} row{'' if n == 1 else 's'}; {folds} folds need at least {folds}")
+    check_fold_count(n, folds)
     fold = fold_of_rows(n, folds, seed)
     candidates = CANDIDATES[boundary == "cubic" :]
     losses = np.zeros(len(candidates))
     for k in range(folds):
-        held, kept = _rows(rows, fold == k), _rows(rows, fold != k)
+        held, kept = rows.rows(fold == k), rows.rows(fold != k)
         cells = cells_of(kept, kind)
         path = path_of(cells)
         for i, knots in enumerate(candidates):
-            told(k * len(candidates) + i, folds * len(candidates), "candidates outside folds")
+            report(k * len(candidates) + i, folds * len(candidates), "candidates outside folds")
             if not np.isfinite(losses[i]):
                 continue
             try:
@@ -133,10 +119,6 @@ def _even(cells: Cells) -> Any:
     wanted = np.linspace(0.0, cells.mass, MOST_SCORES)
     at = np.searchsorted(cells.cumulative_w[1:], wanted)
     return np.unique(np.append(np.minimum(at, len(cells) - 1), [0, len(cells) - 1]))
-
-
-def _rows(rows: SortedRows, chosen: Any) -> SortedRows:
-    return SortedRows(rows.p[chosen], rows.y[chosen], None if rows.w is None else rows.w[chosen])
 
 
 def _loss(found: Floats, held: SortedRows, select: Select) -> float:

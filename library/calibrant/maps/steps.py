@@ -20,12 +20,12 @@ from calibrant.binning import (
 )
 from calibrant.cells import Cells, Floats
 from calibrant.errors import InvalidDocument
-from calibrant.maps.curves import check_outcomes, read_array, read_number
+from calibrant.maps.curves import Numbers, check_outcomes, read_array, read_number
 from calibrant.maps.platt import Platt, fit_platt
 from calibrant.reductions import Event
 from calibrant.validation import simplest
 
-# --- Binnings as maps: step functions, and roofs of slope 1 that move every prediction of a bin by as much
+# --- Binnings as maps: steps, and roofs of slope 1 that shift all predictions of a bin equally
 
 #: ``flat``: the bin's share of positives. ``unit``: the prediction moved by the bin's gap.
 Slope = Literal["flat", "unit"]
@@ -39,7 +39,7 @@ def bin_of(starts: Floats, p: Floats) -> npt.NDArray[np.int64]:
 
 
 @dataclass(frozen=True)
-class Steps:
+class Steps(Numbers):
     """c(p) = heights[k] for starts[k] <= p < starts[k + 1], the last bin up to 1. Neither monotone nor differentiable.
 
     ``starts (b,)`` ascend in [0, 1] from 0; ``heights (b,)`` in [0, 1].
@@ -53,10 +53,6 @@ class Steps:
         """Calibrated probability of each ``p (n,)`` in [0, 1]. O(n log b)."""
         return self.heights[bin_of(self.starts, p)]
 
-    def parameters(self) -> dict[str, Any]:
-        """The numbers that make this curve."""
-        return {"starts": self.starts.tolist(), "heights": self.heights.tolist()}
-
     @classmethod
     def from_parameters(cls, parameters: dict[str, Any]) -> Self:
         """Read a document's numbers, each checked."""
@@ -65,7 +61,7 @@ class Steps:
 
 
 @dataclass(frozen=True)
-class Roofs:
+class Roofs(Numbers):
     """c(p) = p + shifts[k] for starts[k] <= p < starts[k + 1], the last bin up to 1; it may leave [0, 1].
 
     ``starts (b,)`` ascend in [0, 1] from 0; ``shifts (b,)`` in [-1, 1]. Monotone inside of bins only.
@@ -79,10 +75,6 @@ class Roofs:
         """Each ``p (n,)`` in [0, 1] moved by its bin's shift, not clipped. O(n log b)."""
         moved: Floats = p + self.shifts[bin_of(self.starts, p)]
         return moved
-
-    def parameters(self) -> dict[str, Any]:
-        """The numbers that make this curve."""
-        return {"starts": self.starts.tolist(), "shifts": self.shifts.tolist()}
 
     @classmethod
     def from_parameters(cls, parameters: dict[str, Any]) -> Self:
@@ -243,7 +235,7 @@ def _posterior(edges: Floats, positives: Floats, negatives: Floats) -> tuple[Flo
 
 
 @dataclass(frozen=True)
-class ScalingBinning:
+class ScalingBinning(Numbers):
     """c(p) = heights[k] for starts[k] <= q < starts[k + 1], q = logistic(slope logit(p) + intercept).
 
     The logit clips at 2^-52; the last bin goes up to 1. ``starts (b,)`` ascend in [0, 1] from 0, ``heights (b,)`` do
@@ -259,11 +251,6 @@ class ScalingBinning:
     def __call__(self, p: Floats) -> Floats:
         """Calibrated probability of each ``p (n,)`` in [0, 1]. O(n log b)."""
         return self.heights[bin_of(self.starts, Platt(self.slope, self.intercept)(p))]
-
-    def parameters(self) -> dict[str, Any]:
-        """The numbers that make this curve."""
-        numbers = {"slope": self.slope, "intercept": self.intercept}
-        return numbers | {"starts": self.starts.tolist(), "heights": self.heights.tolist()}
 
     @classmethod
     def from_parameters(cls, parameters: dict[str, Any]) -> Self:

@@ -10,7 +10,7 @@ from calibrant.batch import Predictions
 from calibrant.cells import Floats
 from calibrant.errors import InvalidDocument, MissingClass
 from calibrant.maps.curves import PROBABILITY_CLIP, read_array
-from calibrant.progress import SILENT, Rising
+from calibrant.progress import check
 from calibrant.reductions import Vector
 
 #: ``logits``: as they were given, or the logarithms of probabilities clipped at 2^-52. ``probabilities``: as they were
@@ -19,7 +19,7 @@ Takes = Literal["logits", "probabilities"]
 
 #: Numbers of a matrix that are worked on at once.
 _BLOCK = 1 << 18
-#: So many blocks are transformed between two breaths.
+#: The number of blocks that are transformed between two checks for cancellation.
 _BLOCKS = 4
 
 
@@ -43,7 +43,7 @@ class Transform(Protocol):
         ...
 
 
-def transformed(transform: Transform, of: Predictions | Vector, told: Rising = SILENT) -> Floats:
+def transformed(transform: Transform, of: Predictions | Vector) -> Floats:
     """Calibrated probabilities ``(n, K)`` of predictions: of what the transform takes, made block by block."""
     given = of.logits if transform.takes == "logits" else None
     made = transform.takes == "logits" and given is None
@@ -51,7 +51,7 @@ def transformed(transform: Transform, of: Predictions | Vector, told: Rising = S
         given = of.values if isinstance(of, Predictions) else of.p
     found = np.empty(given.shape)
     for part in blocks_of_rows(given, 1 if made else _BLOCKS):
-        told.again()
+        check()
         found[part] = transform(logits_block(given[part], True) if made else given[part])
     return found
 

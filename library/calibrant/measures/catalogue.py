@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
-from calibrant.asked import read_asked
 from calibrant.errors import InvalidOption, UnknownMeasure
 from calibrant.measures.entries import binned, canonical, confidence, cumulative, fitted, kernel, proper, smooth, tests
 from calibrant.measures.measure import Measure, MeasureRequest
+from calibrant.options import read_entries
 
 #: A report answers at most this many measures.
 MAX_MEASURES = 64
@@ -31,13 +31,13 @@ PANEL: tuple[str | Mapping[str, Any], ...] = (
 
 
 def read_requests(measures: Sequence[str | Mapping[str, Any]] | None) -> tuple[MeasureRequest, ...]:
-    """Read the measures asked for: names, or objects of a name, options and ``as``.
+    """Read a request for measures: names, or objects of a name, options and ``as``.
 
     Raises ``UnknownMeasure`` or ``InvalidOption``, each naming the place; equal keys are refused.
     """
     if measures is None:
         measures = PANEL
-    asked = read_asked(measures, MEASURES, "measure", most=MAX_MEASURES, unknown=UnknownMeasure)
-    if not asked:
+    entries = read_entries(measures, MEASURES, "measure", most=MAX_MEASURES, unknown=UnknownMeasure)
+    if not entries:
         raise InvalidOption.at("/measures", "must name at least one measure")
-    return tuple(MeasureRequest(*parts) for parts in asked)
+    return tuple(MeasureRequest(*parts) for parts in entries)

@@ -15,6 +15,7 @@ import numpy as np
 from calibrant.cells import Floats
 from calibrant.measures.intervals import Integers, Resampling
 from calibrant.measures.simulated import label_shares, whole_rows
+from calibrant.progress import report
 from calibrant.reductions import Classes, Event
 
 #: Which size of a path of cumulative differences: its largest, its range, or that of its end.
@@ -81,7 +82,7 @@ def _share(resampling: Resampling, error: float, area: int, sizes: Callable[[int
     most = max(1, _AREA // area)
     count = 0
     for start in range(0, resampling.resamples, most):
-        resampling.told(start, resampling.resamples, "labels drawn")
+        report(start, resampling.resamples, "labels drawn")
         drawn = sizes(min(most, resampling.resamples - start))
         count += int(np.count_nonzero(drawn >= error * (1.0 - 1e-12)))
     return (1 + count) / (resampling.resamples + 1)

@@ -8,21 +8,12 @@ import numpy as np
 
 from calibrant.cells import Cells, Floats, Outcomes
 from calibrant.errors import OneClass
-from calibrant.maps.tempering import Logits, OptimalTemperature
+from calibrant.maps.temperature import Logits, OptimalTemperature
 from calibrant.measures.intervals import row_scale
+from calibrant.measures.scores import mean_over_rows
 from calibrant.reductions import Event, Vector
 
-# --- Confidence against being right: accuracy, the gap between the two, and how well the one ranks the other
-
-
-def weighted_mean(values: Floats, w: Floats | None) -> float:
-    """Mean of ``values (n,)`` with weights ``w (n,)``, None for equal ones."""
-    return float(values.mean()) if w is None else float(w @ values) / float(w.sum())
-
-
-def centred(values: Floats, w: Floats | None) -> Floats:
-    """``values (n,)`` less their weighted mean: the influence of each row on that mean."""
-    return values - weighted_mean(values, w)
+# --- Accuracy, confidence gap and AUROC
 
 
 def right(event: Event) -> Floats:
@@ -92,7 +83,7 @@ def _outcomes(cells: Cells) -> tuple[float, float]:
     return positives, float((cells.w - cells.wy).sum())
 
 
-# --- How far off the optimal temperature may be, and temperatures that rows have not seen
+# --- Standard error of the optimal temperature, and out-of-fold temperatures
 
 
 def standard_error(found: OptimalTemperature, event: Event | Vector) -> float:
@@ -105,8 +96,8 @@ def standard_error(found: OptimalTemperature, event: Event | Vector) -> float:
 
 def temperature_influence(found: OptimalTemperature, w: Floats | None) -> Floats:
     """By how much each row moves the temperature: ``(n,)``, of weighted mean 0. O(n)."""
-    slope = found.slope - weighted_mean(found.slope, w)
-    return slope * (found.value**2 / weighted_mean(found.curvature, w))
+    slope = found.slope - mean_over_rows(found.slope, w)
+    return slope * (found.value**2 / mean_over_rows(found.curvature, w))
 
 
 def outcomes_of(subject: Event | Vector) -> Outcomes:

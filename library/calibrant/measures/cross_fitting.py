@@ -12,13 +12,13 @@ from calibrant.batch import Batch
 from calibrant.calibrators import FitContext, Fitting
 from calibrant.cells import Floats
 from calibrant.digest import digest
-from calibrant.errors import CalibrationError
-from calibrant.measures.folds import folds_of
+from calibrant.errors import CalibrationError, MissingExtra
 from calibrant.measures.improvement import improvements
 from calibrant.measures.intervals import Resampling
 from calibrant.measures.measure import MeasureResult
-from calibrant.progress import SILENT, Progress, Rising
+from calibrant.progress import step
 from calibrant.reductions import Event, Vector, whole_vector
+from calibrant.validation import folds_of
 
 #: Folds of a fit repeated for rows that a map has seen.
 FOLDS = 5
@@ -50,7 +50,7 @@ class Training:
 UNKNOWN = Training()
 
 
-def out_of_fold_predictions(batch: Batch, training: Training, *, device: str = "cpu", told: Rising = SILENT) -> Floats:
+def out_of_fold_predictions(batch: Batch, training: Training, *, device: str = "cpu") -> Floats:
     """What maps fitted to the other folds make of each row: ``(n,)`` or ``(n, K)``, as the map itself gives them.
 
     Five folds, drawn by ``folds_of`` with the map's seed. Rows of weight 0 belong to no fold and keep the fit of
@@ -61,21 +61,16 @@ def out_of_fold_predictions(batch: Batch, training: Training, *, device: str = "
     fold = folds_of(whole_vector(batch), FOLDS, training.seed)
     found: Floats | None = None
     for number in sorted(set(fold.tolist())):
-        context = FitContext(training.seed, device, _of_fold(told, int(number)))
         own = fold == number
         rest = (fold >= 0) & ~own
-        fitted = training.fitting.run(batch.rows(rest), context)
-        made = fitted.apply_checked(batch.predictions.rows(own), told=told)
+        with step(int(number), FOLDS, f"fold {number + 1}"):
+            fitted = training.fitting.run(batch.rows(rest), FitContext(training.seed, device))
+        made = fitted.apply_checked(batch.predictions.rows(own))
         found = np.empty((len(batch), *made.shape[1:])) if found is None else found
         found[own] = made
     if found is None:
         raise CalibrationError("there are no rows")
     return found
-
-
-def _of_fold(told: Rising, fold: int) -> Progress:
-    """The progress of one fold's fit, as a share of what is told of all."""
-    return lambda done, total, stage: told(fold * total + done, FOLDS * total, f"fold {fold + 1}: {stage}")
 
 
 def improvements_again(
@@ -86,7 +81,9 @@ def improvements_again(
     Where the fit cannot be repeated every value is None, with its problem.
     """
     try:
-        made = out_of_fold_predictions(batch, training, device=device, told=resampling.told)
+        made = out_of_fold_predictions(batch, training, device=device)
+    except MissingExtra:
+        raise
     except CalibrationError as error:
         problem = f"no value: the map was fitted to these rows, and {error.detail}"
         return {score: MeasureResult(None, problem=problem) for score in ("brier", "log-loss")}
@@ -94,9 +91,9 @@ def improvements_again(
         after: Event | Vector = replace(before, probabilities=made, logits=None)
     else:
         after = replace(before, p=made, logit=None, whole=None)
-    told = {"cross_fitted": True, "folds": FOLDS}
+    folds = {"cross_fitted": True, "folds": FOLDS}
     found = improvements(before, after, resampling)
-    return {score: replace(result, definition={**result.definition, **told}) for score, result in found.items()}
+    return {score: replace(result, definition={**result.definition, **folds}) for score, result in found.items()}
 
 
 def unproven(results: Mapping[str, MeasureResult]) -> dict[str, MeasureResult]:

@@ -103,7 +103,7 @@ def sum_of_suprema_tail(scales: Floats, x: float) -> float:
     """P(sum_k scales_k sup|B_k| > x) for independent Brownian motions. O(N log N + K N), N = 32,768; to about 1e-4.
 
     The suprema are rounded to a grid of N values up to 12 standard deviations of the sum above its mean, and their laws
-    multiplied as Fourier transforms; probabilities below 1e-13 are not told apart.
+    multiplied as Fourier transforms; probabilities below 1e-13 are not resolved.
     """
     largest, total = float(scales.max()), float(scales.sum())
     if np.count_nonzero(scales) == 1:
@@ -162,7 +162,7 @@ def ks_by_predicted_class_p_value(vector: Vector) -> float:
     """Probability that a calibrated classifier shows at least this KS(f), by the asymptotic law.
 
     The classes' rows are apart, so under calibration their suprema are independent: that of the sum of each
-    ``ks_p_value``'s law, scaled by the class's share and spread. It asks for many rows of each class predicted.
+    ``ks_p_value``'s law, scaled by the class's share and spread. It needs many rows of each class predicted.
     """
     parts = [(share, own.cells) for _, share, own in predicted_classes(vector)]
     errors = np.array([share * ks_error(cells) for share, cells in parts])

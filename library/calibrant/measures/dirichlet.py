@@ -47,13 +47,13 @@ def canonical_error(vector: Vector, norm: int, bandwidth: float | None = None) -
     Of a row of frequency weight w, w - 1 copies remain where it is left out. Raises ``TooFewRows`` where no bandwidth
     has a finite likelihood. O(n^2 (K + bandwidths)) time, linear memory.
     """
-    rows = _Rows.of(vector)
+    rows = _SortedRows.of(vector)
     chosen = rows.likeliest() if bandwidth is None else bandwidth
     return rows.error(norm, chosen)
 
 
 @dataclass(frozen=True)
-class _Rows:
+class _SortedRows:
     """Rows of some weight, sorted by label; ``own`` is what remains of a row's weight where it is left out."""
 
     p: Floats
@@ -63,7 +63,7 @@ class _Rows:
     counts: bool
 
     @classmethod
-    def of(cls, vector: Vector) -> _Rows:
+    def of(cls, vector: Vector) -> _SortedRows:
         w = np.ones(len(vector)) if vector.w is None else vector.w
         kept = np.flatnonzero(w > 0.0)
         order = kept[np.lexsort((w[kept], vector.p[kept].max(axis=1), vector.labels[kept]))]

@@ -10,11 +10,11 @@ import numpy as np
 from calibrant.averaging.process import Posterior, fit_process
 from calibrant.calibrators import METHODS, fit_curve
 from calibrant.cells import Cells, Floats
+from calibrant.errors import requires
 from calibrant.maps.curves import Curve
 from calibrant.measures.binned import Norm
 from calibrant.piecewise.folds import FoldCells, fold_cells
 from calibrant.piecewise.options import PiecewiseOptions, check_rows
-from calibrant.progress import SILENT, Rising
 from calibrant.reductions import Event
 
 PieceFamily = Literal["pl", "pl3"]
@@ -41,18 +41,16 @@ class Belief:
 
 @dataclass(frozen=True)
 class FittedError:
-    """The error as it is plugged in, and debiased; an interval where one was asked for; the map; what the fit told."""
+    """The plug-in error and the debiased one; an interval if a level was given; the map, and diagnostics of its fit."""
 
     value: float
     debiased: float
     interval: tuple[float, float] | None
     curve: Curve
-    told: dict[str, Any]
+    diagnostics: dict[str, Any]
 
 
-def fitted_error(
-    event: Event, name: str, *, norm: Norm, folds: int, level: float | None, told: Rising = SILENT
-) -> FittedError:
+def fitted_error(event: Event, name: str, *, norm: Norm, folds: int, level: float | None) -> FittedError:
     """Mean |c(p) - p|^norm of a map c that the method ``name`` fits to the same rows (Kangsepp et al. 2022, section 3).
 
     ``value`` is that of the map as ``calibrant.fit`` fits it. ``debiased`` is the mean of two estimates, of which
@@ -72,21 +70,23 @@ def fitted_error(
     curve: Curve
     diagnostics: dict[str, Any]
     if name == "averaged":
-        from calibrant.averaging.fitting import average_cells  # torch is loaded where a fit needs it
+        with requires("torch", name):  # loaded when a fit needs it
+            from calibrant.averaging.fitting import average_cells
 
-        curve, diagnostics = average_cells(cells, counts, options, posterior, progress=told)
+        curve, diagnostics = average_cells(cells, counts, options, posterior)
         belief, diagnostics = process, {"identity_probability": diagnostics["identity_probability"]}
     elif name in ("pl", "pl3"):
-        from calibrant.piecewise.fitting import fit_cells
+        with requires("torch", name):
+            from calibrant.piecewise.fitting import fit_cells
 
         family: PieceFamily = "pl" if name == "pl" else "pl3"
-        curve, diagnostics = fit_cells(family, cells, counts, options, progress=told)
+        curve, diagnostics = fit_cells(family, cells, counts, options)
         belief, diagnostics = (
             piecewise_belief(family, cells, curve, diagnostics["pieces"]),
             {"pieces": diagnostics["pieces"]},
         )
     else:
-        curve, diagnostics = fit_curve(METHODS[name], event, told)
+        curve, diagnostics = fit_curve(METHODS[name], event)
         belief, diagnostics = replace(process, centre=curve(process.p)), {}
     value, mended = plugged_error(event.cells, curve, norm), debiased(belief, norm)
     # Curves about one PL or PL3 know nothing of other numbers of pieces: the spread is the process's.
@@ -140,10 +140,7 @@ def interval_about(belief: Belief, mended: float, norm: int, level: float) -> tu
     tails = (1.0 - level) / 2, (1.0 + level) / 2
     low, high = (errors[order[min(int(np.searchsorted(reached, q)), len(order) - 1)]] for q in tails)
     shift = mended - float(belief.weights @ errors)
-    return (
-        0.0 if belief.identity > tails[0] else max(float(low) + shift, 0.0),
-        max(float(high) + shift, 0.0),
-    )
+    return (0.0 if belief.identity > tails[0] else max(float(low) + shift, 0.0), max(float(high) + shift, 0.0))
 
 
 def piecewise_belief(family: PieceFamily, cells: FoldCells, curve: Curve, pieces: int) -> Belief:

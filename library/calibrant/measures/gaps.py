@@ -11,6 +11,7 @@ import numpy as np
 from calibrant.cells import Floats
 from calibrant.measures.intervals import Integers, Resampling
 from calibrant.measures.measure import Extent, MeasureRequest, MeasureResult, answers, extent
+from calibrant.progress import muted
 from calibrant.reductions import Subject
 
 #: More seconds than this the resamples of one measure may not be estimated to take.
@@ -28,7 +29,7 @@ class Gap:
     """The largest difference of a measure between two groups.
 
     ``between`` the group of the smallest and that of the largest value, of the ``of`` the two; None where fewer than
-    two groups have one. ``interval`` and ``p_value`` are there where an interval was asked for.
+    two groups have one. ``interval`` and ``p_value`` are given if a level was.
     """
 
     between: tuple[str, str] | None
@@ -67,7 +68,7 @@ def largest_gap(
     gap = Gap((low, high), known[high] - known[low], of)
     if resampling.level is None:
         return gap
-    plain = replace(resampling, level=None, told=resampling.told.held())
+    plain = replace(resampling, level=None)
     if request.measure.own_interval or request.seconds(extent(subject), plain) * 2 * resampling.resamples > MAX_SECONDS:
         return replace(gap, problem="no interval and no p-value: the resamples would take too long")
     rows = [members[name] for name in known]
@@ -80,8 +81,8 @@ def largest_gap(
     ends = np.cumsum([len(own) for own in rows])[:-1]
 
     def values(parts: Sequence[Integers]) -> Floats:
-        resampling.told.again()
-        drawn = [getattr(answers([request], subject.rows(own), plain)[request.key], of) for own in parts]
+        with muted():
+            drawn = [getattr(answers([request], subject.rows(own), plain)[request.key], of) for own in parts]
         return np.array([np.nan if value is None else value for value in drawn])
 
     def finite(lines: Sequence[Floats]) -> Floats | None:

@@ -11,11 +11,11 @@ from calibrant.calibrators import METHODS, fit_curve
 from calibrant.cells import Floats
 from calibrant.errors import TooFewRows
 from calibrant.measures.fitted import off_the_ends
-from calibrant.measures.folds import folds_of
 from calibrant.measures.intervals import Resampling, influence_interval
 from calibrant.measures.measure import MeasureResult
 from calibrant.measures.scores import centred, clipped_rows, mean_over_rows, row_scores
 from calibrant.reductions import Event, Vector
+from calibrant.validation import folds_of
 
 ImprovedScore = Literal["brier", "log-loss"]
 Recalibration = Literal["platt", "beta", "isotonic"]
@@ -43,10 +43,12 @@ def improvements(before: Event | Vector, after: Event | Vector, resampling: Resa
         order = order[before.w[order] > 0.0]
     before, after = before.rows(order), after.rows(order)
     scores: tuple[ImprovedScore, ImprovedScore] = ("brier", "log-loss")
-    return {score: _told(before, after, score, resampling) for score in scores}
+    return {score: _improved(before, after, score, resampling) for score in scores}
 
 
-def _told(before: Event | Vector, after: Event | Vector, score: ImprovedScore, resampling: Resampling) -> MeasureResult:
+def _improved(
+    before: Event | Vector, after: Event | Vector, score: ImprovedScore, resampling: Resampling
+) -> MeasureResult:
     value, influence = improvement(before, after, score)
     definition: dict[str, Any] = {"name": "improvement", "score": score}
     result = MeasureResult(value, parts=parts_of(before, after, score), definition=definition)

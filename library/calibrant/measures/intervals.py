@@ -10,7 +10,7 @@ were sent does not matter.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
@@ -18,25 +18,22 @@ import numpy.typing as npt
 
 from calibrant.cells import Floats, WeightsKind
 from calibrant.errors import InvalidOption, TooFewRows
-from calibrant.progress import SILENT, Rising
+from calibrant.options import read_seed
+from calibrant.progress import check, report
 from calibrant.reductions import Classes, Event, Subject
 
 #: Groups of rows; as many rows or fewer are resampled singly.
 GROUPS = 2048
 #: At most so many numbers are drawn for one interval.
 _MAX_DRAWS = 16_000_000
-#: Gaps of so many times those seen are large beside the noise.
+#: Gaps this many times the observed ones are large beside the noise.
 _LARGE = 1e4
-#: Truths that show as much as is seen, or as little, in a smaller share of samples than this are left aside.
+#: True sizes are tried between those that would show at least, and at most, the observed size this often.
 _FEW = 0.025
-#: So many resamples are enough to find them.
+#: The number of resamples used to find them.
 _SOME = 256
-#: So many of the others are tried.
+#: The number of true sizes tried between them.
 _TRUTHS = 9
-#: Gaps of so many times those seen are large beside the noise.
-_LARGE = 1e4
-#: Truths that reach what is seen less often than this have too small gaps.
-_HIGH = 0.975
 #: Resamples whose value does not exist are left out, up to this share.
 _LOST = 0.1
 
@@ -45,32 +42,23 @@ Integers = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Resampling:
-    """``level`` in (0, 1) of the intervals, None for none; how many resamples, and the seed of their generator.
-
-    ``told`` is of the progress of what is computed under it: measures and diagrams come up for air by it.
-    """
+    """``level`` in (0, 1) of the intervals, None for none; how many resamples, and the seed of their generator."""
 
     level: float | None = None
     resamples: int = 1000
     seed: int = 0
-    told: Rising = field(default=SILENT, compare=False, repr=False)
 
     @classmethod
     def read(cls, interval: object, resamples: object = 1000, seed: object = 0) -> Resampling:
         """Check the options of ``evaluate``."""
         if type(resamples) is not int or not 100 <= resamples <= 100_000:
             raise InvalidOption.at("/resamples", "must be an integer from 100 to 100000")
-        if type(seed) is not int or not 0 <= seed < 2**32 - 1:
-            raise InvalidOption.at("/seed", "must be an integer from 0 to 4294967294")
+        seed = read_seed(seed)
         if interval is None:
             return cls(None, resamples, seed)
         if not isinstance(interval, int | float) or isinstance(interval, bool) or not 0.0 < interval < 1.0:
             raise InvalidOption.at("/interval", "must be a level above 0 and below 1, such as 0.95")
         return cls(float(interval), resamples, seed)
-
-    def step(self, part: int, parts: int, name: str) -> Resampling:
-        """The same for one step of what is computed, with its share of the progress."""
-        return replace(self, told=self.told.share(part, parts, name))
 
     @property
     def tails(self) -> tuple[float, float]:
@@ -79,7 +67,7 @@ class Resampling:
         return (1.0 - level) / 2.0, (1.0 + level) / 2.0
 
     def generator(self) -> np.random.Generator:
-        """A fresh generator: every measure sees the same draws whatever else is asked for."""
+        """A fresh generator: every measure gets the same draws, whatever else is measured."""
         return np.random.default_rng(self.seed)
 
 
@@ -146,11 +134,7 @@ def distance_interval(
     where the size obeys it.
     """
     group, groups, _ = _deal(subject, resampling)
-    resampling.told.again()
-    sums = distance.noise(group, groups)
-    resampling.told.again()
-    draws = _multiplied(sums, resampling)
-    resampling.told.again()
+    draws = _multiplied(distance.noise(group, groups), resampling)
     low_tail, high_tail = resampling.tails
     seen = float(distance.size(distance.gap))
     if triangle:
@@ -159,7 +143,6 @@ def distance_interval(
     direction = _direction(distance, draws)
 
     def shown(size: float, tail: float) -> float:
-        resampling.told.again()
         return float(np.quantile(distance.size(draws + size * direction), tail))
 
     low = _solve(lambda size: shown(size, high_tail), seen)
@@ -182,7 +165,6 @@ def influence_draws(influence: Floats, subject: Subject, resampling: Resampling)
     draws are paired. Raises ``TooFewRows``.
     """
     group, groups, (w, kind) = _deal(subject, resampling)
-    resampling.told.again()
     mass = float(len(group)) if w is None else float(w.sum())
     sums = np.bincount(group, row_scale(w, kind) * influence, groups)[:, None] / mass
     # The mean of n rows varies by s^2 / n with s^2 over n - 1.
@@ -198,7 +180,7 @@ def distance_draws(
 ) -> tuple[Floats, tuple[float, float]]:
     """By how much resamples move a distance, ``(resamples,)`` of mean 0, and the ends of what its bias may be.
 
-    Of the debiased value where that is asked for and the distance has one, else of the size. A resampled size is biased
+    With ``debiased``, of the debiased value if the distance has one; else of the size. A resampled size is biased
     upward from one that is so already: the mean of the resamples is taken off. What bias the value itself has depends
     on how large the true gaps are: the ends are those under gaps, along the direction of those seen, of every size
     between the two that show at least, and at most, what is seen in 2.5 % of samples. With ``triangle``, of a supremum,
@@ -207,26 +189,20 @@ def distance_draws(
     O(n + resamples (groups + d)).
     """
     group, groups, _ = _deal(subject, resampling)
-    resampling.told.again()
-    sums = distance.noise(group, groups)
-    resampling.told.again()
-    draws = _multiplied(sums, resampling)
-    resampling.told.again()
-    told = distance.debiased if debiased and distance.debiased is not None else distance.size
+    draws = _multiplied(distance.noise(group, groups), resampling)
+    resampled = distance.debiased if debiased and distance.debiased is not None else distance.size
     direction, seen = _direction(distance, draws), float(distance.size(distance.gap))
 
     some = draws[:_SOME]
 
     def reaching(tail: float) -> float:
-        resampling.told.again()
         return _solve(lambda size: float(np.quantile(distance.size(some + size * direction), tail)), seen)
 
     def bias(size: float) -> float:
-        resampling.told.again()
-        return float(told(some + size * direction).mean()) - float(distance.size(size * direction))
+        return float(resampled(some + size * direction).mean()) - float(distance.size(size * direction))
 
     biases = [bias(size) for size in np.linspace(reaching(1.0 - _FEW), reaching(_FEW), _TRUTHS).tolist()]
-    moved = told(distance.gap + draws)
+    moved = resampled(distance.gap + draws)
     moved -= moved.mean()
     if triangle:
         about = np.std(distance.size(draws + _LARGE * direction))
@@ -262,7 +238,7 @@ def resampled_values(again: Callable[[Subject], float], subject: Subject, resamp
     draw = _drawer(subject)
     found = np.empty(resampling.resamples)
     for i in range(resampling.resamples):
-        resampling.told(i, resampling.resamples, "resamples")
+        report(i, resampling.resamples, "resamples")
         found[i] = again(draw(random))
     return found
 
@@ -287,6 +263,7 @@ def _drawer(subject: Subject) -> Callable[[np.random.Generator], Subject]:
 
 def _deal(subject: Subject, resampling: Resampling) -> tuple[Integers, int, tuple[Floats | None, WeightsKind]]:
     """The group of each of the subject's events or rows, how many groups, and the weights of the rows."""
+    check()
     held = subject.vector if isinstance(subject, Classes) else subject
     per_row = held.per_row if isinstance(held, Event) else 1
     n = len(held) // per_row
@@ -299,6 +276,7 @@ def _deal(subject: Subject, resampling: Resampling) -> tuple[Integers, int, tupl
 
 def _multiplied(sums: Floats, resampling: Resampling) -> Floats:
     """Normal multiples of the groups' sums ``(groups, d)``: ``(resamples, d)``."""
+    check()
     if resampling.resamples * max(sums.shape) > _MAX_DRAWS:
         raise InvalidOption.at("/resamples", f"times bins would pass {_MAX_DRAWS}; ask for fewer of either")
     draws: Floats = _multipliers(resampling.seed, resampling.resamples, len(sums)) @ sums
@@ -322,8 +300,10 @@ def _solve(increasing: Callable[[float], float], target: float) -> float:
     if increasing(low) >= target:
         return 0.0
     while increasing(high) < target:
+        check()
         low, high = high, 2.0 * high
     for _ in range(30):
+        check()
         middle = (low + high) / 2.0
         low, high = (middle, high) if increasing(middle) < target else (low, middle)
     return high

@@ -9,10 +9,9 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from calibrant.asked import Option
 from calibrant.batch import Batch
 from calibrant.cells import Floats
-from calibrant.errors import CalibrationError
+from calibrant.errors import CalibrationError, MissingExtra
 from calibrant.measures.intervals import (
     PLAIN,
     Distance,
@@ -22,9 +21,9 @@ from calibrant.measures.intervals import (
     joined,
     resampled_interval,
 )
+from calibrant.options import Option
+from calibrant.progress import check, muted, step
 from calibrant.reductions import MANY, Classes, Event, Subject, Vector
-
-# --- How much a measure has to read, for the estimate of what it costs
 
 
 class Extent(NamedTuple):
@@ -51,8 +50,6 @@ def extent_of(batch: Batch, reduction: str) -> Extent:
     return Extent(n * K) if reduction == "pooled" else Extent(n, K if reduction == "confidence" else 1)
 
 
-# --- Measures, their results, and requests for a measure under any reduction
-
 #: Seconds that a row costs a measure that sorts, for the estimate that sends long requests to a worker.
 _ROW = 2e-7
 #: Seconds that an interval costs for each row, and for each resample of groups of rows.
@@ -61,7 +58,7 @@ _DEALT_ROW, _RESAMPLE = 2e-7, 5e-5
 
 @dataclass(frozen=True)
 class MeasureResult:
-    """One measure's answer. What is not defined for it is None; ``definition`` tells exactly what was computed.
+    """The result of one measure. What is not defined for it is None; ``definition`` says exactly what was computed.
 
     ``parts`` holds what does not fit one number: the classes of a class-wise measure, the terms of a decomposition.
     """
@@ -78,7 +75,7 @@ class MeasureResult:
 def with_interval(
     result: MeasureResult, interval: Callable[[], tuple[float, float]], resampling: Resampling
 ) -> MeasureResult:
-    """The result with its own interval if one is asked for, so that one fit serves both, or why it has none."""
+    """The result with its own interval if a level is given, so that one fit serves both, or why it has none."""
     if resampling.level is None or result.problem is not None:
         return result
     try:
@@ -87,7 +84,7 @@ def with_interval(
         return replace(result, problem=f"no interval: {error.detail}")
 
 
-#: Computes a measure: of a subject, with ``resampling`` (its seed always, its level only if an interval is asked for).
+#: Computes a measure: of a subject, with ``resampling`` (its seed always, its level only if an interval is wanted).
 Compute = Callable[..., MeasureResult]
 
 
@@ -142,14 +139,14 @@ class Measure:
 
 @dataclass(frozen=True)
 class MeasureRequest:
-    """A measure asked for, with every option filled in and the key its answer stands under."""
+    """A request for a measure, with every option filled in and the key of its result."""
 
     key: str
     measure: Measure
     options: Mapping[str, Any]
 
     def compute(self, subject: Subject, resampling: Resampling = PLAIN) -> MeasureResult:
-        """Answer for one subject; the answer carries the definition used. What cannot be computed tells its problem."""
+        """Measure one subject; the result holds the definition used, and a ``problem`` if there is no value."""
         return answers([self], subject, resampling)[self.key]
 
     def seconds(self, extent: Extent, resampling: Resampling) -> float:
@@ -174,6 +171,8 @@ class MeasureRequest:
             return MeasureResult(None, problem=f"no value: it is defined for {other}")
         try:
             found: MeasureResult = compute(subject, resampling, **self.options)
+        except MissingExtra:
+            raise
         except CalibrationError as error:
             return MeasureResult(None, problem=f"no value: {error.detail}")
         if isinstance(subject, Event) and subject.per_row > 1 and not self.measure.pooled_p_value:
@@ -181,7 +180,7 @@ class MeasureRequest:
         return found
 
     def finished(self, result: MeasureResult, subject: Subject, resampling: Resampling) -> MeasureResult:
-        """The result with the interval asked for, and with its definition in full."""
+        """The result with its interval if a level is given, and with its definition in full."""
         definition: dict[str, Any] = {"name": self.measure.name, **self.options, **result.definition}
         if resampling.level is not None:
             if result.value is not None and result.interval is None and result.problem is None:
@@ -193,9 +192,7 @@ class MeasureRequest:
     def _interval(
         self, value: float, subject: Subject, resampling: Resampling
     ) -> tuple[tuple[float, float] | None, str | None]:
-        resampling.told.again()
         entry, subject = self.measure, subject.in_order()
-        resampling.told.again()
         try:
             if entry.distance is not None:
                 found = distance_interval(
@@ -227,7 +224,7 @@ class MeasureRequest:
             return distance(subject, resampling, **self.options)
         parts = []
         for event in subject.events():
-            resampling.told.again()
+            check()
             parts.append(distance(event, resampling, **self.options))
         return joined(parts, lambda sizes: self.measure.over_classes(sizes, self.options))
 
@@ -241,12 +238,13 @@ class MeasureRequest:
             return found
         total = np.zeros(len(subject))
         for event in subject.events():
-            resampling.told.again()
+            check()
             total += influence(event, resampling, **self.options)
         return total / subject.vector.n_classes
 
     def _value(self, subject: Subject, resampling: Resampling) -> float:
-        value = answers([self], subject, replace(resampling, level=None, told=resampling.told.held()))[self.key].value
+        with muted():
+            value = answers([self], subject, replace(resampling, level=None))[self.key].value
         return math.nan if value is None else value
 
     def combined(self, results: Sequence[MeasureResult], classes: Classes, resampling: Resampling) -> MeasureResult:
@@ -261,7 +259,7 @@ class MeasureRequest:
             if any(getattr(r, name) is not None for r in results):
                 parts[f"classes_{name}"] = [getattr(r, name) for r in results]
         unknown = np.flatnonzero(~known).tolist()
-        told: dict[str, Any] = {"over_classes": "mean"} if self.measure.over_classes is mean_of_classes else {}
+        definition: dict[str, Any] = {"over_classes": "mean"} if self.measure.over_classes is mean_of_classes else {}
         if not known.any():
             return MeasureResult(None, parts=parts, problem=results[0].problem or "no value: no class has one")
         value = float(self.measure.over_classes(values[known], self.options))
@@ -271,9 +269,9 @@ class MeasureRequest:
             mended = float(np.mean(debiased))
         p_value, law = self._classes_p_value(results, classes, resampling)
         if law is not None:
-            told["p_value"] = law
+            definition["p_value"] = law
         problem = None if not unknown else f"no value for the classes {_listed(unknown)}; they are left out"
-        return MeasureResult(value, mended, p_value=p_value, parts=parts, definition=told, problem=problem)
+        return MeasureResult(value, mended, p_value=p_value, parts=parts, definition=definition, problem=problem)
 
     def _classes_p_value(
         self, results: Sequence[MeasureResult], classes: Classes, resampling: Resampling
@@ -296,23 +294,25 @@ def answers(requests: Iterable[MeasureRequest], subject: Subject, resampling: Re
     if isinstance(subject, Classes):
         found = _of_classes(requests, subject, replace(resampling, level=None))
     else:
-        found = [
-            request.of_one(subject, resampling.step(i, 2 * count, request.key)) for i, request in enumerate(requests)
-        ]
-    return {
-        request.key: request.finished(result, subject, resampling.step(count + i, 2 * count, request.key))
-        for i, (request, result) in enumerate(zip(requests, found, strict=True))
-    }
+        found = []
+        for i, request in enumerate(requests):
+            with step(i, 2 * count, request.key):
+                found.append(request.of_one(subject, resampling))
+    finished = {}
+    for i, (request, result) in enumerate(zip(requests, found, strict=True), count):
+        with step(i, 2 * count, request.key):
+            finished[request.key] = request.finished(result, subject, resampling)
+    return finished
 
 
 def _of_classes(requests: Sequence[MeasureRequest], classes: Classes, plain: Resampling) -> list[MeasureResult]:
     """The class-wise answers, without intervals; all requests of one class after another."""
     rows: list[list[MeasureResult]] = [[] for _ in requests]
     for k, event in enumerate(classes.events()):
-        step = plain.step(k, 2 * classes.vector.n_classes, f"class {k}")
-        for request, results in zip(requests, rows, strict=True):
-            step.told.again()
-            results.append(request.of_one(event, step))
+        with step(k, 2 * classes.vector.n_classes, f"class {k}"):
+            for request, results in zip(requests, rows, strict=True):
+                check()
+                results.append(request.of_one(event, plain))
     return [request.combined(results, classes, plain) for request, results in zip(requests, rows, strict=True)]
 
 

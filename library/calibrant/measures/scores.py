@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
-from scipy.optimize import isotonic_regression
+import scipy
 from scipy.special import entr, rel_entr, xlog1py, xlogy
 
 from calibrant.binning import Bins, equal_mass, equal_width_of_cells
@@ -17,7 +17,7 @@ from calibrant.maps.curves import PROBABILITY_CLIP
 from calibrant.measures.binned import expected_calibration_errors
 from calibrant.reductions import Event, Vector
 
-# --- Proper scores: of each row, on the mean, the bound they put on a calibration error, and the sharpness they see
+# --- Proper scores, the bound that they put on a calibration error, and sharpness
 
 ScoreName = Literal["brier", "log-loss", "spherical"]
 #: The least value of each score's generalised entropy g_S(Q) = E_{Y ~ Q} S(Q, Y), reached where Q is certain.
@@ -69,8 +69,8 @@ def clipped_rows(subject: Event | Vector) -> int:
     return int(np.count_nonzero(clipped))
 
 
-def told(subject: Event | Vector, score: str) -> dict[str, Any]:
-    """What a measure by this score tells beside its value: of the log loss, how many rows were clipped."""
+def clipped_parts(subject: Event | Vector, score: str) -> dict[str, Any]:
+    """The parts of a result by this score: of the log loss, how many rows were clipped."""
     return {"clipped": clipped_rows(subject)} if score == "log-loss" else {}
 
 
@@ -195,7 +195,7 @@ def corp_decomposition(cells: Cells, score: DecomposedScore) -> Decomposition:
     miscalibration = S(p) - S(x), discrimination = S(ybar) - S(x), uncertainty = S(ybar). None is below 0. Blocks of x
     at exactly 0 or 1 hold one outcome only and score 0.
     """
-    x = np.clip(isotonic_regression(cells.wy / cells.w, weights=cells.w).x, 0.0, 1.0)
+    x = np.clip(scipy.optimize.isotonic_regression(cells.wy / cells.w, weights=cells.w).x, 0.0, 1.0)
     # In a block the share of positives is x, so that its score is the entropy of x.
     best = float(cells.w @ _entropy(x, score)) / cells.mass
     given, uncertainty = _score(cells, score), _uncertainty(cells, score)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -13,6 +13,7 @@ from calibrant.cells import Cells, Floats
 from calibrant.errors import InvalidOption
 from calibrant.measures.intervals import Integers, Resampling
 from calibrant.piecewise.folds import FoldCells
+from calibrant.progress import check
 
 #: More cells than this are refused.
 MOST_CELLS = 10_000
@@ -48,6 +49,7 @@ def simulated_interval(
     found: dict[float, Floats] = {}
 
     def labelled(share: Floats) -> float:
+        check()
         return again(replace(cells, wy=cells.w * share))
 
     def path(s: float) -> Floats:
@@ -57,7 +59,7 @@ def simulated_interval(
         if s not in found:
             random = np.random.default_rng([resampling.seed, 2])
             shares = label_shares(cells, path(s), draws, random)
-            found[s] = np.array([labelled(share) for share in _breathing(shares, resampling)])
+            found[s] = np.array([labelled(share) for share in shares])
         # Of S draws and the value seen, each is as likely to be the k-th: probability k / (S + 1).
         return float(np.quantile(found[s], tail, method="weibull")) < seen
 
@@ -75,12 +77,6 @@ def simulated_interval(
     low_tail, high_tail = resampling.tails
     low, high = (labelled(path(s)) if s > 0.0 else 0.0 for s in (end(high_tail), end(low_tail)))
     return min(low, value), max(high, value)
-
-
-def _breathing(shares: Floats, resampling: Resampling) -> Iterator[Floats]:
-    for share in shares:
-        resampling.told.again()
-        yield share
 
 
 def simulation_seconds(cells: int, resampling: Resampling) -> float:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
+import scipy
 from numpy.polynomial.legendre import legvander
-from scipy.fft import dct
-from scipy.optimize import brentq
 
 from calibrant.cells import Cells, Floats
 from calibrant.errors import InvalidOption
@@ -15,7 +14,7 @@ from calibrant.grid import places, shared_by_group, spread
 from calibrant.measures.intervals import Distance, Integers, row_scale
 from calibrant.reductions import Event
 
-# --- Smooth calibration error: the residuals under a reflected Gaussian whose width is the error itself
+# --- Smooth calibration error: residuals smoothed by a reflected Gaussian as wide as the error itself
 
 #: Intervals of the grid on which rows are gathered.
 _GRID = 1 << 15
@@ -52,7 +51,7 @@ def smooth_ece(event: Event, bandwidth: float | None = None) -> tuple[float, flo
         return high, low
     if _size_at(waves, high) >= high:  # the same but for rounding
         return high, high
-    sigma = float(brentq(lambda s: _size_at(waves, s) - s, low, high, xtol=1e-13, rtol=1e-13))
+    sigma = float(scipy.optimize.brentq(lambda s: _size_at(waves, s) - s, low, high, xtol=1e-13, rtol=1e-13))
     return _size_at(waves, sigma), sigma
 
 
@@ -68,7 +67,7 @@ def cosines(event: Event) -> Floats:
     inside[1] += sums[0]
     inside[-2] += sums[-1]
     inside[1:-1] /= 2.0
-    waves: Floats = dct(inside, type=1)[: int(_REACH / (np.pi * NARROWEST)) + 1] / mass
+    waves: Floats = scipy.fft.dct(inside, type=1)[: int(_REACH / (np.pi * NARROWEST)) + 1] / mass
     return waves
 
 
@@ -77,7 +76,7 @@ def smoothed(waves: Floats, sigma: float, intervals: int) -> Floats:
     count = min(len(waves), int(_REACH / (np.pi * sigma)) + 2, intervals)
     kept = np.zeros(intervals + 1)
     kept[:count] = waves[:count] * np.exp(-0.5 * (np.pi * sigma * np.arange(count)) ** 2)
-    values: Floats = dct(kept, type=1)
+    values: Floats = scipy.fft.dct(kept, type=1)
     return values
 
 
@@ -117,7 +116,7 @@ def smooth_distance(event: Event, bandwidth: float | None = None) -> Distance:
     def through(sums: Floats) -> Floats:
         halved = sums.copy()
         halved[..., 1:-1] /= 2.0
-        out: Floats = dct(dct(halved, type=1, axis=-1) * kernel, type=1, axis=-1) / mass
+        out: Floats = scipy.fft.dct(scipy.fft.dct(halved, type=1, axis=-1) * kernel, type=1, axis=-1) / mass
         return out
 
     def noise(group: Integers, groups: int) -> Floats:
@@ -139,7 +138,7 @@ def smooth_distance(event: Event, bandwidth: float | None = None) -> Distance:
     return Distance(gap, noise, size)
 
 
-# --- The smooth test: a p-value for "this classifier is calibrated"
+# --- The smooth test of calibration
 
 #: More terms than this are refused.
 MAX_TERMS = 16

@@ -1,9 +1,9 @@
-"""Between which values a measure of the rows themselves lies, told by their tally alone.
+"""Bounds of a measure of the rows themselves, from their tally alone.
 
 What a tally forgets is where in its cell, of 2,048 and at most 7.7e-4 wide, a row lies. Each bound here holds for every
 batch with the tally, up to the rounding of sums, and has nothing to do with chance. What is read off ``Tally.event``
 lies within those of KS and ECE, up to the rounding of its p to 12 digits; log loss and Brier score lie within or near
-theirs, for both outcomes of a cell stand at one p there. ``Bounds.apart`` tells by how much any of them can be wrong.
+theirs, for both outcomes of a cell stand at one p there. ``MeasureBounds.apart`` says how wrong any of them can be.
 
 In cell k let ``a`` be the positives' sum of 1 - p over n, and ``b`` the negatives' sum of p over n: from one end of the
 cell to any place in it, the cumulative difference D = sum (y - p) / n moves by a number between -b and a, for a row
@@ -26,7 +26,7 @@ _LEAST = 2.0**-52
 
 
 @dataclass(frozen=True)
-class Bounds:
+class MeasureBounds:
     """A measure of the rows is at least ``low`` and at most ``high``."""
 
     low: float
@@ -37,7 +37,7 @@ class Bounds:
         return max(self.high - value, value - self.low)
 
 
-def ks_bounds(tally: Tally) -> Bounds:
+def ks_bounds(tally: Tally) -> MeasureBounds:
     """Of the KS error. O(m).
 
     It is at least the largest |D| at a border. D inside a cell lies between D - b and D + a, D at the cell's beginning,
@@ -45,10 +45,10 @@ def ks_bounds(tally: Tally) -> Bounds:
     """
     up, down, before = _moves(tally)
     inside = np.maximum(np.abs(before + up), np.abs(before - down))
-    return Bounds(float(np.abs(before + up - down).max()), float(inside.max()))
+    return MeasureBounds(float(np.abs(before + up - down).max()), float(inside.max()))
 
 
-def equal_width_bounds(tally: Tally, n_bins: int = 15) -> Bounds:
+def equal_width_bounds(tally: Tally, n_bins: int = 15) -> MeasureBounds:
     """Of the ECE (L1) with equal-width bins. O(m + bins).
 
     Only the cells in which a bin begins are in doubt: of such a cell, between -b and a belongs to the bin below, and
@@ -59,11 +59,11 @@ def equal_width_bounds(tally: Tally, n_bins: int = 15) -> Bounds:
     return _binned(tally, np.searchsorted(borders(), inner, side="right") - 1)
 
 
-def equal_mass_bounds(tally: Tally, n_bins: int = 15) -> Bounds:
+def equal_mass_bounds(tally: Tally, n_bins: int = 15) -> MeasureBounds:
     """As ``equal_width_bounds``, of the ECE with equal-mass bins.
 
     A bin begins at an end of the tie that holds the row of its rank, and so in the cell of this row or at an end of it,
-    for the rows as for the tally. The cell is told by the number of rows in those before it.
+    for the rows as for the tally. The number of rows in the cells before it determines the cell.
     """
     rows = np.bincount(_cells(tally), tally.rows, CELLS).cumsum()
     share, rest = divmod(len(tally), n_bins)
@@ -71,7 +71,7 @@ def equal_mass_bounds(tally: Tally, n_bins: int = 15) -> Bounds:
     return _binned(tally, np.minimum(np.searchsorted(rows, j * share + np.minimum(j, rest)), CELLS - 1))
 
 
-def log_loss_bounds(tally: Tally) -> Bounds:
+def log_loss_bounds(tally: Tally) -> MeasureBounds:
     """Of the log loss, in nats. O(m).
 
     -log p is convex: by Jensen's inequality the mean over the rows of a cell and outcome is at least its value at their
@@ -87,7 +87,7 @@ def log_loss_bounds(tally: Tally) -> Bounds:
     return _mean(tally, least, np.maximum(chord, least))
 
 
-def brier_bounds(tally: Tally) -> Bounds:
+def brier_bounds(tally: Tally) -> MeasureBounds:
     """Of the Brier score. O(m).
 
     It is above that of the mean p of each cell and outcome by the variance of p in it, which is between 0 and
@@ -113,7 +113,7 @@ def _moves(tally: Tally) -> tuple[Floats, Floats, Floats]:
     return up, down, np.append(0.0, np.cumsum(up - down)[:-1])
 
 
-def _binned(tally: Tally, first: npt.NDArray[np.int64]) -> Bounds:
+def _binned(tally: Tally, first: npt.NDArray[np.int64]) -> MeasureBounds:
     """Of bins that begin somewhere in the cells ``first (bins - 1,)``, ascending."""
     up, down, before = _moves(tally)
     end = float(before[-1] + up[-1] - down[-1])
@@ -122,7 +122,7 @@ def _binned(tally: Tally, first: npt.NDArray[np.int64]) -> Bounds:
     )
     lowest, highest = least[1:] - most[:-1], most[1:] - least[:-1]
     sizes = np.maximum(np.maximum(lowest, -highest), 0.0), np.maximum(np.abs(lowest), np.abs(highest))
-    return Bounds(float(sizes[0].sum()), min(float(sizes[1].sum()), float((up + down).sum())))
+    return MeasureBounds(float(sizes[0].sum()), min(float(sizes[1].sum()), float((up + down).sum())))
 
 
 def _spans(tally: Tally) -> tuple[Floats, Floats, Floats]:
@@ -132,5 +132,5 @@ def _spans(tally: Tally) -> tuple[Floats, Floats, Floats]:
     return low, high, np.clip(tally.p_sum / tally.rows, low, high)
 
 
-def _mean(tally: Tally, least: Floats, most: Floats) -> Bounds:
-    return Bounds(float(tally.rows @ least) / len(tally), float(tally.rows @ most) / len(tally))
+def _mean(tally: Tally, least: Floats, most: Floats) -> MeasureBounds:
+    return MeasureBounds(float(tally.rows @ least) / len(tally), float(tally.rows @ most) / len(tally))

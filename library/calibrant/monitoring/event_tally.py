@@ -30,7 +30,7 @@ from calibrant.measures.improvement import improvement
 from calibrant.monitoring.tally import CELLS, FOLDS, Tally, from_bytes, merged, tally_of
 from calibrant.reductions import Event, reduce, resolve_event
 
-# --- A tally together with what it is of: the event, the scale of the predictions, the names of the groups
+# --- A tally with its event, the scale of its predictions and the names of its groups
 
 #: How an event tally begins as bytes; the length of its heading follows, as four bytes, the heading as JSON, the tally.
 _BEGIN = b"E1"
@@ -74,9 +74,9 @@ class EventTally:
 
     def to_bytes(self) -> bytes:
         """The tally as bytes, small and the same on every machine: what partitions send to where they are merged."""
-        told = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "tally"}
-        heading = json.dumps(told, ensure_ascii=False).encode()
-        return _BEGIN + len(heading).to_bytes(4, "little") + heading + self.tally.to_bytes()
+        heading = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "tally"}
+        encoded = json.dumps(heading, ensure_ascii=False).encode()
+        return _BEGIN + len(encoded).to_bytes(4, "little") + encoded + self.tally.to_bytes()
 
     @classmethod
     def from_bytes(cls, data: bytes) -> EventTally:
@@ -85,8 +85,8 @@ class EventTally:
         try:
             if data[:2] != _BEGIN:
                 raise ValueError
-            told = json.loads(data[6 : 6 + size])
-            found = cls(from_bytes(data[6 + size :]), **_read_heading(told))
+            heading = json.loads(data[6 : 6 + size])
+            found = cls(from_bytes(data[6 + size :]), **_read_heading(heading))
         except (ValueError, TypeError, CalibrationError):
             raise InvalidDocument("the bytes are no event tally that this version reads") from None
         if len(found.tally.keys) and int(found.tally.keys[-1]) // _PER_GROUP > len(found.groups):
@@ -94,16 +94,16 @@ class EventTally:
         return found
 
 
-def _read_heading(told: Mapping[str, Any]) -> dict[str, Any]:
-    n_classes, groups, counts = told["n_classes"], told["groups"], (told["clipped"], told["renormalised"])
-    if told["scale"] not in get_args(Scale) or not (n_classes is None or type(n_classes) is int):
+def _read_heading(heading: Mapping[str, Any]) -> dict[str, Any]:
+    n_classes, groups, counts = heading["n_classes"], heading["groups"], (heading["clipped"], heading["renormalised"])
+    if heading["scale"] not in get_args(Scale) or not (n_classes is None or type(n_classes) is int):
         raise ValueError
     if not isinstance(groups, list) or not all(isinstance(name, str) for name in groups):
         raise ValueError
     if not all(type(count) is int for count in counts):
         raise ValueError
-    resolve_event(told["reduction"], n_classes)
-    return {**told, "groups": tuple(groups)}
+    resolve_event(heading["reduction"], n_classes)
+    return {**heading, "groups": tuple(groups)}
 
 
 def merge(tallies: Iterable[EventTally]) -> EventTally:
@@ -162,7 +162,7 @@ def _renumbered(part: EventTally, names: list[str]) -> Tally:
     return Tally(keys[order], part.tally.rows[order], part.tally.p_sum[order])
 
 
-# --- Counting rows: from a batch, or columns of one, to the tally of its event
+# --- Counting rows
 
 
 def tally(
@@ -277,7 +277,7 @@ def _numbered(groups: Sequence[str | None] | None, n: int) -> tuple[list[str], I
     return names, np.fromiter((number[name] for name in groups), np.int64, n)
 
 
-# --- What one map gains on another, on the same rows, from their cells
+# --- The gain of one map over another on the same rows
 
 
 @dataclass(frozen=True)

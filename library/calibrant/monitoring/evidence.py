@@ -1,4 +1,4 @@
-"""A test of calibration that stays valid however often it is looked at: the bets, and the shifts that they bet on."""
+"""An anytime-valid test of calibration by betting (an e-process), and the shifts that it bets on."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from scipy.special import expit
 from calibrant.cells import Floats
 from calibrant.monitoring.tally import CELLS, Places, Tally
 
-# --- The shifts of the log-odds that the test of calibration bets on: a fixed set, on fixed blocks of the grid
+# --- The shifts of the log-odds that the test bets on: a fixed set, on fixed blocks of the grid
 
 #: Sizes of a shift in log-odds, a factor of 2 apart: one at most a factor of sqrt(2) off grows 0.83 times as fast.
 _SIZES = (0.025, 0.05, 0.1, 0.2, 0.4, 0.8)
@@ -52,14 +52,14 @@ class Shift:
         added = {"line": self.delta + self.spread * half, "curve": self.delta * (np.abs(half) - 0.5)}
         return np.asarray(added.get(self.shape, self.delta * inside), dtype=np.float64)
 
-    def told(self) -> str:
-        """The error in words.
+    def message(self) -> str:
+        """The error as a sentence.
 
         Examples
         --------
-        >>> Shift("part", -0.2, low=0.75, high=0.85).told()
+        >>> Shift("part", -0.2, low=0.75, high=0.85).message()
         'predictions between 0.75 and 0.85 are too high'
-        >>> Shift("line", 0.0, -0.4).told()
+        >>> Shift("line", 0.0, -0.4).message()
         'predictions below 0.5 are too low, those above too high'
         """
         if self.shape == "part":
@@ -79,7 +79,7 @@ def _side(delta: float) -> str:
 
 
 def _short(p: float) -> str:
-    """A probability with the digits that tell it from 0 and 1."""
+    """A probability with enough digits to differ from 0 and 1."""
     return f"{p:.2g}" if p <= 0.5 else f"{p:.{max(2, 1 - math.floor(math.log10(1.0 - p)))}f}" if p < 1.0 else "1"
 
 
@@ -160,7 +160,7 @@ def _parts(shares: Floats) -> list[Shift]:
     return [Shift("part", delta, low=low, high=high) for low, high in between for delta in signed]
 
 
-# --- A test of calibration that stays valid however often it is looked at, from tallies alone
+# --- The anytime-valid test, from tallies alone
 #
 # **What is bet.** Calibrated predictions: each label, when it comes, is Bernoulli(p) given all that is known before
 # it (the predictions, the labels that came, whose label comes next). Whoever believes instead that the log-odds are
@@ -187,8 +187,8 @@ def _parts(shares: Floats) -> list[Shift]:
 # most alpha; what is never above it does so no more often. Buckets that are forgotten take the starts in them with
 # them. Their weight is lost, and the rest stays below the martingale.
 #
-# **What it asks for.** That given all predictions and the labels so far, which row is labelled next says nothing of
-# its label. Where positives are told sooner than negatives, the rows labelled so far are no fair sample, and the test
+# **What it assumes.** That given all predictions and the labels so far, which row is labelled next says nothing of
+# its label. If positives are labelled sooner than negatives, the rows labelled so far are no fair sample, and the test
 # may refute that; then only buckets whose labels are complete by their age are to be looked at. That a bucket has so
 # many of its labels is no such sign: those of more positives would have them sooner.
 
@@ -203,7 +203,7 @@ class Evidence:
     """Evidence against calibration.
 
     ``log_e`` is the natural logarithm of an e-process: under calibration the chance that it ever reaches log(1 / alpha)
-    is at most alpha. ``start`` is the time bucket since which, and ``shift`` the error by which, the rows speak loudest
+    is at most alpha. ``start`` is the time bucket since which, and ``shift`` the error by which, the rows are strongest
     against the predictions; they mean little where ``log_e`` is small.
     """
 

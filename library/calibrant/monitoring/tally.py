@@ -74,7 +74,7 @@ def _together(parts: Sequence[Gathered]) -> Gathered:
     return gathered(keys, rows, p_sum)
 
 
-# --- The fixed grid of tallies: even in the arcsine of the root of p
+# --- The fixed grid of tallies, even in arcsin(sqrt(p))
 
 #: Cells of the grid.
 CELLS = 2048
@@ -113,7 +113,7 @@ BEGINS = borders()[:-1]
 _END = np.append(BEGINS[1:], np.inf)
 
 
-# --- Tallies as bytes: a header with a checksum, and columns as narrow as they may be
+# --- Tallies as bytes: a header with a checksum, and columns as narrow as possible
 
 _MAGIC = b"T1"
 #: What it is, the bytes of a step and of a count, how many entries; then the CRC-32 of all else; up to 16 bytes.
@@ -125,7 +125,7 @@ _WIDTHS = {1: "<u1", 2: "<u2", 4: "<u4", 8: "<u8"}
 def written(entries: Gathered) -> bytes:
     """The bytes of ascending distinct keys with their rows and sums: the sums, the rows, the steps between keys.
 
-    Rows and steps take as few bytes each as the largest of them asks for.
+    Rows and steps take as few bytes each as the largest of them needs.
     """
     keys, rows, p_sum = entries
     steps = np.diff(keys, prepend=np.uint32(0))
@@ -156,11 +156,11 @@ def _width(largest: int) -> int:
     return next(width for width in _WIDTHS if largest < 256**width)
 
 
-# --- A tally: how many rows of each group, fold, cell and outcome there were, and the sum of their predictions
+# --- Tallies: rows and sums of predictions by group, fold, cell and outcome
 
 #: The folds that rows are dealt to, for cross-validation.
 FOLDS = 5
-#: Groups that a tally may tell apart: as many as fit its keys.
+#: The most groups of a tally: as many as fit its keys.
 MAX_GROUPS = 2**32 // (2 * CELLS * FOLDS)
 
 Integers = npt.NDArray[np.int64]
@@ -222,11 +222,7 @@ _PER_GROUP = np.uint64(2 * CELLS * FOLDS)
 
 
 def tally_of(
-    p: Floats,
-    y: Outcomes,
-    groups: Integers | None = None,
-    folds: Integers | None = None,
-    counts: Counts | None = None,
+    p: Floats, y: Outcomes, groups: Integers | None = None, folds: Integers | None = None, counts: Counts | None = None
 ) -> Tally:
     """Count rows: ``p (n,)`` in [0, 1], ``y (n,)`` 0 or 1, ``groups`` and ``folds (n,)`` or None for 0. O(n).
 

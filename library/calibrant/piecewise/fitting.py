@@ -21,10 +21,8 @@ from calibrant.piecewise.options import Loss, PiecewiseOptions, check_rows
 from calibrant.piecewise.search import SMALL, Search, weights
 from calibrant.piecewise.solver import Data, curve_values
 from calibrant.piecewise.starts import starting_models
-from calibrant.progress import Progress, Rising
+from calibrant.progress import step
 from calibrant.validation import simplest
-
-# --- PL and PL3: cross-validated number of pieces, fitted folds, final curve
 
 #: Cells on which the starts take their first steps.
 COARSE_CELLS = 192
@@ -38,7 +36,7 @@ MAX_LOGIT = 800.0
 class CrossFit:
     """Curves of every number of pieces outside every fold, ``knots`` and ``heights (lines, B+1)`` of each.
 
-    ``converged`` tells, for each number of pieces, how many of its fits have converged. ``seen`` are the first
+    ``converged`` counts, for each number of pieces, the fits that have converged. ``seen`` are the first
     and last cells on the curves' scale: what lies beyond, no row has determined.
     """
 
@@ -92,15 +90,9 @@ class CrossFit:
 
 
 def fit_piecewise(
-    family: Family,
-    rows: SortedRows,
-    options: PiecewiseOptions,
-    *,
-    seed: int = 0,
-    device: str = "cpu",
-    progress: Progress | None = None,
+    family: Family, rows: SortedRows, options: PiecewiseOptions, *, seed: int = 0, device: str = "cpu"
 ) -> tuple[PiecewiseLinear | LogitPiecewiseLinear | Averaged, dict[str, Any]]:
-    """Fit PL (``pl``) or PL3 (``pl3``) to sorted rows: the curve, and what the fit has to tell.
+    """Fit PL (``pl``) or PL3 (``pl3``) to sorted rows: the curve, and the diagnostics of the fit.
 
     The procedure is that of Kangsepp, Valk & Kull (2022), sections 4 and C.2: each candidate number
     of pieces is fitted outside each fold, scored on the fold, the smallest within 0.1 % of the best
@@ -108,39 +100,32 @@ def fit_piecewise(
     where the paper trains neural networks.
 
     ``rows`` as ``calibrant.cells.sort_rows`` gives them; weights count as frequencies. Raises
-    ``TooFewRows``, ``OneClass``, ``OnePrediction`` and ``NotConverged``. ``progress`` is called with (done, total,
-    stage) between steps, and what it raises ends the fit. O(n) and then O(candidates x folds x
+    ``TooFewRows``, ``OneClass``, ``OnePrediction`` and ``NotConverged``. O(n) and then O(candidates x folds x
     cells) a step, with ``starts="several"`` for every number of pieces up to the largest; the same
     ``seed`` gives the same curve on one machine.
     """
     check_rows(rows.p, rows.y, options)
     cells = fold_cells(rows, options.folds, seed)
-    return fit_cells(family, cells, options.piece_counts(len(rows)), options, device=device, progress=progress)
+    return fit_cells(family, cells, options.piece_counts(len(rows)), options, device=device)
 
 
 def fit_cells(
-    family: Family,
-    cells: FoldCells,
-    counts: tuple[int, ...],
-    options: PiecewiseOptions,
-    *,
-    device: str = "cpu",
-    progress: Progress | None = None,
+    family: Family, cells: FoldCells, counts: tuple[int, ...], options: PiecewiseOptions, *, device: str = "cpu"
 ) -> tuple[PiecewiseLinear | LogitPiecewiseLinear | Averaged, dict[str, Any]]:
     """``fit_piecewise`` to rows that are cells already, as of a stream; ``counts`` are the candidates, ascending."""
     refits = options.final == "refit"
     with one_thread():
-        told = Rising(progress, 2 if refits else 1)
-        fits = cross_fit(family, cells, counts, options, device=device, told=told)
+        with step(0, 2 if refits else 1):
+            fits = cross_fit(family, cells, counts, options, device=device)
         scores = fits.held_out(cells, options.select).mean(axis=1)
         chosen = simplest(counts, scores)
         curve: PiecewiseLinear | LogitPiecewiseLinear | Averaged = fits.curve(chosen)
         if options.final == "weighted":
             curve = fits.weighted(cells)
         if refits:
-            told.begin(1)
-            one = counts[chosen : chosen + 1]
-            curve = cross_fit(family, cells, one, options, device=device, told=told, all_rows=True).curve(0)
+            with step(1, 2):
+                one = counts[chosen : chosen + 1]
+                curve = cross_fit(family, cells, one, options, device=device, all_rows=True).curve(0)
     diagnostics = {
         "candidates": list(counts),
         "scores": scores.tolist(),
@@ -165,7 +150,6 @@ def cross_fit(
     options: PiecewiseOptions,
     *,
     device: str,
-    told: Progress,
     all_rows: bool = False,
 ) -> CrossFit:
     """Fit every piece count outside every fold, or with ``all_rows`` one curve of each to all of them."""
@@ -183,7 +167,6 @@ def cross_fit(
         _data(family, options, coarse, lines, device),
         _data(family, options, cells, lines, device),
         TOLERANCE / float(cells.w.sum()),
-        told,
     )
     found = dict(zip(counts, search.fit(starts, groups, wide=wide), strict=True))
     fits = [found[count] for count in wanted]
@@ -201,9 +184,7 @@ def cross_fit(
 def fit_to_all(family: Family, cells: FoldCells, pieces: int) -> Polyline:
     """One curve of that many pieces, fitted to all rows."""
     with one_thread():
-        fits = cross_fit(
-            family, cells, (pieces,), PiecewiseOptions(), device="cpu", told=Rising(None, 1), all_rows=True
-        )
+        fits = cross_fit(family, cells, (pieces,), PiecewiseOptions(), device="cpu", all_rows=True)
     return fits.curves(0)[0]
 
 
@@ -265,7 +246,7 @@ def held_out_loss(select: Loss, c: Tensor, w: Tensor, wy: Tensor) -> Tensor:
     return losses.sum(dim=1) / w.sum(dim=1).clamp(min=1e-300)
 
 
-# --- How far chance moves a fitted curve, from the Gauss-Newton matrix of its heights and knots
+# --- Uncertainty of a fitted curve, from the Gauss-Newton matrix of its heights and knots
 
 #: Probabilities are kept this far from 0 and 1 where curvature is taken.
 _CLIP = 1e-6

@@ -9,10 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from calibrant.cells import Floats, SortedRows
-from calibrant.errors import LengthMismatch, OutOfRange, TooFewRows
-from calibrant.validation import fold_of_rows
+from calibrant.errors import LengthMismatch, OutOfRange
+from calibrant.validation import check_fold_count, fold_of_rows
 
-# --- Folds, and cells that carry the fold their rows belong to
+# --- Cells with the folds of their rows
 
 #: Cells of equal mass are about twice the root of the number of rows, within these bounds.
 LEAST_CELLS, MOST_CELLS = 192, 768
@@ -108,7 +108,7 @@ def _cell_starts(p: Floats) -> npt.NDArray[np.int64]:
     return borders[borders < n]
 
 
-# --- Cells of more rows than memory holds: counted as they come by
+# --- Cells of more rows than fit in memory, counted in chunks
 
 #: Even steps of p that are counted apart.
 _GRID = 2**18
@@ -164,11 +164,7 @@ class CellStream:
     def cells(self) -> FoldCells:
         """The cells of the rows seen. Raises ``TooFewRows`` where there are fewer rows than folds."""
         folds = len(self._counts)
-        if self._rows < folds:
-            raise TooFewRows.at(
-                "/predictions",
-                f"has {self._rows} row{'' if self._rows == 1 else 's'}; {folds} folds need at least {folds}",
-            )
+        check_fold_count(self._rows, folds)
         table = self._counts.reshape(folds, _GRID, 2)
         mass = table.sum(axis=(0, 2))
         kept = np.flatnonzero(mass)

@@ -1,4 +1,4 @@
-"""The options of PL and PL3, and what a batch needs for them. No torch here: the API checks requests with it."""
+"""The options of PL, PL3 and their average, and what a batch needs for them. No torch here: the API checks requests."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class PiecewiseOptions:
     model is fitted to all rows, or the fold models of every candidate are averaged with weights
     (``selection.weights``); ``monotone`` whether the curves may not decrease; ``starts`` whether
     a fit begins with its knots at quantiles, as published, or the best of several searches is taken:
-    closer to the least training loss, and on unseen rows no better (docs/engine.md).
+    closer to the least training loss, and on held-out rows no better (docs/engine.md).
     """
 
     candidates: tuple[int, ...] | None = None
@@ -55,6 +55,21 @@ class PiecewiseOptions:
         if self.candidates is not None:
             return tuple(sorted(self.candidates))
         return tuple(range(1, min(n // 200, 15) + 2))
+
+
+@dataclass(frozen=True)
+class AveragedOptions:
+    """How the model average is fitted: ``folds`` of the cross-validation, and ``candidates`` as of PL and PL3."""
+
+    candidates: tuple[int, ...] | None = None
+    folds: int = 10
+
+    def __post_init__(self) -> None:
+        self.piecewise()
+
+    def piecewise(self) -> PiecewiseOptions:
+        """The same for PL and PL3; raises ``InvalidOption``."""
+        return PiecewiseOptions(candidates=self.candidates, folds=self.folds)
 
 
 def _are_piece_counts(candidates: object) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -13,8 +13,9 @@ from calibrant.cells import Floats
 from calibrant.errors import NotConverged
 from calibrant.piecewise.families import ends, heights_of, knots_of, raw_heights, terms
 from calibrant.piecewise.solver import Data, Models, Solved, curve_values, solve
+from calibrant.progress import report, step
 
-# --- Warm starts: a fitted model with one piece more, where that helps most, or one fewer, where it costs least
+# --- Warm starts: one piece more where that helps most, or one fewer where it costs least
 
 #: Places tried for a new knot.
 _PLACES = 32
@@ -120,10 +121,7 @@ def _models(data: Data, models: Models, knots: Tensor, heights: Tensor) -> Model
     return replace(models, heights=raw_heights(raw, monotone=data.monotone), widths=torch.log(share).clamp(min=-16.0))
 
 
-# --- From starts to fits: all piece counts and lines of a batch, coarse cells first, then all; then the neighbours
-
-#: Told between the steps: done, total, stage.
-Told = Callable[[int, int, str], None]
+# --- The search: starts on coarse cells, the best on all cells, then warm starts from neighbouring counts
 
 #: Steps of the starts on the coarse cells, of the best of them on all, and of a warm start from a neighbour.
 COARSE_STEPS, FINE_STEPS, WARM_STEPS = 12, 20, 10
@@ -161,7 +159,6 @@ class Search:
     coarse: Data
     fine: Data
     tolerance: float
-    told: Told
 
     def fit(self, starts: Sequence[tuple[Models, int]], counts: Sequence[Sequence[int]], *, wide: bool) -> list[Fits]:
         """The fits of every count, ascending, from batches of ``starts`` (with their number per model).
@@ -182,26 +179,18 @@ class Search:
             for i in range(1, len(every)):
                 beaten = torch.nonzero(fits[i].loss > fits[i - 1].loss)[:, 0]
                 fits[i] = self._from_smaller(fits[i], fits[i - 1], every[i] - every[i - 1], beaten)
-        total = len(fits) * len(fits[0].loss)
-        self.told(total, total, "done")
+        report(1, 1, "done")
         return fits
 
     def _batch(self, models: Models, per_model: int, counts: int, batch: int, batches: int) -> list[Fits]:
         total = len(models) // per_model
-
-        def told(stage: str, begin: int) -> Callable[[int, int], None]:
-            def tell(done: int, of: int) -> None:
-                self.told((2 * batch + begin) * total + total * done // of, 2 * batches * total, stage)
-
-            return tell
-
-        tried = solve(
-            self.coarse, models, steps=COARSE_STEPS, tolerance=10.0 * self.tolerance, told=told("coarse fits", 0)
-        )
+        with step(2 * batch, 2 * batches, "coarse fits"):
+            tried = solve(self.coarse, models, steps=COARSE_STEPS, tolerance=10.0 * self.tolerance)
         names = torch.arange(total, device=models.line.device)
         best = tried.loss.view(-1, per_model).argmin(dim=1)
         winners = replace(tried.models[names * per_model + best], name=names)
-        solved = solve(self.fine, winners, steps=FINE_STEPS, tolerance=self.tolerance, told=told("fine fits", 1))
+        with step(2 * batch + 1, 2 * batches, "fine fits"):
+            solved = solve(self.fine, winners, steps=FINE_STEPS, tolerance=self.tolerance)
         if not bool(torch.isfinite(solved.loss).all()):
             raise NotConverged("the fit has no finite loss")
         lines = total // counts
@@ -227,17 +216,12 @@ class Search:
         if len(lines) == 0:
             return fits
         named = replace(models, name=torch.arange(len(models), device=lines.device))
-        solved = solve(
-            self.fine,
-            named,
-            steps=WARM_STEPS,
-            tolerance=self.tolerance,
-            told=lambda _done, _of: self.told(999, 1000, "neighbours"),
-        )
+        with step(999, 1000, "neighbours"):
+            solved = solve(self.fine, named, steps=WARM_STEPS, tolerance=self.tolerance)
         return fits.or_better(solved, lines)
 
 
-# --- Weighing candidates by their out-of-fold losses
+# --- Weights of candidates by their out-of-fold losses
 
 #: A candidate's prior weight is exp(-PENALTY x its parameters).
 PENALTY = 0.35

@@ -7,7 +7,6 @@ counts, folds and starts stand in one batch, padded to the largest count.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 
 import torch
@@ -15,6 +14,7 @@ from torch import Tensor
 
 from calibrant.piecewise.families import Family, ends, heights_of, knots_of, terms
 from calibrant.piecewise.options import Loss
+from calibrant.progress import report
 
 #: A step may change a height by at most this on the logit scale, and a piece's width by at most e^2.
 _LONGEST_HEIGHT_STEP = 6.0
@@ -96,14 +96,11 @@ class Solved:
     steps: int
 
 
-def solve(
-    data: Data, models: Models, *, steps: int, tolerance: float, told: Callable[[int, int], None] | None = None
-) -> Solved:
+def solve(data: Data, models: Models, *, steps: int, tolerance: float) -> Solved:
     """Minimise the mean loss of every model, from its parameters on, in at most ``steps`` steps.
 
     A model has converged, and leaves the batch, once a step gained less than ``tolerance`` or no
-    damping finds one. Each step costs O(M (C + B^3)). ``told`` is called with the numbers of models
-    done and of all, between the steps.
+    damping finds one. Each step costs O(M (C + B^3)). Reports the models done between the steps.
     """
     total = len(models)
     finished: list[tuple[Models, Tensor, Tensor]] = []
@@ -121,8 +118,7 @@ def solve(
         models, here = _pick(better, trial, models), _pick_local(better, there, here)
         damping = torch.where(better, damping * 0.2, damping * 6.0).clamp(_LEAST_DAMPING, _MOST_DAMPING)
         done = (better & (gain < tolerance)) | (~better & stuck) | (~better & (gain > -tolerance * 1e-3))
-        if told is not None:
-            told(total - int((~done).sum()), total)
+        report(total - int((~done).sum()), total, "")
         if bool(done.any()):
             finished.append((models[done], here.loss[done], done[done]))
             left = ~done
@@ -215,7 +211,7 @@ def curve_values(x: Tensor, knots: Tensor, heights: Tensor) -> Tensor:
 def _pieces(x: Tensor, knots: Tensor) -> tuple[Tensor, Tensor]:
     """The piece of each cell among all pieces of the batch, ``(M C,)``; and where pieces begin, ``(M, B+1)``.
 
-    Cells are sorted, so a piece is a run of them: its ends are found by bisection, no cell is asked. A
+    Cells are sorted, so a piece is a run of them: its ends are found by bisection, without a look at each cell. A
     cell on a knot belongs to the piece on its left, and so a prediction of 1 to the last piece that a
     model has, not to padding beyond it.
     """

@@ -1,1 +1,1 @@
-"""Pictures: what ``calibrant.diagrams`` tells as data, drawn as SVG and PNG. The one room that loads matplotlib."""
+"""Pictures: the data of ``calibrant.diagrams`` drawn as SVG and PNG. The only package that loads matplotlib."""

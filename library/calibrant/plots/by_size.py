@@ -14,16 +14,16 @@ from calibrant.plots.panel import (
     MARGIN,
     Key,
     Panel,
-    Range,
     Ticks,
     about_lines,
-    about_words,
+    about_sentence,
     beside,
     count,
     decimal,
     evenly,
     heading,
     notes,
+    reach,
 )
 
 #: As many curves as there are colours and dashes to tell them apart.
@@ -57,7 +57,7 @@ def draw_by_size(
     looks = zip(names.values(), SERIES, _DASHES, (False, True) * MOST, strict=False)
     keys = [Key(name, colour, "square" if square else "dot", dash or ()) for name, colour, dash, square in looks]
     top = heading(canvas, title, [*lines, "mean of random subsets, one standard deviation either way"], keys)
-    y = _reach(curves)
+    y = reach(_ends(curves))
     marks = evenly(*y, 6)
     left = MARGIN + beside(marks, "value")
     margin = 0.04 * max(np.log2(sizes[-1] / sizes[0]), 1.0)
@@ -67,34 +67,29 @@ def draw_by_size(
     panel.base(_sizes(panel, sizes), "rows (log scale)")
     for i, key in enumerate(curves):
         _curve(panel, np.log2(sizes), *curves[key], i, len(curves))
-    return canvas.drawn(notes(canvas, top + _TALL + _BELOW, []), title, _words(about, sizes, curves, names))
+    return canvas.drawn(notes(canvas, top + _TALL + _BELOW, []), title, _describe(about, sizes, curves, names))
 
 
 def _read(found: MeasuresBySize | Mapping[str, Any]) -> tuple[Array, dict[str, tuple[Array, Array]]]:
     """Sizes, and mean and deviation of each measure; what is None is NaN."""
     if isinstance(found, MeasuresBySize):
         sizes: Sequence[float] = found.sizes
-        told = {key: (curve.mean, curve.standard_deviation) for key, curve in found.curves.items()}
+        pairs = {key: (curve.mean, curve.standard_deviation) for key, curve in found.curves.items()}
     else:
         sizes = found["sizes"]
-        told = {key: (curve["mean"], curve["standard_deviation"]) for key, curve in found["curves"].items()}
-    if not 1 <= len(told) <= MOST:
+        pairs = {key: (curve["mean"], curve["standard_deviation"]) for key, curve in found["curves"].items()}
+    if not 1 <= len(pairs) <= MOST:
         raise InvalidPicture(f"from 1 to {MOST} measures go on one sheet")
-    curves = {key: (np.array(mean, dtype=float), np.array(off, dtype=float)) for key, (mean, off) in told.items()}
+    curves = {key: (np.array(mean, dtype=float), np.array(off, dtype=float)) for key, (mean, off) in pairs.items()}
     if not any(np.isfinite(mean).any() for mean, _ in curves.values()):
         raise NothingToDraw("no measure has a value at any size")
     return np.array(sizes, dtype=np.float64), curves
 
 
-def _reach(curves: Mapping[str, tuple[Array, Array]]) -> Range:
-    """From 0, where that is near, to above every deviation."""
-    off = [np.nan_to_num(deviation) for _, deviation in curves.values()]
-    means = [mean for mean, _ in curves.values()]
-    low = min(float(np.nanmin(mean - d)) for mean, d in zip(means, off, strict=True) if np.isfinite(mean).any())
-    high = max(float(np.nanmax(mean + d)) for mean, d in zip(means, off, strict=True) if np.isfinite(mean).any())
-    low = 0.0 if 0.0 <= low < 0.6 * high else low
-    margin = 0.05 * (high - low) or 0.05 * max(abs(high), 0.1)
-    return (low if low == 0.0 else low - margin), high + margin
+def _ends(curves: Mapping[str, tuple[Array, Array]]) -> list[float]:
+    """The ends of every deviation."""
+    ends = np.concatenate([[mean - np.nan_to_num(off), mean + np.nan_to_num(off)] for mean, off in curves.values()])
+    return [float(end) for end in ends[np.isfinite(ends)]]
 
 
 def _sizes(panel: Panel, sizes: Array) -> Ticks:
@@ -121,15 +116,16 @@ def _curve(panel: Panel, x: Array, mean: Array, off: Array, i: int, of: int) -> 
     panel.dots(x, mean, 2.6, SERIES[i], stroke="paper", square=bool(i % 2))
 
 
-def _words(about: About, sizes: Array, curves: Mapping[str, tuple[Array, Array]], names: Mapping[str, str]) -> str:
-    told = []
+def _describe(about: About, sizes: Array, curves: Mapping[str, tuple[Array, Array]], names: Mapping[str, str]) -> str:
+    sentences = []
     for key, (mean, off) in curves.items():
         each = "; ".join(
             f"{count(size)} rows: {_value(m)}" + (f" plus or minus {decimal(d)}" if np.isfinite(d) else "")
             for size, m, d in zip(sizes, mean, off, strict=True)
         )
-        told.append(f"{names[key]}: {each}.")
-    return f"{_KIND}{about_words(about, None)} Mean and standard deviation over random subsets. {' '.join(told)}"
+        sentences.append(f"{names[key]}: {each}.")
+    opening = f"{_KIND}{about_sentence(about, None)} Mean and standard deviation over random subsets."
+    return " ".join([opening, *sentences])
 
 
 def _value(mean: float) -> str:

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from calibrant.plots import engine
 
-# --- Text in pictures: how wide it is, which of it the fonts can set, and names of others made fit to be shown
+# --- Text: its width, the characters that the fonts have, and names from users
 
 #: Stands for a character that no font of ours has, in PNG alone: SVG leaves it to the reader's fonts.
 MISSING = "\N{REPLACEMENT CHARACTER}"
@@ -96,7 +96,7 @@ def _font(weight: str) -> Any:
     return font
 
 
-# --- The input and output of drawing a figure
+# --- Input and output
 
 Format = Literal["svg", "png"]
 #: ``auto`` follows the reader's own preference, in SVG alone; a PNG of it is light.
@@ -108,7 +108,7 @@ class About:
     """What a picture's title and alternative text say beside the diagram's own figures.
 
     ``n`` rows, the ``reduction`` in full, the ``name`` of what was measured where it has one, and an ``error`` (its
-    name as people read it, its value in [0, 1]) with its ``interval`` where one was asked for.
+    name as people read it, its value in [0, 1]) with its ``interval`` if there is one.
     """
 
     n: int
@@ -120,14 +120,14 @@ class About:
 
 @dataclass(frozen=True)
 class Drawn:
-    """A picture: its bytes, their media type, and in ``alt`` the same figures in words."""
+    """A picture: its bytes, their media type, and in ``alt`` the same figures as text."""
 
     content: bytes
     media_type: str
     alt: str
 
 
-# --- Why a picture cannot be drawn
+# --- Errors
 
 
 class PictureError(Exception):
@@ -158,7 +158,7 @@ class InvalidPicture(PictureError):
     code = "invalid-picture"
 
 
-# --- Colours by their meaning, light and dark
+# --- Colours by role, light and dark
 #
 # Okabe & Ito's palette (2008), which people with any colour vision tell apart; pictures never tell by colour alone.
 # On dark paper each hue is lightened until it has the contrast there that it has on white.
@@ -222,7 +222,7 @@ def style_sheet() -> str:
     return f".picture{{{light}}}@media (prefers-color-scheme:dark){{.picture{{{dark}}}}}"
 
 
-# --- The SVG of a figure: matplotlib's shapes, made small and safe, with our text and colours
+# --- SVG: matplotlib's shapes, made small and safe, with our text and colours
 #
 # Shapes carry presentation attributes instead of ``style``, so that a picture inside a page needs no exception from a
 # content security policy; nothing in it refers to anything outside.
@@ -237,7 +237,7 @@ _FORBIDDEN = re.compile("[^\\t\\n\\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010fff
 
 
 @dataclass(frozen=True)
-class Word:
+class Label:
     """Text at a place."""
 
     x: float
@@ -251,11 +251,18 @@ class Word:
 
 
 def finished(
-    told: str, size: tuple[float, float], title: str, alt: str, words: Sequence[Word], colours: Palette, *, auto: bool
+    shapes: str,
+    size: tuple[float, float],
+    title: str,
+    alt: str,
+    labels: Sequence[Label],
+    colours: Palette,
+    *,
+    auto: bool,
 ) -> bytes:
-    """The SVG, from what matplotlib told of its shapes. ``auto``: colours follow the reader's preference."""
+    """The SVG, from matplotlib's drawing of the shapes. ``auto``: colours follow the reader's preference."""
     inks = {colours[role]: variable(role) if auto else colours[role] for role in ROLES}
-    body = told[told.index("</metadata>") + len("</metadata>") : told.rindex("</svg>")]
+    body = shapes[shapes.index("</metadata>") + len("</metadata>") : shapes.rindex("</svg>")]
     # Rules of its own would hold for the whole page that a picture stands in.
     body = re.sub(r"<style[^>]*>.*?</style>", "", body, flags=re.DOTALL)
     body = _STYLE.sub(lambda found: _attributes(found[1]), body)
@@ -268,7 +275,7 @@ def finished(
         f'role="img" width="{width}" height="{height}" viewBox="0 0 {width} {height}" stroke-linejoin="round">'
     )
     described = f"<title>{_escaped(title)}</title>\n<desc>{_escaped(alt)}</desc>\n"
-    letters = "\n".join(_word(word, inks[colours[word.colour]]) for word in words)
+    letters = "\n".join(_text(label, inks[colours[label.colour]]) for label in labels)
     whole = f"{head}\n{described}{sheet}{body.strip()}\n<g font-family={quoteattr(_FAMILY)}>\n{letters}\n</g>\n</svg>\n"
     return re.sub(r" ?\n\s*", "\n", whole).encode()
 
@@ -283,19 +290,19 @@ def _escaped(text: str) -> str:
     return escape(_FORBIDDEN.sub("", text))
 
 
-def _word(word: Word, ink: str) -> str:
-    turned = "" if word.upright else f' transform="rotate(-90 {word.x:.1f} {word.y:.1f})"'
-    anchor = "" if word.anchor == "start" else f' text-anchor="{word.anchor}"'
-    bold = ' font-weight="600"' if word.bold else ""
+def _text(label: Label, ink: str) -> str:
+    turned = "" if label.upright else f' transform="rotate(-90 {label.x:.1f} {label.y:.1f})"'
+    anchor = "" if label.anchor == "start" else f' text-anchor="{label.anchor}"'
+    bold = ' font-weight="600"' if label.bold else ""
     return (
-        f'<text x="{word.x:.1f}" y="{word.y:.1f}" font-size="{word.size:g}" fill="{ink}"{anchor}{bold}{turned}>'
-        f"{_escaped(word.text)}</text>"
+        f'<text x="{label.x:.1f}" y="{label.y:.1f}" font-size="{label.size:g}" fill="{ink}"{anchor}{bold}{turned}>'
+        f"{_escaped(label.text)}</text>"
     )
 
 
-# --- A sheet of given size in pixels, on which shapes and text are drawn, and which becomes SVG or PNG
+# --- The canvas: shapes and text at places in pixels
 #
-# Pixels run from the upper left corner, as in SVG. Words stay words in SVG: they can be searched, read aloud and set
+# Pixels run from the upper left corner, as in SVG. Text stays text in SVG: it can be searched, read aloud and set
 # in the reader's font.
 
 Points = npt.NDArray[np.float64]
@@ -339,7 +346,7 @@ class _Shape:
 
 
 class Canvas:
-    """Areas, above them lines, above them points, each in the order they are put, and words above all."""
+    """Areas, above them lines, above them points, each in the order they are put, and text above all."""
 
     def __init__(self, width: int, *, theme: Theme = "auto", form: Format = "svg") -> None:
         if form not in get_args(Format):
@@ -352,7 +359,7 @@ class Canvas:
         self._form = form
         self._colours = palette(theme)
         self._shapes: list[_Shape] = []
-        self._words: list[Word] = []
+        self._labels: list[Label] = []
 
     def polygon(
         self, pieces: Sequence[Points], fill: Role | None, *, stroke: Role | None = None, width: float = 1.0,
@@ -368,16 +375,16 @@ class Canvas:
         """Open lines through points ``(m, 2)``, each."""
         self._put(pieces, False, "line", None, stroke, width, dash, None, 1.0, clip)
 
-    def word(
+    def text(
         self, x: float, y: float, text: str, *, size: float = SMALL, colour: Role = "quiet", anchor: Anchor = "start",
         bold: bool = False, upright: bool = True,
     ) -> None:  # fmt: skip
         """Text whose base line begins, or has its middle or end, at a place; not upright it is read from below."""
         if text:
-            self._words.append(Word(x, y, text, size, colour, anchor, bold, upright))
+            self._labels.append(Label(x, y, text, size, colour, anchor, bold, upright))
 
     def drawn(self, height: float, title: str, alt: str) -> Drawn:
-        """The picture: ``height`` pixels of it. ``title`` and ``alt`` are what its SVG says of itself."""
+        """The picture: ``height`` pixels of it. ``title`` and ``alt`` become the SVG's title and description."""
         with engine.LOCK:
             import matplotlib
 
@@ -393,23 +400,23 @@ class Canvas:
     def _svg(self, height: float, title: str, alt: str) -> bytes:
         from matplotlib.backends.backend_svg import FigureCanvasSVG
 
-        told = io.StringIO()
+        buffer = io.StringIO()
         sheet: Any = FigureCanvasSVG(self._figure(height))
-        sheet.print_svg(told, metadata={"Date": None})
+        sheet.print_svg(buffer, metadata={"Date": None})
         return finished(
-            told.getvalue(), (self.width, height), title, alt, self._words, self._colours, auto=self._theme == "auto"
+            buffer.getvalue(), (self.width, height), title, alt, self._labels, self._colours, auto=self._theme == "auto"
         )
 
     def _png(self, height: float, alt: str) -> bytes:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
 
         figure = self._figure(height, _DENSITY)
-        for word in self._words:
-            figure.add_artist(self._letters(word, figure, height))
-        told = io.BytesIO()
+        for label in self._labels:
+            figure.add_artist(self._letters(label, figure, height))
+        buffer = io.BytesIO()
         sheet: Any = FigureCanvasAgg(figure)
-        sheet.print_png(told, metadata={"Software": None, "Description": settable(alt)}, pil_kwargs=_PACKING)
-        return told.getvalue()
+        sheet.print_png(buffer, metadata={"Software": None, "Description": settable(alt)}, pil_kwargs=_PACKING)
+        return buffer.getvalue()
 
     def _figure(self, height: float, density: int = 1) -> Any:
         from matplotlib.figure import Figure
@@ -438,21 +445,21 @@ class Canvas:
             figure.add_artist(patch)
         return figure
 
-    def _letters(self, word: Word, figure: Any, height: float) -> Any:
+    def _letters(self, label: Label, figure: Any, height: float) -> Any:
         from matplotlib.font_manager import FontProperties
         from matplotlib.text import Text
 
-        weight = "bold" if word.bold else "normal"
+        weight = "bold" if label.bold else "normal"
         return Text(
-            word.x,
-            word.y,
-            settable(word.text, weight),
+            label.x,
+            label.y,
+            settable(label.text, weight),
             transform=self._place(figure, height),
-            fontproperties=FontProperties(fname=engine.font_path(weight), size=word.size),
-            color=self._colours[word.colour],
-            ha={"start": "left", "middle": "center", "end": "right"}[word.anchor],
+            fontproperties=FontProperties(fname=engine.font_path(weight), size=label.size),
+            color=self._colours[label.colour],
+            ha={"start": "left", "middle": "center", "end": "right"}[label.anchor],
             va="baseline",
-            rotation=0.0 if word.upright else 90.0,
+            rotation=0.0 if label.upright else 90.0,
             rotation_mode="anchor",
             parse_math=False,
         )
@@ -468,11 +475,11 @@ def _path(pieces: Sequence[Points], closed: bool) -> Any:
 
     codes = []
     for piece in pieces:
-        told = np.full(len(piece) + closed, Path.LINETO, dtype=Path.code_type)
-        told[0] = Path.MOVETO
+        own = np.full(len(piece) + closed, Path.LINETO, dtype=Path.code_type)
+        own[0] = Path.MOVETO
         if closed:
-            told[-1] = Path.CLOSEPOLY
-        codes.append(told)
+            own[-1] = Path.CLOSEPOLY
+        codes.append(own)
     outlines = [np.concatenate([piece, piece[:1]]) for piece in pieces] if closed else pieces
     # Hundredths of a pixel are beyond any screen, and half the length of an SVG.
     return Path(np.round(np.concatenate(outlines), 2), np.concatenate(codes))

@@ -9,8 +9,8 @@ import numpy as np
 
 from calibrant.plots.panel import CALIBRATED, Data, Key, Look, Panel, Plot, decimal, half_window, percent, values
 
-#: Of more blocks than this the alternative text tells some, evenly.
-_TOLD = 12
+#: With more blocks than this the alternative text describes some, evenly spaced.
+_DESCRIBED = 12
 
 
 def show(panel: Panel, data: Data, look: Look) -> None:
@@ -38,33 +38,33 @@ def show(panel: Panel, data: Data, look: Look) -> None:
 
 def keys(data: Data, definition: Mapping[str, Any], look: Look) -> list[Key]:
     """Its marks."""
-    told = [Key("isotonic label share", look.colour)]
+    marks = [Key("isotonic label share", look.colour)]
     if data["band_p"] is not None:
         level = percent(float(definition.get("level", 0.9)))
-        told.append(Key(f"where {level} of calibrated curves lie", "band", "area"))
-    return [*told, CALIBRATED]
+        marks.append(Key(f"where {level} of calibrated curves lie", "band", "area"))
+    return [*marks, CALIBRATED]
 
 
-def words(data: Data, definition: Mapping[str, Any]) -> str:
+def describe(data: Data, definition: Mapping[str, Any]) -> str:
     """The decomposition, how much of the curve leaves the band, and the blocks."""
     start, end, height, share = (values(data[name]) for name in ("start", "end", "calibrated", "share"))
-    at = np.unique(np.linspace(0, len(start) - 1, _TOLD).round().astype(int))
+    at = np.unique(np.linspace(0, len(start) - 1, _DESCRIBED).round().astype(int))
     each = "; ".join(
         f"{decimal(start[i])} to {decimal(end[i])}: {decimal(height[i])} ({percent(share[i])} of the rows)" for i in at
     )
-    brier, missed, told, left = (
+    brier, missed, resolved, left = (
         decimal(data[name]) for name in ("brier", "miscalibration", "discrimination", "uncertainty")
     )
     several = "block" if data["blocks"] == 1 else "blocks"
     return (
-        f"Brier score {brier} = miscalibration {missed} minus discrimination {told} plus uncertainty {left}. "
+        f"Brier score {brier} = miscalibration {missed} minus discrimination {resolved} plus uncertainty {left}. "
         f"{_outside(data, definition)}{data['blocks']} {several} of predictions and their label share"
         f"{_some(len(at), data['blocks'])}: {each}."
     )
 
 
-def _some(told: int, blocks: int) -> str:
-    return "" if told == blocks else f", {told} of them"
+def _some(described: int, blocks: int) -> str:
+    return "" if described == blocks else f", {described} of them"
 
 
 def _outside(data: Data, definition: Mapping[str, Any]) -> str:
@@ -76,7 +76,7 @@ def _outside(data: Data, definition: Mapping[str, Any]) -> str:
     )
     level = percent(float(definition.get("level", 0.9)))
     above, below = (percent(float(np.mean(out))) for out in (curve > high + 1e-12, curve < low - 1e-12))
-    return f"The curve is above the {level} consistency band at {above} of the places told and below it at {below}. "
+    return f"The curve is above the {level} consistency band at {above} of the places shown and below it at {below}. "
 
 
 CORP = Plot(
@@ -85,7 +85,7 @@ CORP = Plot(
     lambda data: ("miscalibration", float(data["miscalibration"])),
     show,
     keys,
-    words,
+    describe,
     lambda shown: half_window(
         [(min(d["start"]), max(d["end"]), min(d["calibrated"]), max(d["calibrated"])) for d in shown]
     ),

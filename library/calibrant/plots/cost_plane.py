@@ -11,7 +11,18 @@ import numpy.typing as npt
 from calibrant.measures.selective import CostPlane
 from calibrant.plots.canvas import SMALL, About, Canvas, Drawn, Format, Role, Theme, cleaned, shortened
 from calibrant.plots.canvas import width as width_of
-from calibrant.plots.panel import MARGIN, MINUS, Key, Panel, about_lines, about_words, heading, notes, percent, values
+from calibrant.plots.panel import (
+    MARGIN,
+    MINUS,
+    Key,
+    Panel,
+    about_lines,
+    about_sentence,
+    heading,
+    notes,
+    percent,
+    values,
+)
 
 _KIND = "Cost plane"
 #: Up to which share of the dearer model's cost a cell is how strong.
@@ -48,13 +59,13 @@ def draw_cost_plane(
         Key(f"{shortened(second, width / 2, SMALL)} is cheaper", "second-tint", "area", hatch=_HATCH, stroke="second"),
     ]
     top = heading(canvas, title, lines, keys)
-    told = [percent(rate) for rate in rates]
-    left = MARGIN + max(width_of(label, SMALL) for label in told) + 26.0
+    labels = [percent(rate) for rate in rates]
+    left = MARGIN + max(width_of(label, SMALL) for label in labels) + 26.0
     tall = max(60.0, min(_ROW * len(rates), 420.0))
     panel = Panel(canvas, (left, top, width - left - MARGIN, tall), (0.0, len(ratios)), (float(len(rates)), 0.0))
     _cells(panel, relative)
-    _axes(panel, told, [f"{ratio:g}" for ratio in ratios])
-    alt = _words(about, (first, second), rates, ratios, relative)
+    _axes(panel, labels, [f"{ratio:g}" for ratio in ratios])
+    alt = _describe(about, (first, second), rates, ratios, relative)
     return canvas.drawn(notes(canvas, top + tall + _BELOW, []), title, alt)
 
 
@@ -72,7 +83,7 @@ def _cells(panel: Panel, relative: Array) -> None:
         return
     for row, column in np.ndindex(rows, columns):
         x, y = panel.at(column + 0.5, row + 0.5)
-        panel.canvas.word(x, y + 4.0, _figure(float(relative[row, column])), colour="ink", anchor="middle")
+        panel.canvas.text(x, y + 4.0, _figure(float(relative[row, column])), colour="ink", anchor="middle")
 
 
 def _fill(panel: Panel, where: npt.NDArray[np.bool_], tint: Role, opacity: float, hatch: str | None) -> None:
@@ -94,23 +105,23 @@ def _axes(panel: Panel, rates: list[str], ratios: list[str]) -> None:
 
 
 def _figure(share: float) -> str:
-    told = f"{100.0 * share:+.0f}"
-    return "0" if told in ("+0", "-0") else told.replace("-", MINUS)
+    text = f"{100.0 * share:+.0f}"
+    return "0" if text in ("+0", "-0") else text.replace("-", MINUS)
 
 
-def _words(about: About, names: tuple[str, str], rates: Array, ratios: Array, relative: Array) -> str:
+def _describe(about: About, names: tuple[str, str], rates: Array, ratios: Array, relative: Array) -> str:
     cheaper = [int(np.count_nonzero(sign * relative > 0.0)) for sign in (-1.0, 1.0)]
     best = np.unravel_index(int(np.argmin(relative)), relative.shape)
     worst = np.unravel_index(int(np.argmax(relative)), relative.shape)
-    told = [
-        f"{_KIND} of {names[0]} and {names[1]}{about_words(about, None)}",
+    sentences = [
+        f"{_KIND} of {names[0]} and {names[1]}{about_sentence(about, None)}",
         f"Of {relative.size} pairs of a cost ratio and a share left to another, {names[0]} is cheaper in {cheaper[0]} "
         f"and {names[1]} in {cheaper[1]}.",
     ]
     for name, at in ((names[0], best), (names[1], worst)):
         if abs(relative[at]) > 0.0:
-            told.append(
+            sentences.append(
                 f"{name} is cheapest by comparison at cost ratio {ratios[at[1]]:g} and {percent(rates[at[0]])} left: "
                 f"{percent(abs(relative[at]))}."
             )
-    return " ".join(told)
+    return " ".join(sentences)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import importlib.util
 import os
 import tempfile
 import threading
@@ -11,6 +10,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
+
+from calibrant.errors import requires
 
 #: Held while anything of matplotlib works: its settings and its fonts are the process's.
 LOCK = threading.RLock()
@@ -32,6 +33,7 @@ def load() -> None:
         with (
             tempfile.TemporaryDirectory(prefix="calibrant-") as folder,
             _environment(MPL_IGNORE_SYSTEM_FONTS="1", MPLCONFIGDIR=folder),
+            requires("plots", "a picture"),
         ):
             for name in _NEEDED:
                 importlib.import_module(name)
@@ -41,10 +43,9 @@ def load() -> None:
 @cache
 def font_path(weight: str) -> Path:
     """Where a font of ``FONTS`` lies."""
-    found = importlib.util.find_spec("matplotlib")
-    if found is None or found.origin is None:  # pragma: no cover - a broken installation
-        raise ModuleNotFoundError("matplotlib is not installed")
-    return Path(found.origin).with_name("mpl-data") / "fonts" / "ttf" / FONTS[weight]
+    with requires("plots", "a picture"):
+        import matplotlib
+    return Path(matplotlib.get_data_path()) / "fonts" / "ttf" / FONTS[weight]
 
 
 @contextmanager

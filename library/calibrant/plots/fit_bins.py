@@ -34,15 +34,15 @@ def draw_fit_bins(
 
     ``bins`` are those of a map's record, as JSON. Neighbouring ones are put together to 20, and the histogram
     takes the rows of a bin to be spread evenly over it. ``errors`` are the ECE before and after where the record has
-    them: of the rows, which the bins drawn tell but nearly. Raises ``NothingToDraw`` where the record has no bins.
+    them: of the rows, which the drawn bins give only nearly. Raises ``NothingToDraw`` where the record has no bins.
     """
     if bins is None:
         raise NothingToDraw("the map's record has no bins of its fit")
     plot = replace(RELIABILITY, kind="Reliability of the rows of the fit")
     before, after = (_shown(bins[side]) for side in ("before", "after"))
     canvas = Canvas(width, theme=theme, form=form)
-    told = [replace(about, error=None if errors is None else ("ECE", errors[i]), interval=None) for i in range(2)]
-    return one_panel(canvas, plot, (before, told[0]), (after, told[1]))
+    abouts = [replace(about, error=None if errors is None else ("ECE", errors[i]), interval=None) for i in range(2)]
+    return one_panel(canvas, plot, (before, abouts[0]), (after, abouts[1]))
 
 
 def reliability_of(bins: Mapping[str, Any]) -> dict[str, Any]:
@@ -53,14 +53,14 @@ def reliability_of(bins: Mapping[str, Any]) -> dict[str, Any]:
     mass, number = (np.add.reduceat(part, first) for part in (share, count))
     effective = mass**2 / np.add.reduceat(share**2 / rows, first)  # of weights w: (sum w)^2 / sum w^2
     mean = np.add.reduceat(share * values(bins["mean_prediction"]), first) / mass
-    positive = np.clip(np.add.reduceat(share * values(bins["label_share"]), first) / mass, 0.0, 1.0)
+    positive = np.clip(np.add.reduceat(share * values(bins["observed_frequency"]), first) / mass, 0.0, 1.0)
     border = values(bins["start"])[first]
     start, end = np.append(0.0, border[1:]), np.append(border[1:], 1.0)
     gap = positive - mean
     low, high = wilson(positive, effective, _LEVEL)
     return {
         "start": start, "end": end, "count": number, "rows": effective, "share": mass, "mean_prediction": mean,
-        "label_share": positive, "gap": gap, "low": low, "high": high, "roof_start": start + gap,
+        "observed_frequency": positive, "gap": gap, "low": low, "high": high, "roof_start": start + gap,
         "roof_end": end + gap, "ece": float(mass @ np.abs(gap)), "ece_debiased": None, "histogram": _histogram(bins),
     }  # fmt: skip
 

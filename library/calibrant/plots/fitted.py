@@ -10,8 +10,8 @@ import numpy.typing as npt
 
 from calibrant.plots.panel import CALIBRATED, Data, Key, Look, Panel, Plot, decimal, half_window, percent, values
 
-#: Places at which the alternative text tells the map, of those that the data hold.
-_TOLD = 9
+#: The number of places of the map that the alternative text describes.
+_DESCRIBED = 9
 
 
 def show(panel: Panel, data: Data, look: Look) -> None:
@@ -48,12 +48,12 @@ def knots_of(data: Data) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float6
 
 def keys(data: Data, definition: Mapping[str, Any], look: Look) -> list[Key]:
     """Its marks."""
-    told = [Key(f"{family(data, definition)} map", look.colour), Key("miscalibration", look.tint, "area")]
+    marks = [Key(f"{family(data, definition)} map", look.colour), Key("miscalibration", look.tint, "area")]
     if data["low"] is not None:
-        told.append(Key(f"{percent(float(definition.get('level', 0.95)))} band", look.colour, dash=(1.5, 2.0)))
+        marks.append(Key(f"{percent(float(definition.get('level', 0.95)))} band", look.colour, dash=(1.5, 2.0)))
     if len(knots_of(data)[0]):
-        told.append(Key("knots of the folds' curves", look.colour, "ring"))
-    return [*told, CALIBRATED]
+        marks.append(Key("knots of the folds' curves", look.colour, "ring"))
+    return [*marks, CALIBRATED]
 
 
 def family(data: Data, definition: Mapping[str, Any]) -> str:
@@ -61,10 +61,10 @@ def family(data: Data, definition: Mapping[str, Any]) -> str:
     return str(definition.get("method", data["family"]))
 
 
-def words(data: Data, definition: Mapping[str, Any]) -> str:
+def describe(data: Data, definition: Mapping[str, Any]) -> str:
     """The map at a few predictions, its errors and its knots."""
     p, calibrated = values(data["predictions"]), values(data["calibrated"])
-    at = np.unique(np.linspace(0, len(p) - 1, _TOLD).round().astype(int))
+    at = np.unique(np.linspace(0, len(p) - 1, _DESCRIBED).round().astype(int))
     each = "; ".join(f"{decimal(p[i])} to {decimal(calibrated[i])}{_band(data, i)}" for i in at)
     knots = knots_of(data)[0]
     bends = f" It bends at {len(knots)} knots from {decimal(knots[0])} to {decimal(knots[-1])}." if len(knots) else ""
@@ -86,7 +86,7 @@ FITTED = Plot(
     lambda data: ("mean |c(p) \N{MINUS SIGN} p|", float(data["alpha_1"])),
     show,
     keys,
-    words,
+    describe,
     lambda shown: half_window(
         [(min(d["predictions"]), max(d["predictions"]), min(d["calibrated"]), max(d["calibrated"])) for d in shown]
     ),

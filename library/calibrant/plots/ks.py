@@ -39,8 +39,8 @@ _SCORE = (5.0, 3.0)
 _ABOVE, _BELOW, _BETWEEN = 20.0, 42.0, 10.0
 _TALLEST = 230.0
 _TICKS = 4
-#: Fractiles at which the alternative text tells the path.
-_TOLD = (0.0, 0.1, 0.25, 0.5, 0.75, 0.9, 1.0)
+#: The fractiles at which the alternative text describes the path.
+_DESCRIBED = (0.0, 0.1, 0.25, 0.5, 0.75, 0.9, 1.0)
 
 
 @dataclass(frozen=True)
@@ -88,10 +88,10 @@ def keys(_: Data, __: Mapping[str, Any], look: Look) -> list[Key]:
     ]
 
 
-def words(data: Data, _: Mapping[str, Any]) -> str:
+def describe(data: Data, _: Mapping[str, Any]) -> str:
     """Where the two are furthest apart, and the path."""
     fractile, score, label = (values(data[name]) for name in ("fractile", "cumulative_score", "cumulative_label"))
-    at = np.unique([int(np.argmin(np.abs(fractile - told))) for told in _TOLD])
+    at = np.unique([int(np.argmin(np.abs(fractile - place))) for place in _DESCRIBED])
     each = "; ".join(f"{percent(fractile[i])}: {decimal(score[i])} and {decimal(label[i])}" for i in at)
     which = "more" if data["signed"] > 0.0 else "fewer"
     return (
@@ -121,23 +121,23 @@ def two_graphs(canvas: Canvas, before: Shown, after: Shown) -> Drawn:
     return canvas.drawn(height, title, alternative(KS, shown, every))
 
 
-def _grid(canvas: Canvas, top: float, told: list[tuple[Data, Look]], graphs: tuple[_Graph, ...]) -> float:
+def _grid(canvas: Canvas, top: float, curves: list[tuple[Data, Look]], graphs: tuple[_Graph, ...]) -> float:
     left = MARGIN + 46.0
     wide = (canvas.width - left - MARGIN - _BETWEEN - 46.0) / 2.0
     tall = min(wide, _TALLEST)
     for i, graph in enumerate(graphs):
         row, column = divmod(i, 2)
         box = (left + column * (wide + _BETWEEN + 46.0), top + _ABOVE + row * (_ABOVE + tall + _BELOW), wide, tall)
-        _graph(canvas, box, graph, told)
+        _graph(canvas, box, graph, curves)
     return top + ((len(graphs) + 1) // 2) * (_ABOVE + tall + _BELOW) + 4.0
 
 
 def _graph(
-    canvas: Canvas, box: tuple[float, float, float, float], graph: _Graph, told: list[tuple[Data, Look]]
+    canvas: Canvas, box: tuple[float, float, float, float], graph: _Graph, curves: list[tuple[Data, Look]]
 ) -> None:
     x, y = (0.0, 1.0), (0.0, 1.0)
     if graph.label == "cumulative_label":
-        y = window([data for data, _ in told])[1]
+        y = window([data for data, _ in curves])[1]
         x = y if graph.straight else x
     panel = Panel(canvas, box, x, y)
     upright = evenly(*y, _TICKS)
@@ -145,8 +145,8 @@ def _graph(
     panel.side(upright)
     room = box[2] + beside(upright, "")
     about = f"({graph.letter}) {graph.axes[1]}"
-    canvas.word(box[0] - beside(upright, ""), box[1] - 8.0, shortened(about, room, SMALL), colour="ink")
-    for data, look in told:
+    canvas.text(box[0] - beside(upright, ""), box[1] - 8.0, shortened(about, room, SMALL), colour="ink")
+    for data, look in curves:
         _curves(panel, graph, data, look)
 
 
@@ -167,6 +167,6 @@ KS = Plot(
     lambda data: ("KS", float(data["ks"])),
     show,
     keys,
-    words,
+    describe,
     window,
 )

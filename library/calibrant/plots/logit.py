@@ -26,8 +26,8 @@ from calibrant.plots.panel import (
 )
 from calibrant.plots.reliability import radii
 
-#: Of more bins than this the alternative text tells some, evenly.
-_TOLD = 20
+#: With more bins than this the alternative text describes some, evenly spaced.
+_DESCRIBED = 20
 #: Spans of logits below which ticks are evenly spaced probabilities.
 _NARROW = 3.0
 _SUPERSCRIPTS = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
@@ -77,17 +77,17 @@ def keys(data: Data, definition: Mapping[str, Any], look: Look) -> list[Key]:
     """Its marks."""
     level = percent(float(definition.get("level", 0.95)))
     interval = "label share" if data["low"] is None else f"label share, {level} interval"
-    told = [Key(interval, look.colour, "dot" if data["low"] is None else "whisker")]
+    marks = [Key(interval, look.colour, "dot" if data["low"] is None else "whisker")]
     if data["slope"] is not None:
-        told.append(Key(f"Platt: slope {data['slope']:.2f}, intercept {_signed(data['intercept'])}", look.colour,
+        marks.append(Key(f"Platt: slope {data['slope']:.2f}, intercept {_signed(data['intercept'])}", look.colour,
                         dash=_PLATT, brief="Platt line"))  # fmt: skip
-    return [*told, CALIBRATED]
+    return [*marks, CALIBRATED]
 
 
-def words(data: Data, _: Mapping[str, Any]) -> str:
+def describe(data: Data, _: Mapping[str, Any]) -> str:
     """The line and the bins as probabilities."""
     x, y, rows = (values(data[name]) for name in ("x", "y", "count"))
-    at = np.unique(np.linspace(0, len(x) - 1, _TOLD).round().astype(int)) if len(x) > _TOLD else range(len(x))
+    at = np.unique(np.linspace(0, len(x) - 1, _DESCRIBED).round().astype(int)) if len(x) > _DESCRIBED else range(len(x))
     each = "; ".join(f"{decimal(_share(x[i]))} to {decimal(_share(y[i]))} ({rows_of(rows[i])})" for i in at)
     line = (
         "There is no Platt line."
@@ -134,7 +134,7 @@ LOGIT = Plot(
     lambda _: None,
     show,
     keys,
-    words,
+    describe,
     window,
     places=places,
 )

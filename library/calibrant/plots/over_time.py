@@ -15,15 +15,15 @@ from calibrant.plots.panel import (
     MARGIN,
     Key,
     Panel,
-    Range,
     Ticks,
     about_lines,
-    about_words,
+    about_sentence,
     beside,
     decimal,
     evenly,
     heading,
     notes,
+    reach,
 )
 
 _KIND = "Over time"
@@ -36,8 +36,8 @@ _STEPS = (
 )
 #: Pixels that what stands at a mark takes.
 _APART = 62.0
-#: Alarms that are told in words.
-_TOLD = 5
+#: The most alarms that the alternative text lists.
+_DESCRIBED = 5
 
 Array = npt.NDArray[np.float64]
 
@@ -59,7 +59,7 @@ def draw_over_time(
     title, lines = about_lines(f"{name} over time", about, None)
     alarms = [alarm for alarm in series["alarms"] if points[0]["start"] <= alarm["at"] <= points[-1]["end"]]
     top = heading(canvas, title, lines, _keys(points, alarms))
-    y = _reach(points)
+    y = reach([end for point in points for end in (point["value"], *(point["interval"] or ()))])
     marks = evenly(*y, 6)
     left = MARGIN + beside(marks, name)
     x = float(points[0]["start"]), float(points[-1]["end"])
@@ -70,7 +70,7 @@ def draw_over_time(
         _run(panel, run)
     panel.side(marks, name)
     panel.base(_times(*x, panel.box[2]), "UTC, by the time of prediction")
-    return canvas.drawn(notes(canvas, top + _TALL + _BELOW, []), title, _words(name, about, points, alarms))
+    return canvas.drawn(notes(canvas, top + _TALL + _BELOW, []), title, _describe(name, about, points, alarms))
 
 
 def _keys(points: Sequence[Mapping[str, Any]], alarms: Sequence[Mapping[str, Any]]) -> list[Key]:
@@ -105,15 +105,6 @@ def _runs(points: Sequence[Mapping[str, Any]]) -> list[list[Mapping[str, Any]]]:
     return runs
 
 
-def _reach(points: Sequence[Mapping[str, Any]]) -> Range:
-    """From 0, where that is near, to above every interval."""
-    ends = [(point["value"], *(point["interval"] or ())) for point in points]
-    low, high = float(min(map(min, ends))), float(max(map(max, ends)))
-    low = 0.0 if 0.0 <= low < 0.6 * high else low
-    margin = 0.05 * (high - low) or 0.05 * max(abs(high), 0.1)
-    return (low if low == 0.0 else low - margin), high + margin
-
-
 def _times(start: float, end: float, room: float) -> Ticks:
     """Round times, as many as have room, in UTC."""
     most = max(2.0, room / _APART)
@@ -127,17 +118,17 @@ def _form(place: float, step: float, form: str) -> str:
     return "%d %b" if step < 86_400 and place % 86_400 == 0 else form
 
 
-def _words(name: str, about: About, points: Sequence[Mapping[str, Any]], alarms: Sequence[Mapping[str, Any]]) -> str:
+def _describe(name: str, about: About, points: Sequence[Mapping[str, Any]], alarms: Sequence[Mapping[str, Any]]) -> str:
     values = [float(point["value"]) for point in points]
     last = points[-1]
-    told = (
-        f"{name} over time{about_words(about, None)} From {_moment(points[0]['start'])} to {_moment(last['end'])}, "
+    text = (
+        f"{name} over time{about_sentence(about, None)} From {_moment(points[0]['start'])} to {_moment(last['end'])}, "
         f"{len(points)} spans: from {decimal(min(values))} to {decimal(max(values))}, in the last {decimal(values[-1])}"
     )
     if last["interval"] is not None:
-        told += f", interval {decimal(last['interval'][0])} to {decimal(last['interval'][1])}"
-    each = "; ".join(f"{cleaned(alarm['rule'])} at {_moment(alarm['at'])}" for alarm in alarms[-_TOLD:])
-    return f"{told}. " + (f"Alarms raised: {len(alarms)}; {each}." if alarms else "No alarms were raised.")
+        text += f", interval {decimal(last['interval'][0])} to {decimal(last['interval'][1])}"
+    each = "; ".join(f"{cleaned(alarm['rule'])} at {_moment(alarm['at'])}" for alarm in alarms[-_DESCRIBED:])
+    return f"{text}. " + (f"Alarms raised: {len(alarms)}; {each}." if alarms else "No alarms were raised.")
 
 
 def _moment(seconds: float) -> str:

@@ -26,7 +26,7 @@ from calibrant.plots.canvas import (
 )
 from calibrant.plots.canvas import width as width_of
 
-# --- A place on the canvas with two axes, on which data are drawn by their values
+# --- Panels: two axes on a part of the canvas
 
 Values = npt.ArrayLike
 Range = tuple[float, float]
@@ -117,9 +117,9 @@ class Panel:
         self.canvas.line([np.array([[left, bottom], [left + width, bottom]])], "rule")
         self.canvas.line([np.array([[x, bottom], [x, bottom + _TICK]]) for x in xs], "rule")
         for x, label in zip(xs, marks[1], strict=True):
-            self.canvas.word(x, bottom + 15.0, label, anchor="middle")
+            self.canvas.text(x, bottom + 15.0, label, anchor="middle")
         below = 31.0 if marks[1] else 16.0
-        self.canvas.word(left + width / 2, bottom + below, title, colour="ink", anchor="middle")
+        self.canvas.text(left + width / 2, bottom + below, title, colour="ink", anchor="middle")
 
     def side(self, marks: Ticks, title: str = "") -> None:
         """The axis at the left. It takes ``beside`` of its labels."""
@@ -128,9 +128,9 @@ class Panel:
         self.canvas.line([np.array([[left, top], [left, top + height]])], "rule")
         self.canvas.line([np.array([[left - _TICK, y], [left, y]]) for y in ys], "rule")
         for y, label in zip(ys, marks[1], strict=True):
-            self.canvas.word(left - 6.0, y + 4.0, label, anchor="end")
+            self.canvas.text(left - 6.0, y + 4.0, label, anchor="end")
         place = left - beside(marks, "") - 8.0
-        self.canvas.word(place, top + height / 2, title, colour="ink", anchor="middle", upright=False)
+        self.canvas.text(place, top + height / 2, title, colour="ink", anchor="middle", upright=False)
 
     def diagonal(self) -> None:
         """Where the two axes are equal."""
@@ -149,7 +149,7 @@ def beside(marks: Ticks, title: str) -> float:
     return max((width_of(label, SMALL) for label in marks[1]), default=0.0) + (26.0 if title else 6.0)
 
 
-# --- Figures as people read them, in titles, beside axes and in alternative text
+# --- Numbers in titles, on axes and in alternative texts
 
 MINUS = "\N{MINUS SIGN}"
 
@@ -160,8 +160,8 @@ def decimal(value: float) -> str:
     >>> decimal(0.04137), decimal(-0.25).replace(MINUS, "-"), decimal(0.0)
     ('0.041', '-0.250', '0.000')
     """
-    told = f"{value:.3f}" if value == 0.0 or abs(value) >= 0.0005 else f"{value:.1e}"
-    return told.replace("-", MINUS)
+    text = f"{value:.3f}" if value == 0.0 or abs(value) >= 0.0005 else f"{value:.1e}"
+    return text.replace("-", MINUS)
 
 
 def signed(value: float) -> str:
@@ -183,7 +183,7 @@ def count(number: float) -> str:
 
 
 def rows_of(number: float) -> str:
-    """So many rows in words.
+    """A number of rows with its unit.
 
     >>> rows_of(1), rows_of(10000)
     ('1 row', '10,000 rows')
@@ -221,8 +221,8 @@ def tick_labels(places: Sequence[float]) -> list[str]:
     >>> tick_labels([0.0, 0.25, 0.5]), tick_labels([0.0, 1e6])
     (['0', '0.25', '0.5'], ['0', '1,000,000'])
     """
-    told = (np.format_float_positional(p + 0.0, trim="-") if abs(p) < 1e4 else f"{p:,.0f}" for p in places)
-    return [text.replace("-", MINUS) for text in told]
+    texts = (np.format_float_positional(p + 0.0, trim="-") if abs(p) < 1e4 else f"{p:,.0f}" for p in places)
+    return [text.replace("-", MINUS) for text in texts]
 
 
 def listed(parts: Sequence[str]) -> str:
@@ -234,10 +234,10 @@ def listed(parts: Sequence[str]) -> str:
     return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
 
 
-# --- The heading of a figure: title, number of rows, error, and legend
+# --- Headings: title, number of rows, error, and legend
 
 MARGIN = 12.0
-#: Widths of a key's mark, of the space to its words and to the next.
+#: Widths of a key's mark, of the space to its label and to the next.
 _MARK, _SPACE, _NEXT = 20.0, 5.0, 14.0
 
 
@@ -258,10 +258,10 @@ def heading(canvas: Canvas, title: str, lines: Sequence[str], keys: Sequence[Key
     """Put title, lines and keys; answer how many pixels they take. What is too long is shortened, keys wrap."""
     room = canvas.width - 2 * MARGIN
     y = 23.0
-    canvas.word(MARGIN, y, shortened(title, room, TITLE, "bold"), size=TITLE, colour="ink", bold=True)
+    canvas.text(MARGIN, y, shortened(title, room, TITLE, "bold"), size=TITLE, colour="ink", bold=True)
     for line in lines:
         y += 17.0
-        canvas.word(MARGIN, y, shortened(line, room, BODY), size=BODY)
+        canvas.text(MARGIN, y, shortened(line, room, BODY), size=BODY)
     x = MARGIN
     y += 20.0 if keys else 0.0
     for key in keys:
@@ -269,7 +269,7 @@ def heading(canvas: Canvas, title: str, lines: Sequence[str], keys: Sequence[Key
         if x > MARGIN and x + takes > canvas.width - MARGIN:
             x, y = MARGIN, y + 16.0
         _mark(canvas, key, x, y - 4.0)
-        canvas.word(x + _MARK + _SPACE, y, shortened(key.label, room - _MARK - _SPACE, SMALL), colour="ink")
+        canvas.text(x + _MARK + _SPACE, y, shortened(key.label, room - _MARK - _SPACE, SMALL), colour="ink")
         x += takes + _NEXT
     return y + 12.0
 
@@ -280,8 +280,8 @@ def about_lines(kind: str, about: About, error: tuple[str, float] | None) -> tup
     ``error`` is the diagram's own, of which ``about`` may know a better one.
     """
     rows = f"n = {count(about.n)} · {cleaned(about.reduction)}"
-    told = error_line(about, error)
-    below = [part for part in (told,) if part]
+    text = error_line(about, error)
+    below = [text] if text else []
     name = cleaned(about.name or "")
     return (name, [f"{kind} · {rows}", *below]) if name else (kind, [rows, *below])
 
@@ -291,19 +291,19 @@ def error_line(about: About, error: tuple[str, float] | None, *, brief: bool = F
     shown = about.error if about.error is not None else error
     if shown is None:
         return ""
-    told = f"{cleaned(shown[0])} {decimal(shown[1])}"
+    text = f"{cleaned(shown[0])} {decimal(shown[1])}"
     if about.error is not None and about.interval is not None:
         interval = f"{decimal(about.interval[0])} to {decimal(about.interval[1])}"
-        return f"{told} ({interval})" if brief else f"{told}, interval {interval}"
-    return told
+        return f"{text} ({interval})" if brief else f"{text}, interval {interval}"
+    return text
 
 
-def about_words(about: About, error: tuple[str, float] | None) -> str:
+def about_sentence(about: About, error: tuple[str, float] | None) -> str:
     """The same as a sentence of an alternative text."""
     name = cleaned(about.name or "")
     of = f" of {name}" if name else ""
-    told = error_line(about, error)
-    return f"{of}: {rows_of(about.n)}, reduction {cleaned(about.reduction)}" + (f", {told}." if told else ".")
+    text = error_line(about, error)
+    return f"{of}: {rows_of(about.n)}, reduction {cleaned(about.reduction)}" + (f", {text}." if text else ".")
 
 
 def _mark(canvas: Canvas, key: Key, x: float, y: float) -> None:
@@ -321,7 +321,7 @@ def _mark(canvas: Canvas, key: Key, x: float, y: float) -> None:
         panel.dots([0.5], [0.5], 3.0, key.colour, stroke="paper", square=key.kind == "square")
 
 
-# --- A kind of diagram: how it is drawn, its alternative text, and its axes
+# --- Kinds of diagrams
 
 Data = Mapping[str, Any]
 #: Axes end at a multiple of the step.
@@ -330,7 +330,7 @@ _HALF, _STEP, _ROUNDING = 0.5, 0.05, 1e-9
 
 @dataclass(frozen=True)
 class Look:
-    """How one of two overlaid diagrams is told from the other: by colour, dash, shape of its points and filling."""
+    """How one of two overlaid diagrams differs from the other: by colour, dash, shape of its points and filling."""
 
     colour: Role
     tint: Role
@@ -351,12 +351,20 @@ def evenly(low: float, high: float, most: int) -> tuple[list[float], list[str]]:
     return places, tick_labels(places)
 
 
+def reach(ends: Sequence[float]) -> Range:
+    """How far an axis goes that shows all of these: from 0 if that is near, to above the largest."""
+    low, high = float(min(ends)), float(max(ends))
+    low = 0.0 if 0.0 <= low < 0.6 * high else low
+    margin = 0.05 * (high - low) or 0.05 * max(abs(high), 0.1)
+    return (low if low == 0.0 else low - margin), high + margin
+
+
 @dataclass(frozen=True)
 class Plot:
     """A kind of diagram on one panel.
 
     ``error`` answers the diagram's own, by name. ``window`` how far the axes reach that show all of several. ``show``
-    draws one, ``keys`` says what its marks are, and ``words`` tells its figures to those who cannot see it; both take
+    draws one, ``keys`` says what its marks are, and ``describe`` gives its figures as the alternative text; both take
     the definition too. ``rows`` answers edges and shares of a histogram below, where there is one; ``places`` where
     the axes have ticks, at most so many, and what stands there.
     """
@@ -366,7 +374,7 @@ class Plot:
     error: Callable[[Data], tuple[str, float] | None]
     show: Callable[[Panel, Data, Look], None]
     keys: Callable[[Data, Mapping[str, Any], Look], list[Key]]
-    words: Callable[[Data, Mapping[str, Any]], str]
+    describe: Callable[[Data, Mapping[str, Any]], str]
     window: Callable[[Sequence[Data]], tuple[Range, Range]] = lambda _: (UNIT, UNIT)
     rows: Callable[[Data], tuple[Any, Any]] | None = None
     places: Callable[[float, float, int], tuple[list[float], list[str]]] = evenly
@@ -400,7 +408,7 @@ def data_of(shown: Mapping[str, Any]) -> Data:
     return found
 
 
-# --- A diagram of one panel on a sheet of its own: heading, panel, histogram of the rows, and what is to be noted
+# --- A sheet with one panel: heading, panel, histogram of the rows, and notes
 
 #: Pixels left of a panel and below it, of the histogram and above it.
 _LEFT, _BELOW, _HISTOGRAM, _GAP = 54.0, 46.0, 44.0, 26.0
@@ -470,16 +478,16 @@ def histogram(panel: Panel, rows: Sequence[tuple[Any, Any]], looks: Sequence[Loo
     if bare:
         return
     panel.side(([most], [percent(most)]))
-    panel.canvas.word(panel.box[0] - 6.0, panel.box[1] + panel.box[3] + 1.0, "rows", anchor="end")
+    panel.canvas.text(panel.box[0] - 6.0, panel.box[1] + panel.box[3] + 1.0, "rows", anchor="end")
 
 
 def notes(canvas: Canvas, y: float, problems: Sequence[Any]) -> float:
     """What is missing of the data, in small print; answers the height of the sheet."""
-    told = [cleaned(str(problem)) for problem in dict.fromkeys(problems) if problem]
-    for problem in told:
-        canvas.word(MARGIN, y, shortened(problem, canvas.width - 2 * MARGIN, SMALL))
+    texts = [cleaned(str(problem)) for problem in dict.fromkeys(problems) if problem]
+    for problem in texts:
+        canvas.text(MARGIN, y, shortened(problem, canvas.width - 2 * MARGIN, SMALL))
         y += 15.0
-    return float(round(y + (0.0 if told else -4.0)))
+    return float(round(y + (0.0 if texts else -4.0)))
 
 
 def both_keys(plot: Plot, shown: Sequence[Shown], every: Sequence[Data]) -> list[Key]:
@@ -487,18 +495,18 @@ def both_keys(plot: Plot, shown: Sequence[Shown], every: Sequence[Data]) -> list
     keys = []
     for word, look, (_, about), data in zip(("before", "after"), (BEFORE, AFTER), shown, every, strict=True):
         error = about.error if about.error is not None else plot.error(data)
-        told = "" if error is None else f": {cleaned(error[0])} {decimal(error[1])}"
-        keys.append(Key(word + told, look.colour, "square" if look.square else "dot", look.dash or ()))
+        text = "" if error is None else f": {cleaned(error[0])} {decimal(error[1])}"
+        keys.append(Key(word + text, look.colour, "square" if look.square else "dot", look.dash or ()))
     return [*keys, CALIBRATED]
 
 
 def alternative(plot: Plot, shown: Sequence[Shown], every: Sequence[Data]) -> str:
-    """The figures in words: of one, or of that before and that after."""
+    """The alternative text: of one diagram, or of that before and that after a map."""
     openings = [plot.kind] if len(shown) == 1 else [f"{plot.kind}, before and after a map. Before it", "After it"]
-    told = []
+    sentences = []
     for opening, (one, about), data in zip(openings, shown, every, strict=True):
-        told.append(opening + about_words(about, plot.error(data)))
-        told.append(plot.words(data, one.get("definition") or {}))
+        sentences.append(opening + about_sentence(about, plot.error(data)))
+        sentences.append(plot.describe(data, one.get("definition") or {}))
         if one.get("problem"):
-            told.append(f"Note: {cleaned(str(one['problem']))}.")
-    return " ".join(told)
+            sentences.append(f"Note: {cleaned(str(one['problem']))}.")
+    return " ".join(sentences)

@@ -24,8 +24,8 @@ from calibrant.plots.panel import (
     values,
 )
 
-#: Of more bins than this the alternative text tells the largest gaps alone.
-_TOLD = 20
+#: With more bins than this the alternative text describes only the largest gaps.
+_DESCRIBED = 20
 _LARGEST = 3
 #: Radii of points in pixels.
 _SMALLEST, _MIDDLE, _WIDEST = 1.4, 3.2, 5.5
@@ -43,7 +43,7 @@ def show(panel: Panel, data: Data, look: Look) -> None:
     _fill(panel, start, end, gap, share, look)
     roof = np.stack([start, end], axis=1)
     panel.pieces(roof, roof + gap[:, None], look.colour, width=1.8)
-    mean, found = values(data["mean_prediction"]), values(data["label_share"])
+    mean, found = values(data["mean_prediction"]), values(data["observed_frequency"])
     if data["low"] is not None:
         whiskers = np.stack([values(data["low"]), values(data["high"])], axis=1)
         panel.pieces(np.stack([mean, mean], axis=1), whiskers, look.colour if look.hatch else "ink", width=1.0)
@@ -82,7 +82,7 @@ def window(shown: Sequence[Data]) -> tuple[Range, Range]:
 
 
 def _extent(data: Data) -> tuple[float, float, float, float]:
-    share = values(data["label_share"])
+    share = values(data["observed_frequency"])
     return *_seen(data), float(share.min()), float(share.max())
 
 
@@ -104,17 +104,17 @@ def keys(data: Data, definition: Mapping[str, Any], look: Look) -> list[Key]:
     return [*bins, Key("label share", look.colour, "dot"), CALIBRATED]
 
 
-def words(data: Data, definition: Mapping[str, Any]) -> str:
+def describe(data: Data, definition: Mapping[str, Any]) -> str:
     """Every bin's figures, or of many those of the largest gaps."""
-    share, mean, found = (values(data[name]) for name in ("share", "mean_prediction", "label_share"))
+    share, mean, found = (values(data[name]) for name in ("share", "mean_prediction", "observed_frequency"))
     gap = values(data["gap"])
     cut = definition.get("binning", "")
     above, below = int(np.count_nonzero(gap > 0.0)), int(np.count_nonzero(gap < 0.0))
     worst = int(np.argmax(np.abs(gap)))
-    many = len(gap) > _TOLD
-    told = np.sort(np.argsort(-share * np.abs(gap))[:_LARGEST]) if many else range(len(gap))
+    many = len(gap) > _DESCRIBED
+    described = np.sort(np.argsort(-share * np.abs(gap))[:_LARGEST]) if many else range(len(gap))
     rows = values(data["count"])
-    each = "; ".join(f"{decimal(mean[i])} to {decimal(found[i])} ({rows_of(rows[i])})" for i in told)
+    each = "; ".join(f"{decimal(mean[i])} to {decimal(found[i])} ({rows_of(rows[i])})" for i in described)
     debiased = data.get("ece_debiased")
     return (
         f"{_bins(len(gap), str(cut))}; ECE {decimal(data['ece'])}"
@@ -140,7 +140,7 @@ RELIABILITY = Plot(
     lambda data: ("ECE", float(data["ece"])),
     show,
     keys,
-    words,
+    describe,
     window,
     _rows,
 )

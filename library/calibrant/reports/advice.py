@@ -1,4 +1,4 @@
-"""The recommended map: quick methods compared by cross-fitting, and the advice in words."""
+"""The recommended map: quick methods compared by cross-fitting, and the advice as text."""
 
 from __future__ import annotations
 
@@ -17,11 +17,10 @@ from calibrant.measures.improvement import improvement, improvements
 from calibrant.measures.intervals import Resampling, row_scale
 from calibrant.measures.measure import MeasureResult
 from calibrant.reductions import Event, Vector, reduce, resolve, whole_vector
-from calibrant.reports import found as reading
-from calibrant.reports import numbers
+from calibrant.reports import lookup, numbers
 from calibrant.reports.verdict import ALPHA, tested
 
-# --- The map to fit: quick methods compared by cross-fitting, and what the best of them would gain
+# --- The comparison of quick methods by cross-fitting
 
 #: At most so many rows, and so many probabilities, are fitted to; the rest is left out at random.
 MOST_ROWS, MOST_NUMBERS = 20_000, 50_000
@@ -89,7 +88,7 @@ def recommend(batch: Batch, reduction: str | None = None, *, seed: int = 0) -> R
 
     ``reduction`` is that of the evaluation: of one class or rank an event's methods are compared, of (n, K) under any
     other the whole vector's. Rows beyond 20,000, and probabilities beyond 50,000, are left out at random with
-    ``seed``; methods that would take long are told as not tried. Raises ``UnknownReduction``. O(candidates x folds).
+    ``seed``; methods that would take long are marked as not tried. Raises ``UnknownReduction``. O(candidates x folds).
 
     >>> from calibrant.batch import read_batch
     >>> random = np.random.default_rng(0)
@@ -98,10 +97,10 @@ def recommend(batch: Batch, reduction: str | None = None, *, seed: int = 0) -> R
     >>> recommend(read_batch(1.0 / (1.0 + np.exp(-z)), y.astype(int))).recommended
     'temperature'
     """
-    asked = _reduction(reduction, batch.predictions.n_classes)
+    target = _reduction(reduction, batch.predictions.n_classes)
     chosen = _rows(batch, seed)
-    before = whole_vector(chosen) if asked == "canonical" else reduce(chosen, asked)
-    entries = _entries(asked, batch.predictions.n_classes)
+    before = whole_vector(chosen) if target == "canonical" else reduce(chosen, target)
+    entries = _entries(target, batch.predictions.n_classes)
     resampling = Resampling(1.0 - (1.0 - LEVEL) / len(entries), 1000, seed)
     candidates, after = [], {}
     for method, own, parameters in entries:
@@ -112,16 +111,16 @@ def recommend(batch: Batch, reduction: str | None = None, *, seed: int = 0) -> R
             after[method] = made
             candidates.append(Candidate(method, own, parameters, improvements(before, made, resampling)))
     best = _simplest(candidates, after)
-    name, own = ("identity", asked) if best is None else (best.method, best.reduction)
+    name, own = ("identity", target) if best is None else (best.method, best.reduction)
     return Recommendation(name, own, len(chosen), tuple(candidates), seed=seed)
 
 
 def _reduction(reduction: str | None, n_classes: int | None) -> str:
     """What is fitted for what is measured: one event, or the whole vector."""
-    asked = resolve(reduction, n_classes)
+    name = resolve(reduction, n_classes)
     if n_classes is None:
-        return "confidence" if asked == "confidence" else "binary"
-    return "canonical" if asked in ("confidence", "classwise", "canonical", "pooled") else asked
+        return "confidence" if name == "confidence" else "binary"
+    return "canonical" if name in ("confidence", "classwise", "canonical", "pooled") else name
 
 
 def _entries(reduction: str, n_classes: int | None) -> tuple[tuple[str, str, int | None], ...]:
@@ -178,12 +177,12 @@ def _as_good(candidate: Event | Vector, best: Event | Vector) -> bool:
     return lost <= float(np.linalg.norm(row_scale(best.w, best.kind) * influence)) / mass
 
 
-# --- The recommended map in words, and the table of the maps compared
+# --- The recommendation as text, and the table of the maps compared
 
 
 @dataclass(frozen=True)
 class Compared:
-    """A row of the comparison: texts; ``recommended`` says so in words."""
+    """A row of the comparison, as texts."""
 
     method: str
     title: str
@@ -224,33 +223,33 @@ def improved(report: Mapping[str, Any]) -> tuple[str, ...]:
     gains = report.get("improvement")
     if not gains:
         return ()
-    told = [_gained(score, gains.get(key)) for key, score in (("log-loss", "log loss"), ("brier", "Brier score"))]
+    sentences = [_gained(score, gains.get(key)) for key, score in (("log-loss", "log loss"), ("brier", "Brier score"))]
     if report.get("in_sample"):
-        told.append(
+        sentences.append(
             "The map was fitted to these very rows: it looks better here than it is. Gains are those of maps fitted "
             "without each fifth of the rows, and there are no p-values."
         )
     elif report.get("in_sample") is None:
-        told.append("Whether the map was fitted to these rows is not known; if it was, it looks better than it is.")
-    return tuple(sentence for sentence in told if sentence)
+        sentences.append(
+            "Whether the map was fitted to these rows is not known; if it was, it looks better than it is."
+        )
+    return tuple(sentence for sentence in sentences if sentence)
 
 
 def _gained(score: str, gain: Mapping[str, Any] | None) -> str:
     if gain is None or gain["value"] is None:
         return ""
-    ends = reading.interval(gain)
-    between = "" if ends is None else f" ({numbers.level(gain['definition']['interval'])} interval {_ends(ends)})"
+    ends = lookup.interval(gain)
+    between = (
+        "" if ends is None else f" ({numbers.level(gain['definition']['interval'])} interval {numbers.interval(ends)})"
+    )
     verb = "lowers" if gain["value"] >= 0.0 else "raises"
     return f"The map {verb} the {score} by {numbers.number(abs(gain['value']))}{_turned(between, gain)}."
 
 
 def _turned(between: str, gain: Mapping[str, Any]) -> str:
-    """The interval of a loss, with its sign told."""
+    """The interval of a loss, with its sign explained."""
     return between if gain["value"] >= 0.0 else between.replace("interval", "interval of what it lowers it by:")
-
-
-def _ends(ends: tuple[float, float]) -> str:
-    return numbers.interval(ends)
 
 
 def _headline(found: Mapping[str, Any], best: Mapping[str, Any] | None, report: Mapping[str, Any]) -> str:
@@ -291,34 +290,38 @@ def _named(candidate: Mapping[str, Any]) -> str:
 def _reasons(found: Mapping[str, Any], best: Mapping[str, Any] | None, report: Mapping[str, Any]) -> tuple[str, ...]:
     level, compared = numbers.level(found["level"]), len(found["candidates"])
     if not _fitted(found):
-        return _told_hindrances(found)
-    told = []
+        return _hindrances(found)
+    sentences = []
     if best is not None:
         for key, score in (("log-loss", "Log loss"), ("brier", "Brier score")):
             gain = best["gains"][key]
             before, after = (numbers.number(gain["parts"][side]) for side in ("before", "after"))
-            ends = reading.interval(gain)
-            between = "" if ends is None else f", a gain of {_ends(ends)}"
-            told.append(f"{score} {before} before, {after} after{between}.")
+            ends = lookup.interval(gain)
+            between = "" if ends is None else f", a gain of {numbers.interval(ends)}"
+            sentences.append(f"{score} {before} before, {after} after{between}.")
         if best["reduction"] in ("canonical", "classwise") and report["reduction"] != "canonical":
-            told.append(
+            sentences.append(
                 f"These are scores of the whole vector of probabilities, the measures above of {report['reduction']}."
             )
-        told.append("Of the maps that are proven to gain it is the simplest within one standard error of the best.")
+        sentences.append(
+            "Of the maps that are proven to gain it is the simplest within one standard error of the best."
+        )
     else:
-        told.append("For no map does the interval of its gain in log loss lie above 0.")
+        sentences.append("For no map does the interval of its gain in log loss lie above 0.")
         if _rejected(report):
-            told.append("Calibration is rejected all the same: more rows could prove which map to fit.")
-    told.append(
+            sentences.append("Calibration is rejected all the same: more rows could prove which map to fit.")
+    sentences.append(
         f"Scores are of rows that each map has not seen ({found['folds']} folds); intervals hold for all {compared} "
         f"maps at once, at {level}."
     )
     if found["n"] < report["n"]:
-        told.append(f"{numbers.count(found['n'])} of the rows were compared, drawn at random (seed {found['seed']}).")
-    return (*told, *_job(found))
+        sentences.append(
+            f"{numbers.count(found['n'])} of the rows were compared, drawn at random (seed {found['seed']})."
+        )
+    return (*sentences, *_job(found))
 
 
-def _told_hindrances(found: Mapping[str, Any]) -> tuple[str, ...]:
+def _hindrances(found: Mapping[str, Any]) -> tuple[str, ...]:
     """Each reason for which maps could not be compared, with their names."""
     named: dict[str, list[str]] = {}
     for candidate in found["candidates"]:
@@ -343,9 +346,9 @@ def _compared(candidate: Mapping[str, Any], best: bool) -> Compared:
         "as the rows ask for" if count is None else numbers.count(count),
         "" if log_loss is None else numbers.number(log_loss["parts"]["after"]),
         "" if log_loss is None else numbers.number(log_loss["value"]),
-        "" if log_loss is None else numbers.interval(reading.interval(log_loss)),
+        "" if log_loss is None else numbers.interval(lookup.interval(log_loss)),
         "" if brier is None else numbers.number(brier["value"]),
-        "" if brier is None else numbers.interval(reading.interval(brier)),
+        "" if brier is None else numbers.interval(lookup.interval(brier)),
         "recommended" if best else candidate["problem"] or "",
     )
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from calibrant.comparison import RAW
-from calibrant.reports import found, numbers
-from calibrant.reports.cleaning import cleaned
-from calibrant.reports.tables import column
+from calibrant.reports import numbers
+from calibrant.reports.tables import cell, chance, column
+from calibrant.reports.text import cleaned
 from calibrant.reports.verdict import Verdict
 
 #: The measure by which a map is called best: a proper score, which no map improves by hiding what it does not know.
@@ -21,7 +21,7 @@ _HOW_TO_JUDGE = (
 
 
 @dataclass(frozen=True)
-class Contestant:
+class ContestantRow:
     """A row of the comparison: its name, and for each measure the value and its interval; ``note`` a warning."""
 
     name: str
@@ -30,7 +30,7 @@ class Contestant:
 
 
 @dataclass(frozen=True)
-class Difference:
+class DifferenceRow:
     """By one measure, the best less another: the difference, its interval and its adjusted p-value as texts."""
 
     measure: str
@@ -42,16 +42,16 @@ class Difference:
 
 @dataclass(frozen=True)
 class Contest:
-    """The comparison: its ``verdict``; ``columns`` are titles of measures, ``said`` a sentence for each that ranks.
+    """The comparison: its ``verdict``; ``columns`` are titles of measures, ``rankings`` a sentence for each that ranks.
 
     ``differences`` are those of the best from each other contestant, ``how`` the interval and p-values are to be read.
     """
 
     verdict: Verdict
     columns: list[str]
-    rows: tuple[Contestant, ...]
-    said: tuple[str, ...]
-    differences: tuple[Difference, ...]
+    rows: tuple[ContestantRow, ...]
+    rankings: tuple[str, ...]
+    differences: tuple[DifferenceRow, ...]
     how: str
 
 
@@ -64,21 +64,21 @@ def contest(report: Mapping[str, Any]) -> Contest | None:
     first = comparison["contestants"][0]["measures"]
     titles = {key: column(key, first[key]["definition"]) for key in keys}
     rows = tuple(
-        Contestant(
+        ContestantRow(
             cleaned(each["name"]),
             "fitted to these rows" if each["in_sample"] else "",
-            tuple(_cell(each["measures"][key]) for key in keys),
+            tuple(cell(each["measures"][key]) for key in keys),
         )
         for each in comparison["contestants"]
     )
     scores = {key: _Score.of(comparison, key) for key in keys}
-    said = tuple(_said(titles[key], score) for key, score in scores.items() if score.ranking)
+    rankings = tuple(_ranking(titles[key], score) for key, score in scores.items() if score.ranking)
     differences = tuple(each for key, score in scores.items() for each in _differences(titles[key], score))
     how = (
         f"The first less the second, on the same rows; intervals, at {numbers.level(comparison['level'])}, and "
         f"p-values hold for all pairs of a measure at once ({comparison['correction']})."
     )
-    return Contest(_verdict(comparison, titles, scores), list(titles.values()), rows, said, differences, how)
+    return Contest(_verdict(comparison, titles, scores), list(titles.values()), rows, rankings, differences, how)
 
 
 @dataclass(frozen=True)
@@ -143,12 +143,12 @@ def _against(score: _Score, name: str, title: str) -> str:
     by = f"{numbers.number(abs(pair['difference']))} {'less' if _is_less(pair, best) else 'more'}"
     # A name is written as it is, also where a sentence begins.
     has = f"The predictions as they came have a {title} of" if best == RAW else f"{_called(best)} has a {title} of"
-    told = f"{has} {by} than {_called(name)}"
+    text = f"{has} {by} than {_called(name)}"
     if pair["p_value"] is None:
-        return f"{told}; whether chance explains that is not known."
+        return f"{text}; whether chance explains that is not known."
     chance = "chance does not explain it" if score.is_proven(name) else "chance could explain it"
     ends = f" ({numbers.level(score.level)} interval of the difference {_ends(pair, best)})" if pair["interval"] else ""
-    return f"{told}{ends}; {chance}, {numbers.p_value(pair['p_value'])}."
+    return f"{text}{ends}; {chance}, {numbers.p_value(pair['p_value'])}."
 
 
 def _called(name: str) -> str:
@@ -176,41 +176,39 @@ def _warnings(contestants: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
     maps = [each for each in contestants if each["name"] != RAW]
     seen = [each["name"] for each in maps if each["in_sample"]]
     unknown = [each["name"] for each in maps if each["in_sample"] is None]
-    told = []
+    found = []
     if seen:
         verb = "was" if len(seen) == 1 else "were"
         names = numbers.listed(seen, most=10)
-        told.append(f"{names} {verb} fitted to these very rows: the scores flatter, and count for nothing.")
+        found.append(f"{names} {verb} fitted to these very rows: the scores flatter, and count for nothing.")
     if unknown:
-        told.append(f"Whether {numbers.listed(unknown, most=10)} saw these rows in the fit is not known.")
-    return (*told, _HOW_TO_JUDGE)
+        found.append(f"Whether {numbers.listed(unknown, most=10)} saw these rows in the fit is not known.")
+    return (*found, _HOW_TO_JUDGE)
 
 
-def _differences(title: str, score: _Score) -> list[Difference]:
-    told = []
+def _differences(title: str, score: _Score) -> list[DifferenceRow]:
+    found = []
     for name in score.ranking[1:]:
         best = score.ranking[0]
         pair = score.pairs[frozenset((best, name))]
-        p = "" if pair["p_value"] is None else numbers.p_value(pair["p_value"]).removeprefix("p ").removeprefix("= ")
         between = f"{cleaned(best)} less {cleaned(name)}"
-        told.append(Difference(title, between, numbers.number(_difference(pair, best)), _ends(pair, best), p))
-    return told
+        found.append(
+            DifferenceRow(
+                title, between, numbers.number(_difference(pair, best)), _ends(pair, best), chance(pair["p_value"])
+            )
+        )
+    return found
 
 
-def _cell(answer: Mapping[str, Any]) -> tuple[str, str]:
-    best = answer["value"] if answer.get("debiased") is None else answer["debiased"]
-    return ("none" if best is None else numbers.number(best)), numbers.interval(found.interval(answer))
-
-
-def _said(title: str, score: _Score) -> str:
+def _ranking(title: str, score: _Score) -> str:
     """The best by one measure of those that have not seen the rows, and whom chance could have put first."""
     best, tied = score.ranking[0], score.tied()
-    told = f"{title}: {_called(best)} {'are' if best == RAW else 'is'} best"
+    text = f"{title}: {_called(best)} {'are' if best == RAW else 'is'} best"
     if len(score.ranking) == 1:
-        return f"{told} of what was not fitted to these rows."
+        return f"{text} of what was not fitted to these rows."
     if not tied:
-        return f"{told}, and chance does not explain the lead over any other."
+        return f"{text}, and chance does not explain the lead over any other."
     unknown = [name for name in tied if score.pairs[frozenset((best, name))]["p_value"] is None]
     if unknown:
-        return f"{told}; whether chance explains the lead is not known."
-    return f"{told}; chance could explain the lead over {numbers.listed([_called(name) for name in tied], most=10)}."
+        return f"{text}; whether chance explains the lead is not known."
+    return f"{text}; chance could explain the lead over {numbers.listed([_called(name) for name in tied], most=10)}."

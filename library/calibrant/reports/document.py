@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from calibrant.by_size import MeasuresBySize
-from calibrant.comparison import CalibrationLaw, ComparisonReport, ContestantReport, MeasureComparison
+from calibrant.comparison import CalibrationLaw, ComparisonReport, ContestantReport
 from calibrant.evaluation import Report
 from calibrant.measures.measure import MeasureResult
 from calibrant.measures.selective import CostPlane
@@ -50,7 +50,7 @@ def comparison_document(found: ComparisonReport, ids: Mapping[str, str]) -> dict
         "correction": found.correction,
         "level": found.level,
         "contestants": [_contestant(each, ids.get(each.name)) for each in found.contestants],
-        "measures": {key: _compared(each) for key, each in found.measures.items()},
+        "measures": {key: dataclasses.asdict(each) for key, each in found.measures.items()},
     }
     return report_document(found.report, None) | {"comparison": comparison}
 
@@ -91,17 +91,6 @@ def _contestant(found: ContestantReport, map_id: str | None) -> dict[str, Any]:
         "classification_error": found.classification_error,
         "brier": found.brier,
         "improvement": None if found.improvement is None else _measures(found.improvement),
-    }
-
-
-def _compared(found: MeasureComparison) -> dict[str, Any]:
-    return {
-        "of": found.of,
-        "ranking": found.ranking,
-        "indistinguishable": found.indistinguishable,
-        "pairs": [dataclasses.asdict(pair) for pair in found.pairs],
-        "fronts": dict(found.fronts),
-        "problem": found.problem,
     }
 
 

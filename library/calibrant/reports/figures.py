@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from calibrant.plots.canvas import About, Drawn, NothingToDraw, UnknownPicture
-from calibrant.plots.diagram import draw
-from calibrant.plots.several import draw_several
-from calibrant.reports import found
-from calibrant.reports.panel import Subject
+from calibrant.plots.diagram import draw, draw_several
+from calibrant.reports import lookup
+from calibrant.reports.panel import ReportSubject
+from calibrant.reports.pictures import shown_of
 from calibrant.reports.regions import error_interval
 
 #: So wide a picture is drawn; the style sheet shrinks it where there is less room.
@@ -45,14 +45,14 @@ class Figure:
     caption: str
 
 
-def figures(report: Mapping[str, Any], about: Subject) -> list[Figure]:
+def figures(report: Mapping[str, Any], about: ReportSubject) -> list[Figure]:
     """The diagrams that the report holds, before and after a map in one picture; what cannot be drawn is left out."""
     made = []
     for name, caption in CAPTIONS.items():
-        shown = _shown(report, name)
+        shown = lookup.drawn(report, name)
         if shown is None:
             continue
-        later = _shown(report.get("after") or {}, name)
+        later = lookup.drawn(report.get("after") or {}, name)
         after = None if later is None else (later, _about(report, report["after"], about.map or "after the map"))
         try:
             drawn = draw(name, shown, _about(report, report, None), after=after, width=WIDTH)
@@ -68,8 +68,7 @@ def group_figure(report: Mapping[str, Any]) -> Figure | None:
     if not groups:
         return None
     shown = [
-        (group["diagrams"]["reliability"], About(group["n"], report["reduction"], name))
-        for name, group in groups.items()
+        (shown_of(group, "reliability"), About(group["n"], report["reduction"], name)) for name, group in groups.items()
     ]
     try:
         drawn = draw_several("reliability", shown, title="Reliability by group", each="groups", width=WIDTH)
@@ -86,15 +85,7 @@ def figure(name: str, drawn: Drawn, caption: str) -> Figure:
     return Figure(name, source, drawn.alt, width, height, caption)
 
 
-def _shown(side: Mapping[str, Any], name: str) -> Mapping[str, Any] | None:
-    """The first diagram of this name, with its definition."""
-    for shown in (side.get("diagrams") or {}).values():
-        if shown["definition"].get("name") == name and shown["data"] is not None:
-            return shown  # type: ignore[no-any-return]
-    return None
-
-
 def _about(report: Mapping[str, Any], side: Mapping[str, Any], name: str | None) -> About:
-    error, ends = found.error(side), error_interval(side)
-    told = None if error is None else ("calibration error", error)
-    return About(report["n"], report["reduction"], name, told, None if told is None else ends)
+    error, ends = lookup.error(side), error_interval(side)
+    named = None if error is None else ("calibration error", error)
+    return About(report["n"], report["reduction"], name, named, None if named is None else ends)

@@ -9,29 +9,23 @@ from functools import lru_cache
 from importlib.resources import files
 from typing import Any
 
-import jinja2
-
-from calibrant.reports import found, numbers
+from calibrant.errors import requires
+from calibrant.reports import lookup, numbers
 from calibrant.reports.advice import advice, improved
-from calibrant.reports.cleaning import cleaned
 from calibrant.reports.contest import contest
 from calibrant.reports.figures import figures, group_figure
-from calibrant.reports.panel import Subject
+from calibrant.reports.panel import ReportSubject
 from calibrant.reports.tables import facts, grouped, measured
+from calibrant.reports.text import cleaned
 from calibrant.reports.verdict import verdict
 
-# --- How to make the same report again: the exact options, for the service and for the library
+with requires("reports", "a report"):
+    import jinja2
+
+# --- Lines that make the same report again
 
 #: What ``calibrant.evaluate`` takes of the options; arrays and stored maps stand beside them.
-_OF_THE_LIBRARY = (
-    "measures",
-    "diagrams",
-    "reduction",
-    "classes",
-    "interval",
-    "resamples",
-    "seed",
-)
+_OF_THE_LIBRARY = ("measures", "diagrams", "reduction", "classes", "interval", "resamples", "seed")
 #: What no report shows, should it ever stand among options.
 _SECRET = ("key", "token", "authorization", "secret", "password")
 
@@ -46,7 +40,7 @@ class Reproduction:
     python: list[str]
 
 
-def reproduction(about: Subject) -> Reproduction:
+def reproduction(about: ReportSubject) -> Reproduction:
     """The lines that make the report again."""
     options = {k: v for k, v in about.options.items() if v is not None and not any(s in k.lower() for s in _SECRET)}
     if "batch" not in options:  # a batch knows what its numbers are
@@ -55,7 +49,7 @@ def reproduction(about: Subject) -> Reproduction:
     return Reproduction(_folded(options), command, _curl(options), _python(options, about))
 
 
-def fitting(line: str, about: Subject) -> list[str]:
+def fitting(line: str, about: ReportSubject) -> list[str]:
     """Python that fits the map of ``line``, which takes ``predictions, labels``, to the rows as they were read."""
     rows = "rows.predictions, rows.labels" if about.loading else "predictions, labels"
     weights = {} if about.weights is None else {"weights": "rows.weights" if about.loading else "weights"}
@@ -65,7 +59,7 @@ def fitting(line: str, about: Subject) -> list[str]:
     return [*about.loading, "", f"fitted = {call}"] if about.loading else [call]
 
 
-def _reading(about: Subject) -> dict[str, Any]:
+def _reading(about: ReportSubject) -> dict[str, Any]:
     """How the arrays are to be read, where that is not the default."""
     scale = {} if about.scale == "probability" else {"scale": about.scale}
     return scale | ({"weights_kind": "importance"} if about.weights == "importance" else {})
@@ -73,8 +67,8 @@ def _reading(about: Subject) -> dict[str, Any]:
 
 def _folded(options: Mapping[str, Any]) -> list[str]:
     """JSON with an option a line: whole arrays stay together."""
-    told = [f"  {json.dumps(name)}: {json.dumps(value)}" for name, value in options.items()]
-    return ["{", *(f"{line}," for line in told[:-1]), *told[-1:], "}"]
+    lines = [f"  {json.dumps(name)}: {json.dumps(value)}" for name, value in options.items()]
+    return ["{", *(f"{line}," for line in lines[:-1]), *lines[-1:], "}"]
 
 
 def _curl(options: Mapping[str, Any]) -> list[str]:
@@ -87,27 +81,27 @@ def _curl(options: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def _python(options: Mapping[str, Any], about: Subject) -> list[str]:
+def _python(options: Mapping[str, Any], about: ReportSubject) -> list[str]:
     """Python that makes the numbers: with the lines that read the file, else on arrays that the reader has."""
-    asked = {name: options[name] for name in _OF_THE_LIBRARY if name in options}
+    given = {name: options[name] for name in _OF_THE_LIBRARY if name in options}
     if options.get("maps"):
-        return _compared(options["maps"], [f"    {name}={value!r}," for name, value in asked.items()])
-    taken = [f"    {name}={value!r}," for name, value in (asked | _reading(about)).items()]
+        return _compared(options["maps"], [f"    {name}={value!r}," for name, value in given.items()])
+    arguments = [f"    {name}={value!r}," for name, value in (given | _reading(about)).items()]
     if about.applying is not None:
-        taken.append(f"    map={about.applying},")
+        arguments.append(f"    map={about.applying},")
     if about.loading:
         rows = "    rows.predictions, rows.labels, weights=rows.weights,"
-        return [*about.loading, "", "report = calibrant.evaluate(", rows, *taken, ")"]
+        return [*about.loading, "", "report = calibrant.evaluate(", rows, *arguments, ")"]
     origin = [] if about.origin is None else [f"# predictions, labels: {about.origin}"]
     weights = [] if about.weights is None else ["    weights=weights,"]
-    call = ["report = calibrant.evaluate(", "    predictions, labels,", *weights, *taken, ")"]
+    call = ["report = calibrant.evaluate(", "    predictions, labels,", *weights, *arguments, ")"]
     return ["import calibrant", "", *origin, *call]
 
 
-def _compared(maps: Sequence[str], taken: Sequence[str]) -> list[str]:
+def _compared(maps: Sequence[str], arguments: Sequence[str]) -> list[str]:
     """The comparison of maps, from their documents; diagrams and classes are none of its options."""
     named = [f"    {name!r}: calibrant.load(documents[{name!r}])," for name in maps]
-    told = [line for line in taken if not line.startswith(("    diagrams=", "    classes="))]
+    kept = [line for line in arguments if not line.startswith(("    diagrams=", "    classes="))]
     return [
         "import calibrant",
         "",
@@ -117,15 +111,15 @@ def _compared(maps: Sequence[str], taken: Sequence[str]) -> list[str]:
         "}",
         "report = calibrant.compare(",
         "    predictions, labels, maps,",
-        *told,
+        *kept,
         ")",
     ]
 
 
-# --- A report as HTML: one file that needs nothing else, or the same as a part of a page
+# --- HTML: a file of its own, or a part of a page
 
 
-def standalone(report: Mapping[str, Any], about: Subject) -> str:
+def standalone(report: Mapping[str, Any], about: ReportSubject) -> str:
     """The whole report as one HTML file: no script, nothing from elsewhere.
 
     ``report`` is what ``POST /evaluate`` answers, with a ``recommendation`` where there is one.
@@ -133,7 +127,7 @@ def standalone(report: Mapping[str, Any], about: Subject) -> str:
     return _environment().get_template("report.html").render(_shown(report, about))
 
 
-def fragment(report: Mapping[str, Any], about: Subject) -> str:
+def fragment(report: Mapping[str, Any], about: ReportSubject) -> str:
     """The same as one ``<article>`` for a page that has the style sheet; its headings begin at the second rank."""
     return _environment().get_template("fragment.html").render(_shown(report, about))
 
@@ -150,13 +144,13 @@ def stylesheet() -> str:
     return files("calibrant.reports").joinpath("templates", "report.css").read_text(encoding="utf-8")
 
 
-def _shown(report: Mapping[str, Any], about: Subject) -> dict[str, Any]:
+def _shown(report: Mapping[str, Any], about: ReportSubject) -> dict[str, Any]:
     after = report.get("after")
     advised = advice(report)
     return {
         "about": about,
         "report": report,
-        "level": numbers.level(found.level(report)),
+        "level": numbers.level(lookup.level(report)),
         "verdict": verdict(report, classes=about.classes),
         "verdict_after": None if after is None else verdict(report, after=True, classes=about.classes),
         "improved": improved(report),

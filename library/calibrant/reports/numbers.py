@@ -1,13 +1,13 @@
-"""Numbers in words: the same everywhere in a report."""
+"""Numbers as text: the same everywhere in a report."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from math import ceil
 
-from calibrant.reports.cleaning import cleaned
+from calibrant.reports.text import cleaned
 
-#: A p-value below this is told as being so.
+#: Smaller p-values are given as below this.
 _LEAST_P = 0.001
 
 
@@ -21,8 +21,8 @@ def points(share: float) -> str:
     size = abs(share) * 100.0
     if size < 0.05:
         return "less than 0.1 points"
-    told = f"{size:.1f}"
-    return f"{told} point" if told == "1.0" else f"{told} points"
+    text = f"{size:.1f}"
+    return f"{text} point" if text == "1.0" else f"{text} points"
 
 
 def bound(share: float) -> str:
@@ -39,12 +39,12 @@ def percent(share: float) -> str:
 
 def places(low: float, high: float) -> tuple[str, str]:
     """The ends of a range of predictions, with as many digits as tell them apart."""
-    told = prediction(low), prediction(high)
+    ends = prediction(low), prediction(high)
     for digits in range(3, 10):
-        if told[0] != told[1]:
+        if ends[0] != ends[1]:
             break
-        told = f"{low:.{digits}f}", f"{high:.{digits}f}"
-    return told
+        ends = f"{low:.{digits}f}", f"{high:.{digits}f}"
+    return ends
 
 
 def prediction(p: float) -> str:
@@ -79,12 +79,12 @@ def interval(ends: Sequence[float] | None) -> str:
     """``0.0614 to 0.0776``, with as many digits as tell the ends apart; nothing where there is none."""
     if ends is None:
         return ""
-    told = number(ends[0]), number(ends[1])
+    texts = number(ends[0]), number(ends[1])
     for digits in range(5, 13):
-        if told[0] != told[1]:
+        if texts[0] != texts[1]:
             break
-        told = f"{ends[0]:.{digits}g}", f"{ends[1]:.{digits}g}"
-    return f"{told[0]} to {told[1]}"
+        texts = f"{ends[0]:.{digits}g}", f"{ends[1]:.{digits}g}"
+    return f"{texts[0]} to {texts[1]}"
 
 
 def level(share: float) -> str:
@@ -103,7 +103,7 @@ def points_between(low: float, high: float) -> str:
 
 def listed(names: Sequence[str], most: int = 3) -> str:
     """Names in a sentence: ``a, b and c``, and how many more there are."""
-    told = [cleaned(name) for name in names[:most]]
+    texts = [cleaned(name) for name in names[:most]]
     if len(names) > most:
-        return ", ".join(told) + f" and {len(names) - most} more"
-    return told[0] if len(told) == 1 else ", ".join(told[:-1]) + f" and {told[-1]}"
+        return ", ".join(texts) + f" and {len(names) - most} more"
+    return texts[0] if len(texts) == 1 else ", ".join(texts[:-1]) + f" and {texts[-1]}"

@@ -13,7 +13,7 @@ from calibrant.batch import Batch
 from calibrant.diagrams.catalogue import read_diagrams
 from calibrant.reductions import Event, resolve, subject
 
-# --- The panel of a full report: measures, diagrams and intervals, as options of an evaluation
+# --- Options of the evaluations of a full report
 
 #: Level of the intervals.
 LEVEL = 0.95
@@ -47,7 +47,7 @@ _BY_GROUP = ("ece", "ks-end")
 
 
 def full(n: int, n_classes: int | None, reduction: str | None = None, *, seed: int = 0) -> dict[str, Any]:
-    """Options of ``POST /evaluate`` that make a full report of ``n`` rows; what else is asked stands beside them.
+    """Options of ``POST /evaluate`` that make a full report of ``n`` rows; other options may be added.
 
     About half a second for 10,000 rows of one event. Diagrams are of one event alone. Raises ``UnknownReduction``.
 
@@ -88,7 +88,7 @@ def joined(report: Mapping[str, Any], grouped: Mapping[str, Any]) -> dict[str, A
     return whole
 
 
-# --- The reliability diagrams of a few groups, side by side
+# --- Reliability diagrams of groups
 
 #: More groups than this are a table alone.
 MOST = 9
@@ -102,37 +102,34 @@ def group_diagrams(batch: Batch, groups: Sequence[str], reduction: str | None = 
     Each has ``n`` and ``diagrams``, as reports have them. None of one group or more than nine, and where the reduction
     is not one event. Raises ``UnknownReduction``. O(n log n).
     """
-    asked = subject(batch, resolve(reduction, batch.predictions.n_classes))
+    measured = subject(batch, resolve(reduction, batch.predictions.n_classes))
     names, member = np.unique(np.asarray(groups, dtype=object), return_inverse=True)
-    if not isinstance(asked, Event) or not 2 <= len(names) <= MOST:
+    if not isinstance(measured, Event) or not 2 <= len(names) <= MOST:
         return None
     (request,) = read_diagrams([{"name": "reliability", "n_bins": _BINS}])
     rows = [np.flatnonzero(member == i) for i in range(len(names))]
     return {
-        str(name): {"n": len(own), "diagrams": {"reliability": request.drawn(asked.rows(own))}}
+        str(name): {"n": len(own), "diagrams": {"reliability": request.drawn(measured.rows(own))}}
         for name, own in zip(names, rows, strict=True)
     }
 
 
-# --- What a report is of: what only the caller knows beside the numbers
-
-
 @dataclass(frozen=True)
-class Subject:
-    """The ``name`` of the file or batch, and how its report was made.
+class ReportSubject:
+    """What a report is about, and how it was made.
 
-    ``said`` is what was guessed of the file, a sentence each; ``version`` that of Calibrant; ``when`` it was made, None
-    where that shall not be told; ``options`` those of the evaluation, as ``POST /evaluate`` takes them, never a key;
-    ``classes`` the names of the classes in order, where they have any; ``weights`` what weights count, None without;
-    ``map`` the name of the map that was applied; ``scale`` what the predictions are. ``command`` made the report, as it
-    was typed, never with a key; ``loading`` are lines of Python that read the ``rows`` of a file, and ``applying`` the
-    expression of the map; ``origin`` says in words where the rows come from, where there are no such lines.
+    ``name`` is that of the file or batch; ``inferred`` what was inferred from the file, a sentence each; ``version``
+    that of Calibrant; ``when`` the time, or None to leave it out; ``options`` those of ``POST /evaluate``, never a key;
+    ``classes`` the names of the classes in order, if they have any; ``weights`` what weights count, None without;
+    ``map`` the name of the map that was applied; ``scale`` that of the predictions. ``command`` is the command line
+    that made the report, never with a key; ``loading`` are lines of Python that read the ``rows`` of a file, and
+    ``applying`` the expression of the map; ``origin`` describes where the rows come from if there are no such lines.
     """
 
     name: str
     version: str
     when: datetime | None = None
-    said: tuple[str, ...] = ()
+    inferred: tuple[str, ...] = ()
     options: Mapping[str, Any] = field(default_factory=dict)
     classes: tuple[str, ...] | None = None
     weights: str | None = None

@@ -6,22 +6,22 @@ from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Any
 
-from calibrant.asked import Option, read_values
 from calibrant.batch import Batch
 from calibrant.by_size import MAX_REPETITIONS, BySize
-from calibrant.costs import Costs, Rows
+from calibrant.costs import Costs, SharedRows
 from calibrant.diagrams.catalogue import read_diagrams
 from calibrant.diagrams.diagram import DiagramRequest
 from calibrant.errors import CalibrationError, InvalidOption, Offence, UnknownDiagram
 from calibrant.measures.catalogue import read_requests
 from calibrant.measures.intervals import Resampling
+from calibrant.options import Option, read_values
 from calibrant.plots.by_size import draw_by_size
 from calibrant.plots.canvas import About, Drawn, Format
 from calibrant.plots.cost_plane import draw_cost_plane
-from calibrant.plots.diagram import draw
-from calibrant.plots.several import draw_several
-from calibrant.progress import Progress
+from calibrant.plots.diagram import draw, draw_several
+from calibrant.progress import Progress, report
 from calibrant.reductions import Event
+from calibrant.reports import lookup
 from calibrant.reports.document import by_size_document, plane_document
 
 #: Pictures beside the diagrams of the catalogue: measures by size, and the costs of two models' decisions.
@@ -80,7 +80,7 @@ def _below_diagram(place: Offence) -> Offence:
 # --- Reports that hold one picture
 
 
-def by_size_report(task: BySize, batch: Batch, progress: Progress | None) -> dict[str, Any]:
+def by_size_report(task: BySize, batch: Batch, progress: Progress | None = None) -> dict[str, Any]:
     """The report of measures on subsamples of one batch."""
     found = task.run(batch, progress)
     measures = [{"as": each.key, "name": each.measure.name, **each.options} for each in task.measures]
@@ -96,14 +96,13 @@ def by_size_report(task: BySize, batch: Batch, progress: Progress | None) -> dic
     return _report(len(batch), found.reduction, definition, by_size_document(found), problem)
 
 
-def plane_report(task: Costs, batches: Iterable[tuple[str, Batch]], progress: Progress | None) -> dict[str, Any]:
+def plane_report(task: Costs, batches: Iterable[tuple[str, Batch]]) -> dict[str, Any]:
     """The report of two models' batches of the same rows; one is held at a time."""
-    first: Rows | None = None
+    first: SharedRows | None = None
     reduction, ids, events = "", list[str](), list[Event]()
     for i, (batch_id, batch) in enumerate(batches):
-        if progress is not None:
-            progress(i, 2, f"model {i + 1}")
-        rows = Rows.of(batch)
+        report(i, 2, f"model {i + 1}")
+        rows = SharedRows.of(batch)
         if first is not None:
             rows.match(first, f"/batches/{i}")
         first, reduction = first or rows, task.check(batch)
@@ -234,4 +233,5 @@ def each_of(report: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 def shown_of(side: Mapping[str, Any], key: str) -> dict[str, Any]:
     """The diagram of a key, as a report holds it."""
-    return {name: side["diagrams"][key][name] for name in _SHOWN}
+    shown = side["diagrams"][key]
+    return {name: shown[name] for name in _SHOWN} | {"data": lookup.data_of(shown)}

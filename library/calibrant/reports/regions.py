@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,13 +10,13 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import betainc, betaincinv
 
-from calibrant.reports import found
+from calibrant.reports import lookup, numbers
 
-# --- Where on the axis of predictions labels and predictions part: the ranges of bins that chance does not explain
+# --- Ranges of bins whose miscalibration chance does not explain
 
 Floats = npt.NDArray[np.float64]
 
-#: All ranges of bins together are told wrongly of calibrated predictions at most this often.
+#: The chance that calibrated predictions show any range at all is at most this.
 ALPHA = 0.05
 
 
@@ -24,9 +24,9 @@ ALPHA = 0.05
 class Region:
     """A range of neighbouring bins: predictions from ``start`` to ``end``, ``share`` of all rows.
 
-    ``lowest`` and ``highest`` tell whether it reaches the smallest and the largest prediction; ``least`` and ``most``
+    ``lowest`` and ``highest`` say whether it reaches the smallest and the largest prediction; ``least`` and ``most``
     are the mean predictions of its first and its last bin. ``low`` and ``high`` are the interval of
-    ``label_share - mean_prediction``, which holds for all ranges at once.
+    ``observed_frequency - mean_prediction``, which holds for all ranges at once.
     """
 
     start: float
@@ -37,14 +37,14 @@ class Region:
     least: float
     most: float
     mean_prediction: float
-    label_share: float
+    observed_frequency: float
     low: float
     high: float
 
     @property
     def gap(self) -> float:
         """Label share less mean prediction: below 0 predictions are too high."""
-        return self.label_share - self.mean_prediction
+        return self.observed_frequency - self.mean_prediction
 
 
 def find_regions(reliability: Mapping[str, Any], *, alpha: float = ALPHA) -> tuple[Region, ...]:
@@ -57,7 +57,7 @@ def find_regions(reliability: Mapping[str, Any], *, alpha: float = ALPHA) -> tup
     the ranges compared. Intervals are those of Clopper & Pearson at the same level. O(b^2).
     """
     rows, p, y = (
-        np.asarray(reliability[name], dtype=np.float64) for name in ("rows", "mean_prediction", "label_share")
+        np.asarray(reliability[name], dtype=np.float64) for name in ("rows", "mean_prediction", "observed_frequency")
     )
     if len(rows) == 0:
         return ()
@@ -131,7 +131,89 @@ def _summed(values: Floats, starts: npt.NDArray[np.int64], ends: npt.NDArray[np.
     return summed
 
 
-# --- What could hide: how large a calibration error the rows of a report do not exclude
+# --- Ranges as text: overconfident, underconfident, too high, too low
+
+#: A range lies on one side of 1/2 if it goes beyond it by no more than this, and its mean is at least as far from it.
+_BEYOND = 0.05
+#: A border this near to 1 is hard to read: the text gives the share of rows below it instead.
+_NEXT_TO_1 = 1e-4
+
+
+def direction(regions: Sequence[Region], reduction: str) -> str:
+    """How far off and where, one phrase: ``Overconfident by 4.1 points above 0.7``.
+
+    Of a claim too high is overconfident. Of a probability overconfident is what lies too far from 1/2, and
+    underconfident what lies too near, where all ranges lie on one side of 1/2 each and not all are too high, or all too
+    low, on both sides: that is a shift, and called too high or too low.
+    """
+    kinds = _kinds(regions, reduction)
+    phrases = [f"{kinds[0].capitalize()} by {numbers.points(regions[0].gap)} {place(regions[0])}"]
+    for i, region in enumerate(regions[1:], 1):
+        kind = "" if kinds[i] == kinds[i - 1] else f"{kinds[i]} "
+        phrases.append(f"{kind}by {numbers.points(region.gap)} {place(region)}")
+    return " and ".join(phrases)
+
+
+def is_shift(regions: Sequence[Region], reduction: str) -> bool:
+    """Whether the ranges are too high or too low, and not over- or underconfident: no temperature repairs that."""
+    if lookup.of_claims(reduction):
+        return False
+    sides, signs = {_side(region) for region in regions}, {region.gap < 0.0 for region in regions}
+    return 0 in sides or (len(signs) == 1 and len(sides) > 1)
+
+
+def _kinds(regions: Sequence[Region], reduction: str) -> list[str]:
+    """What is wrong with each range."""
+    if is_shift(regions, reduction):
+        return ["too high" if region.gap < 0.0 else "too low" for region in regions]
+    claims = lookup.of_claims(reduction)
+    extreme = ((region.gap < 0.0) == (claims or _side(region) > 0) for region in regions)
+    return ["overconfident" if beyond else "underconfident" for beyond in extreme]
+
+
+def _side(region: Region) -> int:
+    """1 above 1/2, -1 below it, 0 on both sides or about it."""
+    if region.least >= 0.5 - _BEYOND and region.mean_prediction >= 0.5 + _BEYOND:
+        return 1
+    return -1 if region.most <= 0.5 + _BEYOND and region.mean_prediction <= 0.5 - _BEYOND else 0
+
+
+def place(region: Region) -> str:
+    """Where: ``above 0.70``, ``below 0.30``, ``between 0.40 and 0.60``, ``throughout``, ``at 0``; next to 1 in rows."""
+    if region.lowest and region.highest:
+        return "throughout"
+    if region.highest:
+        return "at 1" if region.start == 1.0 else f"above {numbers.prediction(region.start)}"
+    if region.lowest and region.most == 0.0:
+        return "at 0"
+    if region.lowest and region.end > 1.0 - _NEXT_TO_1:
+        return f"in the lower {numbers.percent(region.share)} of rows"
+    if region.lowest:
+        return f"below {numbers.prediction(region.end)}"
+    return "between {} and {}".format(*numbers.places(region.start, region.end))
+
+
+def region_sentence(region: Region, reduction: str) -> str:
+    """The figures of a range in a sentence."""
+    where = "In the whole range" if region.lowest and region.highest else f"{place(region).capitalize()}"
+    happened = "decisions were right" if lookup.of_claims(reduction) else "the event happened"
+    low, high = sorted((abs(region.low), abs(region.high)))
+    way = "high" if region.gap < 0.0 else "low"
+    average = numbers.percent(region.mean_prediction)
+    rows = (
+        ""
+        if "rows" in where or (region.lowest and region.highest)
+        else f" ({numbers.percent(region.share)} of the rows)"
+    )
+    frequency = numbers.percent(region.observed_frequency)
+    return (
+        f"{where}{rows} predictions average {average} "
+        f"and {happened} in {frequency} of cases: {numbers.points(region.gap)} too {way} "
+        f"({numbers.points_between(low, high)}, an interval that holds for all ranges at once)."
+    )
+
+
+# --- The largest calibration error that the rows of a report do not exclude
 
 #: Rows are too alike for an interval where so large a share lies in bins of one label.
 _ALIKE = 0.99
@@ -145,7 +227,7 @@ def could_hide(side: Mapping[str, Any]) -> float | None:
     It is the larger of the upper end of the error's interval and of ``largest_shift`` at the same level: resampled rows
     vary no more than the rows do, so that where these are all alike their interval says nothing.
     """
-    answer = found.measure(side, "ece", norm=1)
+    answer = lookup.measure(side, "ece", norm=1)
     if answer is None or answer["definition"].get("interval") is None:
         return None
     ends, shift = error_interval(side), shift_of(side)
@@ -159,18 +241,18 @@ def error_interval(side: Mapping[str, Any]) -> tuple[float, float] | None:
     Resampled labels vary in no bin whose labels are all one: where nearly all rows lie in such bins, what comes out is
     narrow whatever the truth.
     """
-    ends = found.interval(found.measure(side, "ece", norm=1))
-    shown = found.diagram(side, "reliability")
+    ends = lookup.interval(lookup.measure(side, "ece", norm=1))
+    shown = lookup.diagram(side, "reliability")
     if ends is None or shown is None:
         return ends
-    share, y = (np.asarray(shown[name], dtype=np.float64) for name in ("share", "label_share"))
+    share, y = (np.asarray(shown[name], dtype=np.float64) for name in ("share", "observed_frequency"))
     return None if float(share[(y <= 0.0) | (y >= 1.0)].sum()) >= _ALIKE else ends
 
 
 def shift_of(side: Mapping[str, Any]) -> float | None:
     """``largest_shift`` of the side's reliability diagram; None without one, and where its rows hang together."""
-    shown = found.diagram(side, "reliability")
-    return None if shown is None or shown["low"] is None else largest_shift(shown, found.level(side))
+    shown = lookup.diagram(side, "reliability")
+    return None if shown is None or shown["low"] is None else largest_shift(shown, lookup.level(side))
 
 
 def largest_shift(reliability: Mapping[str, Any], level: float) -> float:
@@ -179,10 +261,11 @@ def largest_shift(reliability: Mapping[str, Any], level: float) -> float:
     The chance of an event is held to be p + e (1 - p), or p (1 - e), in all bins or in one alone. The largest e is that
     at which so few events, or so many, have a probability of (1 - level) / 2, the binomial's of the same mean and
     variance. Of one prediction that is the bound of Clopper & Pearson (1934), of no event among m rows the "rule of
-    three". No resample is asked, so it holds of any rows. O(b^2).
+    three". It needs no resamples, and so holds for any rows. O(b^2).
     """
     rows, share, p, y = (
-        np.asarray(reliability[name], dtype=np.float64) for name in ("rows", "share", "mean_prediction", "label_share")
+        np.asarray(reliability[name], dtype=np.float64)
+        for name in ("rows", "share", "mean_prediction", "observed_frequency")
     )
     if len(rows) == 0:
         return 1.0

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from calibrant.measures.catalogue import MEASURES
-from calibrant.reports import found, numbers
-from calibrant.reports.cleaning import cleaned
-from calibrant.reports.panel import Subject
+from calibrant.reports import lookup, numbers
+from calibrant.reports.panel import ReportSubject
 from calibrant.reports.regions import error_interval
+from calibrant.reports.text import cleaned
 
-# --- What each measure means, in a sentence for readers who are new to it
+# --- The meaning of each measure for readers who are new to it
 
 #: By the measure's name; the catalogue's definition stands for those that are not here.
 MEANINGS: Mapping[str, tuple[str, str]] = {
@@ -33,14 +33,8 @@ MEANINGS: Mapping[str, tuple[str, str]] = {
         "Calibration error by a logistic fit",
         "Mean distance between the predictions and the best logistic curve through the labels.",
     ),
-    "mce": (
-        "Maximum calibration error",
-        "The largest distance of any bin; a few unlucky rows are enough to raise it.",
-    ),
-    "rmsce": (
-        "Root mean squared calibration error",
-        "As the calibration error, but large distances count for more.",
-    ),
+    "mce": ("Maximum calibration error", "The largest distance of any bin; a few unlucky rows are enough to raise it."),
+    "rmsce": ("Root mean squared calibration error", "As the calibration error, but large distances count for more."),
     "ks": (
         "Kolmogorov-Smirnov error",
         "The largest difference between predicted and true events added up from the lowest prediction; needs no bins. "
@@ -105,7 +99,7 @@ def meaning(name: str) -> tuple[str, str]:
     return (name, "") if entry is None else (entry.title, entry.definition)
 
 
-# --- The tables of a report: measures, groups and the data, as text ready to print
+# --- Tables of measures, groups and facts, as text
 
 #: So many groups stand in the table, those of the largest errors; the rest are counted.
 MOST_GROUPS = 50
@@ -128,7 +122,7 @@ class Measured:
 
 
 def measured(report: Mapping[str, Any]) -> list[Measured]:
-    """The measures in the order asked for."""
+    """The measures in the order of the request."""
     later = (report.get("after") or {}).get("measures", {})
     alike, alike_later = _alike(report), _alike(report.get("after"))
     return [
@@ -141,35 +135,36 @@ def _alike(side: Mapping[str, Any] | None) -> set[str]:
     """The keys of the measures for whose interval the rows are too alike."""
     if side is None:
         return set()
-    error = found.measure(side, "ece", norm=1)
-    told = {key for key, answer in side["measures"].items() if found.too_alike(answer)}
+    error = lookup.measure(side, "ece", norm=1)
+    keys = {key for key, answer in side["measures"].items() if lookup.too_alike(answer)}
     if error is not None and error_interval(side) is None:
-        told |= {key for key, answer in side["measures"].items() if answer is error and answer.get("interval")}
-    return told
+        keys |= {key for key, answer in side["measures"].items() if answer is error and answer.get("interval")}
+    return keys
 
 
 def _measured(
     key: str, answer: Mapping[str, Any], later: Mapping[str, Any] | None, *, alike: bool, alike_later: bool
 ) -> Measured:
     name = str(answer["definition"].get("name", key))
-    title, told = meaning(name)
+    title, text = meaning(name)
     problem = answer.get("problem") or ("no interval: the rows are too alike for one" if alike else "")
     return Measured(
         key,
         title,
-        told,
+        text,
         _value(answer),
         "" if answer.get("debiased") is None else numbers.number(answer["debiased"]),
-        "" if alike else numbers.interval(found.interval(answer)),
-        _chance(answer.get("p_value")),
+        "" if alike else numbers.interval(lookup.interval(answer)),
+        chance(answer.get("p_value")),
         "" if later is None else _best(later),
-        "" if later is None or alike_later else numbers.interval(found.interval(later)),
+        "" if later is None or alike_later else numbers.interval(lookup.interval(later)),
         # A test has no interval: nothing is missing.
         "" if problem.startswith("no interval") and answer.get("p_value") is not None else problem,
     )
 
 
-def _chance(p: float | None) -> str:
+def chance(p: float | None) -> str:
+    """A p-value as the cell of a table; empty for None."""
     return "" if p is None else numbers.p_value(p).removeprefix("p ").removeprefix("= ")
 
 
@@ -184,7 +179,7 @@ def _best(answer: Mapping[str, Any]) -> str:
 
 
 @dataclass(frozen=True)
-class Grouped:
+class GroupRow:
     """A row of the subgroups: its cells by measure, a value and its interval each."""
 
     name: str
@@ -193,16 +188,16 @@ class Grouped:
 
 
 @dataclass(frozen=True)
-class Groups:
+class GroupTable:
     """The subgroups: ``columns`` are titles of measures, ``gaps`` a sentence each; ``hidden`` are not in the table."""
 
     columns: list[str]
-    rows: tuple[Grouped, ...]
+    rows: tuple[GroupRow, ...]
     gaps: tuple[str, ...]
     hidden: int
 
 
-def grouped(report: Mapping[str, Any]) -> Groups | None:
+def grouped(report: Mapping[str, Any]) -> GroupTable | None:
     """The groups, the largest error first; None where there are none."""
     groups = report.get("groups")
     if not groups:
@@ -210,13 +205,13 @@ def grouped(report: Mapping[str, Any]) -> Groups | None:
     keys = list(next(iter(groups.values()))["measures"])
     ranked = sorted(groups.items(), key=lambda item: -_size(item[1]["measures"].get(keys[0])))
     rows = tuple(
-        Grouped(cleaned(name), numbers.count(group["n"]), tuple(_cell(group["measures"].get(key)) for key in keys))
+        GroupRow(cleaned(name), numbers.count(group["n"]), tuple(cell(group["measures"].get(key)) for key in keys))
         for name, group in ranked[:MOST_GROUPS]
     )
     columns = [column(key, answer["definition"]) for key, answer in next(iter(groups.values()))["measures"].items()]
-    seen, level = report.get("gaps") or {}, found.level(report)
+    seen, level = report.get("gaps") or {}, lookup.level(report)
     gaps = tuple(_gap(title, seen[key], level) for title, key in zip(columns, keys, strict=True) if key in seen)
-    return Groups(columns, rows, gaps, len(ranked) - len(rows))
+    return GroupTable(columns, rows, gaps, len(ranked) - len(rows))
 
 
 def _size(answer: Mapping[str, Any] | None) -> float:
@@ -225,50 +220,51 @@ def _size(answer: Mapping[str, Any] | None) -> float:
     return abs(float(answer["value"] if answer.get("debiased") is None else answer["debiased"]))
 
 
-def _cell(answer: Mapping[str, Any] | None) -> tuple[str, str]:
+def cell(answer: Mapping[str, Any] | None) -> tuple[str, str]:
+    """The value of a measure, debiased if there is one, and its interval."""
     if answer is None or answer["value"] is None:
         return "none", ""
-    return _best(answer), numbers.interval(found.interval(answer))
+    return _best(answer), numbers.interval(lookup.interval(answer))
 
 
 def _gap(title: str, gap: Mapping[str, Any], level: float) -> str:
     if gap.get("between") is None or gap.get("value") is None:
         return f"{title}: {gap.get('problem') or 'no gap'}."
     low, high = (numbers.listed([name]) for name in gap["between"])
-    told = f"{title}: the largest difference is {numbers.number(gap['value'])}, between {low} and {high}"
-    ends = found.interval(gap)
-    told += "" if ends is None else f" ({numbers.level(level)} interval {numbers.interval(ends)})"
+    text = f"{title}: the largest difference is {numbers.number(gap['value'])}, between {low} and {high}"
+    ends = lookup.interval(gap)
+    text += "" if ends is None else f" ({numbers.level(level)} interval {numbers.interval(ends)})"
     if gap.get("p_value") is None:
-        return f"{told}."
+        return f"{text}."
     chance = "chance could explain it" if gap["p_value"] >= 0.05 else "chance does not explain it"
-    return f"{told}; {chance}, {numbers.p_value(gap['p_value'])}."
+    return f"{text}; {chance}, {numbers.p_value(gap['p_value'])}."
 
 
-def facts(report: Mapping[str, Any], about: Subject) -> list[tuple[str, str]]:
+def facts(report: Mapping[str, Any], about: ReportSubject) -> list[tuple[str, str]]:
     """What there was to measure: terms and what they are."""
-    told = [("Rows", numbers.count(report["n"])), ("Question", _question(report["reduction"]))]
+    rows = [("Rows", numbers.count(report["n"])), ("Question", _question(report["reduction"]))]
     if about.classes is not None:
-        told.append(("Classes", f"{len(about.classes)}: {numbers.listed(about.classes, most=10)}"))
+        rows.append(("Classes", f"{len(about.classes)}: {numbers.listed(about.classes, most=10)}"))
     if about.scale == "logit":
-        told.append(("Scale", "the predictions are logits"))
-    told.append(("Weights", about.weights or "none: every row counts once"))
+        rows.append(("Scale", "the predictions are logits"))
+    rows.append(("Weights", about.weights or "none: every row counts once"))
     mended = {
         "left_out": "Left out, rows of other classes",
         "clipped": "Clipped into [0, 1]",
         "renormalised": "Renormalised to a sum of 1",
     }
-    told += [(title, f"{numbers.count(report[key])} rows") for key, title in mended.items() if report.get(key)]
+    rows += [(title, f"{numbers.count(report[key])} rows") for key, title in mended.items() if report.get(key)]
     if report.get("map") is not None:
-        told.append(("Map applied", str(report["map"]) if about.map is None else about.map))
-    return told
+        rows.append(("Map applied", str(report["map"]) if about.map is None else about.map))
+    return rows
 
 
 def _question(reduction: str) -> str:
-    words = {
+    questions = {
         "binary": "how probable is the positive label",
         "confidence": "how probable is it that the predicted class is right",
         "classwise": "how probable is each class, one by one",
         "canonical": "the whole vector of probabilities",
         "pooled": "every probability of every row",
     }
-    return f"{words[reduction]} ({reduction})" if reduction in words else reduction
+    return f"{questions[reduction]} ({reduction})" if reduction in questions else reduction

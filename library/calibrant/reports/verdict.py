@@ -1,4 +1,4 @@
-"""The verdict: what the numbers of a report say in words, its tests, and what it means for decisions."""
+"""The verdict of a report: its tests, what its numbers prove, and what that means for decisions."""
 
 from __future__ import annotations
 
@@ -8,45 +8,54 @@ from typing import Any, Literal
 
 import numpy as np
 
-from calibrant.reports import found, numbers
-from calibrant.reports.found import of_claims
-from calibrant.reports.regions import Region, could_hide, error_interval, find_regions, shift_of
-from calibrant.reports.wording import direction, place, region_sentence
-
-# --- What a verdict means for decisions that use the predictions
+from calibrant.reports import lookup, numbers
+from calibrant.reports.regions import (
+    Region,
+    could_hide,
+    direction,
+    error_interval,
+    find_regions,
+    is_shift,
+    place,
+    region_sentence,
+    shift_of,
+)
 
 
 def decisions(
     side: Mapping[str, Any], reduction: str, tone: str, regions: Sequence[Region], hidden: float | None, *, few: bool
 ) -> tuple[str, ...]:
-    """A few sentences; ``hidden`` is the largest error that the rows do not exclude, ``few``: they tell little."""
-    told = []
+    """What a verdict means for decisions, in a few sentences.
+
+    ``hidden`` is the largest error that the rows do not exclude; ``few`` says that there are too few rows to judge.
+    """
+    sentences = []
     if regions:
         worst = max(regions, key=lambda region: abs(region.gap) * region.share)
-        told.append(_hundred(worst, reduction))
+        sentences.append(_hundred(worst, reduction))
     if tone == "rejected" or regions:
-        told.append(
+        sentences.append(
             "Thresholds and expected costs that are computed from these numbers are off by as much. "
             "A decision by rank alone does not depend on calibration."
         )
     elif tone == "not-rejected" and few:
-        told.append("Gather more labelled rows before these predictions are trusted, or changed.")
+        sentences.append("Gather more labelled rows before these predictions are trusted, or changed.")
     elif tone == "not-rejected" and hidden is not None:
-        told.append(
+        sentences.append(
             f"A decision that bears a mean error of {numbers.bound(hidden)} may use the predictions as they are; "
             "four times the rows would about halve what could hide."
         )
     elif tone == "unknown":
-        told.append(
+        sentences.append(
             "Take it as a description: before acting on it evaluate rows that the model and the map have not seen."
         )
-    auroc = found.value(side, "auroc")
+    auroc = lookup.value(side, "auroc")
     judged = tone == "rejected" or (tone == "not-rejected" and not few)
     if auroc is not None and abs(auroc - 0.5) < 0.05 and judged:
-        told.append("The predictions hardly tell events apart: no recalibration mends that.")
-    elif auroc is not None and judged and _backwards(found.measure(side, "auroc")):
-        told.append("The predictions rank events below the rest: labels may be the wrong way round.")
-    return tuple(told)
+        sentences.append("The predictions hardly tell events apart: no recalibration mends that.")
+    elif auroc is not None and judged and _backwards(lookup.measure(side, "auroc")):
+        sentences.append("The predictions rank events below the rest: labels may be the wrong way round.")
+    return tuple(sentences)
 
 
 def _backwards(auroc: Mapping[str, Any] | None) -> bool:
@@ -62,23 +71,23 @@ def _hundred(region: Region, reduction: str) -> str:
     cases = 100
     while cases < 100_000 and abs(region.gap) * cases < 1.0:
         cases *= 10
-    promised, came = (round(share * cases) for share in (region.mean_prediction, region.label_share))
+    promised, came = (round(share * cases) for share in (region.mean_prediction, region.observed_frequency))
     where = "" if region.lowest and region.highest else f" {place(region)}"
-    what = "decisions like those are right" if of_claims(reduction) else "such cases are positive"
+    what = "decisions like those are right" if lookup.of_claims(reduction) else "such cases are positive"
     return (
         f"Of {numbers.count(cases)} rows{where} the predictions promise about {numbers.count(promised)}; "
         f"in truth about {numbers.count(came)} {what}."
     )
 
 
-# --- The tests that a verdict rests on: is calibration rejected, in which ranges, and for which classes
+# --- The tests behind a verdict: overall, by range and by class
 
 #: Calibration is rejected below this p-value.
 ALPHA = 0.05
-#: Where the variance of the number of events is below this, KS is asked: the smooth test rejects too often there.
+#: If the variance of the number of events is below this, KS decides: the smooth test rejects too often there.
 LEAST_VARIANCE = 10.0
 
-_WORDS = {
+_TITLES = {
     "smooth-test": "The smooth test",
     "ks": "The Kolmogorov-Smirnov test",
     "confidence-gap": "The test of mean confidence against accuracy",
@@ -88,7 +97,7 @@ _WORDS = {
 
 @dataclass(frozen=True)
 class Tested:
-    """The test asked, its p-value, and those of the classes one by one where there are some."""
+    """The test that decides, its p-value, and the p-values of the single classes if there are any."""
 
     name: str
     p_value: float
@@ -96,10 +105,10 @@ class Tested:
 
     @property
     def sentence(self) -> str:
-        """What it says."""
+        """Its result."""
         verb = "rejects" if self.p_value < ALPHA else "does not reject"
         corrected = "" if self.of_classes is None else ", corrected for the number of classes"
-        return f"{_WORDS[self.name]} {verb} calibration ({numbers.p_value(self.p_value)}{corrected})."
+        return f"{_TITLES[self.name]} {verb} calibration ({numbers.p_value(self.p_value)}{corrected})."
 
 
 def tested(side: Mapping[str, Any]) -> Tested | None:
@@ -108,18 +117,18 @@ def tested(side: Mapping[str, Any]) -> Tested | None:
     if _few_events(side):
         order = ["ks", *order]
     for name in order:
-        answer = found.measure(side, name)
+        answer = lookup.measure(side, name)
         if answer is not None and answer.get("p_value") is not None:
             of_classes = answer.get("parts", {}).get("classes_p_value")
             # A class on which nothing can be tested is not rejected.
-            told = None if of_classes is None else tuple(1.0 if p is None else float(p) for p in of_classes)
-            return Tested(name, float(answer["p_value"]), told)
+            p_values = None if of_classes is None else tuple(1.0 if p is None else float(p) for p in of_classes)
+            return Tested(name, float(answer["p_value"]), p_values)
     return None
 
 
 def _few_events(side: Mapping[str, Any]) -> bool:
     """Whether so few events are expected that the normal law of the smooth test does not hold."""
-    shown = found.diagram(side, "reliability")
+    shown = lookup.diagram(side, "reliability")
     if shown is None:
         return False
     rows, p = np.asarray(shown["rows"]), np.asarray(shown["mean_prediction"])
@@ -129,7 +138,7 @@ def _few_events(side: Mapping[str, Any]) -> bool:
 
 def clear_regions(side: Mapping[str, Any]) -> tuple[Region, ...]:
     """The ranges of predictions that chance does not explain; none where rows hang together."""
-    shown = found.diagram(side, "reliability")
+    shown = lookup.diagram(side, "reliability")
     return () if shown is None or shown["low"] is None else find_regions(shown)
 
 
@@ -144,29 +153,29 @@ def worst_classes(side: Mapping[str, Any], names: Sequence[str] | None) -> list[
     p = np.asarray(test.of_classes)
     order = np.argsort(p, kind="stable")
     adjusted = np.maximum.accumulate(p[order] * (len(p) - np.arange(len(p))))
-    answer = found.measure(side, "ece", norm=1)
+    answer = lookup.measure(side, "ece", norm=1)
     parts = {} if answer is None else answer.get("parts", {})
     errors = parts.get("classes_debiased") or parts.get("classes")
     chosen = [int(k) for k in order[adjusted < ALPHA]]
-    told = [(_named(k, names), None if errors is None else max(errors[k], 0.0)) for k in chosen]
-    return sorted(told, key=lambda named: -(named[1] or 0.0))
+    named = [(_named(k, names), None if errors is None else max(errors[k], 0.0)) for k in chosen]
+    return sorted(named, key=lambda item: -(item[1] or 0.0))
 
 
 def _named(k: int, names: Sequence[str] | None) -> str:
     return f"class {k}" if names is None or k >= len(names) else f"class {names[k]}"
 
 
-# --- The verdict: what the numbers of a report prove, in words
+# --- The verdict
 
 Tone = Literal["rejected", "not-rejected", "unknown"]
 
 #: Below this an error is called small, if it is proven at all: one point.
 SMALL = 0.01
-#: Fewer rows than this, or an error of more than this that could hide, tell too little.
+#: There are too few rows to judge below this number, or if a larger error than this could hide.
 FEW_ROWS, COULD_HIDE = 100, 0.1
-#: So many ranges stand in the headline; the sentences below it tell of all.
+#: The most ranges in the headline; the reasons below it name all.
 _IN_HEADLINE = 2
-#: Those that add less than this share of what the first one adds stand only there.
+#: Ranges that add less than this share of the largest one's error are left to the reasons.
 _LEAST_SHARE = 0.1
 
 
@@ -184,8 +193,8 @@ def verdict(report: Mapping[str, Any], *, after: bool = False, classes: Sequence
     """The verdict of a report's predictions as they came, or of those ``after`` its map.
 
     Calibration is rejected where the p-value of the smooth test is below 0.05, or that of KS where few events are
-    expected; under ``canonical`` that of mean confidence less accuracy. Ranges are told where they differ even after a
-    correction for all ranges (``find_regions``), the temperature where its interval excludes 1. ``classes`` are names.
+    expected; under ``canonical`` that of mean confidence less accuracy. Ranges are named if they differ even after a
+    correction for all ranges (``find_regions``), the temperature if its interval excludes 1. ``classes`` are names.
     """
     side = report["after"] if after else report
     seen = after and bool(report.get("in_sample"))
@@ -206,32 +215,24 @@ def verdict(report: Mapping[str, Any], *, after: bool = False, classes: Sequence
 
 
 def _few(side: Mapping[str, Any], n: int) -> bool:
-    """Whether these rows tell too little, whatever they show."""
+    """Whether there are too few rows to judge."""
     hidden = could_hide(side)
     return n < FEW_ROWS or (hidden is not None and hidden > COULD_HIDE)
 
 
 def _rejected(
-    side: Mapping[str, Any],
-    reduction: str,
-    test: Tested,
-    regions: Sequence[Region],
-    classes: Sequence[str] | None,
+    side: Mapping[str, Any], reduction: str, test: Tested, regions: Sequence[Region], classes: Sequence[str] | None
 ) -> str:
-    told = [_size(side, reduction, test, regions, classes)]
+    parts = [_size(side, reduction, test, regions, classes)]
     temperature = _temperature(side)
-    if temperature is not None and "oo high" not in told[0] and "oo low" not in told[0]:
-        told.append(f"temperature {numbers.temperature(temperature)}")
-    told.append(f"calibration rejected, {numbers.p_value(test.p_value)}")
-    return "; ".join(told)
+    if temperature is not None and not _shifted(regions, reduction):
+        parts.append(f"temperature {numbers.temperature(temperature)}")
+    parts.append(f"calibration rejected, {numbers.p_value(test.p_value)}")
+    return "; ".join(parts)
 
 
 def _size(
-    side: Mapping[str, Any],
-    reduction: str,
-    test: Tested,
-    regions: Sequence[Region],
-    classes: Sequence[str] | None,
+    side: Mapping[str, Any], reduction: str, test: Tested, regions: Sequence[Region], classes: Sequence[str] | None
 ) -> str:
     """How far off, in which direction and where, as far as that is proven."""
     if regions:
@@ -242,11 +243,11 @@ def _size(
         names = numbers.listed([name for name, _ in worst])
         verb = "is" if len(worst) == 1 else "are"
         return f"{len(worst)} of {of} classes {verb} miscalibrated: {names}"
-    gap = found.measure(side, "confidence-gap")
+    gap = lookup.measure(side, "confidence-gap")
     if gap is not None and gap.get("p_value") is not None and gap["p_value"] < ALPHA:
         sure = "Overconfident" if gap["value"] > 0.0 else "Underconfident"
         return f"{sure} by {numbers.points(gap['value'])} on average"
-    error = found.error(side)
+    error = lookup.error(side)
     return "Miscalibrated" if error is None else f"Off by {numbers.points(error)} on average, no range standing out"
 
 
@@ -254,14 +255,19 @@ def _largest(regions: Sequence[Region]) -> list[Region]:
     """The ranges that add most to the error, in their order on the axis from the top."""
     ranked = sorted(regions, key=lambda region: -abs(region.gap) * region.share)
     least = _LEAST_SHARE * abs(ranked[0].gap) * ranked[0].share
-    told = [region for region in ranked[:_IN_HEADLINE] if abs(region.gap) * region.share >= least]
-    return sorted(told, key=lambda region: -region.start)
+    kept = [region for region in ranked[:_IN_HEADLINE] if abs(region.gap) * region.share >= least]
+    return sorted(kept, key=lambda region: -region.start)
+
+
+def _shifted(regions: Sequence[Region], reduction: str) -> bool:
+    """Whether predictions are shifted up or down, which no temperature repairs."""
+    return bool(regions) and is_shift(_largest(regions), reduction)
 
 
 def _temperature(side: Mapping[str, Any]) -> float | None:
     """The optimal temperature, where it is proven not to be 1."""
-    answer = found.measure(side, "optimal-temperature")
-    ends = found.interval(answer)
+    answer = lookup.measure(side, "optimal-temperature")
+    ends = lookup.interval(answer)
     if answer is None or answer["value"] is None or ends is None:
         return None
     low, high = ends
@@ -275,15 +281,16 @@ def _not_rejected(side: Mapping[str, Any], n: int, reduction: str, test: Tested,
         chance = numbers.p_value(test.p_value)
         return f"{direction(_largest(regions), reduction)}; calibration not rejected overall, {chance}"
     if _few(side, n):
-        told = "" if hidden is None else f": an error of up to {numbers.bound(hidden)} could hide in {rows}"
-        return f"Too few rows to tell{told or f', {rows}'}"
+        if hidden is None:
+            return f"Too few rows to tell, {rows}"
+        return f"Too few rows to tell: an error of up to {numbers.bound(hidden)} could hide in {rows}"
     if hidden is None:
         return f"No evidence of miscalibration in {rows}, {numbers.p_value(test.p_value)}"
     return f"No evidence of miscalibration in {rows}: an error below {numbers.bound(hidden)} could hide"
 
 
 def _untested(side: Mapping[str, Any], report: Mapping[str, Any], after: bool) -> str:
-    error = found.error(side)
+    error = lookup.error(side)
     why = "the map has seen these rows" if after and report.get("in_sample") else "no test of calibration was made"
     if error is None:
         return f"No verdict: {why}"
@@ -292,22 +299,22 @@ def _untested(side: Mapping[str, Any], report: Mapping[str, Any], after: bool) -
 
 def _estimate(side: Mapping[str, Any], n: int, test: Tested | None) -> list[str]:
     """The size of the error, and what its interval leaves open."""
-    error, answer = found.error(side), found.measure(side, "ece", norm=1)
+    error, answer = lookup.error(side), lookup.measure(side, "ece", norm=1)
     if error is None or answer is None:
         return []
-    ends, level = error_interval(side), numbers.level(found.level(side))
+    ends, level = error_interval(side), numbers.level(lookup.level(side))
     between = "" if ends is None else f" ({level} interval {numbers.points_between(*ends)})"
     if ends is None and answer.get("interval") is not None:
         between = "; the rows are too alike for an interval"
     chance = " once what chance alone adds is left out" if error == 0.0 and answer["value"] > 0.0 else ""
     size = "0" if error == 0.0 else numbers.points(error)
-    told = [f"The mean calibration error is estimated at {size}{chance}{between}."]
+    sentences = [f"The mean calibration error is estimated at {size}{chance}{between}."]
     rejected, shift = test is not None and test.p_value < ALPHA, shift_of(side)
     if rejected and ends is not None and max(ends[1], shift or 0.0) < SMALL:
-        told.append(f"The error is proven but small: {numbers.count(n)} rows show even less than a point.")
+        sentences.append(f"The error is proven but small: {numbers.count(n)} rows show even less than a point.")
     if test is not None and not rejected and ends is not None and shift is not None and shift > ends[1]:
-        told.append(f"A shift of all predictions by up to {numbers.bound(shift)} is not excluded either.")
-    return told
+        sentences.append(f"A shift of all predictions by up to {numbers.bound(shift)} is not excluded either.")
+    return sentences
 
 
 def _reasons(
@@ -318,19 +325,17 @@ def _reasons(
     regions: Sequence[Region],
     classes: Sequence[str] | None,
 ) -> list[str]:
-    told = [region_sentence(region, reduction) for region in reversed(regions)]
-    told += [
+    sentences = [region_sentence(region, reduction) for region in reversed(regions)]
+    sentences += [
         f"{name}: off by {numbers.points(error)} on average." if error is not None else f"{name}: calibration rejected."
         for name, error in worst_classes(side, classes)[:5]
     ]
     if test is not None:
-        told.append(test.sentence)
-    told += _estimate(side, n, test)
+        sentences.append(test.sentence)
+    sentences += _estimate(side, n, test)
     temperature = _temperature(side)
-    # No temperature mends a shift.
-    shifted = bool(regions) and direction(_largest(regions), reduction).startswith("Too ")
-    if temperature is not None and test is not None and test.p_value < ALPHA and not shifted:
+    if temperature is not None and test is not None and test.p_value < ALPHA and not _shifted(regions, reduction):
         way = "softer: they are too extreme" if temperature > 1.0 else "sharper: they are too timid"
         least = numbers.temperature(temperature)
-        told.append(f"Of all temperatures {least} has the least log loss, which makes predictions {way}.")
-    return told
+        sentences.append(f"Of all temperatures {least} has the least log loss, which makes predictions {way}.")
+    return sentences

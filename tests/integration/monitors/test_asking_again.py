@@ -8,7 +8,7 @@ from backend.monitors.looks import look_at
 from backend.monitors.recalibration import recalibrate_at, request_challenger
 from backend.store.monitors.definitions import Definitions
 from backend.store.monitors.standings import Standings
-from backend.store.pages import Asked
+from backend.store.pages import PageRequest
 from backend.store.store import Store
 from schemas.monitor_alarms import Standing
 from schemas.monitors import DAY, MonitorRecord
@@ -98,7 +98,7 @@ def test_a_proposal_that_waits_is_not_replaced_without_being_asked(store: Store)
 def test_why_none_is_proposed_is_told_in_a_word_with_what_is_known(store: Store) -> None:
     record = drifted(store)
     recalibrate_at(store, record, NOW)
-    told = Standings(store.redis, store.keys, record).events(Asked(1)).items[0]
+    told = Standings(store.redis, store.keys, record).events(PageRequest(1)).items[0]
     assert told.type == "monitor.recalibration.declined"
     found = told.data.model_dump()
     assert (found["code"], found["champion"], found["challenger"]) == ("not-better", None, None)

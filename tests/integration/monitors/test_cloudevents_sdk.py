@@ -17,7 +17,7 @@ from cloudevents.v1.conversion import to_binary, to_structured
 from cloudevents.v1.http import CloudEvent as FirstCloudEvent
 
 from backend.store.store import Store
-from tests.integration.monitors.taking import counted, monitored
+from tests.integration.monitors.monitored import counted, monitored
 
 #: A request of an event: its headers and its body.
 Message = tuple[dict[str, str], bytes]

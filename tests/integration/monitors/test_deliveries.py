@@ -20,7 +20,7 @@ from redis import Redis
 
 from backend.monitors.webhook_requests import Sender
 from backend.monitors.webhook_targets import InvalidTargets, Targets
-from backend.monitors.webhooks import Means, Plan, ask, attempt, event_of
+from backend.monitors.webhooks import Means, RetrySchedule, ask, attempt, event_of
 from backend.store.census import take_census
 from backend.store.chores import Chore, begin, queue_due, queue_of
 from backend.store.clock import now
@@ -28,7 +28,7 @@ from backend.store.errors import UnknownDelivery
 from backend.store.jobs.queues import queue_key
 from backend.store.keyspace import Shared, new_id
 from backend.store.monitors.deliveries import Deliveries
-from backend.store.pages import Asked
+from backend.store.pages import PageRequest
 from backend.store.store import Store
 from schemas.monitor_alarms import AlarmTold, DeliveryRecord, MonitorEvent
 from schemas.monitors import HookSpec, MonitorRecord
@@ -47,7 +47,7 @@ OTHER = "whsec_" + base64.b64encode(b"and another of 24 bytes.").decode()
 HUSH = "hush-hush"
 #: As a worker has them, but that nothing is waited for and that this machine is admitted under a name of its own.
 HOSTS, PRIVATE = f"http://{NAME},http://127.0.0.1,{NAME}", "127.0.0.0/8"
-PLAN = Plan((5.0, 30.0))
+PLAN = RetrySchedule((5.0, 30.0))
 
 
 def means(resolver: Callable[[str, int], list[str]] | None = None, **more: Any) -> Means:
@@ -79,7 +79,7 @@ def asked(store: Store, watched: MonitorRecord, seed: str = "1") -> list[Deliver
     """The deliveries of one event, all of the monitor's hooks."""
     told = event(watched, seed)
     ask(store, watched, told)
-    every = of(store, watched).page(Asked(100), status=None, hook=None).items
+    every = of(store, watched).page(PageRequest(100), status=None, hook=None).items
     return [record for record in every if record.event == told]
 
 

@@ -14,7 +14,7 @@ from backend.store.monitors.ledger import Ledger
 from backend.store.store import Store
 from service.settings import Settings
 from tests.integration.conftest import serving
-from tests.integration.monitors.taking import counted, monitored, told
+from tests.integration.monitors.monitored import answered, counted, monitored
 
 HOUR_AGO = datetime.now(UTC) - timedelta(hours=1)
 #: As KServe's logger sends them, whatever the content type of the inference request was.
@@ -66,10 +66,10 @@ def labelled(api: httpx.Client, *ids: str) -> int:
 
 def test_an_event_of_ours_counts_its_rows_once(ledger: Ledger, api: httpx.Client) -> None:
     rows = {"rows": [{"prediction": 0.2, "label": 0}, {"prediction": 0.8, "label": 1}, {"id": "own", "prediction": 1}]}
-    answer = told(post(api, event("rows", rows), EVENT))
+    answer = answered(post(api, event("rows", rows), EVENT))
     assert (answer["joined"], answer["refused"]) == (2, 1)
     assert answer["refusals"][0] | {"detail": ""} == {"row": 2, "code": "missing-label", "detail": ""}
-    again = told(post(api, event("rows", rows), EVENT))
+    again = answered(post(api, event("rows", rows), EVENT))
     assert (again["duplicates"], again["refused"]) == (2, 1)
     assert counted(ledger) == 2
     assert set(ledger.totals()) == {"predictions", "labels", "joined", "duplicates", "refused"}
@@ -77,9 +77,9 @@ def test_an_event_of_ours_counts_its_rows_once(ledger: Ledger, api: httpx.Client
 
 def test_an_event_may_be_a_single_row_and_gives_it_its_id_and_time(ledger: Ledger, api: httpx.Client) -> None:
     sent = event("predictions", {"prediction": 0.25}, "p1", time=f"{HOUR_AGO:%Y-%m-%dT%H:%M:%S}Z")
-    assert told(post(api, sent, EVENT)) == {"accepted": 1}
+    assert answered(post(api, sent, EVENT)) == {"accepted": 1}
     labels = event("labels", {"label": 1}, "p1", time=f"{HOUR_AGO:%Y-%m-%dT%H:%M:%S}+00:00")
-    assert told(post(api, labels, EVENT)) == {"accepted": 1, "joined": 1}
+    assert answered(post(api, labels, EVENT)) == {"accepted": 1, "joined": 1}
     assert ledger.buckets.numbers(0, 2**31) == [int(HOUR_AGO.timestamp() // 3600)]
 
 
@@ -90,7 +90,7 @@ def test_a_batch_is_taken_in_its_order(ledger: Ledger, api: httpx.Client) -> Non
         event("predictions", {"prediction": 0.5}, "b"),
         {**event("rows", None, "d"), "type": "com.example.other"},
     ]
-    answer = told(post(api, batch, {"content-type": "application/cloudevents-batch+json"}))
+    answer = answered(post(api, batch, {"content-type": "application/cloudevents-batch+json"}))
     refusals = answer.pop("refusals")
     assert answer == {"accepted": 3, "joined": 1, "refused": 1, "ignored": 1}
     assert [(one["row"], one["code"]) for one in refusals] == [(2, "invalid-label")]
@@ -108,7 +108,7 @@ def test_a_bad_event_of_a_batch_is_one_refused_row_and_the_others_count(
     ledger: Ledger, api: httpx.Client, bad: Any
 ) -> None:
     good = [event("rows", {"prediction": p, "label": 1}, f"g{p}") for p in (0.25, 0.5)]
-    answer = told(post(api, [good[0], bad, good[1]], BATCH))
+    answer = answered(post(api, [good[0], bad, good[1]], BATCH))
     assert (answer["accepted"], answer["refused"]) == (2, 1)
     assert [(one["row"], one["code"]) for one in answer["refusals"]] == [(1, "unreadable")]
     assert counted(ledger) == 2
@@ -124,8 +124,8 @@ def test_an_event_of_a_batch_that_holds_too_much_is_named(ledger: Ledger, redis_
 
 def test_the_same_id_of_two_sources_is_one_row_or_by_source_two(ledger: Ledger, api: httpx.Client) -> None:
     batch = [event("predictions", {"prediction": 0.5}, "1", source=f"/{name}") for name in "ab"]
-    assert told(post(api, batch, BATCH, "?by=id")) == {"accepted": 1, "duplicates": 1}
-    assert told(post(api, batch, BATCH, "?by=source")) == {"accepted": 2}
+    assert answered(post(api, batch, BATCH, "?by=id")) == {"accepted": 1, "duplicates": 1}
+    assert answered(post(api, batch, BATCH, "?by=source")) == {"accepted": 2}
     assert labelled(api, "1", "/a/1", "/b/1") == 3
     answer = post(api, batch, BATCH, "?by=type")
     assert (answer.status_code, answer.json()["errors"][0]["pointer"]) == (422, "/by")
@@ -139,23 +139,23 @@ def test_binary_mode_and_data_in_base64_say_the_same(ledger: Ledger, api: httpx.
         "ce-source": "/t",
         "ce-type": "com.calibrant.predictions",
     }
-    assert told(post(api, data, headers | {"content-type": "application/json"})) == {"accepted": 1}
+    assert answered(post(api, data, headers | {"content-type": "application/json"})) == {"accepted": 1}
     encoded = event("predictions", None, 'é "', data_base64=base64.b64encode(data).decode())
-    assert told(post(api, encoded, EVENT)) == {"duplicates": 1}
+    assert answered(post(api, encoded, EVENT)) == {"duplicates": 1}
 
 
 def test_kserve_logs_its_answers_as_they_are(ledger: Ledger, api: httpx.Client) -> None:
     several = {"predictions": [0.2, 0.9, [0.4]]}
-    assert told(post(api, several, KSERVE)) == {"accepted": 3}
-    assert told(post(api, several, KSERVE)) == {"duplicates": 3}
+    assert answered(post(api, several, KSERVE)) == {"accepted": 3}
+    assert answered(post(api, several, KSERVE)) == {"duplicates": 3}
     assert labelled(api, *(f"{KSERVE['ce-id']}/{i}" for i in range(3))) == 3
-    assert told(post(api, {"predictions": [0.5]}, KSERVE | {"ce-id": "one"})) == {"accepted": 1}
+    assert answered(post(api, {"predictions": [0.5]}, KSERVE | {"ce-id": "one"})) == {"accepted": 1}
     assert labelled(api, "one") == 1
 
 
 def test_requests_are_ignored_and_the_answer_says_so(ledger: Ledger, api: httpx.Client) -> None:
     request = KSERVE | {"ce-type": "org.kubeflow.serving.inference.request"}
-    assert told(post(api, {"instances": [[6.8, 2.8]]}, request)) == {"ignored": 1}
+    assert answered(post(api, {"instances": [[6.8, 2.8]]}, request)) == {"ignored": 1}
     assert ledger.totals() == {}
 
 
@@ -165,8 +165,8 @@ def test_the_open_inference_protocol_has_outputs_of_which_one_is_taken(ledger: L
         {"name": "score", "shape": [2, 1], "datatype": "FP32", "data": [0.75, 0.25]},
         {"name": "other", "shape": [2], "datatype": "FP32", "data": [0.5, 0.5]},
     ]
-    assert told(post(api, {"model_name": "m", "outputs": outputs}, KSERVE)) == {"accepted": 2}
-    assert told(post(api, {"outputs": outputs}, KSERVE | {"ce-id": "x"}, "?output=other")) == {"accepted": 2}
+    assert answered(post(api, {"model_name": "m", "outputs": outputs}, KSERVE)) == {"accepted": 2}
+    assert answered(post(api, {"outputs": outputs}, KSERVE | {"ce-id": "x"}, "?output=other")) == {"accepted": 2}
     assert labelled(api, f"{KSERVE['ce-id']}/0", "x/1") == 2
     assert ledger.buckets.tally(0, 2**31).event().p.tolist() == [0.5, 0.75]
 
@@ -182,20 +182,20 @@ def test_the_open_inference_protocol_has_outputs_of_which_one_is_taken(ledger: L
 def test_seldon_logs_its_answers_under_the_id_of_the_request(
     ledger: Ledger, api: httpx.Client, data: dict[str, Any]
 ) -> None:
-    assert told(post(api, data, SELDON)) == {"accepted": 1}
+    assert answered(post(api, data, SELDON)) == {"accepted": 1}
     assert labelled(api, SELDON["ce-requestid"]) == 1
 
 
 def test_mlserver_states_an_older_version_of_the_same_headers(ledger: Ledger, api: httpx.Client) -> None:
     outputs = [{"name": "predict_proba", "shape": [1], "datatype": "FP64", "data": [0.5]}]
-    assert told(post(api, {"outputs": outputs}, SELDON | {"ce-specversion": "0.3"})) == {"accepted": 1}
+    assert answered(post(api, {"outputs": outputs}, SELDON | {"ce-specversion": "0.3"})) == {"accepted": 1}
 
 
 @pytest.mark.parametrize(
     "data", [b"\xff", {"outputs": []}, {"predictions": {"a": 1}}, {"data": {"strData": "x"}}, {"error": "away"}, [0.5]]
 )
 def test_an_answer_without_predictions_is_one_refused_row(ledger: Ledger, api: httpx.Client, data: Any) -> None:
-    answer = told(post(api, data, KSERVE))
+    answer = answered(post(api, data, KSERVE))
     assert (answer["refused"], answer["refusals"][0]["code"]) == (1, "unreadable")
     assert ledger.totals() == {"refused": 1}
 
@@ -203,7 +203,7 @@ def test_an_answer_without_predictions_is_one_refused_row(ledger: Ledger, api: h
 def test_vectors_are_taken_by_a_monitor_of_their_classes(store: Store, api: httpx.Client) -> None:
     ledger = monitored(store, n_classes=3, reduction="confidence", bucket=3600)
     outputs = [{"name": "p", "shape": [2, 3], "datatype": "FP32", "data": [0.5, 0.25, 0.25, 0.125, 0.125, 0.75]}]
-    assert told(post(api, {"outputs": outputs}, KSERVE)) == {"accepted": 2}
+    assert answered(post(api, {"outputs": outputs}, KSERVE)) == {"accepted": 2}
     labels = [{"id": f"{KSERVE['ce-id']}/{i}", "label": 2} for i in range(2)]
     api.post("/monitors/m/labels", json={"rows": labels})
     found = ledger.buckets.tally(0, 2**31).event()
@@ -249,7 +249,7 @@ def test_both_columns_of_a_binary_model_are_watched_as_its_second(
     store: Store, api: httpx.Client, headers: dict[str, str], data: Any
 ) -> None:
     ledger = monitored(store, n_classes=2, reduction="class:1", retention=1000 * 86_400, bucket=86_400)
-    assert told(post(api, data, headers)) == {"accepted": 2}
+    assert answered(post(api, data, headers)) == {"accepted": 2}
     name = headers.get("ce-requestid", headers["ce-id"])
     assert labelled(api, f"{name}/0", f"{name}/1") == 2
     tally = ledger.buckets.tally(0, 2**31)

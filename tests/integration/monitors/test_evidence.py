@@ -8,8 +8,7 @@ import pytest
 from backend.monitors.alarms import acknowledge
 from backend.monitors.challengers import challenge
 from backend.monitors.evidence import Remembered, look_at_evidence, settling
-from backend.monitors.looks import look_at
-from backend.monitors.thresholds import tally_of_window
+from backend.monitors.looks import look_at, tally_of_window
 from backend.store.monitors.buckets import Buckets
 from backend.store.monitors.definitions import Definitions
 from backend.store.monitors.standings import Standings

@@ -20,7 +20,7 @@ from backend.store.monitors.deliveries import Deliveries
 from backend.store.monitors.ledger import Change, Ids, Ledger
 from backend.store.monitors.reference import put_reference
 from backend.store.monitors.standings import Standings, read_latest
-from backend.store.pages import Asked
+from backend.store.pages import PageRequest
 from backend.store.store import Store
 from calibrant.measures.catalogue import read_requests
 from calibrant.measures.intervals import PLAIN
@@ -65,12 +65,12 @@ def looked(store: Store, record: MonitorRecord, hour: int, tally: Tally) -> Rule
 
 def types(store: Store, record: MonitorRecord) -> list[str]:
     """What happened, oldest first."""
-    page = Standings(store.redis, store.keys, record).events(Asked(100))
+    page = Standings(store.redis, store.keys, record).events(PageRequest(100))
     return [event.type.rpartition(".")[2] for event in reversed(page.items)]
 
 
 def actions(store: Store, record: MonitorRecord) -> list[str]:
-    page = Standings(store.redis, store.keys, record).audit(Asked(100))
+    page = Standings(store.redis, store.keys, record).audit(PageRequest(100))
     return [entry.action for entry in reversed(page.items)]
 
 
@@ -85,11 +85,11 @@ def test_a_stream_that_drifts_raises_one_alarm_which_every_hook_is_told(store: S
     found = state.evidence
     assert found is not None
     assert found.largest >= found.bound > 0.0
-    assert (found.delta > 0.0, "too low" in found.told) == (True, True)
+    assert (found.delta > 0.0, "too low" in found.description) == (True, True)
     assert found.since is not None
     assert abs(np.datetime64(found.since[:-1]).astype("datetime64[s]").astype(float) - (BEGAN + 5 * HOUR)) <= HOUR
     assert types(store, record) == ["raised"]
-    deliveries = Deliveries(store.redis, store.keys, record.uid).page(Asked(10), status=None, hook=None).items
+    deliveries = Deliveries(store.redis, store.keys, record.uid).page(PageRequest(10), status=None, hook=None).items
     assert sorted(one.hook for one in deliveries) == ["a", "b"]
     assert {one.event.type for one in deliveries} == {"monitor.alarm.raised"}
 
@@ -106,7 +106,7 @@ def test_of_many_looks_at_once_one_raises_the_alarm(store: Store) -> None:
     }
     assert types(store, record) == ["raised", "raised"]
     assert actions(store, record) == ["alarm-raised", "alarm-raised"]
-    assert Standings(store.redis, store.keys, record).untold() == []
+    assert Standings(store.redis, store.keys, record).unqueued_events() == []
 
 
 def test_evidence_begins_anew_once_it_is_acknowledged(store: Store) -> None:
@@ -126,7 +126,7 @@ def test_evidence_begins_anew_once_it_is_acknowledged(store: Store) -> None:
     assert looked(store, record, 3, rows(5000, 3, shift=1.0)).status == "alarm"
     assert types(store, record) == ["raised", "acknowledged", "raised"]
     assert actions(store, record) == ["alarm-raised", "alarm-acknowledged", "evidence-restarted", "alarm-raised"]
-    page = Standings(store.redis, store.keys, record).audit(Asked(100))
+    page = Standings(store.redis, store.keys, record).audit(PageRequest(100))
     assert [entry.who for entry in page.items] == [None, "anna", "anna", None]
 
 

@@ -16,7 +16,7 @@ from backend.store.errors import ProposalOutdated, UnknownProposal
 from backend.store.keyspace import new_id
 from backend.store.monitors.definitions import Definitions
 from backend.store.monitors.standings import Change, Standings
-from backend.store.pages import Asked
+from backend.store.pages import PageRequest
 from backend.store.registry.aliases import promote
 from backend.store.store import Store, map_record
 from calibrant.batch import read_batch
@@ -71,7 +71,7 @@ def ask_again(store: Store, record: MonitorRecord) -> None:
 
 
 def entries(store: Store, record: MonitorRecord) -> list[AuditEntry]:
-    page = Standings(store.redis, store.keys, record).audit(Asked(100))
+    page = Standings(store.redis, store.keys, record).audit(PageRequest(100))
     return [entry for entry in reversed(page.items) if not entry.action.startswith("alarm")]
 
 
@@ -100,7 +100,7 @@ def test_auto_moves_the_alias_to_a_challenger_that_mends_the_rows(store: Store) 
     assert again.started_at == BEGAN + 2 * HOUR
     look_at(store, again, NOW + 60)
     assert Standings(store.redis, store.keys, record).read().rules["evidence"].status == "unknown"
-    events = Standings(store.redis, store.keys, record).events(Asked(100)).items
+    events = Standings(store.redis, store.keys, record).events(PageRequest(100)).items
     assert [event.type for event in reversed(events)] == [
         "monitor.alarm.raised",
         "monitor.recalibration.applied",

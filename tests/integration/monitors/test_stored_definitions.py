@@ -17,7 +17,7 @@ from backend.store.monitors.definitions import Definitions, delete_left
 from backend.store.monitors.ledger import FIRST_GROUP, OTHER_GROUP, Groups, Ledger
 from backend.store.monitors.reference import put_reference
 from backend.store.monitors.standings import put_latest
-from backend.store.pages import Asked
+from backend.store.pages import PageRequest
 from backend.store.store import Store
 from schemas.monitors import MonitorRecord, WindowSpec
 from tests.integration.monitors.stored import change, fill_standing, monitor, record_of, tally
@@ -50,7 +50,7 @@ def test_a_monitor_of_another_tenant_is_not_seen(store: Store) -> None:
     for ask in asks:
         with pytest.raises(UnknownMonitor):
             ask()
-    assert other.page(Asked(10)).items == ()
+    assert other.page(PageRequest(10)).items == ()
 
 
 def test_pages_hold_the_newest_first(store: Store) -> None:
@@ -58,12 +58,12 @@ def test_pages_hold_the_newest_first(store: Store) -> None:
     made = [definitions.put(record_of(f"m{i}")) for i in range(5)]
     for i, record in enumerate(made):
         store.redis.zadd(store.keys.monitors(), {record.uid: float(i)})
-    first = definitions.page(Asked(3))
+    first = definitions.page(PageRequest(3))
     definitions.delete("m0")
     again = definitions.put(record_of("m0"))
-    rest = definitions.page(Asked(3, first.next))
+    rest = definitions.page(PageRequest(3, first.next))
     assert [record.name for record in (*first.items, *rest.items)] == ["m4", "m3", "m2", "m1"]
-    assert definitions.page(Asked(1)).items == (again,)
+    assert definitions.page(PageRequest(1)).items == (again,)
     assert (definitions.number(), [record.name for record in definitions.all()]) == (5, ["m0", "m1", "m2", "m3", "m4"])
 
 

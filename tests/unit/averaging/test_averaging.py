@@ -9,7 +9,6 @@ from scipy.optimize import minimize
 
 import calibrant
 from calibrant.averaging.fitting import fit_averaged
-from calibrant.averaging.options import AveragedOptions
 from calibrant.averaging.process import fit_process, hypotheses
 from calibrant.cells import SortedRows, sort_rows
 from calibrant.errors import InvalidOption, OneClass, TooFewRows
@@ -17,7 +16,7 @@ from calibrant.logistic import fit_logistic
 from calibrant.maps.averaged import places, tabulate
 from calibrant.piecewise.fitting import fit_piecewise
 from calibrant.piecewise.folds import fold_cells
-from calibrant.piecewise.options import PiecewiseOptions
+from calibrant.piecewise.options import AveragedOptions, PiecewiseOptions
 from calibrant.piecewise.search import weights
 
 GRID = np.concatenate([np.linspace(0, 1, 501), [1e-300, 1e-12, 1 - 2**-53]])

@@ -40,7 +40,7 @@ def test_the_bars_are_the_same_and_the_errors_are_not() -> None:
         asked = [{"name": "reliability", "binning": "equal-width", "n_bins": 5}]
         report = calibrant.evaluate(one.p, one.y.astype(np.int64), measures=["ks"], diagrams=asked)
         data = report.diagrams["reliability"]["data"]
-        shares.append(data["label_share"])
+        shares.append(data["observed_frequency"])
         errors.append(round(data["ece"], 3))
     assert np.allclose(shares, shares[0])
     assert errors == [0.010, 0.064, 0.013]

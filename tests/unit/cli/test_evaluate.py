@@ -98,7 +98,7 @@ def test_several_columns_are_classes_in_the_order_given(run: Run, tmp_path: Path
         (["--fail-above", "ks=0.9", "--fail-above", "ece=0.01", "--fail-by", "debiased"], 4, "(debiased), above 0.01"),
         (["--fail-above", "ece=0.01", "--fail-by", "upper", "--interval", "0.9"], 4, "upper end of its interval"),
         (["--fail-above", "ece=0.01", "--fail-by", "upper"], 2, "needs --interval"),
-        (["--fail-above", "smooth-ece=0.01"], 2, "names no measure that is asked for"),
+        (["--fail-above", "smooth-ece=0.01"], 2, "is no requested measure"),
         (["--fail-above", "ece"], 2, "such as ece=0.05"),
         (["--fail-above", "ece=nan"], 2, "such as ece=0.05"),
         (["--fail-above", "ks=0.1", "--fail-by", "debiased"], 4, "(value), above 0.1"),

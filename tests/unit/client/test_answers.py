@@ -34,8 +34,8 @@ from calibrant.client.answers import (
 from calibrant.client.calls.evaluate import evaluate
 from calibrant.client.calls.jobs import job, jobs
 from calibrant.client.events import follow
-from calibrant.client.sending import Patience
-from tests.unit.client.taking import answer, take
+from calibrant.client.retries import Patience
+from tests.unit.client.replies import answer, take
 
 JOB: dict[str, Any] = {"id": "job_1", "kind": "fit", "status": "queued", "created_at": "t"}
 MEASURE = {"value": 0.1, "definition": {"name": "ece"}}

@@ -11,9 +11,8 @@ import pyarrow as pa
 import pytest
 
 from calibrant.client import UnusableRows
-from calibrant.client.frames import given_back, labels_of, names_of, numbers_of
+from calibrant.client.frames import given_back, labels_of, names_of, numbers_of, split_rows
 from calibrant.client.packing import pack, unpack
-from calibrant.client.rows import taken_apart
 
 P, PROBS = [0.25, 0.5, 1.0], [[0.5, 0.5], [0.25, 0.75], [1.0, 0.0]]
 INDEX = pd.Index(["a", "b", "c"])
@@ -57,7 +56,7 @@ def test_columns_are_classes_in_order(given: Any) -> None:
     "given", [np.array(P, np.float32), pd.Series(P, dtype="float32"), pl.Series(P, dtype=pl.Float32)]
 )
 def test_single_precision_stays_single_precision_on_the_wire(given: Any) -> None:
-    arrays, _ = taken_apart({"predictions": given})
+    arrays, _ = split_rows({"predictions": given})
     assert unpack(pack(arrays))["predictions"].dtype == np.float32
 
 
@@ -77,7 +76,7 @@ MISSING = [
 @pytest.mark.parametrize(("given", "said"), MISSING)
 def test_what_is_missing_is_refused_with_its_place_and_never_sent(given: Any, said: str) -> None:
     with pytest.raises(UnusableRows) as refusal:
-        taken_apart({"predictions": given})
+        split_rows({"predictions": given})
     assert str(refusal.value).startswith(said)
 
 
@@ -97,7 +96,7 @@ UNUSABLE = [
 @pytest.mark.parametrize(("field", "given", "said"), UNUSABLE)
 def test_what_cannot_be_sent_is_refused_in_words(field: str, given: Any, said: str) -> None:
     with pytest.raises(UnusableRows) as refusal:
-        taken_apart({field: given})
+        split_rows({field: given})
     assert str(refusal.value).startswith(said)
 
 
@@ -137,12 +136,12 @@ def test_names_of_groups_are_text_whatever_holds_them(given: Any) -> None:
 
 def test_rows_of_different_indexes_are_no_rows() -> None:
     p, y = pd.Series(P, index=INDEX), pd.Series([0, 1, 1], index=INDEX)
-    taken_apart({"predictions": p, "labels": y})
-    taken_apart({"predictions": p, "labels": y.to_numpy()})
+    split_rows({"predictions": p, "labels": y})
+    split_rows({"predictions": p, "labels": y.to_numpy()})
     with pytest.raises(UnusableRows, match="labels: has another index than predictions"):
-        taken_apart({"predictions": p, "labels": y.sort_index(ascending=False)})
+        split_rows({"predictions": p, "labels": y.sort_index(ascending=False)})
     with pytest.raises(TypeError, match="'label'"):
-        taken_apart({"predictions": p, "label": y})
+        split_rows({"predictions": p, "label": y})
 
 
 def test_what_comes_back_is_of_the_kind_that_was_given() -> None:
@@ -161,8 +160,8 @@ def test_what_comes_back_is_of_the_kind_that_was_given() -> None:
 
 def test_using_the_client_imports_no_library_of_frames() -> None:
     code = (
-        "import sys, calibrant.client; from calibrant.client.rows import taken_apart\n"
-        "taken_apart({'predictions': [0.5], 'labels': [1], 'groups': ['a']})\n"
+        "import sys, calibrant.client; from calibrant.client.frames import split_rows\n"
+        "split_rows({'predictions': [0.5], 'labels': [1], 'groups': ['a']})\n"
         "print(sorted({'pandas', 'polars', 'pyarrow', 'torch', 'service', 'scipy'} & set(sys.modules)))"
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -16,8 +16,8 @@ from calibrant.client import UnusableRows
 from calibrant.client.calls.monitor_rows import send_labels, send_predictions, send_rows
 from calibrant.client.monitored import ARROW, arrays_of, packed, pieces
 from calibrant.client.packing import unpack
-from calibrant.client.sending import Patience
-from tests.unit.client.taking import answer, take
+from calibrant.client.retries import Patience
+from tests.unit.client.replies import answer, take
 
 IDS = ["a", "b", "c", "d", "ü"]
 P = [0.1, 0.2, 0.3, 0.4, 0.5]

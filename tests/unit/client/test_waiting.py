@@ -11,9 +11,9 @@ import pytest
 from calibrant.client import JobFailed, JobTimeout, ProblemResponse
 from calibrant.client.calls.jobs import wait
 from calibrant.client.events import follow
-from calibrant.client.sending import Patience
+from calibrant.client.retries import Patience
 from calibrant.client.steps import Answer
-from tests.unit.client.taking import answer, take
+from tests.unit.client.replies import answer, take
 
 PATIENCE = Patience(tries=3)
 CUT = httpx.ReadError("cut")

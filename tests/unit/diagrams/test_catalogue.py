@@ -176,7 +176,7 @@ def test_narrow_predictions_are_widened() -> None:
     wide, narrow = (subject(read_batch(values, labels), "confidence") for values in (probs, probs.astype(np.float32)))
     for request in read_diagrams(["reliability", "ks-graphs"]):
         found, other = request.drawn(wide)["data"], request.drawn(narrow)["data"]
-        for key in ("mean_prediction", "label_share", "ece", "cumulative_score", "probability"):
+        for key in ("mean_prediction", "observed_frequency", "ece", "cumulative_score", "probability"):
             if key in found:
                 np.testing.assert_allclose(found[key], other[key], atol=1e-6)
 

@@ -70,7 +70,7 @@ def test_bins_and_roof_agree_with_the_paper_s_code(golden_event: Event, drawn: d
     wanted = drawn["ES"]
     picture = _drawn(golden_event, n_bins=15)
     np.testing.assert_allclose(picture.mean_prediction, wanted["mean_p"], atol=1e-12)
-    np.testing.assert_allclose(picture.label_share, wanted["mean_y"], atol=1e-12)
+    np.testing.assert_allclose(picture.observed_frequency, wanted["mean_y"], atol=1e-12)
     np.testing.assert_array_equal(picture.count, wanted["n_per_bin"])
     assert picture.ece == pytest.approx(wanted["ECE1"], abs=1e-12)
     grid = np.linspace(0, 1, 1001)
@@ -93,7 +93,7 @@ def test_bins_lie_side_by_side_and_hold_their_rows(event: Event, binning: str) -
         own = (event.p >= picture.start[k]) & (event.p < last)
         assert own.sum() == picture.count[k]
         assert event.p[own].mean() == pytest.approx(picture.mean_prediction[k])
-        assert event.y[own].mean() == pytest.approx(picture.label_share[k])
+        assert event.y[own].mean() == pytest.approx(picture.observed_frequency[k])
 
 
 def test_bins_closed_on_the_right_are_told_as_such() -> None:

@@ -10,8 +10,8 @@ import pyarrow.feather
 import pyarrow.parquet
 import pytest
 
-from calibrant.io.columns import read_columns
 from calibrant.io.errors import MissingValue, NotLabels, TabularError, UnknownColumn, WrongShape
+from calibrant.io.files import read_columns
 
 IDS, TIMES = ["a 1", "b;2", "c"], [1.5, 2.0, 3.25]
 

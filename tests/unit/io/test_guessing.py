@@ -6,11 +6,11 @@ import io
 
 import pytest
 
-from calibrant.io.reading import Asked, Sheet, read_sheet
+from calibrant.io.files import Sheet, SheetOptions, read_sheet
 
 
-def sheet(text: str, *, labelled: bool = True, asked: Asked = Asked()) -> Sheet:  # noqa: B008 - frozen
-    return read_sheet(io.BytesIO(text.encode()), name="a.csv", asked=asked, max_rows=None, labelled=labelled)
+def sheet(text: str, *, labelled: bool = True, options: SheetOptions = SheetOptions()) -> Sheet:  # noqa: B008 - frozen
+    return read_sheet(io.BytesIO(text.encode()), name="a.csv", options=options, max_rows=None, labelled=labelled)
 
 
 @pytest.mark.parametrize("labels", ["y", "label", "Labels", "target", "class", "truth", "y_true", "Y True"])
@@ -20,7 +20,7 @@ def test_two_columns_are_found_by_their_names(labels: str, predictions: str) -> 
     assert found.predictions.tolist() == [0.25, 0.5, 1.0]
     assert found.labels is not None
     assert found.labels.tolist() == [1, 0, 1]
-    assert found.said == (
+    assert found.notes == (
         f"labels: column '{labels}', by its name",
         f"predictions: column '{predictions}' as the probability of class 1, by its name",
     )
@@ -41,16 +41,16 @@ def test_columns_that_are_called_as_the_labels_are_theirs() -> None:
     assert found.classes == ("cat", "dog", "hen")
     assert found.labels is not None
     assert found.labels.tolist() == [2, 0]
-    assert "classes: by the names of the columns, 'cat', 'dog', 'hen' in this order" in found.said
+    assert "classes: by the names of the columns, 'cat', 'dog', 'hen' in this order" in found.notes
 
 
 def test_what_is_asked_for_is_not_guessed() -> None:
-    asked = Asked(predictions=("b",), labels="a", weights="c", groups="d")
-    found = sheet("a,b,c,d,label,p\n1,0.5,2,x,0,0.1\n0,0.25,1,y,0,0.1\n", asked=asked)
+    options = SheetOptions(predictions=("b",), labels="a", weights="c", groups="d")
+    found = sheet("a,b,c,d,label,p\n1,0.5,2,x,0,0.1\n0,0.25,1,y,0,0.1\n", options=options)
     assert found.predictions.tolist() == [0.5, 0.25]
     assert found.labels is not None
     assert found.labels.tolist() == [1, 0]
     assert found.weights is not None
     assert found.weights.tolist() == [2, 1]
     assert found.groups == ["x", "y"]
-    assert found.said == ()
+    assert found.notes == ()

@@ -16,24 +16,24 @@ import pytest
 import zstandard
 
 from calibrant.io.errors import Field, TabularError
-from calibrant.io.reading import Asked, read_sheet
+from calibrant.io.files import SheetOptions, read_sheet
 from tests.unit.io import files
 
 HEAD, TAIL = "label,p\n", "1,0.5\n"
 
-PLAIN = Asked()
+PLAIN = SheetOptions()
 
 
 @dataclass(frozen=True)
 class Case:
-    """A file, what is asked of it, and the refusal; ``words`` stand in the message."""
+    """A file, its options, and the refusal; ``words`` stand in the message."""
 
     data: bytes | str
     code: str
     field: Field
     words: str
     offer: Mapping[str, int] | tuple[str, ...] | None = None
-    asked: Asked = PLAIN
+    options: SheetOptions = PLAIN
 
 
 def archive(names: Mapping[str, bytes]) -> bytes:
@@ -137,11 +137,16 @@ CASES = {
     "two labels": Case("y,target,p\n1,1,1\n", "unclear-columns", "labels", "'y', 'target'; say which", ("y", "target")),
     "two likely labels": Case("a,b,p\n1,1,1\n", "unclear-columns", "labels", "'a', 'b'; say which", ("a", "b")),
     "unknown": Case(
-        HEAD + TAIL, "unknown-column", "labels", "no column 'z'; it has 'label'", ("label", "p"), Asked(labels="z")
+        HEAD + TAIL,
+        "unknown-column",
+        "labels",
+        "no column 'z'; it has 'label'",
+        ("label", "p"),
+        SheetOptions(labels="z"),
     ),
-    "twice asked": Case(HEAD + TAIL, "unclear-columns", "labels", "cannot be", None, Asked(("p",), labels="p")),
+    "twice asked": Case(HEAD + TAIL, "unclear-columns", "labels", "cannot be", None, SheetOptions(("p",), labels="p")),
     "asked as both": Case(
-        HEAD + TAIL, "unclear-columns", "groups", "be labels and groups", None, Asked(labels="p", groups="p")
+        HEAD + TAIL, "unclear-columns", "groups", "be labels and groups", None, SheetOptions(labels="p", groups="p")
     ),
     # The scale.
     "percent": Case(
@@ -169,7 +174,12 @@ CASES = {
     "ham": Case(HEAD + "spam,1\nham,1\n", "labels-need-mapping", "mapping", "'ham', 'spam'", {"ham": 0, "spam": 1}),
     "event named": Case("y,prob_ham\nspam,1\nham,1\n", "no-predictions", "predictions", "", ("prob_ham",)),
     "event asked": Case(
-        "y,prob_ham\nspam,1\nham,1\n", "labels-need-mapping", "mapping", "", {"spam": 0, "ham": 1}, Asked(("prob_ham",))
+        "y,prob_ham\nspam,1\nham,1\n",
+        "labels-need-mapping",
+        "mapping",
+        "",
+        {"spam": 0, "ham": 1},
+        SheetOptions(("prob_ham",)),
     ),
     "signs": Case(HEAD + "-1,1\n1,1\n", "labels-need-mapping", "mapping", "'-1' = 0, '1' = 1", {"-1": 0, "1": 1}),
     "from 1": Case("y,p0,p1,p2\n1,1,0,0\n3,0,0,1\n", "labels-need-mapping", "mapping", "", {"1": 0, "2": 1, "3": 2}),
@@ -195,9 +205,11 @@ CASES = {
         "mapping",
         "no class for 'no', first in row 2",
         None,
-        Asked(mapping={"yes": 1}),
+        SheetOptions(mapping={"yes": 1}),
     ),
-    "bad mapping": Case(HEAD + TAIL, "bad-mapping", "mapping", "an integer from 0 to 1", None, Asked(mapping={"1": 2})),
+    "bad mapping": Case(
+        HEAD + TAIL, "bad-mapping", "mapping", "an integer from 0 to 1", None, SheetOptions(mapping={"1": 2})
+    ),
     "too many groups": Case(
         "y,p,group\n" + "".join(f"1,1,g{i}\n" for i in range(1001)),
         "too-many-groups",
@@ -218,7 +230,12 @@ CASES = {
     "cube": Case(npz(y=LABELS, p=np.zeros((2, 2, 2))), "wrong-shape", "predictions", "has the shape (2, 2, 2)"),
     "one-hot": Case(npz(y=np.eye(2, dtype=int), probs=ROWS), "not-labels", "labels", "of one-hot rows take the argmax"),
     "unlike columns": Case(
-        npz(y=LABELS, a=ROWS, b=LABELS), "wrong-shape", "predictions", "a number a row each", None, Asked(("a", "b"))
+        npz(y=LABELS, a=ROWS, b=LABELS),
+        "wrong-shape",
+        "predictions",
+        "a number a row each",
+        None,
+        SheetOptions(("a", "b")),
     ),
     "lengths": Case(npz(y=np.array([0]), probs=ROWS), "wrong-shape", "file", "there are 1 labels for 2 rows"),
     "cut npz": Case(npz(y=LABELS, probs=ROWS)[:-30], "damaged-file", "file", "damaged or cut off"),
@@ -246,7 +263,7 @@ def refusal_of(case: Case) -> TabularError:
     # One array alone has no labels, which is another refusal than those of the array.
     labelled = case.code not in ("pickled-objects", "damaged-file") or not data.startswith(b"\x93NUMPY")
     with pytest.raises(TabularError) as refused:
-        read_sheet(io.BytesIO(data), name="preds.csv", asked=case.asked, max_rows=100_000, labelled=labelled)
+        read_sheet(io.BytesIO(data), name="preds.csv", options=case.options, max_rows=100_000, labelled=labelled)
     return refused.value
 
 

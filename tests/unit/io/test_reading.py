@@ -19,7 +19,7 @@ import zstandard
 
 from calibrant.errors import CalibrationError
 from calibrant.io.errors import BadMapping, FileTooLarge, NotANumber, TabularError, UnreadableFile
-from calibrant.io.reading import Asked, Sheet, read_sheet
+from calibrant.io.files import Sheet, SheetOptions, read_sheet
 from tests.traced import PeakOf
 from tests.unit.io import files
 
@@ -50,8 +50,8 @@ def test_every_kind_of_file_refuses_more_rows_than_the_limit(data: bytes) -> Non
 
 
 def test_what_is_not_plain_is_said() -> None:
-    assert read(files.ALL["csv in UTF-16"]).said[:2] == ("the text is UTF-16", "the columns are separated by tabs")
-    assert read(b"y;p\n0.0;0.5\n1.0;1\n").said == (
+    assert read(files.ALL["csv in UTF-16"]).notes[:2] == ("the text is UTF-16", "the columns are separated by tabs")
+    assert read(b"y;p\n0.0;0.5\n1.0;1\n").notes == (
         "the columns are separated by semicolons",
         "labels: column 'y', by its name",
         "predictions: column 'p' as the probability of class 1, by its name",
@@ -67,7 +67,7 @@ def test_names_are_told_without_what_is_not_printed_and_cut_short() -> None:
 
 
 def test_logits_are_read_where_they_are_asked_for() -> None:
-    sheet = read(b"label,logit\n1,-3.5\n0,2\n", asked=Asked(scale="logit"))
+    sheet = read(b"label,logit\n1,-3.5\n0,2\n", options=SheetOptions(scale="logit"))
     assert sheet.predictions.tolist() == [-3.5, 2]
     assert sheet.scale == "logit"
 
@@ -77,24 +77,24 @@ def test_what_a_real_classifier_emits_is_left_to_the_library() -> None:
 
 
 def test_a_mapping_gives_the_labels_and_the_names_of_the_classes() -> None:
-    sheet = read(b"label,p\nspam,0.5\nham,1\n", asked=Asked(mapping={"spam": 1, "ham": 0}))
+    sheet = read(b"label,p\nspam,0.5\nham,1\n", options=SheetOptions(mapping={"spam": 1, "ham": 0}))
     assert sheet.labels is not None
     assert sheet.labels.tolist() == [1, 0]
     assert sheet.classes == ("ham", "spam")
 
 
 def test_a_mapping_of_all_labels_to_one_class_is_refused_and_of_one_label_is_not() -> None:
-    asked = Asked(mapping={"spam": 1, "ham": 1, "1": 1})
+    options = SheetOptions(mapping={"spam": 1, "ham": 1, "1": 1})
     with pytest.raises(BadMapping, match="same class"):
-        read(b"label,p\nspam,0.5\nham,1\n", asked=asked)
+        read(b"label,p\nspam,0.5\nham,1\n", options=options)
     for same in (b"label,p\nspam,0.5\nspam,1\n", b"label,p\n1,0.5\n1.0,1\n"):
-        sheet = read(same, asked=asked)
+        sheet = read(same, options=options)
         assert sheet.labels is not None
         assert sheet.labels.tolist() == [1, 1]
 
 
 def test_a_mapping_knows_a_number_however_it_is_written() -> None:
-    sheet = read(b"label,p\n-1.0,0.5\n1.0,1\n", asked=Asked(mapping={"-1": 0, "1": 1}))
+    sheet = read(b"label,p\n-1.0,0.5\n1.0,1\n", options=SheetOptions(mapping={"-1": 0, "1": 1}))
     assert sheet.labels is not None
     assert sheet.labels.tolist() == [0, 1]
 
@@ -113,7 +113,7 @@ def test_a_path_is_read(tmp_path: Path) -> None:
 
 def test_a_pipe_is_read() -> None:
     code = (
-        "import sys; from calibrant.io.reading import read_sheet\n"
+        "import sys; from calibrant.io.files import read_sheet\n"
         "print(len(read_sheet(sys.stdin.buffer, name='-', max_rows=None)))"
     )
     done = subprocess.run([sys.executable, "-c", code], input=files.ALL["npz"], capture_output=True, check=True)
@@ -209,8 +209,8 @@ def test_without_pyarrow_text_is_read_and_parquet_says_what_it_needs(tmp_path: P
     (tmp_path / "p.parquet").write_bytes(files.ALL["parquet"])
     code = (
         "import sys; sys.modules['pyarrow'] = None\n"
-        "from pathlib import Path; from calibrant.io.errors import MissingExtra\n"
-        "from calibrant.io.reading import read_sheet\n"
+        "from pathlib import Path; from calibrant.errors import MissingExtra\n"
+        "from calibrant.io.files import read_sheet\n"
         "print(len(read_sheet(Path('p.csv'), name='p', max_rows=None)))\n"
         "try: read_sheet(Path('p.parquet'), name='p', max_rows=None)\n"
         "except MissingExtra as error: print(error.detail)\n"
@@ -225,7 +225,8 @@ def test_without_pyarrow_text_is_read_and_parquet_says_what_it_needs(tmp_path: P
         env={"PYTHONPATH": str(root)},
     )
     assert done.stdout == (
-        "4\nParquet files need the extra: pip install 'calibrant[files]'; or save it as CSV or NPZ\n"
+        "4\na Parquet file needs pyarrow, which is not installed: pip install 'calibrant[files]'; "
+        "or save it as CSV or NPZ\n"
     )
 
 

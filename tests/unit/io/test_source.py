@@ -8,9 +8,9 @@ from typing import BinaryIO, cast
 
 import pytest
 
-from calibrant.io.bounds import Bounds
 from calibrant.io.errors import NoRoom
-from calibrant.io.source import copy, opened, spooled
+from calibrant.io.limits import FileLimits
+from calibrant.io.source import blocks_of, opened, spooled, write_blocks
 
 MIB = 1 << 20
 
@@ -35,15 +35,19 @@ def _full_at(size: int) -> Iterator[None]:
 
 def test_a_pipe_that_does_not_fit_on_the_disk_is_told_as_that() -> None:
     pipe = cast(BinaryIO, _Pipe(bytes(40 * MIB)))
-    with _full_at(34 * MIB), pytest.raises(NoRoom, match="folder of temporary files is full"), opened(pipe, Bounds()):
+    with (
+        _full_at(34 * MIB),
+        pytest.raises(NoRoom, match="folder of temporary files is full"),
+        opened(pipe, FileLimits()),
+    ):
         pass
 
 
 def test_what_goes_to_a_temporary_file_is_told_before_it_is_written() -> None:
     sizes: list[int] = []
     with spooled() as target:
-        copy(io.BytesIO(bytes(31 * MIB)), target, Bounds(spool=sizes.append))
+        write_blocks(blocks_of(io.BytesIO(bytes(31 * MIB))), target, FileLimits(spool=sizes.append))
     assert sizes == []  # in memory
     with spooled() as target:
-        copy(io.BytesIO(bytes(34 * MIB)), target, Bounds(spool=sizes.append))
+        write_blocks(blocks_of(io.BytesIO(bytes(34 * MIB))), target, FileLimits(spool=sizes.append))
     assert sizes == [33 * MIB, 34 * MIB]

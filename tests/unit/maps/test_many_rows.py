@@ -10,7 +10,7 @@ from sklearn.linear_model import LogisticRegression
 import calibrant
 from calibrant.errors import NotConverged, OneClass
 from calibrant.maps.beta import Beta, Parameters, features, fit_beta, fit_beta_event
-from calibrant.maps.interpolation import interpolate
+from calibrant.maps.curves import interpolate
 from calibrant.maps.many_rows import MANY, many_rows
 from calibrant.maps.platt import fit_platt, fit_platt_event
 from calibrant.reductions import Event

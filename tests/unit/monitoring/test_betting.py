@@ -132,7 +132,7 @@ def test_the_loudest_shift_and_start_tell_what_is_wrong(delta: float, told: str)
     p = random.random(60_000)
     sound, wrong = _drawn(60_000, 2), _counted(p, random.random(len(p)) < expit(logit(p) + delta))
     found = evidence(np.array([log_factors(tally) for tally in (sound, sound, wrong, wrong)]))
-    assert (found.start, found.shift.told()) == (2, told)
+    assert (found.start, found.shift.message()) == (2, told)
     assert found.level < 1e-20
 
 
@@ -143,7 +143,7 @@ def test_an_error_of_one_part_is_told_with_its_place() -> None:
     shift = evidence(log_factors(_counted(p, random.random(len(p)) < c))[None]).shift
     assert (shift.shape, shift.delta < 0.0) == ("part", True)
     assert shift.low < 0.78 < shift.high
-    assert shift.told() == f"predictions between {shift.low:.2f} and {shift.high:.2f} are too high"
+    assert shift.message() == f"predictions between {shift.low:.2f} and {shift.high:.2f} are too high"
 
 
 def test_all_groups_and_folds_are_bet_on_together() -> None:

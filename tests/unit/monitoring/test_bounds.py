@@ -5,7 +5,7 @@ import pytest
 
 from calibrant.errors import EmptyBatch
 from calibrant.monitoring.bounds import (
-    Bounds,
+    MeasureBounds,
     brier_bounds,
     equal_mass_bounds,
     equal_width_bounds,
@@ -37,8 +37,8 @@ def test_a_bin_that_begins_in_an_empty_cell_leaves_nothing_in_doubt() -> None:
 
 
 def test_a_value_is_apart_by_the_farther_bound() -> None:
-    assert Bounds(0.1, 0.4).apart(0.15) == pytest.approx(0.25)
-    assert Bounds(0.1, 0.4).apart(0.5) == pytest.approx(0.4)
+    assert MeasureBounds(0.1, 0.4).apart(0.15) == pytest.approx(0.25)
+    assert MeasureBounds(0.1, 0.4).apart(0.5) == pytest.approx(0.4)
 
 
 def test_what_one_cell_hides_is_bounded_by_the_mean_error() -> None:

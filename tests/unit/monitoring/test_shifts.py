@@ -21,7 +21,7 @@ from calibrant.monitoring.tally import borders
     ],
 )
 def test_a_shift_tells_which_predictions_are_wrong(shift: Shift, told: str) -> None:
-    assert shift.told() == told
+    assert shift.message() == told
 
 
 def test_a_shift_adds_what_it_says() -> None:

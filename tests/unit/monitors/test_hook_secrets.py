@@ -2,8 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from backend.monitors.definitions import check_secret, made_secret
-from backend.monitors.webhook_requests import read_secret
+from backend.monitors.webhook_requests import check_secret, made_secret, read_secret
 from calibrant.errors import InvalidOption
 
 

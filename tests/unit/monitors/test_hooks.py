@@ -6,7 +6,7 @@ import pytest
 
 from backend.monitors.webhook_requests import read_secret
 from backend.monitors.webhook_targets import Targets
-from backend.monitors.webhooks import DELAYS, ROTATION_SECONDS, HookRefused, Plan, keys_of, prepare
+from backend.monitors.webhooks import DELAYS, ROTATION_SECONDS, HookRefused, RetrySchedule, keys_of, prepare
 from calibrant.errors import InvalidOption
 from schemas.monitors import HookSpec
 
@@ -35,9 +35,9 @@ def test_a_hook_keeps_its_secret_until_it_is_given_another_and_then_signs_with_b
 
 def test_a_url_that_is_given_as_it_is_told_stays_as_it_was() -> None:
     hook = _prepared(HookSpec(url=f"{URL}?token=hush", secret=A))
-    assert "hush" not in hook.told(secret=True).model_dump_json()
-    assert A not in hook.told().model_dump_json()
-    assert _prepared(hook.told(), hook) == hook
+    assert "hush" not in hook.shown(secret=True).model_dump_json()
+    assert A not in hook.shown().model_dump_json()
+    assert _prepared(hook.shown(), hook) == hook
 
 
 @pytest.mark.parametrize(
@@ -51,13 +51,13 @@ def test_a_url_that_is_given_as_it_is_told_stays_as_it_was() -> None:
     ],
 )
 def test_of_a_url_its_host_alone_is_told(url: str, told: str) -> None:
-    assert HookSpec(url=url).told().url == told
+    assert HookSpec(url=url).shown().url == told
 
 
 def test_a_url_as_it_is_told_is_refused_of_a_hook_that_was_not_there() -> None:
     hook = _prepared(HookSpec(url=URL, secret=A))
     with pytest.raises(HookRefused):
-        _prepared(hook.told().model_copy(update={"name": "other"}), hook)
+        _prepared(hook.shown().model_copy(update={"name": "other"}), hook)
 
 
 def test_nothing_that_is_secret_is_shown_by_a_hook() -> None:
@@ -78,7 +78,7 @@ def test_a_hook_is_refused_at_its_field() -> None:
 
 
 def test_delays_grow_and_end_and_a_receiver_may_lengthen_them() -> None:
-    plan = Plan()
+    plan = RetrySchedule()
     assert plan.attempts == 8
     for tried, delay in enumerate(DELAYS, 1):
         drawn = [plan.after(tried) or 0.0 for _ in range(50)]
@@ -91,7 +91,7 @@ def test_delays_grow_and_end_and_a_receiver_may_lengthen_them() -> None:
 
 def test_a_url_as_it_is_told_is_refused_of_another_hook() -> None:
     hook = _prepared(HookSpec(name="one", url=f"{URL}?token=hush", secret=A))
-    assert _prepared(hook.told(), hook).url == hook.url
+    assert _prepared(hook.shown(), hook).url == hook.url
     with pytest.raises(HookRefused) as refused:
-        _prepared(hook.told().model_copy(update={"name": "two"}), hook)
+        _prepared(hook.shown().model_copy(update={"name": "two"}), hook)
     assert [offence.pointer for offence in refused.value.offences] == ["/hooks/0/url"]

@@ -1,8 +1,10 @@
 from __future__ import annotations
 
 import base64
+from datetime import UTC, datetime
 
 import pytest
+from standardwebhooks import Webhook, WebhookVerificationError
 
 from backend.monitors.webhook_requests import InvalidSecret, headers, new_secret, read_secret, sign
 
@@ -19,6 +21,25 @@ def test_the_published_vector_is_signed_alike() -> None:
         "webhook-timestamp": "1614265330",
         "webhook-signature": SIGNATURE,
     }
+
+
+def test_the_reference_package_signs_alike_and_accepts_what_is_signed() -> None:
+    secret = new_secret()
+    now = datetime.now(tz=UTC)
+    sent = headers([read_secret(secret)], MESSAGE, int(now.timestamp()), BODY)
+    assert sent["webhook-signature"] == Webhook(secret).sign(MESSAGE, now, BODY.decode())
+    assert Webhook(secret).verify(BODY, sent) == {"test": 2432232314}
+    both = headers([read_secret(new_secret()), read_secret(secret)], MESSAGE, int(now.timestamp()), BODY)
+    assert Webhook(secret).verify(BODY, both) == {"test": 2432232314}
+
+
+@pytest.mark.parametrize("change", [{"webhook-id": "msg_2"}, {"webhook-timestamp": "{later}"}, {}])
+def test_the_reference_package_refuses_another_id_time_or_body(change: dict[str, str]) -> None:
+    secret, now = new_secret(), int(datetime.now(tz=UTC).timestamp())
+    sent = headers([read_secret(secret)], MESSAGE, now, BODY)
+    changed = sent | {name: value.format(later=now + 1) for name, value in change.items()}
+    with pytest.raises(WebhookVerificationError, match="No matching signature"):
+        Webhook(secret).verify(BODY if change else BODY + b" ", changed)
 
 
 def test_while_a_secret_is_changed_there_is_a_signature_by_each() -> None:

@@ -16,6 +16,7 @@ from calibrant.maps.piecewise_linear import LogitPiecewiseLinear, PiecewiseLinea
 from calibrant.piecewise.families import Family
 from calibrant.piecewise.fitting import fit_piecewise, guarded, held_out_loss
 from calibrant.piecewise.options import Loss, PiecewiseOptions, Starts
+from calibrant.progress import reporting
 from calibrant.reductions import Event
 
 REFERENCE = json.loads((Path(__file__).parents[2] / "golden" / "pl_reference.json").read_text("utf-8"))
@@ -196,10 +197,11 @@ def test_selection_takes_either_loss(select: Loss) -> None:
     assert 0.1 < told["scores"][0] < (0.25 if select == "brier" else 0.69)
 
 
-def test_progress_is_told_and_what_it_raises_ends_the_fit() -> None:
+def test_progress_is_reported_and_what_it_raises_ends_the_fit() -> None:
     p, y = _drawn(600)
     heard: list[tuple[int, int, str]] = []
-    fit_piecewise("pl", sort_rows(p, y), PiecewiseOptions(), progress=lambda *step: heard.append(step))
+    with reporting(lambda *step: heard.append(step)):
+        fit_piecewise("pl", sort_rows(p, y), PiecewiseOptions())
     assert {stage for _, _, stage in heard} == {"coarse fits", "fine fits", "done"}
     assert all(0 <= done <= total for done, total, _ in heard)
     assert [done for done, _, _ in heard] == sorted(done for done, _, _ in heard)
@@ -211,8 +213,8 @@ def test_progress_is_told_and_what_it_raises_ends_the_fit() -> None:
     def cancel(*_: Any) -> None:
         raise Cancelled
 
-    with pytest.raises(Cancelled):
-        fit_piecewise("pl", sort_rows(p, y), PiecewiseOptions(), progress=cancel)
+    with pytest.raises(Cancelled), reporting(cancel):
+        fit_piecewise("pl", sort_rows(p, y), PiecewiseOptions())
 
 
 def test_what_cannot_be_fitted_is_refused() -> None:

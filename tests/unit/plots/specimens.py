@@ -14,10 +14,9 @@ import calibrant
 from calibrant.plots.by_size import draw_by_size
 from calibrant.plots.canvas import About, Drawn
 from calibrant.plots.cost_plane import draw_cost_plane
-from calibrant.plots.diagram import draw
+from calibrant.plots.diagram import draw, draw_several
 from calibrant.plots.fit_bins import draw_fit_bins
 from calibrant.plots.over_time import draw_over_time
-from calibrant.plots.several import draw_several
 
 N = 1200
 ABOUT = About(N, "binary", "spam-filter:3", ("ECE", 0.1234), (0.1, 0.15))
@@ -85,8 +84,8 @@ def fit_bins() -> dict[str, Any]:
     """Bins of a fit, before and after its map, as a record holds them."""
     p = (np.arange(60) + 0.5) / 60
     common = {"count": [20] * 60, "rows": [20.0] * 60, "share": [1 / 60] * 60, "start": (p - 1 / 120).tolist()}
-    before = {**common, "mean_prediction": p.tolist(), "label_share": (p**1.5).tolist()}
-    after = {**common, "mean_prediction": p.tolist(), "label_share": p.tolist()}
+    before = {**common, "mean_prediction": p.tolist(), "observed_frequency": (p**1.5).tolist()}
+    after = {**common, "mean_prediction": p.tolist(), "observed_frequency": p.tolist()}
     return {"of": "binary", "before": before, "after": after}
 
 

@@ -19,9 +19,8 @@ from calibrant.in_sample import in_sample
 from calibrant.plots.by_size import draw_by_size
 from calibrant.plots.canvas import About, InvalidPicture, NothingToDraw, UnknownPicture
 from calibrant.plots.cost_plane import draw_cost_plane
-from calibrant.plots.diagram import PLOTS, draw
+from calibrant.plots.diagram import MOST, PLOTS, draw, draw_several
 from calibrant.plots.fit_bins import draw_fit_bins, reliability_of
-from calibrant.plots.several import MOST, draw_several
 from tests.unit.plots.specimens import PLAIN, N, diagrams, fit_bins, piecewise, plane, rows, sizes
 
 NONE: dict[str, Any] = {"data": None, "definition": {}, "problem": "too few rows"}
@@ -109,7 +108,7 @@ def test_every_diagram_of_the_catalogue_is_drawn_and_no_other() -> None:
 def test_alternative_text_tells_every_bin() -> None:
     data = diagrams()["reliability"]["data"]
     alt = draw("reliability", diagrams()["reliability"], PLAIN).alt
-    for mean, share, count in zip(data["mean_prediction"], data["label_share"], data["count"], strict=True):
+    for mean, share, count in zip(data["mean_prediction"], data["observed_frequency"], data["count"], strict=True):
         assert f"{mean:.3f} to {share:.3f} ({count:.0f} rows)" in alt
 
 
@@ -203,13 +202,13 @@ def test_bins_of_a_fit_tell_the_error_that_the_rows_have() -> None:
             "rows": bins.rows.tolist(),
             "share": (bins.mass / bins.mass.sum()).tolist(),
             "mean_prediction": bins.mean_p.tolist(),
-            "label_share": bins.mean_y.tolist(),
+            "observed_frequency": bins.mean_y.tolist(),
         }
     )
     asked: list[str | dict[str, Any]] = [{"name": "reliability", "n_bins": 20}]
     data = (calibrant.evaluate(p, y, diagrams=asked).diagrams or {})["reliability"]["data"]
     assert told["ece"] == pytest.approx(data["ece"])
-    for name in ("mean_prediction", "label_share", "share", "count", "start", "end", "low", "high"):
+    for name in ("mean_prediction", "observed_frequency", "share", "count", "start", "end", "low", "high"):
         assert told[name].tolist() == pytest.approx(data[name]), name
     # Rows are evenly spread over a bin: off by what a bin holds at most.
     assert told["histogram"]["share"].tolist() == pytest.approx(data["histogram"]["share"], abs=0.01)

@@ -38,7 +38,17 @@ def test_joined_bins_are_those_of_the_rows(kind: str) -> None:
     direct = read_diagrams([{"name": "reliability", "n_bins": 20}])[0].drawn(event, PLAIN)["data"]
     # Of weights the borders of 20 and of 100 bins do not meet.
     close = 1e-12 if kind == "frequency" else 0.05
-    for name in ("start", "end", "share", "mean_prediction", "label_share", "low", "high", "roof_start", "roof_end"):
+    for name in (
+        "start",
+        "end",
+        "share",
+        "mean_prediction",
+        "observed_frequency",
+        "low",
+        "high",
+        "roof_start",
+        "roof_end",
+    ):
         assert drawn[name] == pytest.approx(direct[name], abs=close), name
     assert drawn["rows"] == pytest.approx(direct["rows"], rel=1e-9 if kind == "frequency" else 0.02)
     assert drawn["ece"] == pytest.approx(direct["ece"], rel=1e-9 if kind == "frequency" else 0.1)
@@ -58,7 +68,7 @@ def test_few_bins_are_drawn_as_they_are() -> None:
         "rows": [1.0, 2.0, 1.0],
         "share": [0.25, 0.5, 0.25],
         "mean_prediction": [0.1, 0.2, 0.9],
-        "label_share": [0.0, 0.5, 1.0],
+        "observed_frequency": [0.0, 0.5, 1.0],
     }
     drawn = reliability_of(kept)
     assert list(drawn["count"]) == [1, 2, 1]

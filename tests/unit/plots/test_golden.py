@@ -32,7 +32,7 @@ def test_every_golden_image_is_of_a_picture() -> None:
 @pytest.mark.parametrize("moved", [0.03, -0.03])
 def test_a_bar_that_moved_by_three_hundredths_is_not_alike(moved: float) -> None:
     shown = copy.deepcopy(diagrams()["reliability"])
-    for name in ("label_share", "gap", "low", "high", "roof_start", "roof_end"):
+    for name in ("observed_frequency", "gap", "low", "high", "roof_start", "roof_end"):
         shown["data"][name][7] += moved
     drawn = pixels(halved(draw("reliability", shown, ABOUT, form="png", width=400).content))
     assert not alike(drawn, golden("reliability"))

@@ -8,8 +8,7 @@ from xml.etree import ElementTree
 import pytest
 
 from calibrant.plots.canvas import About, cleaned, settable, shortened, width
-from calibrant.plots.diagram import draw
-from calibrant.plots.several import draw_several
+from calibrant.plots.diagram import draw, draw_several
 from tests.unit.plots.specimens import PLAIN, diagrams
 
 NAMES = {

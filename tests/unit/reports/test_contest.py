@@ -9,11 +9,11 @@ from calibrant.comparison import RAW
 from calibrant.reports.contest import Contest, contest
 from calibrant.reports.document import comparison_document
 from calibrant.reports.html import standalone
-from calibrant.reports.panel import Subject
+from calibrant.reports.panel import ReportSubject
 from tests.unit.reports.reading import Page
 from tests.unit.reports.worlds import draw
 
-_ABOUT = Subject("a.csv", "0.1.0", options={"maps": ["platt", "beta"], "seed": 0, "resamples": 200})
+_ABOUT = ReportSubject("a.csv", "0.1.0", options={"maps": ["platt", "beta"], "seed": 0, "resamples": 200})
 
 
 def _report(
@@ -46,7 +46,7 @@ def _told(report: dict[str, Any]) -> Contest:
 def test_maps_side_by_side_are_ranked_with_what_chance_could_explain() -> None:
     told = _told(_report())
     assert [row.name for row in told.rows] == ["uncalibrated", "platt", "beta"]
-    brier = told.said[2]
+    brier = told.rankings[2]
     assert brier.startswith("Brier score: ")
     assert "as they came" not in brier
 
@@ -72,7 +72,7 @@ def test_a_map_that_has_seen_the_rows_is_named_and_never_best() -> None:
     assert "platt was fitted to these very rows: the scores flatter, and count for nothing." in told.verdict.reasons
     assert [row.note for row in told.rows] == ["", "fitted to these rows", ""]
     assert not any("platt" in difference.between for difference in told.differences)
-    assert not any("platt is best" in said for said in told.said)
+    assert not any("platt is best" in said for said in told.rankings)
     every = _told(_report(seen={"platt": True, "beta": True}))
     assert every.verdict.headline == "No map is called best: every one was fitted to these very rows"
 

@@ -10,10 +10,10 @@ import pytest
 from scipy.stats import beta, binom
 
 import calibrant
-from calibrant.reports import found
+from calibrant.reports import lookup
 from calibrant.reports.document import report_document
 from calibrant.reports.html import standalone
-from calibrant.reports.panel import Subject
+from calibrant.reports.panel import ReportSubject
 from calibrant.reports.regions import could_hide, error_interval, largest_shift, shift_of
 from calibrant.reports.tables import measured
 from calibrant.reports.verdict import verdict
@@ -57,7 +57,7 @@ def test_of_rows_that_are_alike_no_interval_is_told(alike: tuple[dict[str, Any],
     )
     row = next(row for row in measured(report) if row.key == "ece")
     assert (row.interval, row.problem) == ("", "no interval: the rows are too alike for one")
-    page = standalone(report, Subject("a.csv", "0.1.0"))
+    page = standalone(report, ReportSubject("a.csv", "0.1.0"))
     for low, high in re.findall(r"(-?\d\S*) to (-?\d\S*?)[ <)]", Page(page).all("article")[0].text):
         assert low != high
     assert "less than 0.1 points could" not in page
@@ -66,14 +66,14 @@ def test_of_rows_that_are_alike_no_interval_is_told(alike: tuple[dict[str, Any],
 
 @pytest.mark.parametrize(("n", "k", "p"), [(200, 100, 0.5), (300, 300, 0.999), (50, 3, 0.2), (1, 1, 0.7)])
 def test_of_one_prediction_the_largest_shift_is_that_of_clopper_and_pearson(n: int, k: int, p: float) -> None:
-    bins = {"rows": [float(n)], "share": [1.0], "mean_prediction": [p], "label_share": [k / n]}
+    bins = {"rows": [float(n)], "share": [1.0], "mean_prediction": [p], "observed_frequency": [k / n]}
     low = beta.ppf(0.025, k, n - k + 1) if k > 0 else 0.0
     high = beta.ppf(0.975, k + 1, n - k) if k < n else 1.0
     assert largest_shift(bins, 0.95) == pytest.approx(max(p - low, high - p), abs=1e-9)
 
 
 def test_of_certain_predictions_the_largest_shift_is_that_of_no_failure() -> None:
-    bins = {"rows": [50.0, 50.0], "share": [0.5, 0.5], "mean_prediction": [0.0, 1.0], "label_share": [0.0, 1.0]}
+    bins = {"rows": [50.0, 50.0], "share": [0.5, 0.5], "mean_prediction": [0.0, 1.0], "observed_frequency": [0.0, 1.0]}
     assert largest_shift(bins, 0.95) == pytest.approx(0.5 * (1.0 - 0.025 ** (1 / 50)))
 
 
@@ -132,5 +132,5 @@ def test_an_interval_of_no_width_or_beside_its_value_is_none(
     value: float, ends: tuple[float, float], *, alike: bool
 ) -> None:
     answer = {"value": value, "interval": ends}
-    assert found.too_alike(answer) is alike
-    assert (found.interval(answer) is None) is alike
+    assert lookup.too_alike(answer) is alike
+    assert (lookup.interval(answer) is None) is alike

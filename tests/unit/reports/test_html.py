@@ -18,7 +18,7 @@ from calibrant.reports import panel
 from calibrant.reports.advice import recommend
 from calibrant.reports.document import report_document
 from calibrant.reports.html import fragment, standalone, stylesheet
-from calibrant.reports.panel import Subject, group_diagrams
+from calibrant.reports.panel import ReportSubject, group_diagrams
 from tests.unit.reports.reading import Page
 from tests.unit.reports.worlds import draw, many_classes, report_of
 
@@ -63,12 +63,12 @@ def _renamed(report: dict[str, Any], name: str) -> dict[str, Any]:
     return report | {"map": name, "groups": groups, "gaps": gaps, "group_diagrams": drawn}
 
 
-def _about(name: str) -> Subject:
-    return Subject(
+def _about(name: str) -> ReportSubject:
+    return ReportSubject(
         name,
         "0.1.0",
         datetime(2026, 1, 2, 3, 4, tzinfo=UTC),
-        said=(f"Column {name} was taken as the label.",),
+        inferred=(f"Column {name} was taken as the label.",),
         options=panel.full(300, None) | {"map": name, "api_key": "cal_secret", "batch": name},
         classes=(name, "b"),
         weights=f"frequency of {name}",
@@ -162,13 +162,13 @@ def test_every_reduction_makes_a_page(reduction: str | None) -> None:
 
 def test_a_report_of_one_measure_makes_a_page() -> None:
     report = report_document(calibrant.evaluate([0.2, 0.8], [0, 1], measures=["brier"]), None)
-    assert Page(standalone(report, Subject("two rows", "0.1.0"))).all("h1")[0].text.startswith("No verdict")
+    assert Page(standalone(report, ReportSubject("two rows", "0.1.0"))).all("h1")[0].text.startswith("No verdict")
 
 
 def test_the_python_lines_of_a_report_make_its_numbers_again() -> None:
     p, y = draw("overconfident", 300)
     report = report_of(p, y)
-    page = Page(standalone(report, Subject("a.csv", "0.1.0", options=panel.full(300, None))))
+    page = Page(standalone(report, ReportSubject("a.csv", "0.1.0", options=panel.full(300, None))))
     lines = page.all("pre")[-1].text
     scope: dict[str, Any] = {"predictions": p, "labels": y}
     exec(lines, scope)

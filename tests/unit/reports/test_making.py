@@ -8,15 +8,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from backend.evaluations import read_asked
+from backend.evaluations import read_task
 from backend.reports import apart, make, whole
 from calibrant.batch import Batch, read_batch
 from calibrant.progress import Progress
 from schemas.evaluate import EvaluateSpec
+from schemas.maps import MapRecord
 
 BARE = EvaluateSpec(batch=None, measures=None, reduction=None, map=None, interval=None, resamples=500, seed=3)
 GROUPS = ["north", "south"] * 150
 Asked = list[tuple[EvaluateSpec, bool]]
+NO_MAPS = dict[str, MapRecord]().__getitem__
 
 
 def _batch() -> Batch:
@@ -28,9 +30,9 @@ def _batch() -> Batch:
 def _made(spec: EvaluateSpec, groups: Sequence[str] | None, progress: Progress | None = None) -> tuple[Any, Asked]:
     batch, asked = _batch(), []
 
-    def evaluate(spec: EvaluateSpec, groups: Sequence[str] | None, progress: Progress | None) -> dict[str, Any]:
+    def evaluate(spec: EvaluateSpec, groups: Sequence[str] | None) -> dict[str, Any]:
         asked.append((spec, groups is not None))
-        return read_asked(spec, None).document(batch, groups, progress=progress)  # type: ignore[arg-type]
+        return read_task(spec, NO_MAPS).one(batch, groups, "cpu")
 
     return make(spec, batch, groups, evaluate, progress), asked
 
@@ -76,7 +78,7 @@ def test_no_map_is_recommended_where_classes_are_chosen() -> None:
     spec = whole(BARE.model_copy(update={"measures": ["ks"], "diagrams": [], "classes": [0, 2]}), 60, 2, "confidence")
     random = np.random.default_rng(5)
     batch = read_batch(random.dirichlet(np.ones(3), 60), random.integers(0, 3, 60))
-    report = make(spec, batch, None, lambda spec, groups, progress: read_asked(spec, None).document(batch, groups))  # type: ignore[arg-type]
+    report = make(spec, batch, None, lambda spec, groups: read_task(spec, NO_MAPS).one(batch, groups, "cpu"))
     assert "recommendation" not in report
 
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from calibrant.reports import numbers
-from calibrant.reports.cleaning import cleaned
+from calibrant.reports.text import cleaned
 
 
 @pytest.mark.parametrize(

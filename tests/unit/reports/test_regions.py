@@ -5,8 +5,7 @@ import pytest
 from scipy.stats import binom
 
 import calibrant
-from calibrant.reports.regions import Region, find_regions
-from calibrant.reports.wording import direction
+from calibrant.reports.regions import Region, direction, find_regions, is_shift
 from tests.unit.reports.worlds import TRUTHS, draw
 
 
@@ -54,7 +53,7 @@ def test_certainty_that_was_wrong_is_found_among_few_expected_failures() -> None
     p, y = np.full(400, 0.9999), np.ones(400, dtype=int)
     y[:8] = 0
     (region,) = find_regions(_reliability(p, y))
-    assert region.label_share == pytest.approx(0.98)
+    assert region.observed_frequency == pytest.approx(0.98)
     assert region.lowest
     assert region.highest
 
@@ -69,3 +68,13 @@ def test_both_sides_about_the_middle_are_too_near_to_it_or_too_far() -> None:
     low = Region(0.0, 0.47, True, False, 0.4, 0.3, 0.46, 0.406, 0.092, -0.36, -0.25)
     high = Region(0.53, 1.0, False, True, 0.4, 0.54, 0.7, 0.599, 0.936, 0.28, 0.37)
     assert direction([high, low], "binary").startswith("Underconfident by 33.7 points above 0.53 and by 31.4 points")
+    assert not is_shift([high, low], "binary")
+
+
+def test_errors_of_one_sign_on_both_sides_of_the_middle_are_a_shift_except_of_claims() -> None:
+    low = Region(0.0, 0.4, True, False, 0.4, 0.1, 0.4, 0.2, 0.1, -0.15, -0.05)
+    high = Region(0.6, 1.0, False, True, 0.4, 0.6, 0.9, 0.8, 0.7, -0.15, -0.05)
+    assert is_shift([high, low], "binary")
+    assert direction([high, low], "binary").startswith("Too high by 10.0 points above 0.60 and by 10.0 points")
+    assert not is_shift([high, low], "confidence")
+    assert direction([high], "confidence").startswith("Overconfident")

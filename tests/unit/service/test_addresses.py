@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from service.addresses import Addresses
+from service.shares import Addresses
 
 
 def test_each_address_has_a_count_of_its_own_that_falls_when_connections_close() -> None:

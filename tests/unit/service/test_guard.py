@@ -9,7 +9,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from service.callers import LOCAL, Caller
 from service.errors import Busy
-from service.guard import Bodies, Guard, Places
+from service.guard import Bodies, Guard, Slots
 from service.settings import Settings
 
 T = TypeVar("T")
@@ -23,7 +23,7 @@ def _scope(caller: Caller = LOCAL) -> Scope:
 
 
 def _guard(app: ASGIApp, *, seconds: float = 0.01, rate: int = 0) -> Guard:
-    return Guard(app, seconds=seconds, places=Places(1), bodies=_bodies(), rate=rate)
+    return Guard(app, seconds=seconds, slots=Slots(1), bodies=_bodies(), rate=rate)
 
 
 def _bodies(places: int = 8, largest: int = 1000) -> Bodies:
@@ -148,31 +148,31 @@ def test_an_answer_that_has_begun_may_take_as_long_as_it_likes() -> None:
 
 
 def test_a_request_holds_one_place_until_it_ends() -> None:
-    places = Places(1)
+    slots = Slots(1)
     one, other = _scope(), _scope()
-    places.take(one)
-    places.take(one)
+    slots.take(one)
+    slots.take(one)
     with pytest.raises(Busy) as refused:
-        places.take(other)
+        slots.take(other)
     assert refused.value.headers["Retry-After"]
-    places.give_back(one)
-    places.give_back(one)
-    places.take(other)
+    slots.give_back(one)
+    slots.give_back(one)
+    slots.take(other)
     with pytest.raises(Busy):
-        places.take(one)
+        slots.take(one)
 
 
 def test_a_tenant_leaves_half_of_the_places_to_others_and_is_told_so() -> None:
-    places = Places(8)
+    slots = Slots(8)
     for _ in range(4):
-        places.take(_scope(ONE))
+        slots.take(_scope(ONE))
     with pytest.raises(Busy) as refused:
-        places.take(_scope(ONE))
+        slots.take(_scope(ONE))
     assert "the tenant may work on 4 heavy requests" in refused.value.detail
     for _ in range(4):
-        places.take(_scope(OTHER))
+        slots.take(_scope(OTHER))
     with pytest.raises(Busy, match="this process"):
-        places.take(_scope(Caller(tenant="third")))
+        slots.take(_scope(Caller(tenant="third")))
 
 
 def test_a_tenant_holds_at_most_half_of_the_memory_for_bodies() -> None:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from service.open_paths import is_open
+from service.access import is_open
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pytest
 
 from service.callers import LOCAL, Caller
 from service.errors import SpoolFull
-from service.spools import Spools
+from service.shares import Spools
 
 ONE, OTHER = Caller(tenant="one", key_id="1"), Caller(tenant="other", key_id="2")
 

@@ -104,3 +104,14 @@ def test_an_alias_keeps_its_format_to_the_store() -> None:
     assert json.loads(stored.model_dump_json())["format"] == 1
     assert read_stored(StoredAlias, stored.model_dump_json().encode()).record() == record
     assert "format" not in record.model_dump()
+
+
+def test_evidence_of_earlier_versions_has_its_description() -> None:
+    fields = {"log_e": 1.0, "largest": 2.0, "bound": 3.0, "level": 0.1, "since": None, "shape": "line", "delta": 0.1}
+    fields |= {"spread": 0.0, "low": 0.0, "high": 1.0, "told": "predictions are too low"}
+    state = {"rule": "drift", "kind": "evidence", "evidence": fields}
+    found = read_stored(Standing, json.dumps({"format": 1, "rules": {"drift": state}}).encode())
+    evidence = found.rules["drift"].evidence
+    assert evidence is not None
+    assert evidence.description == "predictions are too low"
+    assert '"description"' in found.model_dump_json()

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from redis.exceptions import AuthenticationError, OutOfMemoryError, ResponseError
 
-from backend.store.server.connection import UNAVAILABLE, connect, kind_of, refusal_of, safe_url
+from backend.store.server.connection import UNAVAILABLE, connect, connect_async, kind_of, refusal_of, safe_url
 from backend.store.server.redis_url import UnreadableUrl, read_url
 
 SECRET = "s3cret"
@@ -29,11 +29,32 @@ def test_a_url_is_told_without_its_secrets(url: str, told: str) -> None:
 
 def test_credentials_databases_and_options_are_read() -> None:
     place = read_url("rediss+sentinel://us%40er:p%2F%23%3Aw@a,b/m/2?ssl_check_hostname=false&sentinel_username=s")
-    assert place.login == {"username": "us@er", "password": "p/#:w"}
-    assert place.sentinel_login == {"username": "s"}
-    assert (place.service, place.db, place.hosts) == ("m", 2, (("a", 26379), ("b", 26379)))
-    assert place.tls == {"ssl_check_hostname": False}
-    assert read_url("unix:///s?db=2").db == 2
+    tls = {"ssl_check_hostname": False}
+    assert place.options == {"username": "us@er", "password": "p/#:w", "db": 2} | tls
+    assert place.sentinel_options == {"username": "s"} | tls
+    assert (place.service, place.hosts) == ("m", (("a", 26379), ("b", 26379)))
+    assert read_url("unix:///s?db=2").options["db"] == 2
+
+
+@pytest.mark.parametrize(
+    ("url", "expected"),
+    [
+        ("redis://", {}),
+        ("REDIS://Host:7", {"host": "host", "port": 7}),
+        ("redis://u%40:p%2F%23%3A%20@[::1]/3", {"username": "u@", "password": "p/#: ", "host": "::1", "db": 3}),
+        ("redis://host/3?db=4&password=x", {"host": "host", "db": 4, "password": "x"}),
+        (
+            "rediss://host?ssl_cert_reqs=none&ssl_check_hostname=no",
+            {"host": "host", "ssl_cert_reqs": "none", "ssl_check_hostname": False},
+        ),
+        ("unix://:p@/run/a%20b.sock?db=2", {"path": "/run/a b.sock", "password": "p", "db": 2}),
+    ],
+)
+def test_a_pool_has_what_the_url_says_whether_it_waits_or_not(url: str, expected: dict[str, object]) -> None:
+    for pool in (connect(url).connection_pool, connect_async(url).connection_pool):
+        found = pool.connection_kwargs
+        assert {name: found.get(name) for name in expected} == expected
+        assert pool.connection_class.__name__.startswith("SSL") is url.startswith("rediss")
 
 
 @pytest.mark.parametrize(

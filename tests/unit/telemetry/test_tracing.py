@@ -5,8 +5,7 @@ import sys
 
 import pytest
 
-from backend.telemetry.observed import Observed, carried, enter, leave, note_rows, span
-from backend.telemetry.spread import Spread
+from backend.telemetry.observed import Observed, Spread, carried, enter, leave, note_rows, span
 from backend.telemetry.tracing import are_asked_for
 
 COLLECTOR = "http://localhost:4318"

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from calibrant.asked import ON, Option
 from calibrant.binning import Binning
 from calibrant.calibrators.method import FitContext, FittedCurve, Method, Traits
 from calibrant.maps.kde import fit_kde
 from calibrant.maps.steps import Slope, fit_bbq, fit_cross_validated, fit_histogram, fit_scaling_binning, fit_sweep
+from calibrant.options import ON, Option
 from calibrant.reductions import Event
 
 _EVENT = "the probability of an event; of logits their logistic function"
@@ -19,14 +19,7 @@ _N_BINS = Option(15)
 _UNIT = Option("unit", choices=("unit", "flat"))
 
 
-def _histogram(
-    event: Event,
-    context: FitContext,
-    *,
-    binning: Binning,
-    n_bins: int,
-    slope: Slope,
-) -> FittedCurve:
+def _histogram(event: Event, context: FitContext, *, binning: Binning, n_bins: int, slope: Slope) -> FittedCurve:
     return fit_histogram(event.cells, binning, n_bins, slope), {}
 
 
@@ -44,17 +37,11 @@ def _cross_validated(binning: Binning) -> Callable[..., FittedCurve]:
 
 
 def _bbq(event: Event, context: FitContext) -> FittedCurve:
-    curve, told = fit_bbq(event.cells)
-    return curve, dict(told)
+    curve, diagnostics = fit_bbq(event.cells)
+    return curve, dict(diagnostics)
 
 
-def _scaling_binning(
-    event: Event,
-    context: FitContext,
-    *,
-    n_bins: int,
-    target_smoothing: bool,
-) -> FittedCurve:
+def _scaling_binning(event: Event, context: FitContext, *, n_bins: int, target_smoothing: bool) -> FittedCurve:
     return fit_scaling_binning(event.cells, n_bins=n_bins, target_smoothing=target_smoothing), {}
 
 
@@ -62,6 +49,8 @@ def _kde(event: Event, context: FitContext) -> FittedCurve:
     curve, bandwidth = fit_kde(event.cells)
     return curve, {"bandwidth": bandwidth}
 
+
+_CROSS_VALIDATED: tuple[tuple[str, Binning], ...] = (("es-cv", "equal-mass"), ("ew-cv", "equal-width"))
 
 METHODS = (
     Method(
@@ -87,27 +76,19 @@ METHODS = (
         event=_sweep,
         options={"slope": _UNIT},
     ),
-    Method(
-        "es-cv",
-        "Equal-mass binning, number of bins by cross-validation",
-        "histogram binning with 1 to 40 equal-mass bins, those of least squared error on held-out rows of 10 folds, "
-        f"or fewer within 0.1 % of it{_ROOFS}",
-        "Kangsepp, Valk & Kull (2022), sections 2.2 and C.2",
-        Traits(_EVENT, _BINS, _OUTSIDE, "no", "of events only", "no"),
-        event=_cross_validated("equal-mass"),
-        options={"slope": _UNIT},
-        seconds=lambda n, K, _: 0.05 + 1.5e-6 * n * K,
-    ),
-    Method(
-        "ew-cv",
-        "Equal-width binning, number of bins by cross-validation",
-        "histogram binning with 1 to 40 equal-width bins, those of least squared error on held-out rows of 10 folds, "
-        f"or fewer within 0.1 % of it{_ROOFS}",
-        "Kangsepp, Valk & Kull (2022), sections 2.2 and C.2",
-        Traits(_EVENT, _BINS, _OUTSIDE, "no", "of events only", "no"),
-        event=_cross_validated("equal-width"),
-        options={"slope": _UNIT},
-        seconds=lambda n, K, _: 0.05 + 1.5e-6 * n * K,
+    *(
+        Method(
+            name,
+            f"{binning.capitalize()} binning, number of bins by cross-validation",
+            f"histogram binning with 1 to 40 {binning} bins, those of least squared error on held-out rows of 10 "
+            f"folds, or fewer within 0.1 % of it{_ROOFS}",
+            "Kangsepp, Valk & Kull (2022), sections 2.2 and C.2",
+            Traits(_EVENT, _BINS, _OUTSIDE, "no", "of events only", "no"),
+            event=_cross_validated(binning),
+            options={"slope": _UNIT},
+            seconds=lambda n, K, _: 0.05 + 1.5e-6 * n * K,
+        )
+        for name, binning in _CROSS_VALIDATED
     ),
     Method(
         "bbq",

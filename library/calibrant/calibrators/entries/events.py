@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from calibrant.asked import ON, Option
 from calibrant.calibrators.method import FitContext, FittedCurve, FittedTransform, Method, Traits
 from calibrant.maps.beta import Parameters, fit_beta_event
 from calibrant.maps.curves import Identity
 from calibrant.maps.isotonic import fit_isotonic
 from calibrant.maps.platt import fit_platt_event
-from calibrant.maps.tempering import EventTemperature, Temperature, logits_of, optimal_temperature
-from calibrant.progress import Rising
+from calibrant.maps.temperature import EventTemperature, Temperature, logits_of, optimal_temperature
+from calibrant.options import ON, Option
+from calibrant.progress import report
 from calibrant.reductions import Event, Vector
 
 _EVENT = "the probability of an event; of logits their logistic function"
@@ -38,7 +38,8 @@ def _event_temperature(event: Event, context: FitContext) -> FittedCurve:
 
 
 def _temperature(vector: Vector, context: FitContext) -> FittedTransform:
-    found = optimal_temperature(logits_of(vector, Rising(context.progress, stage="Newton steps")), vector.w)
+    report(0, 1, "Newton steps")
+    found = optimal_temperature(logits_of(vector), vector.w)
     return Temperature(found.value), {"log_loss": found.log_loss}
 
 

@@ -6,20 +6,19 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
-from calibrant.averaging.options import AveragedOptions
 from calibrant.calibrators.method import FitContext, FittedCurve, Method, Traits
-from calibrant.piecewise.options import PiecewiseOptions, check_rows
+from calibrant.errors import requires
+from calibrant.piecewise.options import AveragedOptions, PiecewiseOptions, check_rows
 from calibrant.reductions import Event
 
 _EVENT = "the probability of an event"
 
 
 def _averaged(event: Event, context: FitContext, *, options: AveragedOptions) -> FittedCurve:
-    from calibrant.averaging.fitting import fit_averaged  # as above
+    with requires("torch", "averaged"):
+        from calibrant.averaging.fitting import fit_averaged
 
-    return fit_averaged(
-        event.counted_rows, options, seed=context.seed, device=context.device, progress=context.progress
-    )
+    return fit_averaged(event.counted_rows, options, seed=context.seed, device=context.device)
 
 
 def _check_averaged(event: Event, *, options: AveragedOptions) -> None:
@@ -33,21 +32,19 @@ def _check_piecewise(event: Event, *, options: PiecewiseOptions) -> None:
 
 def _piecewise(family: Literal["pl", "pl3"]) -> Callable[..., FittedCurve]:
     def fit_family(event: Event, context: FitContext, *, options: PiecewiseOptions) -> FittedCurve:
-        from calibrant.piecewise.fitting import fit_piecewise
+        with requires("torch", family):
+            from calibrant.piecewise.fitting import fit_piecewise
 
-        curve, diagnostics = fit_piecewise(
-            family, event.counted_rows, options, seed=context.seed, device=context.device, progress=context.progress
-        )
-        return curve, dict(diagnostics)
+        return fit_piecewise(family, event.counted_rows, options, seed=context.seed, device=context.device)
 
     return fit_family
 
 
 def _seconds(n: int, K: int, options: Mapping[str, Any]) -> float:
     """Of one family, two of them in an average: cells grow with the root of n, up to some 50,000 rows."""
-    asked: AveragedOptions | PiecewiseOptions = options["options"]
+    own: AveragedOptions | PiecewiseOptions = options["options"]
     once = 0.04 + 1e-3 * math.sqrt(min(n, 50_000)) + 1e-7 * n
-    return K * once * (2 if isinstance(asked, AveragedOptions) else 4 if asked.starts == "several" else 1)
+    return K * once * (2 if isinstance(own, AveragedOptions) else 4 if own.starts == "several" else 1)
 
 
 METHODS = (

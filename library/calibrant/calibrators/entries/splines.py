@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from calibrant.asked import OFF, Option
 from calibrant.calibrators.method import FitContext, FittedCurve, Method, Traits
 from calibrant.errors import InvalidOption
 from calibrant.maps.cumulative_spline import Boundary
 from calibrant.maps.isotonic import Merge, fit_venn_abers
 from calibrant.maps.piecewise_polynomial import MOST_SEGMENTS, Degree, check_library, fit_pl_de
 from calibrant.maps.spline import CANDIDATES, Select, choose_knots, fit_spline
-from calibrant.progress import Rising
+from calibrant.options import OFF, Option
 from calibrant.reductions import Event
 
 _EVENT = "the probability of an event; of logits their logistic function"
@@ -31,7 +30,7 @@ def _spline(
     _check_spline(event, knots=knots, boundary=boundary)
     losses: dict[str, Any] = {}
     if knots is None:
-        knots, told = choose_knots(
+        knots, by_knots = choose_knots(
             event.sorted_rows,
             event.kind,
             boundary,
@@ -39,9 +38,8 @@ def _spline(
             folds=folds,
             select=select,
             seed=context.seed,
-            told=Rising(context.progress),
         )
-        losses = {"held_out_losses": told}
+        losses = {"held_out_losses": by_knots}
     curve, found = fit_spline(event.cells, knots, boundary, constrained=constrained)
     return curve, found | losses
 
@@ -57,7 +55,7 @@ def _spline_seconds(n: int, K: int, options: Mapping[str, Any]) -> float:
 
 
 def _venn_abers(event: Event, context: FitContext, *, merge: Merge) -> FittedCurve:
-    return fit_venn_abers(event.cells, merge=merge, told=Rising(context.progress, 3)), {}
+    return fit_venn_abers(event.cells, merge=merge), {}
 
 
 def _pl_de(
@@ -71,7 +69,6 @@ def _pl_de(
         most=max_segments,
         folds=folds,
         seed=context.seed,
-        told=Rising(context.progress, 2),
     )
 
 

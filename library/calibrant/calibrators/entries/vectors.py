@@ -5,15 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from calibrant.asked import Option
 from calibrant.calibrators.method import FitContext, FittedCurve, FittedTransform, Method, Traits
+from calibrant.maps.baselines import fit_accuracy_constant, fit_event_accuracy, fit_predicted_class, fit_side_means
 from calibrant.maps.ets import fit_ets
-from calibrant.maps.fooling import (
-    fit_accuracy_constant,
-    fit_event_accuracy,
-    fit_predicted_class,
-    fit_side_means,
-)
 from calibrant.maps.linear_softmax import (
     STRENGTHS,
     Dirichlet,
@@ -25,6 +19,7 @@ from calibrant.maps.linear_softmax import (
 from calibrant.maps.order_preserving import RANKS
 from calibrant.maps.order_preserving_fit import STRENGTHS as ORDER_STRENGTHS
 from calibrant.maps.order_preserving_fit import Kind, fit_order_preserving
+from calibrant.options import Option
 from calibrant.reductions import Event, Vector
 
 _LOGITS = "the whole vector: logits as given, else logarithms of probabilities clipped at 2^-52"
@@ -52,11 +47,11 @@ _CONVEX = (
 
 
 def _vector_scaling(vector: Vector, context: FitContext) -> FittedTransform:
-    return fit_vector_scaling(vector, context.progress), {}
+    return fit_vector_scaling(vector), {}
 
 
 def _matrix_scaling(vector: Vector, context: FitContext) -> FittedTransform:
-    return fit_matrix_scaling(vector, context.progress), {}
+    return fit_matrix_scaling(vector), {}
 
 
 def _regularised(*, probabilities: bool, off_diagonal: bool) -> Callable[..., FittedTransform]:
@@ -76,17 +71,16 @@ def _regularised(*, probabilities: bool, off_diagonal: bool) -> Callable[..., Fi
             intercept_strength=intercept_strength,
             folds=folds,
             seed=context.seed,
-            progress=context.progress,
         )
         transform = (Dirichlet if probabilities else MatrixScaling)(found.weights, found.intercepts)
-        told: dict[str, Any] = {"strength": found.strength, "held_out_log_loss": found.held_out}
-        return transform, told | ({"intercept_strength": found.intercept_strength} if off_diagonal else {})
+        diagnostics: dict[str, Any] = {"strength": found.strength, "held_out_log_loss": found.held_out}
+        return transform, diagnostics | ({"intercept_strength": found.intercept_strength} if off_diagonal else {})
 
     return fit
 
 
 def _ets(vector: Vector, context: FitContext) -> FittedTransform:
-    found, loss = fit_ets(vector, context.progress)
+    found, loss = fit_ets(vector)
     return found, {"log_loss": loss}
 
 
@@ -94,17 +88,13 @@ def _order_preserving(kind: Kind) -> Callable[..., FittedTransform]:
     def fit(
         vector: Vector, context: FitContext, *, n_knots: int, strength: float | None, folds: int
     ) -> FittedTransform:
-        found = fit_order_preserving(
-            vector,
-            kind,
-            n_knots=n_knots,
-            strength=strength,
-            folds=folds,
-            seed=context.seed,
-            progress=context.progress,
-        )
-        told = {"temperature": found.temperature, "strength": found.strength}
-        return found.transform, told | {"held_out_log_loss": found.held_out, "log_loss": found.log_loss}
+        found = fit_order_preserving(vector, kind, n_knots=n_knots, strength=strength, folds=folds, seed=context.seed)
+        return found.transform, {
+            "temperature": found.temperature,
+            "strength": found.strength,
+            "held_out_log_loss": found.held_out,
+            "log_loss": found.log_loss,
+        }
 
     return fit
 

@@ -64,7 +64,7 @@ class EvidenceReading(Document):
     spread: float  # of a line: added to ``delta`` per unit of half the logit
     low: float  # smallest prediction that the error concerns
     high: float  # largest prediction that the error concerns
-    told: str  # description of the error
+    description: str  # the error as text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -66,7 +66,7 @@ class Bins(Document):
     rows: list[float]  # effective rows, by weight
     share: list[float]  # fraction of the mass
     mean_prediction: list[float]
-    label_share: list[float]  # observed frequency
+    observed_frequency: list[float]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

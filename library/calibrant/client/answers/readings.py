@@ -54,7 +54,7 @@ class ReliabilityReading(Document):
     rows: list[float]
     share: list[float]
     mean_prediction: list[float]
-    label_share: list[float]  # observed frequency
+    observed_frequency: list[float]
     gap: list[float]
     low: list[float] | None
     high: list[float] | None

@@ -1,4 +1,4 @@
-"""The calls of a client, each as its steps: one noun a module, what users read of each beside it."""
+"""The calls of a client as steps, with the docstrings that users read: one module for each noun."""
 
 from calibrant.client.calls import (
     aliases,

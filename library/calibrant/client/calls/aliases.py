@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from calibrant.client.answers import Aliases, AliasRecord
-from calibrant.client.asking import get, path_of, read, with_fields
-from calibrant.client.sending import Patience, ask
+from calibrant.client.requests import get, path_of, read, with_fields
+from calibrant.client.retries import Patience, ask
 from calibrant.client.steps import JSON, Request, Steps
 
 

@@ -6,11 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from calibrant.client.answers import BatchesAnswer, BatchRecord
-from calibrant.client.asking import get, path_of, read, with_rows
 from calibrant.client.calls.pages import pages
-from calibrant.client.frames import ArrayLike
-from calibrant.client.rows import taken_apart
-from calibrant.client.sending import Patience, ask
+from calibrant.client.frames import ArrayLike, split_rows
+from calibrant.client.requests import get, path_of, read, with_rows
+from calibrant.client.retries import Patience, ask
 from calibrant.client.steps import JSON, Items, Request, Steps
 
 
@@ -34,7 +33,7 @@ def upload(
     0.5
     """
     given = {"predictions": predictions, "labels": labels, "weights": weights, "groups": groups}
-    arrays, _ = taken_apart(given)
+    arrays, _ = split_rows(given)
     options = {"scale": scale, "weights_kind": weights_kind, "ttl": ttl}
     answer = yield from ask(patience, with_rows("/batches", arrays, options))
     return read(BatchRecord, answer)
@@ -56,7 +55,7 @@ def append(
     >>> client.append(stored.id, [0.4], [0]).n
     3
     """
-    arrays, _ = taken_apart({"predictions": predictions, "labels": labels, "weights": weights, "groups": groups})
+    arrays, _ = split_rows({"predictions": predictions, "labels": labels, "weights": weights, "groups": groups})
     headers: Mapping[str, str] = {} if key is None else {"Idempotency-Key": key}
     answer = yield from ask(patience, with_rows(path_of("batches", batch, "rows"), arrays, {}, headers=headers))
     return read(BatchRecord, answer)
@@ -83,8 +82,8 @@ def batches(
     >>> stored.id in [batch.id for batch in client.batches()]
     True
     """
-    asked: dict[str, Any] = {"created_after": created_after, "created_before": created_before}
-    yield from pages(patience, "/batches", asked, BatchesAnswer)
+    query: dict[str, Any] = {"created_after": created_after, "created_before": created_before}
+    yield from pages(patience, "/batches", query, BatchesAnswer)
 
 
 def delete_batch(patience: Patience, batch_id: str) -> Steps[None]:

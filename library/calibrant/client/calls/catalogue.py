@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from calibrant.client.answers import DiagramEntry, Health, LimitsAnswer, MeasureEntry, MethodEntry
-from calibrant.client.asking import get, read
-from calibrant.client.sending import Patience, ask
+from calibrant.client.requests import get, read
+from calibrant.client.retries import Patience, ask
 from calibrant.client.steps import Steps
 
 

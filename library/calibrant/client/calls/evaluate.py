@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias, Unpack
 
 from calibrant.client.answers import Correction, JobAnswer, Mismatch, ReportAnswer, ReportsAnswer, decode
-from calibrant.client.asking import T, get, path_of, read, with_rows
 from calibrant.client.calls.jobs import Progress, wait
 from calibrant.client.errors import unreadable
-from calibrant.client.rows import Rows, taken_apart
-from calibrant.client.sending import Patience, ask
+from calibrant.client.frames import Rows, split_rows
+from calibrant.client.requests import T, get, path_of, read, with_rows
+from calibrant.client.retries import Patience, ask
 from calibrant.client.steps import Answer, Request, Steps
 
 #: Names from a catalogue, or objects with ``name``, options and ``as``.
@@ -38,7 +38,7 @@ def evaluate(
 ) -> Steps[ReportAnswer]:
     """Measure a stored batch, or ``predictions`` and ``labels``; with ``map``, before and after it.
 
-    Waits where a measure or diagram is a job; ``progress`` is told of it. Raises ``JobFailed`` for a job that ended
+    Waits where a measure or diagram is a job; ``progress`` is called with it. Raises ``JobFailed`` for a job that ended
     without a report, ``JobTimeout`` after ``timeout`` seconds.
 
     >>> report = client.evaluate(predictions=p, labels=y, measures=["ece", "brier"], interval=0.95)
@@ -54,7 +54,7 @@ def evaluate(
         "by_group": by_group,
     }
     fields |= {"map": map, "interval": interval, "resamples": resamples, "seed": seed}
-    answer = yield from ask(patience, _asked("/evaluate", fields, rows))
+    answer = yield from ask(patience, _with_rows("/evaluate", fields, rows))
     return (yield from _report(patience, answer, ReportAnswer, timeout, progress))
 
 
@@ -83,7 +83,7 @@ def compare(
     """
     fields: dict[str, Any] = {"batch": batch, "maps": list(maps), "measures": measures, "reduction": reduction}
     fields |= {"correction": correction, "interval": interval, "resamples": resamples, "seed": seed}
-    answer = yield from ask(patience, _asked("/evaluate", fields, rows))
+    answer = yield from ask(patience, _with_rows("/evaluate", fields, rows))
     return (yield from _report(patience, answer, ReportAnswer, timeout, progress))
 
 
@@ -107,7 +107,7 @@ def power_law(
     [200, 200]
     """
     fields = {"batches": list(batches), "measures": measures, "reduction": reduction, "interval": interval}
-    answer = yield from ask(patience, _asked("/evaluate", fields | {"maps": maps and list(maps)}, {}))
+    answer = yield from ask(patience, _with_rows("/evaluate", fields | {"maps": maps and list(maps)}, {}))
     return (yield from _report(patience, answer, ReportsAnswer, timeout, progress))
 
 
@@ -137,7 +137,7 @@ def report_html(
     """
     fields: dict[str, Any] = {"batch": batch, "measures": measures, "diagrams": diagrams, "reduction": reduction}
     fields |= {"classes": classes, "map": map, "interval": interval, "resamples": resamples, "seed": seed}
-    answer = yield from ask(patience, _asked("/evaluate", fields, rows, headers={"Accept": _HTML}))
+    answer = yield from ask(patience, _with_rows("/evaluate", fields, rows, headers={"Accept": _HTML}))
     if answer.status == 202:
         job = read(JobAnswer, answer)
         yield from wait(patience, job.id, timeout=timeout, progress=progress)
@@ -147,10 +147,10 @@ def report_html(
     return answer.content.decode()
 
 
-def _asked(
+def _with_rows(
     path: str, fields: Mapping[str, Any], rows: Mapping[str, Any], *, headers: Mapping[str, str] | None = None
 ) -> Request:
-    arrays, options = taken_apart(rows)
+    arrays, options = split_rows(rows)
     return with_rows(path, arrays, {**fields, **options}, headers=headers)
 
 

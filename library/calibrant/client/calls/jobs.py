@@ -11,12 +11,12 @@ from typing import TypeAlias
 from httpx import TransportError
 
 from calibrant.client.answers import FINAL, JobAnswer, JobsAnswer, JobSummary, Problem
-from calibrant.client.asking import get, path_of, read
 from calibrant.client.calls.pages import pages
 from calibrant.client.errors import JobFailed, JobTimeout, ProblemResponse
 from calibrant.client.events import Event, follow
-from calibrant.client.sending import Patience, ask, retry_after
-from calibrant.client.steps import JSON, Answer, Items, Pause, Request, Steps, told
+from calibrant.client.requests import get, path_of, read
+from calibrant.client.retries import Patience, ask, retry_after
+from calibrant.client.steps import JSON, Answer, Items, Pause, Request, Steps, relayed
 
 Progress: TypeAlias = Callable[[JobAnswer], None]
 
@@ -52,9 +52,9 @@ def jobs(
     >>> job_id in [job.id for job in client.jobs(status="succeeded")]
     True
     """
-    asked = {"status": status, "kind": kind, "batch": batch}
+    query = {"status": status, "kind": kind, "batch": batch}
     times = {"created_after": created_after, "created_before": created_before}
-    yield from pages(patience, "/jobs", asked | times, JobsAnswer)
+    yield from pages(patience, "/jobs", query | times, JobsAnswer)
 
 
 def cancel(patience: Patience, job_id: str) -> Steps[JobAnswer]:
@@ -78,14 +78,14 @@ def events(patience: Patience, job_id: str, *, after: str | None = None) -> Item
 def wait(
     patience: Patience, job_id: str, *, timeout: float | None = None, progress: Progress | None = None
 ) -> Steps[JobAnswer]:
-    """Wait until a job has succeeded; ``progress`` is told of it whenever it changes.
+    """Wait until a job has succeeded; ``progress`` is called with it whenever it changes.
 
     Raises ``JobFailed``, or after ``timeout`` seconds ``JobTimeout``, which is a ``TimeoutError``: the job goes on.
 
     >>> list(client.wait(job_id).result)
     ['map']
     """
-    ended = yield from _end_of(patience, job_id, timeout, progress or _unheard)
+    ended = yield from _end_of(patience, job_id, timeout, progress or _ignore)
     if ended.status != "succeeded":
         unknown = Problem(type="about:blank", title=f"The job was {ended.status}", status=500, detail=ended.id)
         raise JobFailed(ended.problem or unknown)
@@ -95,7 +95,7 @@ def wait(
 def _end_of(patience: Patience, job_id: str, timeout: float | None, progress: Progress) -> Steps[JobAnswer]:
     """The job once it has ended: by its events where they are given, else by looking."""
     deadline = None if timeout is None else time.monotonic() + timeout
-    watched = _Watched(patience, job_id, progress)
+    watch = _Watch(patience, job_id, progress)
     while True:
         answer = yield from ask(patience, get(path_of("jobs", job_id)))
         job = read(JobAnswer, answer)
@@ -110,19 +110,19 @@ def _end_of(patience: Patience, job_id: str, timeout: float | None, progress: Pr
             yield Pause(min(_SHORTEST_PAUSE, left))
             continue
         try:
-            yield from watched.told(None if deadline is None else deadline - _BY_LOOKING)
+            yield from watch.follow_until(None if deadline is None else deadline - _BY_LOOKING)
         except (ProblemResponse, TransportError):  # then looking is as good
             progress(job)
             yield Pause(min(_pause(answer), left))
 
 
 def _pause(answer: Answer) -> float:
-    told = retry_after(answer.headers)
-    return _LONGEST_PAUSE if told is None else min(max(told, _SHORTEST_PAUSE), _LONGEST_PAUSE)
+    seconds = retry_after(answer.headers)
+    return _LONGEST_PAUSE if seconds is None else min(max(seconds, _SHORTEST_PAUSE), _LONGEST_PAUSE)
 
 
-class _Watched:
-    """The events of a job that is waited for, each told once over however many streams."""
+class _Watch:
+    """The events of a job that is waited for, each passed on once over however many streams."""
 
     def __init__(self, patience: Patience, job_id: str, progress: Progress) -> None:
         self._patience = replace(patience, tries=1)
@@ -130,15 +130,15 @@ class _Watched:
         self._progress = progress
         self._last: str | None = None
 
-    def told(self, until: float | None) -> Steps[None]:
-        """Pass on what one stream tells."""
-        return told(follow(self._patience, self._path, self._last, until=until), self._tell)
+    def follow_until(self, until: float | None) -> Steps[None]:
+        """Pass on the events of one stream."""
+        return relayed(follow(self._patience, self._path, self._last, until=until), self._receive)
 
-    def _tell(self, event: Event) -> None:
+    def _receive(self, event: Event) -> None:
         self._last = event.id
-        if event.job.status not in FINAL:  # that is told with its result
+        if event.job.status not in FINAL:  # the ended job is passed on with its result
             self._progress(JobAnswer(**{each.name: getattr(event.job, each.name) for each in fields(event.job)}))
 
 
-def _unheard(job: JobAnswer) -> None:
-    """Nobody is told."""
+def _ignore(job: JobAnswer) -> None:
+    """Without a callback."""

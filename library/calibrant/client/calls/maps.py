@@ -1,4 +1,4 @@
-"""Maps: fitted, applied, listed, told of, taken out and put in again."""
+"""Maps: fitted, applied, listed, described, exported and imported."""
 
 from __future__ import annotations
 
@@ -10,14 +10,13 @@ import numpy.typing as npt
 import orjson
 
 from calibrant.client.answers import JobAnswer, ListedMap, MapPage, MapRecord
-from calibrant.client.asking import get, path_of, read, with_fields, with_predictions, with_rows
 from calibrant.client.calls.jobs import Progress, wait
 from calibrant.client.calls.pages import pages
 from calibrant.client.errors import unreadable
-from calibrant.client.frames import given_back, numbers_of
+from calibrant.client.frames import Rows, given_back, numbers_of, split_rows
 from calibrant.client.packing import Array, unpack
-from calibrant.client.rows import Rows, taken_apart
-from calibrant.client.sending import Patience, ask
+from calibrant.client.requests import get, path_of, read, with_fields, with_predictions, with_rows
+from calibrant.client.retries import Patience, ask
 from calibrant.client.steps import JSON, Items, Request, Steps
 
 Floats = npt.NDArray[np.float64]
@@ -48,7 +47,7 @@ def fit(
 ) -> Steps[MapRecord]:
     """Fit a map to a stored batch, or to ``predictions`` and ``labels``, and wait for it.
 
-    ``progress`` is told of its job, if it is one. Raises ``JobFailed`` for a fit that ended without a map,
+    ``progress`` is called with its job, if there is one. Raises ``JobFailed`` for a fit that ended without a map,
     ``JobTimeout`` after ``timeout`` seconds.
 
     >>> client.fit("platt", name="spam", predictions=p, labels=y).method
@@ -56,7 +55,7 @@ def fit(
     """
     fields: dict[str, Any] = {"method": method, "batch": batch, "name": name, "reduction": reduction, "seed": seed}
     fields |= {"options": dict(options or {}), "tags": dict(tags or {}), "description": description}
-    arrays, how = taken_apart(rows)
+    arrays, how = split_rows(rows)
     answer = yield from ask(patience, with_rows("/maps", arrays, fields | how))
     if answer.status != 202:
         return read(MapRecord, answer)
@@ -120,16 +119,16 @@ def maps(
     created_by: str | None = None,
     n_classes: int | None = None,
 ) -> Items[ListedMap]:
-    """The stored maps that pass every filter, newest first, read page by page as they are asked for.
+    """The stored maps that pass every filter, newest first, read page by page as they are iterated over.
 
     ``tags`` are names, or ``name=value``; ``alias`` is one of the maps' own names' aliases, such as ``champion``.
 
     >>> [f"{stored.name}:{stored.version}" for stored in client.maps(name="spam")]
     ['spam:1']
     """
-    asked: dict[str, Any] = {"name": name, "method": method, "reduction": reduction, "scale": scale, "alias": alias}
-    asked |= {"created_by": created_by, "n_classes": n_classes, "tag": list(tags) or None}
-    yield from pages(patience, "/maps", asked, MapPage)
+    query: dict[str, Any] = {"name": name, "method": method, "reduction": reduction, "scale": scale, "alias": alias}
+    query |= {"created_by": created_by, "n_classes": n_classes, "tag": list(tags) or None}
+    yield from pages(patience, "/maps", query, MapPage)
 
 
 def describe(

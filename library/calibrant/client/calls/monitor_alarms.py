@@ -1,4 +1,4 @@
-"""The alarms of monitors, and what was done about them: the audit, proposed maps, and deliveries."""
+"""The alarms of monitors, the audit log, proposed maps, and deliveries."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from calibrant.client.answers import (
     RecalibrationRequested,
     RuleState,
 )
-from calibrant.client.asking import get, path_of, read
 from calibrant.client.calls.pages import pages
-from calibrant.client.sending import Patience, ask
+from calibrant.client.requests import get, path_of, read
+from calibrant.client.retries import Patience, ask
 from calibrant.client.steps import JSON, Answer, Items, Request, Steps
 
 
@@ -91,8 +91,8 @@ def deliveries(
     >>> list(client.deliveries("inbox", status="dead"))
     []
     """
-    asked = {"status": status, "hook": hook}
-    yield from pages(patience, path_of("monitors", monitor, "deliveries"), asked, DeliveriesAnswer)
+    query = {"status": status, "hook": hook}
+    yield from pages(patience, path_of("monitors", monitor, "deliveries"), query, DeliveriesAnswer)
 
 
 def resend(patience: Patience, monitor: str, delivery_id: str) -> Steps[DeliveryRecord]:

@@ -7,10 +7,10 @@ from dataclasses import fields
 from typing import Any, Unpack
 
 from calibrant.client.answers import RefusedRow, Taken
-from calibrant.client.asking import path_of, read
 from calibrant.client.frames import ArrayLike
 from calibrant.client.monitored import Beside, Form, arrays_of, packed, pieces
-from calibrant.client.sending import Patience, ask
+from calibrant.client.requests import path_of, read
+from calibrant.client.retries import Patience, ask
 from calibrant.client.steps import JSON, Request, Steps
 
 #: Rows of a request.

@@ -1,4 +1,4 @@
-"""Monitors: what is watched of a live model, made, changed, listed and forgotten."""
+"""Monitors of live models: create, read, change, list and delete."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any, TypedDict, Unpack
 import orjson
 
 from calibrant.client.answers import MonitorAnswer, MonitorReading, MonitorsAnswer, SeriesAnswer
-from calibrant.client.asking import get, path_of, read, with_fields
 from calibrant.client.calls.pages import pages
-from calibrant.client.sending import Patience, ask
+from calibrant.client.requests import get, path_of, read, with_fields
+from calibrant.client.retries import Patience, ask
 from calibrant.client.steps import JSON, Items, Request, Steps
 
 
@@ -52,7 +52,7 @@ def create_monitor(
     """Begin to watch a model; what is not given is the server's own choice.
 
     ``map`` is applied to every prediction first; predictions of several columns need ``n_classes``. ``horizon`` is the
-    seconds that a prediction waits for its label. Secrets of hooks that the server makes are told in this answer alone.
+    seconds that a prediction waits for its label. Secrets that the server makes for hooks are in this answer alone.
 
     >>> made = client.create_monitor("inbox", windows=[{"name": "day", "seconds": 86400}], measures=["ece", "ks"])
     >>> [window.name for window in made.windows]
@@ -70,8 +70,8 @@ def monitor(patience: Patience, name: str, *, windows: Sequence[str] = ()) -> St
     >>> client.monitor("inbox", windows=["day"]).counts.predictions
     0
     """
-    asked = {"windows": ",".join(windows) or None}
-    answer = yield from ask(patience, get(path_of("monitors", name), asked))
+    query = {"windows": ",".join(windows) or None}
+    answer = yield from ask(patience, get(path_of("monitors", name), query))
     return read(MonitorReading, answer)
 
 
@@ -91,13 +91,13 @@ def series(
     >>> client.series("inbox", measure="ece").points
     []
     """
-    asked = {"window": window, "measure": measure, "group": group, "start": start, "end": end, "points": points}
-    answer = yield from ask(patience, get(path_of("monitors", name, "series"), asked))
+    query = {"window": window, "measure": measure, "group": group, "start": start, "end": end, "points": points}
+    answer = yield from ask(patience, get(path_of("monitors", name, "series"), query))
     return read(SeriesAnswer, answer)
 
 
 def monitors(patience: Patience) -> Items[MonitorAnswer]:
-    """The monitors, read page by page as they are asked for.
+    """The monitors, read page by page as they are iterated over.
 
     >>> "inbox" in [monitor.name for monitor in client.monitors()]
     True

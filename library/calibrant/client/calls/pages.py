@@ -14,8 +14,8 @@ from calibrant.client.answers import (
     MapPage,
     MonitorsAnswer,
 )
-from calibrant.client.asking import get, read
-from calibrant.client.sending import Patience, ask
+from calibrant.client.requests import get, read
+from calibrant.client.retries import Patience, ask
 from calibrant.client.steps import Item, Items
 
 Page: TypeAlias = BatchesAnswer | JobsAnswer | MapPage | MonitorsAnswer | AlarmsAnswer | AuditAnswer | DeliveriesAnswer
@@ -26,12 +26,12 @@ _PAGE = 100
 
 def pages(patience: Patience, path: str, query: Mapping[str, Any], model: type[Page]) -> Items[Any]:
     """The entries of every page."""
-    asked = {**query, "limit": _PAGE}
+    page_query = {**query, "limit": _PAGE}
     while True:
-        answer = yield from ask(patience, get(path, asked))
+        answer = yield from ask(patience, get(path, page_query))
         page = read(model, answer)
         for item in page.items:
             yield Item(item)
         if page.next is None:
             return
-        asked["cursor"] = page.next
+        page_query["cursor"] = page.next

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypeAlias, Unpack
 
 from calibrant.client.answers import JobAnswer
-from calibrant.client.asking import get, path_of, read, with_rows
 from calibrant.client.calls.jobs import Progress, wait
-from calibrant.client.rows import Rows, taken_apart
-from calibrant.client.sending import Patience, ask
+from calibrant.client.frames import Rows, split_rows
+from calibrant.client.requests import get, path_of, read, with_rows
+from calibrant.client.retries import Patience, ask
 from calibrant.client.steps import Steps
 
 Form: TypeAlias = Literal["svg", "png"]
@@ -52,7 +52,7 @@ def diagram(
     look = {"theme": theme, "width": width}
     fields: dict[str, Any] = {"diagram": diagram, "batch": batch, "batches": batches, "map": map, **look}
     fields |= {"reduction": reduction, "classes": classes, "interval": interval, "resamples": resamples, "seed": seed}
-    arrays, options = taken_apart(rows)
+    arrays, options = split_rows(rows)
     request = with_rows("/diagrams", arrays, fields | options, headers={"Accept": _MEDIA[form]})
     answer = yield from ask(patience, request)
     if answer.status != 202:

@@ -9,7 +9,6 @@ from typing import Any, Literal
 
 import numpy as np
 
-from calibrant.asked import Option
 from calibrant.binning import (
     Bins,
     Closed,
@@ -26,6 +25,7 @@ from calibrant.errors import EmptyBatch, TooFewRows
 from calibrant.measures.binned import Norm, binned_distance, chance_error, expected_calibration_error, squared_bias
 from calibrant.measures.intervals import Distance, Resampling
 from calibrant.measures.measure import Measure, MeasureResult
+from calibrant.options import Option
 from calibrant.reductions import Event
 
 _FAMILY = "Binned calibration errors"
@@ -57,8 +57,8 @@ def _above(event: Event, threshold: float) -> Event:
     return replace(event, per_row=1).rows(kept)
 
 
-def _answer(bins: Bins, norm: int | str, **told: int) -> MeasureResult:
-    definition = {**told, "bins_used": len(bins)}
+def _answer(bins: Bins, norm: int | str, **definition: int) -> MeasureResult:
+    definition["bins_used"] = len(bins)
     if norm == "max":
         return MeasureResult(float(np.abs(bins.mean_p - bins.mean_y).max()), definition=definition)
     order: Norm = 1 if norm == 1 else 2
@@ -75,11 +75,13 @@ def _order(norm: int | str) -> float:
     return np.inf if norm == "max" else float(norm)
 
 
-def _ece(event: Event, _: Resampling, *, norm: int | str, **cut: Any) -> MeasureResult:
+def ece(event: Event, _: Resampling, *, norm: int | str, **cut: Any) -> MeasureResult:
+    """The expected calibration error."""
     return _answer(_cut(event, **cut), norm)
 
 
-def _ece_distance(event: Event, _: Resampling, *, norm: int | str, **cut: Any) -> Distance:
+def ece_distance(event: Event, _: Resampling, *, norm: int | str, **cut: Any) -> Distance:
+    """The gaps that it is the size of."""
     return binned_distance(event, _cut(event, **cut), _order(norm), root=False)
 
 
@@ -181,6 +183,9 @@ def _entry(name: str, title: str, definition: str, source: str, **rest: Any) -> 
     return Measure(name, title, _FAMILY, definition, source, **{"lowest": 0.0, "highest": 1.0, **rest})
 
 
+#: The options of ``ece``.
+ECE_OPTIONS = {**_CUT, "norm": _NORM}
+
 MEASURES = (
     _entry(
         "ece",
@@ -189,9 +194,9 @@ MEASURES = (
         f"(norm 1) or by ybar_k (1 - ybar_k) / (n_k - 1) (norm 2); no root. {_CUTS}",
         f"{_KANGSEPP}, sections 2.2 and C.5; Kumar, Liang & Ma (2019); Naeini, Cooper & Hauskrecht (2015)",
         cost="O(n log n); equal-width O(n)",
-        event=_ece,
-        distance=_ece_distance,
-        options={**_CUT, "norm": _NORM},
+        event=ece,
+        distance=ece_distance,
+        options=ECE_OPTIONS,
     ),
     _entry(
         "ece-sweep",
@@ -222,8 +227,8 @@ MEASURES = (
         f"max_k |pbar_k - ybar_k| over bins. {_CUTS}",
         "Naeini, Cooper & Hauskrecht (2015)",
         cost="O(n log n); equal-width O(n)",
-        event=partial(_ece, norm="max"),
-        distance=partial(_ece_distance, norm="max"),
+        event=partial(ece, norm="max"),
+        distance=partial(ece_distance, norm="max"),
         options=_CUT,
     ),
     _entry(

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from calibrant.asked import Option
 from calibrant.measures.dirichlet import BANDWIDTHS, canonical_error
 from calibrant.measures.intervals import Resampling
 from calibrant.measures.measure import Measure, MeasureResult
+from calibrant.options import Option
 from calibrant.reductions import Event, Vector
 
 
@@ -21,8 +21,8 @@ def _of_vector(vector: Vector, _: Resampling, *, norm: int, bandwidth: float | s
     if found.debiased_power is not None:
         parts["debiased_power"] = found.debiased_power
         debiased = max(found.debiased_power, 0.0) ** 0.5
-    told = {"bandwidth_used": found.bandwidth}
-    return MeasureResult(found.power ** (1.0 / norm), debiased, parts=parts, definition=told)
+    definition = {"bandwidth_used": found.bandwidth}
+    return MeasureResult(found.power ** (1.0 / norm), debiased, parts=parts, definition=definition)
 
 
 def _of_event(event: Event, resampling: Resampling, **options: Any) -> MeasureResult:

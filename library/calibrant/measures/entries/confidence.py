@@ -10,37 +10,30 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtri
 
-from calibrant.asked import Option
 from calibrant.cells import Floats
-from calibrant.maps.tempering import logits_of, optimal_temperature, temperatures_without
+from calibrant.maps.temperature import logits_of, optimal_temperature, temperatures_without
 from calibrant.measures.confidence import (
     auroc,
     auroc_influence,
-    centred,
     overconfidence,
     overconfidence_spread,
     right,
     standard_error,
     temperature_influence,
-    weighted_mean,
     with_temperature,
 )
 from calibrant.measures.cumulative import tail
-from calibrant.measures.entries import binned
-from calibrant.measures.folds import folds_of
+from calibrant.measures.entries.binned import ECE_OPTIONS, ece, ece_distance
 from calibrant.measures.intervals import Distance, Resampling, distance_interval, influence_interval
 from calibrant.measures.measure import Measure, MeasureResult, with_interval
-from calibrant.measures.selective import (
-    ABSTENTION,
-    COST_RATIOS,
-    accepted_wrong,
-    selective_costs,
-    selective_influence,
-)
+from calibrant.measures.scores import centred, mean_over_rows
+from calibrant.measures.selective import ABSTENTION, COST_RATIOS, accepted_wrong, selective_costs, selective_influence
+from calibrant.options import Option
 from calibrant.reductions import Event, Vector
+from calibrant.validation import folds_of
 
 _FAMILY = "Confidence"
-#: Verdicts are at this level where no interval is asked for.
+#: The level of verdicts without a level for intervals.
 _LEVEL = 0.95
 #: A temperature this near 1 is 1 but for rounding.
 _TOLERANCE = 1e-6
@@ -50,19 +43,6 @@ _PASS = 5e-9
 _ROW_PASS = 4e-8
 #: Logarithms of temperatures end here, so that no interval holds an infinity.
 _FAR = 700.0
-_ECE = next(entry for entry in binned.MEASURES if entry.name == "ece")
-
-
-def _ece(event: Event, resampling: Resampling, **cut: Any) -> MeasureResult:
-    if _ECE.event is None:
-        raise TypeError("ece is defined for events")
-    return _ECE.event(event, resampling, **cut)
-
-
-def _ece_distance(event: Event, resampling: Resampling, **cut: Any) -> Distance:
-    if _ECE.distance is None:
-        raise TypeError("ece is a distance")
-    return _ECE.distance(event, resampling, **cut)
 
 
 def _model(subject: Event | Vector) -> Event | Vector:
@@ -76,7 +56,7 @@ def _event(subject: Event | Vector) -> Event:
 
 
 def _accuracy(subject: Event | Vector, _: Resampling) -> MeasureResult:
-    return MeasureResult(weighted_mean(right(_event(subject)), subject.w))
+    return MeasureResult(mean_over_rows(right(_event(subject)), subject.w))
 
 
 def _accuracy_influence(subject: Event | Vector, _: Resampling) -> Floats:
@@ -85,11 +65,11 @@ def _accuracy_influence(subject: Event | Vector, _: Resampling) -> Floats:
 
 def _gap(subject: Event | Vector, _: Resampling) -> MeasureResult:
     event = _event(subject)
-    value = weighted_mean(overconfidence(event), event.w)
+    value = mean_over_rows(overconfidence(event), event.w)
     p_value = tail(abs(value), overconfidence_spread(event), lambda x: math.erfc(x / math.sqrt(2.0)))
     parts = {
-        "accuracy": weighted_mean(right(event), event.w),
-        "confidence": weighted_mean(event.confidence().p, event.w),
+        "accuracy": mean_over_rows(right(event), event.w),
+        "confidence": mean_over_rows(event.confidence().p, event.w),
     }
     return MeasureResult(value, p_value=p_value, parts=parts)
 
@@ -124,7 +104,7 @@ def _temperature(subject: Event | Vector, resampling: Resampling) -> MeasureResu
         verdict = "overconfident" if log > 0.0 else "underconfident"
     parts = {
         "verdict": verdict,
-        "log_loss_before": weighted_mean(logits.at(1.0)[0], subject.w),
+        "log_loss_before": mean_over_rows(logits.at(1.0)[0], subject.w),
         "log_loss_after": found.log_loss,
         "standard_error": found.value * error,
         "clipped": logits.clipped,
@@ -146,18 +126,18 @@ def _temperature_influence(subject: Event | Vector, _: Resampling) -> Floats:
 def _scaled(
     subject: Event | Vector, resampling: Resampling, folds: int, temperature: float | None
 ) -> tuple[Event, dict[str, Any]]:
-    """The event after its temperature, and what to tell of it."""
+    """The event after its temperature, and the parts of the result that describe it."""
     logits = logits_of(subject)
-    told: dict[str, Any] = {"clipped": logits.clipped}
+    parts: dict[str, Any] = {"clipped": logits.clipped}
     if temperature is not None:
         each = np.full(len(logits), float(temperature))
-        told["temperatures"] = [float(temperature)]
+        parts["temperatures"] = [float(temperature)]
     else:
         fold = folds_of(subject, folds, resampling.seed)
         found = temperatures_without(logits, subject.w, fold, folds)
         each = found[fold]
-        told["temperatures"] = found.tolist()
-    return with_temperature(subject, logits, each), told
+        parts["temperatures"] = found.tolist()
+    return with_temperature(subject, logits, each), parts
 
 
 def _scaled_ece(
@@ -166,11 +146,11 @@ def _scaled_ece(
     subject = _model(subject)
     if resampling.level is not None:
         subject = subject.in_order()
-    event, told = _scaled(subject, resampling, folds, temperature)
-    result = replace(_ece(event, resampling, **cut), parts=told)
+    event, parts = _scaled(subject, resampling, folds, temperature)
+    result = replace(ece(event, resampling, **cut), parts=parts)
 
     def interval() -> tuple[float, float]:
-        low, high = distance_interval(_ece_distance(event, resampling, **cut), event, resampling)
+        low, high = distance_interval(ece_distance(event, resampling, **cut), event, resampling)
         return min(max(low, 0.0), 1.0), min(max(high, 0.0), 1.0)
 
     return with_interval(result, interval, resampling)
@@ -179,7 +159,7 @@ def _scaled_ece(
 def _scaled_ece_distance(
     subject: Event, resampling: Resampling, *, folds: int, temperature: float | None, **cut: Any
 ) -> Distance:
-    return _ece_distance(_scaled(subject, resampling, folds, temperature)[0], resampling, **cut)
+    return ece_distance(_scaled(subject, resampling, folds, temperature)[0], resampling, **cut)
 
 
 def _cost(subject: Event | Vector, _: Resampling, *, abstention: float, cost_ratio: float) -> MeasureResult:
@@ -293,7 +273,7 @@ MEASURES = (
         vector=_scaled_ece,
         distance=_scaled_ece_distance,
         options={
-            **_ECE.options,
+            **ECE_OPTIONS,
             "folds": Option(10, low=2, high=100),
             "temperature": Option(None, choices=(None,), low=0.01, high=100.0, real=True),
         },

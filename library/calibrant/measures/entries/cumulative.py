@@ -8,7 +8,6 @@ from typing import Any, Literal
 
 import numpy as np
 
-from calibrant.asked import Option
 from calibrant.cells import Floats
 from calibrant.measures.chance import Kind, classes_p_value, event_p_value, parts_p_value
 from calibrant.measures.cumulative import (
@@ -27,6 +26,7 @@ from calibrant.measures.cumulative import (
 )
 from calibrant.measures.intervals import Resampling
 from calibrant.measures.measure import Measure, MeasureResult
+from calibrant.options import Option
 from calibrant.reductions import Classes, Event, Vector
 
 Law = Literal["asymptotic", "resampling"]

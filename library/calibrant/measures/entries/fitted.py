@@ -7,19 +7,19 @@ from typing import Any
 
 import numpy as np
 
-from calibrant.asked import Option
 from calibrant.calibrators import METHODS
 from calibrant.calibrators.method import Method
 from calibrant.measures.binned import Norm
 from calibrant.measures.fitted import fitted_error, fitted_log_loss, plugged_error
 from calibrant.measures.intervals import Resampling
 from calibrant.measures.measure import Measure, MeasureResult
+from calibrant.options import Option
 from calibrant.piecewise.options import MAX_FOLDS
 from calibrant.reductions import Event
 
 _FAMILY = "Fit on the test data"
-#: A fitted map is told at so many predictions of equal mass.
-_TOLD = 101
+#: The report holds a fitted map at this many predictions of equal mass.
+_PLACES = 101
 
 
 def _compute(name: str) -> Callable[..., MeasureResult]:
@@ -27,9 +27,9 @@ def _compute(name: str) -> Callable[..., MeasureResult]:
         order: Norm = 1 if norm == 1 else 2
         # The rows of a pooled event hang together, which the posterior does not know.
         level = resampling.level if event.per_row == 1 else None
-        found = fitted_error(event, name, norm=order, folds=folds, level=level, told=resampling.told)
+        found = fitted_error(event, name, norm=order, folds=folds, level=level)
         cells = event.cells
-        at = np.unique(np.searchsorted(cells.cumulative_w[1:], cells.mass * np.arange(_TOLD) / (_TOLD - 1)))
+        at = np.unique(np.searchsorted(cells.cumulative_w[1:], cells.mass * np.arange(_PLACES) / (_PLACES - 1)))
         p = cells.p[np.minimum(at, len(cells) - 1)]
         parts = {
             "alpha_1": plugged_error(cells, found.curve, 1),
@@ -37,7 +37,7 @@ def _compute(name: str) -> Callable[..., MeasureResult]:
             "log_loss": fitted_log_loss(cells, found.curve),
             "map": {"predictions": p.tolist(), "calibrated": found.curve(p).tolist()},
         }
-        return MeasureResult(found.value, found.debiased, found.interval, parts=parts, definition=found.told)
+        return MeasureResult(found.value, found.debiased, found.interval, parts=parts, definition=found.diagnostics)
 
     return compute
 

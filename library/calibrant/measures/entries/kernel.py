@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtr
 
-from calibrant.asked import Option
 from calibrant.errors import InvalidOption
 from calibrant.measures.intervals import Distance, Resampling, influence_interval
 from calibrant.measures.kernel import (
@@ -25,6 +24,7 @@ from calibrant.measures.kernel import (
     vector_sums,
 )
 from calibrant.measures.measure import Measure, MeasureResult
+from calibrant.options import Option
 from calibrant.reductions import Event, Vector
 
 _FAMILY = "Kernel calibration errors"

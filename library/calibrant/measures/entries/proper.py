@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from calibrant.asked import Option
 from calibrant.binning import MAX_COMPRESSED, compressed
 from calibrant.cells import Floats
 from calibrant.errors import InvalidOption
@@ -24,6 +23,7 @@ from calibrant.measures.scores import (
     bins_of,
     cells_of_bins,
     centred,
+    clipped_parts,
     corp_decomposition,
     divergence,
     mean_over_rows,
@@ -31,10 +31,10 @@ from calibrant.measures.scores import (
     row_scores,
     spread,
     summed,
-    told,
     upper_bound,
 )
 from calibrant.measures.simulated import likely_truth, simulated_interval, simulation_seconds
+from calibrant.options import Option
 from calibrant.piecewise.options import MAX_FOLDS
 from calibrant.reductions import Classes, Event, Vector
 
@@ -44,7 +44,9 @@ _PAPER = "Gruber & Buettner (2022)"
 
 def _mean(score: ScoreName) -> Callable[..., MeasureResult]:
     def compute(subject: Event | Vector, _: Resampling) -> MeasureResult:
-        return MeasureResult(mean_score(subject, score), parts=told(subject, score), definition=_form(subject, score))
+        return MeasureResult(
+            mean_score(subject, score), parts=clipped_parts(subject, score), definition=_form(subject, score)
+        )
 
     return compute
 
@@ -73,7 +75,7 @@ def _root_influence(subject: Event | Vector, _: Resampling) -> Floats:
 
 
 def _bound(subject: Event | Vector, _: Resampling, *, score: ScoreName) -> MeasureResult:
-    parts = told(subject, score)
+    parts = clipped_parts(subject, score)
     return MeasureResult(upper_bound(subject, score), parts=parts, definition=_form(subject, score))
 
 
@@ -99,7 +101,7 @@ def _decomposition(
     event: Event, resampling: Resampling, *, score: DecomposedScore, method: str, binning: BinsOf, n_bins: int
 ) -> MeasureResult:
     found = _terms(event, method, score, binning, n_bins)
-    result = MeasureResult(found.miscalibration, found.debiased, parts={**found.terms(), **told(event, score)})
+    result = MeasureResult(found.miscalibration, found.debiased, parts={**found.terms(), **clipped_parts(event, score)})
     if event.per_row > 1 or not _simulated(method, score):
         return result
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from calibrant.asked import Option
 from calibrant.measures.density import Form, kde_distance, kde_ece
 from calibrant.measures.intervals import Distance, Resampling
 from calibrant.measures.measure import Measure, MeasureResult
 from calibrant.measures.smooth import NARROWEST, smooth_distance, smooth_ece
+from calibrant.options import Option
 from calibrant.reductions import Event
 
 _FAMILY = "Smooth calibration errors"
@@ -28,10 +28,6 @@ def _smooth_distance(event: Event, _: Resampling, *, bandwidth: float | str) -> 
 def _kde(event: Event, _: Resampling, *, form: Form, norm: int) -> MeasureResult:
     value, bandwidth = kde_ece(event, form, norm)
     return MeasureResult(value, parts={"bandwidth": bandwidth})
-
-
-def _kde_distance(event: Event, _: Resampling, *, form: Form, norm: int) -> Distance:
-    return kde_distance(event, form, norm)
 
 
 MEASURES = (
@@ -66,6 +62,6 @@ MEASURES = (
         event=_kde,
         options={"form": Option("integral", choices=("integral", "pointwise")), "norm": Option(1, choices=(1, 2))},
         seconds=lambda n, _classes, _options: 2e-7 * n + 1e-2,
-        distance=_kde_distance,
+        distance=lambda event, _, **options: kde_distance(event, **options),
     ),
 )

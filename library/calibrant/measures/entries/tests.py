@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 
-from calibrant.asked import Option
 from calibrant.measures.intervals import Resampling
 from calibrant.measures.measure import Measure, MeasureResult
 from calibrant.measures.smooth import MAX_TERMS, smooth_test
+from calibrant.options import Option
 from calibrant.reductions import Event
 
 

@@ -9,9 +9,9 @@ import pytest
 import zstandard
 
 from service.errors import UnsupportedMediaType
-from service.formats.encodings import read_encoding, unpack
-from service.formats.limits import Limits
-from tests.unit.service.formats.told import told
+from service.formats.body import read_encoding, unpack
+from service.formats.payload import BodyLimits
+from tests.unit.io.refused import refused
 
 TEXT = bytes(range(256)) * 3000
 PACK: dict[str, Callable[[bytes], bytes]] = {
@@ -19,7 +19,7 @@ PACK: dict[str, Callable[[bytes], bytes]] = {
     "zstd": zstandard.ZstdCompressor().compress,
     "deflate": zlib.compress,
 }
-LIMITS = Limits(max_unpacked_bytes=2 * len(TEXT), max_rows=1, max_classes=2, max_json_depth=3)
+LIMITS = BodyLimits(max_unpacked_bytes=2 * len(TEXT), max_rows=1, max_classes=2, max_json_depth=3)
 
 
 def _streamed(data: bytes) -> bytes:
@@ -71,19 +71,19 @@ def test_a_frame_that_does_not_say_its_length_is_read() -> None:
     "spoil", [lambda d: d[:-1], lambda d: d[: len(d) // 2], lambda d: d[:3], lambda d: b"", lambda d: d + b"x"]
 )
 def test_what_is_cut_off_or_goes_on_is_refused(encoding: str, spoil: Callable[[bytes], bytes]) -> None:
-    assert told(lambda: unpack(spoil(PACK[encoding](TEXT)), encoding, LIMITS))[0] == "malformed-encoding"
+    assert refused(lambda: unpack(spoil(PACK[encoding](TEXT)), encoding, LIMITS))[0] == "malformed-encoding"
 
 
 @pytest.mark.parametrize("encoding", PACK)
 def test_what_is_not_packed_or_packed_otherwise_is_refused(encoding: str) -> None:
     other = "zstd" if encoding == "gzip" else "gzip"
     for body in (TEXT, PACK[other](TEXT)):
-        assert told(lambda body=body: unpack(body, encoding, LIMITS))[0] == "malformed-encoding"  # type: ignore[misc]
+        assert refused(lambda body=body: unpack(body, encoding, LIMITS))[0] == "malformed-encoding"  # type: ignore[misc]
 
 
 @pytest.mark.parametrize("encoding", PACK)
 def test_a_flood_of_empty_members_is_refused(encoding: str) -> None:
-    assert told(lambda: unpack(PACK[encoding](b"") * 5000, encoding, LIMITS))[0] == "malformed-encoding"
+    assert refused(lambda: unpack(PACK[encoding](b"") * 5000, encoding, LIMITS))[0] == "malformed-encoding"
 
 
 @pytest.mark.parametrize(("encoding", "pack"), [*PACK.items(), ("zstd", _streamed)])
@@ -91,7 +91,7 @@ def test_a_bomb_is_stopped_a_piece_after_the_limit(encoding: str, pack: Callable
     bomb = pack(bytes(400_000_000))
     tracemalloc.start()
     try:
-        assert told(lambda: unpack(bomb, encoding, LIMITS))[0] == "too-large"
+        assert refused(lambda: unpack(bomb, encoding, LIMITS))[0] == "too-large"
         assert tracemalloc.get_traced_memory()[1] < 60_000_000
     finally:
         tracemalloc.stop()
@@ -100,4 +100,4 @@ def test_a_bomb_is_stopped_a_piece_after_the_limit(encoding: str, pack: Callable
 def test_a_window_wider_than_http_allows_is_refused() -> None:
     wide = zstandard.ZstdCompressionParameters(window_log=27)
     packer = zstandard.ZstdCompressor(compression_params=wide).compressobj()
-    assert told(lambda: unpack(packer.compress(TEXT) + packer.flush(), "zstd", LIMITS))[0] == "malformed-encoding"
+    assert refused(lambda: unpack(packer.compress(TEXT) + packer.flush(), "zstd", LIMITS))[0] == "malformed-encoding"

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from service.formats.json_body import read_json
-from service.formats.limits import Limits
-from tests.unit.service.formats.told import told
+from service.formats.payload import BodyLimits
+from tests.unit.io.refused import refused
 
 
 @pytest.mark.parametrize(
@@ -27,14 +27,14 @@ from tests.unit.service.formats.told import told
         ('{"predictions": null, "labels": [1]}', {"labels": [1]}),
     ],
 )
-def test_json_becomes_arrays(body: str, expected: dict[str, Any], limits: Limits) -> None:
+def test_json_becomes_arrays(body: str, expected: dict[str, Any], limits: BodyLimits) -> None:
     read = read_json(body.encode(), limits).arrays
     assert set(read) == set(expected)
     for name, values in expected.items():
         np.testing.assert_array_equal(read[name], np.array(values))
 
 
-def test_what_is_no_array_is_an_option(limits: Limits) -> None:
+def test_what_is_no_array_is_an_option(limits: BodyLimits) -> None:
     payload = read_json(b'{"labels": [1], "measures": ["ks"], "seed": 3}', limits)
     assert (payload.options, payload.from_query) == ({"measures": ["ks"], "seed": 3}, False)
 
@@ -57,8 +57,8 @@ def test_what_is_no_array_is_an_option(limits: Limits) -> None:
         ('{"groups": ["a", 1]}', ("not-a-number", "/groups/1")),
     ],
 )
-def test_what_is_no_array_of_numbers_is_refused(body: str, expected: tuple[str, str], limits: Limits) -> None:
-    assert told(lambda: read_json(body.encode(), limits)) == expected
+def test_what_is_no_array_of_numbers_is_refused(body: str, expected: tuple[str, str], limits: BodyLimits) -> None:
+    assert refused(lambda: read_json(body.encode(), limits)) == expected
 
 
 @pytest.mark.parametrize(
@@ -74,8 +74,8 @@ def test_what_is_no_array_of_numbers_is_refused(body: str, expected: tuple[str, 
         ('{"measures": ["ks", {"name": "ece", "name": "ks"}]}', ""),
     ],
 )
-def test_a_key_that_stands_twice_is_refused_at_any_depth(body: str, pointer: str, limits: Limits) -> None:
-    assert told(lambda: read_json(body.encode(), limits)) == ("invalid-field", pointer)
+def test_a_key_that_stands_twice_is_refused_at_any_depth(body: str, pointer: str, limits: BodyLimits) -> None:
+    assert refused(lambda: read_json(body.encode(), limits)) == ("invalid-field", pointer)
 
 
 @pytest.mark.parametrize(
@@ -87,22 +87,25 @@ def test_a_key_that_stands_twice_is_refused_at_any_depth(body: str, pointer: str
         '{"groups": ["a:1", "b:2"], "seed": 1}',
     ],
 )
-def test_colons_in_strings_and_equal_keys_of_different_objects_are_let_through(body: str, limits: Limits) -> None:
+def test_colons_in_strings_and_equal_keys_of_different_objects_are_let_through(body: str, limits: BodyLimits) -> None:
     read_json(body.encode(), limits)
 
 
-def test_nesting_is_bounded_and_brackets_in_strings_do_not_nest(limits: Limits) -> None:
+def test_nesting_is_bounded_and_brackets_in_strings_do_not_nest(limits: BodyLimits) -> None:
     deep = '{"options": ' + "[" * 7 + "]" * 7 + "}"
-    assert told(lambda: read_json(deep.replace("[", "[[", 1).replace("]", "]]", 1).encode(), limits))[0] == "too-large"
     assert (
-        told(lambda: read_json(b'{"options": ' + b"[" * 1_000_000 + b"]" * 1_000_000 + b"}", limits))[0] == "too-large"
+        refused(lambda: read_json(deep.replace("[", "[[", 1).replace("]", "]]", 1).encode(), limits))[0] == "too-large"
+    )
+    assert (
+        refused(lambda: read_json(b'{"options": ' + b"[" * 1_000_000 + b"]" * 1_000_000 + b"}", limits))[0]
+        == "too-large"
     )
     read_json(deep.encode(), limits)
     read_json(('{"name": "' + "[" * 50 + '"}').encode(), limits)
     read_json(('{"options": [' + ",".join(["[]"] * 50) + "]}").encode(), limits)
 
 
-def test_rows_and_classes_are_bounded(limits: Limits) -> None:
+def test_rows_and_classes_are_bounded(limits: BodyLimits) -> None:
     rows, classes = [0.5] * (limits.max_rows + 1), [0.5] * (limits.max_classes + 1)
     for body, pointer in (
         ({"predictions": rows}, "/predictions"),
@@ -111,9 +114,9 @@ def test_rows_and_classes_are_bounded(limits: Limits) -> None:
         ({"predictions": [classes]}, "/predictions"),
     ):
         text = repr(body).replace("'", '"').encode()
-        assert told(lambda text=text: read_json(text, limits)) == ("too-large", pointer)  # type: ignore[misc]
+        assert refused(lambda text=text: read_json(text, limits)) == ("too-large", pointer)  # type: ignore[misc]
 
 
-def test_one_long_name_cannot_make_all_names_wide(limits: Limits) -> None:
+def test_one_long_name_cannot_make_all_names_wide(limits: BodyLimits) -> None:
     names = '["' + "a" * 256 + '"' + ', "b"' * 999 + "]"
-    assert told(lambda: read_json(f'{{"groups": {names}}}'.encode(), limits)) == ("too-large", "")
+    assert refused(lambda: read_json(f'{{"groups": {names}}}'.encode(), limits)) == ("too-large", "")

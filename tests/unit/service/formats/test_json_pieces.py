@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import tracemalloc
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -12,7 +13,8 @@ import numpy as np
 import orjson
 import pytest
 
-from service.errors import InvalidField, MalformedJson, RequestError, TooLarge
+from calibrant.errors import CalibrationError
+from service.errors import InvalidField, MalformedJson, TooLarge
 from service.formats.json_body import read_json
 from service.formats.json_pieces import (
     LONGEST,
@@ -24,11 +26,10 @@ from service.formats.json_pieces import (
     plain,
     read_document,
 )
-from service.formats.limits import Limits
-from service.formats.payload import ARRAYS
-from tests.unit.service.formats.told import told
+from service.formats.payload import ARRAYS, BodyLimits
+from tests.unit.io.refused import refused
 
-LIMITS = Limits(max_unpacked_bytes=1 << 30, max_rows=10_000_000, max_classes=1000, max_json_depth=12)
+LIMITS = BodyLimits(max_unpacked_bytes=1 << 30, max_rows=10_000_000, max_classes=1000, max_json_depth=12)
 STRINGS = ["", "a", "é😀", 'quote " and', "back\\slash\\", "[{,:}]", "\\", '\\"', "\n", "x" * 50]
 
 
@@ -107,13 +108,13 @@ def test_numbers_are_read_and_refused_as_in_one_piece_wherever_the_pieces_meet(o
         try:
             values = orjson.loads(text)["predictions"]
         except orjson.JSONDecodeError:
-            assert told(partial(read_json, text, LIMITS))[0] == "malformed-json"
+            assert refused(partial(read_json, text, LIMITS))[0] == "malformed-json"
             continue
         if set(map(type, values)) <= {int, float}:
             assert read_json(text, LIMITS).arrays["predictions"].tolist() == values
         else:
             expected = ("not-a-number", f"/predictions/{place}")
-            assert told(partial(read_json, text, LIMITS)) == expected
+            assert refused(partial(read_json, text, LIMITS)) == expected
 
 
 def test_an_array_of_space_is_empty() -> None:
@@ -145,7 +146,7 @@ def test_nesting_is_bounded_across_pieces() -> None:
 
 
 def test_values_are_counted_outside_strings() -> None:
-    few = LIMITS._replace(max_json_values=1000)
+    few = replace(LIMITS, max_json_values=1000)
     check_values(b"[" + b"1," * 1000 + b"1]", few)
     check_values(b'{"a": "' + b",:" * 1000 + b'\\",", "b": [' + b"1," * 990 + b"1]}", few)
     for text in (b"[" + b"1," * 1001 + b"1]", b'{"a":"' + b",:" * PIECE + b'\\"","b":[' + b"1," * 1000 + b"1]}"):
@@ -214,13 +215,13 @@ def test_the_first_bad_row_is_named_in_whatever_piece(
     field: str, piece: str, bad: str, expected: tuple[str, str]
 ) -> None:
     text = f'{{"{field}":[{piece * 200_000}{bad}]}}'.encode()
-    assert told(lambda: read_json(text, LIMITS)) == expected
+    assert refused(lambda: read_json(text, LIMITS)) == expected
 
 
 def test_the_most_rows_hold_for_long_arrays_and_nothing_beside_the_rows_is_long() -> None:
     text = b'{"labels":[' + b"1," * 200_000 + b"1]}"
-    assert told(lambda: read_json(text, LIMITS._replace(max_rows=1000)))[0] == "too-large"
-    assert told(lambda: read_json(b"[" + b"1," * 200_000 + b"1]", LIMITS)) == ("invalid-field", "")
+    assert refused(lambda: read_json(text, replace(LIMITS, max_rows=1000)))[0] == "too-large"
+    assert refused(lambda: read_json(b"[" + b"1," * 200_000 + b"1]", LIMITS)) == ("invalid-field", "")
 
 
 def test_the_place_of_a_fault_counts_from_the_beginning_of_the_body() -> None:
@@ -238,7 +239,7 @@ def test_a_long_array_can_be_read_again() -> None:
 
 @pytest.mark.parametrize(("text", "byte"), [(b'["\xff"]', 2), (b'{"a": "' + b"x" * 99 + b'\xc3("}', 106), (b"\xff", 0)])
 def test_the_byte_that_is_not_utf_8_is_named(text: bytes, byte: int) -> None:
-    with pytest.raises(RequestError) as caught:
+    with pytest.raises(CalibrationError) as caught:
         read_document(text, LIMITS)
     assert f"byte {byte} " in caught.value.detail
 
@@ -261,7 +262,7 @@ def test_memory_at_its_peak_is_at_most_sixteen_times_the_body(field: str, unit: 
     body = f'{{"{field}":[{unit * (size // len(unit))}{unit[:-1]}]}}'.encode()
     tracemalloc.start()
     try:
-        with suppress(RequestError):
+        with suppress(CalibrationError):
             read_json(body, LIMITS)
         peak = tracemalloc.get_traced_memory()[1]
     finally:

@@ -5,11 +5,12 @@ from typing import Any
 
 import pytest
 
-from service.errors import InvalidField, MalformedJson, RequestError, TooLarge, UnsupportedMediaType
-from service.formats.limits import Limits
+from calibrant.errors import CalibrationError
+from service.errors import InvalidField, MalformedJson, TooLarge, UnsupportedMediaType
+from service.formats.payload import BodyLimits
 from service.inference.infer import check_media_type, read_request, split
 
-LIMITS = Limits(1 << 30, 1_000_000, 1_000, 32)
+LIMITS = BodyLimits(1 << 30, 1_000_000, 1_000, 32)
 
 INPUT: dict[str, Any] = {"name": "predictions", "shape": [2], "datatype": "FP64", "data": [0.1, 0.9]}
 BODY = b'{"inputs": []}0123'
@@ -110,7 +111,7 @@ def test_what_is_not_json_is_refused(text: bytes) -> None:
     ],
 )  # fmt: skip
 def test_a_field_that_is_wrong_is_named(document: Any, pointer: str) -> None:
-    with pytest.raises(RequestError) as caught:
+    with pytest.raises(CalibrationError) as caught:
         read_request(memoryview(json.dumps(document).encode()), LIMITS)
     assert caught.value.offences[0].pointer == pointer
 

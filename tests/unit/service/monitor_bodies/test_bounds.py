@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from service.errors import TooLarge
-from service.formats.limits import Limits
-from service.monitor_bodies.bounds import MOST_BYTES, MOST_ROWS, check_text, lines_of, of_text
-from service.monitor_bodies.rows import read_json_rows, read_lines
+from service.formats.payload import BodyLimits
+from service.monitor_bodies.documents import (
+    MOST_BYTES,
+    MOST_ROWS,
+    check_text,
+    lines_of,
+    of_text,
+    read_json_rows,
+    read_lines,
+)
 
-LIMITS = Limits(max_unpacked_bytes=10_000, max_rows=4, max_classes=10, max_json_depth=8)
+LIMITS = BodyLimits(max_unpacked_bytes=10_000, max_rows=4, max_classes=10, max_json_depth=8)
 
 
 def _lines(body: bytes) -> list[bytes]:
@@ -18,7 +27,7 @@ def _lines(body: bytes) -> list[bytes]:
 
 
 def test_text_has_bounds_of_its_own_where_those_of_the_service_are_wider() -> None:
-    wide = of_text(Limits(2**40, 2**40, 10, 8))
+    wide = of_text(BodyLimits(2**40, 2**40, 10, 8))
     assert (wide.max_rows, wide.max_unpacked_bytes) == (MOST_ROWS, MOST_BYTES)
     assert of_text(LIMITS) == LIMITS
 
@@ -55,7 +64,7 @@ def test_rows_over_several_pieces_of_a_body_are_read_alike() -> None:
 
 def test_values_without_number_are_refused_before_they_are_parsed() -> None:
     with pytest.raises(TooLarge):
-        check_text(b"1," * 1001, LIMITS._replace(max_json_values=1000))
-    check_text(b"1," * 1000, LIMITS._replace(max_json_values=1000))
+        check_text(b"1," * 1001, replace(LIMITS, max_json_values=1000))
+    check_text(b"1," * 1000, replace(LIMITS, max_json_values=1000))
     with pytest.raises(TooLarge):
         check_text(b" " * 10_001, LIMITS)

@@ -6,7 +6,7 @@ from itertools import combinations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.web.words import letters
+from service.web.text import letters
 
 NAMES = "pqrstu"
 

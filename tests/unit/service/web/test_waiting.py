@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 
 from schemas.jobs import JobRecord
-from service.web.job_view import JobView
-from service.web.words import shortened
+from service.web.jobs import JobView
+from service.web.text import shortened
 
 QUEUED = JobRecord(id="job_1", kind="fit", status="queued", created_at="2026-01-01T00:00:00Z", ttl=60, spec={})
 
@@ -19,7 +19,7 @@ QUEUED = JobRecord(id="job_1", kind="fit", status="queued", created_at="2026-01-
     ],
 )
 def test_a_job_that_waits_says_how_many_are_before_it(before: int | None, words: str) -> None:
-    assert JobView(QUEUED, before=before).words == words
+    assert JobView(QUEUED, before=before).summary == words
 
 
 def test_a_long_title_is_cut_between_words() -> None:

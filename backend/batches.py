@@ -1,0 +1,201 @@
+"""Batches: the rows of a request, those that it carries or those of a stored batch, and how they are stored."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from backend.requester import Requester
+from backend.store.clock import stamp
+from backend.store.errors import BatchFull
+from backend.telemetry.observed import note_rows
+from calibrant.batch import Batch, Predictions, Scale, check_weights, read_batch, read_labels, read_predictions
+from calibrant.cells import WeightsKind
+from calibrant.errors import LengthMismatch, WrongShape
+from calibrant.evaluation import Groups
+from calibrant.in_sample import MOST_COUNTED
+from calibrant.io.errors import InvalidField
+from calibrant.io.limits import LIGHT_BYTES
+from schemas.batches import BatchOptions, BatchRecord, RowsOptions
+
+Array = npt.NDArray[Any]
+Arrays = Mapping[str, Array]
+
+_NUMBER_BYTES = 8
+#: Names that become Python strings at once: while all of them do, no other thread runs.
+_NAMES_AT_ONCE = 1 << 16
+
+
+class RowOptions(Protocol):
+    """The options by which a request names its rows."""
+
+    @property
+    def batch(self) -> str | None: ...  # noqa: D102
+    @property
+    def scale(self) -> Scale | None: ...  # noqa: D102
+
+
+class RequestRows(NamedTuple):
+    """The arrays of a request or of its stored batch, not checked yet."""
+
+    arrays: Arrays
+    scale: Scale
+    weights_kind: WeightsKind
+
+
+class LabelledRows(NamedTuple):
+    """Checked rows with labels, and their groups if there are any; ``source`` is what they were read from."""
+
+    batch: Batch
+    groups: Groups | None
+    source: RequestRows
+
+
+def find_rows(requester: Requester, arrays: Arrays, options: RowOptions) -> RequestRows:
+    """The arrays of a request, or of the batch that it names; raises ``InvalidField``, ``UnknownBatch``, ``Busy``."""
+    if options.batch is None:
+        _note(arrays)
+        return RequestRows(arrays, options.scale or "probability", _stated(options, "weights_kind") or "frequency")
+    if arrays:
+        raise InvalidField.at("/batch", "stands in the place of the arrays; send one of the two")
+    take_slot_for(requester, options.batch)
+    record, stored = requester.store.batches.arrays(options.batch)
+    for name in ("scale", "weights_kind"):
+        if _stated(options, name) not in (None, getattr(record, name)):
+            raise InvalidField.at(f"/{name}", "differs from the batch's own")
+    _note(stored)
+    return RequestRows(stored, record.scale, record.weights_kind)
+
+
+def take_slot_for(requester: Requester, batch_id: str) -> None:
+    """Take a slot for a stored batch that is as large as a heavy body; raises ``UnknownBatch`` and ``Busy``."""
+    record = requester.store.batches.record(batch_id)
+    if record.n * ((record.n_classes or 1) + len(record.arrays) - 1) * _NUMBER_BYTES > LIGHT_BYTES:
+        requester.take_slot()
+
+
+def check_labelled(rows: RequestRows) -> LabelledRows:
+    """Check predictions, labels, weights and groups; labels are required."""
+    arrays = rows.arrays
+    for name in ("predictions", "labels"):
+        if name not in arrays:
+            raise InvalidField.at(f"/{name}", "is missing")
+    batch = read_batch(
+        arrays["predictions"], arrays["labels"], arrays.get("weights"), scale=rows.scale, kind=rows.weights_kind
+    )
+    return LabelledRows(batch, _groups(arrays.get("groups"), len(batch)), rows)
+
+
+def store_batch(requester: Requester, arrays: Arrays, options: BatchOptions) -> BatchRecord:
+    """Check arrays, with or without labels, and store them as a batch; raises ``BatchFull`` and ``QuotaExceeded``."""
+    ttl, longest = options.ttl, requester.settings.batch_ttl
+    if ttl is not None and ttl > longest:
+        raise InvalidField.at("/ttl", f"may be at most {longest}")
+    predictions, kept = _check(RequestRows(arrays, options.scale, options.weights_kind))
+    record = _record(requester.new_id("batch"), predictions, kept, options.weights_kind)
+    return _store(requester, record, kept, longest if ttl is None else ttl)
+
+
+def store_labelled(requester: Requester, rows: LabelledRows) -> BatchRecord:
+    """Store checked rows as a batch, for a job; raises ``BatchFull`` and ``QuotaExceeded``."""
+    batch, arrays = rows.batch, rows.source.arrays
+    kept = {"predictions": np.asarray(arrays["predictions"]), "labels": batch.labels}
+    if batch.weights is not None:  # as they came: rows may be appended
+        kept["weights"] = np.asarray(arrays["weights"], dtype=np.float64)
+    if rows.groups is not None:
+        kept["groups"] = arrays["groups"]
+    record = _record(requester.new_id("batch"), batch.predictions, kept, batch.weights_kind)
+    return _store(requester, record, kept, requester.settings.batch_ttl)
+
+
+def append_rows(requester: Requester, batch_id: str, arrays: Arrays, options: RowsOptions) -> BatchRecord:
+    """Check arrays and append them to a batch that has the same arrays."""
+    batches, most = requester.store.batches, requester.settings.max_batch_rows
+    batch = batches.record(batch_id)
+    for name, own in (("scale", batch.scale), ("weights_kind", batch.weights_kind)):
+        if getattr(options, name) not in (None, own):
+            raise InvalidField.at(f"/{name}", "differs from the batch's own")
+    predictions, kept = _check(RequestRows(arrays, batch.scale, batch.weights_kind))
+    for name in sorted(set(kept) ^ set(batch.arrays)):
+        raise InvalidField.at(f"/{name}", "is missing: the batch has it" if name not in kept else "is not the batch's")
+    if predictions.n_classes != batch.n_classes:
+        shape = "(n,)" if batch.n_classes is None else f"(n, {batch.n_classes})"
+        raise WrongShape.at("/predictions", f"must be {shape}, as the batch's")
+    rows = _record(batch_id, predictions, kept, batch.weights_kind)
+    return batches.append(batch_id, requester.new_id("part"), rows, kept, most_rows=most)
+
+
+def _store(requester: Requester, record: BatchRecord, kept: Arrays, ttl: int) -> BatchRecord:
+    most = requester.settings.max_batch_rows
+    if record.n > most:
+        raise BatchFull(f"a batch may have at most {most} rows")
+    return requester.store.batches.put(record, kept, ttl=ttl)
+
+
+def _check(rows: RequestRows) -> tuple[Predictions, dict[str, Array]]:
+    """Check rows that may lack labels; the arrays are those that will be stored."""
+    arrays = rows.arrays
+    if "predictions" not in arrays:
+        raise InvalidField.at("/predictions", "is missing")
+    _note(arrays)
+    read = read_predictions(arrays["predictions"], scale=rows.scale)
+    kept = {"predictions": np.asarray(arrays["predictions"])}
+    if "labels" in arrays:
+        kept["labels"] = read_labels(arrays["labels"], len(read), read.n_classes or 2)
+    if "weights" in arrays:
+        kept["weights"] = check_weights(arrays["weights"], len(read), rows.weights_kind)
+    if "groups" in arrays:
+        _check_groups(arrays["groups"], len(read))
+        kept["groups"] = arrays["groups"]
+    return read, kept
+
+
+def _record(batch_id: str, predictions: Predictions, kept: Arrays, kind: WeightsKind) -> BatchRecord:
+    n, n_classes = len(predictions), predictions.n_classes
+    counts = None
+    if "labels" in kept and (n_classes or 2) <= MOST_COUNTED:
+        counts = np.bincount(kept["labels"], minlength=n_classes or 2).tolist()
+    return BatchRecord(
+        id=batch_id,
+        n=n,
+        n_classes=n_classes,
+        scale=predictions.scale,
+        weights_kind=kind,
+        arrays=list(kept),
+        label_counts=counts,
+        positive_rate=counts[1] / n if counts is not None and n_classes is None else None,
+        clipped=predictions.clipped,
+        renormalised=predictions.renormalised,
+        created_at=stamp(),
+        expires_at="",
+    )
+
+
+def _groups(groups: Array | None, n: int) -> Groups | None:
+    if groups is None:
+        return None
+    _check_groups(groups, n)
+    names = Groups()
+    for start in range(0, n, _NAMES_AT_ONCE):
+        names += groups[start : start + _NAMES_AT_ONCE].tolist()
+    return names
+
+
+def _check_groups(groups: Array, n: int) -> None:
+    if groups.ndim != 1:
+        raise WrongShape.at("/groups", "must be (n,)")
+    if len(groups) != n:
+        raise LengthMismatch.at("/groups", f"has {len(groups)} rows where /predictions has {n}")
+
+
+def _note(arrays: Arrays) -> None:
+    if "predictions" in arrays:
+        note_rows(arrays["predictions"].shape)
+
+
+def _stated(options: RowOptions, name: str) -> Any:
+    """The value of a field that options may not have; ``getattr`` is slow if they do not."""
+    return vars(options).get(name)

@@ -1,0 +1,66 @@
+"""Fits of calibration maps: of a request at once, or by a job."""
+
+from __future__ import annotations
+
+from backend.batches import Arrays, check_labelled, find_rows, store_labelled
+from backend.jobs import place_for_job, queue, runs_inline
+from backend.requester import Requester
+from backend.store.batches import read_stored_batch
+from backend.store.jobs.runs import Run, is_join
+from backend.store.server.connection import patiently
+from backend.store.store import Store, map_record
+from backend.telemetry.observed import span, traced
+from calibrant.calibrators import FitContext, Fitting
+from calibrant.in_sample import seconds as seconds_of_summary
+from calibrant.progress import Progress
+from schemas.jobs import JobRecord
+from schemas.maps import FitOptions, FitSpec, MapRecord
+
+
+@traced("work")
+def fit_or_queue(requester: Requester, arrays: Arrays, options: FitOptions) -> MapRecord | JobRecord:
+    """Fit and store a map at once, or queue a job if the fit is long or estimated to take more than 2 s."""
+    fitting = Fitting.read(options.method, options.options, options.reduction, where="/options")
+    rows = check_labelled(find_rows(requester, arrays, options))
+    batch = rows.batch
+    fitting.check(batch)
+    requester.store.charges.check_maps()
+    seconds = fitting.seconds(batch) + seconds_of_summary(len(batch), batch.predictions.n_classes)
+    if fitting.method.runs == "inline" and runs_inline(requester, seconds):
+        fitted = fitting.run(batch, FitContext(options.seed, "cpu", None))
+        spec = _spec(options, batch_id="", who=requester.who)
+        return requester.store.maps.put(map_record(requester.new_id("map"), spec, fitted, batch))
+    with place_for_job(requester) as job_id:
+        batch_id = options.batch or store_labelled(requester, rows).id
+        spec = _spec(options, batch_id=batch_id, who=requester.who)
+        gpu = fitting.method.on_device and seconds >= requester.settings.gpu_seconds
+        return queue(requester, "fit", job_id, spec.model_dump(), pieces=fitting.parts(batch), gpu=gpu)
+
+
+def run_fit(store: Store, run: Run, device: str, progress: Progress) -> None:
+    """Fit the map that a job names, or one part of it; storing the map and ending the job is one transaction.
+
+    The map's id comes from the job's, so that two runs make one map. Waits for a store that is away.
+    """
+    job = run.job
+    spec = FitSpec.model_validate(job.spec)
+    batch, _ = patiently(lambda: read_stored_batch(store.batches, spec.batch, spec.parts))
+    fitting = Fitting.read(spec.method, spec.options, spec.reduction)
+    context = FitContext(spec.seed, device, progress)
+    with span("compute", method=spec.method):
+        if job.part is not None and not is_join(job):
+            part = fitting.part(batch, job.part, job.parts, context)
+            patiently(lambda: run.succeed(part))
+            return
+        if job.parent is None:
+            fitted = fitting.run(batch, context)
+        else:
+            fitted = fitting.join(batch, patiently(run.results), progress)
+    map_id = (job.parent or job.id).replace("job_", "map_", 1)
+    draft = map_record(map_id, spec, fitted, batch)
+    patiently(lambda: store.maps.put(draft, run=run))
+
+
+def _spec(options: FitOptions, *, batch_id: str, who: str | None) -> FitSpec:
+    given = options.model_dump(exclude={"batch", "scale", "weights_kind"})
+    return FitSpec(**given, batch=batch_id, created_by=who)

@@ -1,0 +1,76 @@
+"""Stored maps: imported, described and deleted, and the aliases that point at their versions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from backend.requester import Requester
+from backend.store.clock import stamp
+from backend.store.registry.maps import is_name, read_reference
+from backend.store.store import imported_record
+from calibrant.errors import InvalidDocument
+from calibrant.io.errors import InvalidField
+from calibrant.maps.calibration_map import CalibrationMap, load, try_map
+from schemas.aliases import AliasOptions, AliasRecord
+from schemas.base import ID_PREFIX, Document
+from schemas.maps import MAX_TAGS, ImportOptions, MapChanges, MapRecord
+
+#: Raises if the present state, None for nothing, is not what the caller believes it is.
+Require = Callable[[Document | None], None]
+
+#: The longest name of a method in a document from elsewhere.
+_LONGEST_METHOD = 64
+
+
+def import_map(requester: Requester, options: ImportOptions) -> MapRecord:
+    """Check a document and store its map; raises ``InvalidDocument`` with the place that is wrong."""
+    requester.store.charges.check_maps()
+    try:
+        fitted = _read(options.document)
+    except InvalidDocument as error:
+        raise error.under("/document") from None
+    record = imported_record(requester.new_id("map"), options, fitted, who=requester.who)
+    return requester.store.maps.put(record)
+
+
+def change_map(requester: Requester, ref: str, changes: MapChanges, require: Require) -> MapRecord:
+    """Merge changes into a map's tags and description."""
+
+    def change(record: MapRecord) -> MapRecord:
+        require(record)
+        given = changes.model_dump(exclude_unset=True)
+        if "tags" in given:
+            merged = {} if given["tags"] is None else record.tags | given["tags"]
+            given["tags"] = {name: value for name, value in merged.items() if value is not None}
+            if len(given["tags"]) > MAX_TAGS:
+                raise InvalidField.at("/tags", f"would be more than {MAX_TAGS} with those the map has")
+        changed = record.model_copy(update=given)
+        return record if changed == record else changed.model_copy(update={"updated_at": stamp()})
+
+    maps = requester.store.maps
+    return maps.change(maps.resolve(ref), change)
+
+
+def delete_map(requester: Requester, ref: str, require: Require) -> None:
+    """Delete one version: a name or an alias may have come to mean another one since the caller looked."""
+    reference = read_reference(ref)
+    if reference is not None and not reference.exact:
+        raise InvalidField.at("/ref", "must be an id or name:version, so that no other version is deleted")
+    maps = requester.store.maps
+    maps.delete(maps.resolve(ref), require)
+
+
+def point_alias(requester: Requester, name: str, alias: str, options: AliasOptions, require: Require) -> AliasRecord:
+    """Point an alias at a version."""
+    if not is_name(alias):
+        raise InvalidField.at("/alias", f"must match [A-Za-z0-9][A-Za-z0-9._-]{{0,63}} and not begin with {ID_PREFIX}")
+    return requester.store.aliases.point(name, alias, options.version, who=requester.who, check=require)
+
+
+def _read(document: dict[str, Any]) -> CalibrationMap:
+    fitted = load(document)
+    if len(fitted.method) > _LONGEST_METHOD:
+        raise InvalidDocument.at("/method", f"must have at most {_LONGEST_METHOD} characters")
+    try_map(fitted)
+    return fitted

@@ -1,0 +1,372 @@
+"""The strict mode of the readers: bodies that programs send, whose columns have exact names and types.
+
+Nothing is inferred. What is wrong is a ``CalibrationError`` that names the field and the first bad row, counted from 0,
+by a JSON Pointer; it never repeats the data. Arrays stay where they lie in the body if they can.
+
+``predictions`` is one column of P(Y=1), in Arrow and Parquet also of lists [p_1..p_K]; or there are K columns
+``predictions.0`` to ``predictions.K-1``, in any order. ``labels``, ``weights`` and ``groups`` are a column each.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
+from types import MappingProxyType
+from typing import Any, BinaryIO, cast
+
+import numpy as np
+
+from calibrant.errors import CalibrationError, InvalidOption, NotANumber, WrongShape
+from calibrant.evaluation import MAX_NAME
+from calibrant.io import arrow
+from calibrant.io.csv import Block, Rows, read_cells
+from calibrant.io.errors import (
+    FileTooLarge,
+    InvalidField,
+    MalformedArrow,
+    MalformedCsv,
+    MalformedNpy,
+    MalformedNpz,
+    MalformedParquet,
+    TabularError,
+    TooLarge,
+)
+from calibrant.io.limits import MAX_LINE, Limits
+from calibrant.io.npz import BROKEN, Archive, DamagedArray, array_of, header_of
+from calibrant.io.source import View
+from calibrant.io.table import Array, Body, Floats, Ints
+from calibrant.io.texts import is_number, number
+
+#: The fields that are arrays with an element for each row.
+ARRAYS = ("predictions", "labels", "weights", "groups")
+
+Arrays = dict[str, Array]
+
+
+@contextmanager
+def _refusing(malformed: type[CalibrationError]) -> Iterator[None]:
+    """Turn the errors of damaged and of too large files into those of bodies."""
+    try:
+        yield
+    except FileTooLarge as error:
+        raise TooLarge(error.detail) from error
+    except TabularError as error:
+        raise malformed(error.detail) from error
+
+
+# --- Which columns of a table belong to which field
+
+_OF_CLASS = re.compile(r"predictions\.(0|[1-9][0-9]{0,8})")
+
+
+def find_columns(names: Sequence[str], limits: Limits) -> dict[str, list[int]]:
+    """The places of each field's columns, those of ``predictions.k`` in the order of k.
+
+    Raises ``InvalidField`` for another column, which is named by its place since a name may be a secret too, for a
+    duplicate and for a missing class; ``TooLarge`` for too many columns.
+    """
+    limits.check_classes(len(names) - len(ARRAYS) + 1)
+    expected = f"{', '.join(ARRAYS)} and predictions.k"
+    single, classes = place_columns(names, {name: name for name in ARRAYS}, _OF_CLASS, "predictions", expected)
+    if not classes:
+        return single
+    if max(classes) != len(classes) - 1:
+        missing = next(k for k in range(len(classes)) if k not in classes)
+        raise InvalidField.at("/predictions", f"has no column predictions.{missing}")
+    return {"predictions": [classes[k] for k in range(len(classes))], **single}
+
+
+def place_columns(
+    names: Sequence[str], known: Mapping[str, str], of_class: re.Pattern[str], vector: str, expected: str
+) -> tuple[dict[str, list[int]], dict[int, int]]:
+    """The place of each field's column, and of each class's column of the field ``vector``, both by exact names.
+
+    ``known`` are the fields by the names of their columns; ``of_class`` matches a name that ends in a class. Raises
+    ``InvalidField`` for any other column, for two of a field, and for a vector that is one column and one a class.
+    """
+    single: dict[str, list[int]] = {}
+    classes: dict[int, int] = {}
+    for at, name in enumerate(names):
+        found = of_class.fullmatch(name)
+        if found is None and name not in known:
+            raise InvalidField.at("", f"column {at + 1} is none of {expected}")
+        field, k = (vector, int(found[1])) if found else (known[name], -1)
+        if (k in classes) if found else (field in single):
+            raise InvalidField.at(f"/{field}", f"stands twice, the second time in column {at + 1}")
+        if found:
+            classes[k] = at
+        else:
+            single[field] = [at]
+    if classes and vector in single:
+        raise InvalidField.at(f"/{vector}", "stands as one column and as one a class; send one of the two")
+    return single, classes
+
+
+def _read_columns(columns: Mapping[str, Sequence[int]], read: Callable[[int, str], Array]) -> Arrays:
+    """The arrays of a table whose column at a place ``read(place, field)`` returns."""
+    return {
+        field: read(places[0], field) if len(places) == 1 else np.column_stack([read(at, field) for at in places])
+        for field, places in columns.items()
+    }
+
+
+# --- The names of groups: strings of bounded length, as an array of bounded size
+
+#: numpy gives every character of text so many bytes, and every name the width of the longest.
+_CHARACTER_BYTES = 4
+
+
+def read_names(values: Sequence[object], limits: Limits, first: int = 0) -> Array:
+    """Turn one name a row into an array of text; ``first`` is the place of the first row.
+
+    Raises ``NotANumber`` for anything but a string, ``InvalidOption`` for a name that is too long or holds a NUL,
+    which numpy drops at an end, and ``TooLarge`` if the longest name makes all of them too wide.
+    """
+    are_text = set(map(type, values)) <= {str}
+    if are_text and max(map(len, values), default=0) <= MAX_NAME and "\0" not in "".join(values):  # type: ignore[arg-type]
+        return _text(values, len(values), limits)
+    for i, name in enumerate(values, first):
+        if (error := _error_of(name, i)) is not None:
+            raise error
+    return _text(values, len(values), limits)
+
+
+def _coded_names(values: Sequence[Any], codes: Ints, limits: Limits) -> Array:
+    """Turn a code a row, the place of its name among ``values``, into an array of text; raises as ``read_names``."""
+    for code, name in enumerate(values):
+        if _error_of(name, 0) is not None:
+            rows = np.flatnonzero(codes == code)
+            error = _error_of(name, int(rows[0]) if len(rows) else 0)
+            if error is not None:
+                raise error
+    names: Array = _text(values, len(codes), limits)[codes]
+    return names
+
+
+def _error_of(name: object, row: int) -> CalibrationError | None:
+    if not isinstance(name, str):
+        return NotANumber.at(f"/groups/{row}", "must be a string")
+    if len(name) > MAX_NAME or "\0" in name:
+        return InvalidOption.at(f"/groups/{row}", f"must have at most {MAX_NAME} characters, none of them NUL")
+    return None
+
+
+def _text(values: Sequence[Any], n: int, limits: Limits) -> Array:
+    """The names as numpy's text, if ``n`` of them are not too many."""
+    limits.check_bytes(n * max(map(len, values), default=0) * _CHARACTER_BYTES)
+    return np.array(values, dtype=np.str_)
+
+
+# --- NPY and NPZ: an array a field
+
+#: The kinds of numpy's types that hold numbers, and those that hold text.
+NUMBERS, STRINGS = "fiu", "U"
+#: The arrays of a body of rows, each with the kinds that it may have.
+_KINDS: Mapping[str, str] = MappingProxyType({name: STRINGS if name == "groups" else NUMBERS for name in ARRAYS})
+
+
+def read_npy(body: Body, limits: Limits) -> Arrays:
+    """Read a body that is one array, the predictions. Raises ``MalformedNpy`` or ``TooLarge``."""
+    limits.check_bytes(len(body))
+    try:
+        return {"predictions": _read_array(memoryview(body), "predictions", limits, MalformedNpy, NUMBERS)}
+    except CalibrationError:
+        raise
+    except (ValueError, OSError) as error:
+        raise MalformedNpy("the body is not a .npy array, or a damaged one") from error
+
+
+def read_npz(body: Body, limits: Limits, kinds: Mapping[str, str] = _KINDS) -> Arrays:
+    """Read the arrays of an archive that unpacks to at most ``max_unpacked_bytes``.
+
+    ``kinds`` are the arrays that it may hold, each with the kinds of numpy's types that it may have. Raises
+    ``MalformedNpz``, ``NotANumber`` or ``TooLarge``. Arrays that are stored as they are, which is how numpy.savez
+    stores them, are not copied out of the body.
+    """
+    arrays: Arrays = {}
+    unpacked = 0
+    try:
+        with _refusing(MalformedNpz):
+            archive = Archive(memoryview(body))
+            for member in archive.members:
+                name = _field_of(member.filename, kinds)
+                if name in arrays:
+                    raise MalformedNpz.at(f"/{name}", "stands twice in the archive")
+                unpacked += member.file_size
+                limits.check_bytes(unpacked)
+                arrays[name] = _read_array(archive.unpack(member), name, limits, MalformedNpz, kinds[name])
+    except CalibrationError:
+        raise
+    except BROKEN as error:
+        raise MalformedNpz("the body is not an NPZ archive, or a damaged one") from error
+    return arrays
+
+
+def _field_of(filename: str, kinds: Mapping[str, str]) -> str:
+    name = filename.removesuffix(".npy")
+    if name not in kinds or name == filename:
+        raise MalformedNpz.at("", f"the archive may hold {', '.join(kinds)} and nothing else")
+    return name
+
+
+def _read_array(
+    data: memoryview, name: str, limits: Limits, malformed: type[MalformedNpy | MalformedNpz], kinds: str
+) -> Array:
+    """Read the array of a field, which must fill its bytes.
+
+    Nothing is unpickled: arrays of objects are refused. Booleans are no labels and no numbers, as in JSON: the same
+    data get the same answer in every format.
+    """
+    pointer = f"/{name}"
+    try:
+        header = header_of(data)
+        dtype = header.dtype
+        if dtype.kind == "b" and dtype.names is None and kinds != STRINGS:
+            raise NotANumber.at(pointer, "holds booleans, not numbers")
+        if dtype.hasobject or dtype.kind not in kinds or dtype.names is not None:
+            raise malformed.at(pointer, _must_hold(kinds))
+        if not header.fills(len(data)):
+            raise malformed.at(pointer, "has a shape that its bytes do not fill")
+        limits.check_shape(header.shape, pointer)
+        return array_of(data, header)
+    except DamagedArray as error:
+        raise malformed.at(pointer, error.detail) from error
+
+
+def _must_hold(kinds: str) -> str:
+    """A description of what arrays of some kinds hold."""
+    if "U" not in kinds:
+        return "must hold plain numbers, or dates" if "M" in kinds else "must hold plain numbers"
+    return "must hold strings or integers" if "i" in kinds else "must hold strings"
+
+
+# --- Arrow streams and Parquet files: a column a field
+
+
+def read_arrow(body: Body, limits: Limits) -> Arrays:
+    """Read an Arrow IPC stream in any number of batches.
+
+    Numbers may be integers or floats of any width, ``predictions`` also lists of them, ``groups`` strings, each of
+    them dictionary-encoded or not. Raises ``MalformedArrow``, ``TooLarge``, ``MissingExtra``, or the error of the
+    first bad column or row.
+    """
+    return read_stream(body, limits, lambda schema: _check_schema(schema, limits), lambda table: _arrays(table, limits))
+
+
+def read_stream(
+    body: Body, limits: Limits, check: Callable[[Any], None], read: Callable[[Any], arrow.Read]
+) -> arrow.Read:
+    """``calibrant.io.arrow.read_stream`` of a body; raises ``MalformedArrow`` and ``TooLarge``."""
+    with _refusing(MalformedArrow):
+        return arrow.read_stream(body, limits, check, read)
+
+
+def read_parquet(body: Body, limits: Limits) -> Arrays:
+    """Read a Parquet file, with the columns and types of ``read_arrow``; raises ``MalformedParquet`` and the others."""
+    with _refusing(MalformedParquet):
+        return arrow.read_parquet(
+            body,
+            limits,
+            lambda schema: _check_schema(schema, limits),
+            lambda table: _arrays(table, limits),
+            names="groups",
+        )
+
+
+def _check_schema(schema: Any, limits: Limits) -> None:
+    """Raise the error of the first column whose name or type no field has."""
+    for field, places in find_columns(schema.names, limits).items():
+        for at in places:
+            _check_type(schema.types[at], field, alone=len(places) == 1)
+
+
+def _check_type(kind: Any, field: str, *, alone: bool) -> None:
+    inner = arrow.value_type(kind)
+    if field == "groups":
+        if not arrow.is_text(inner):
+            raise NotANumber.at("/groups", "must be a column of strings")
+        return
+    if field == "predictions" and alone and arrow.is_list(kind):
+        inner = kind.value_type
+        if getattr(kind, "list_size", 1) < 1:
+            raise WrongShape.at("/predictions", "must hold at least one number a row")
+    if not arrow.is_number(inner):
+        what = "holds booleans, not numbers" if str(inner) == "bool" else "must be a column of numbers"
+        raise NotANumber.at(f"/{field}", what)
+
+
+def _arrays(table: Any, limits: Limits) -> Arrays:
+    columns = find_columns(table.schema.names, limits)
+    return _read_columns(columns, lambda at, field: _read_column(table.column(at), field, limits))
+
+
+def _read_column(column: Any, field: str, limits: Limits) -> Array:
+    _refuse_null(column, lambda row: f"/{field}/{row}")
+    if field == "groups":
+        codes, values = arrow.codes_of(column)
+        return _coded_names(["" if value is None else value for value in values], codes, limits)
+    return _vectors(column, limits) if arrow.is_list(column.type) else arrow.number_array(column)
+
+
+def _refuse_null(column: Any, pointer: Callable[[int], str]) -> None:
+    if len(nulls := arrow.null_rows(column)):
+        raise NotANumber.at(pointer(int(nulls[0])), "is null")
+
+
+def _vectors(column: Any, limits: Limits) -> Array:
+    """A column of lists as (n, K); every list must have as many numbers as the first."""
+    lengths, flat = arrow.lists_of(column)
+    width = int(lengths[0]) if len(lengths) else 0
+    limits.check_classes(width)
+    if np.any(lengths != width):
+        row = int(np.flatnonzero(lengths != width)[0])
+        raise WrongShape.at(f"/predictions/{row}", "has another length than the rows before it")
+    _refuse_null(flat, lambda at: f"/predictions/{at // width}/{at % width}")
+    return arrow.number_array(flat).reshape(len(lengths), width)
+
+
+# --- CSV in UTF-8 with a header, read by the standard library
+#
+# A million pairs take one to two seconds, where Arrow takes milliseconds; but this needs no extra, rounds as Python
+# does, and its errors do not repeat what they found.
+
+#: The characters that a cell is given in the limit of a line.
+_CELL = 64
+
+
+def read_csv(body: Body, limits: Limits) -> Arrays:
+    """Read a table with a header.
+
+    Raises ``MalformedCsv`` or ``NotANumber`` with the first bad row, counted from 0 after the header, or
+    ``InvalidField`` or ``TooLarge``.
+    """
+    limits.check_bytes(len(body))
+    parse = float if body.isascii() and b"_" not in body else number
+    names: list[str] = []
+    with _refusing(MalformedCsv):
+        longest = max(MAX_LINE, limits.max_classes * _CELL)
+        rows = Rows(cast(BinaryIO, View(memoryview(body))), "utf-8-sig", ",", strict=True, longest=longest)
+        header = rows.header()
+        if not header:
+            raise MalformedCsv("the body has no header row")
+        columns = find_columns(header, limits)
+        numbers = {
+            at: partial(_cells, field=field, parse=parse)
+            for field, places in columns.items()
+            for at in places
+            if field != "groups"
+        }
+        found = read_cells(rows, len(header), numbers, dict.fromkeys(columns.get("groups", ()), names.extend), limits)
+    return _read_columns(columns, lambda at, field: read_names(names, limits) if field == "groups" else found[at])
+
+
+def _cells(cells: Sequence[str], block: Block, *, field: str, parse: Callable[[str], float]) -> Floats:
+    """Cells as numbers."""
+    try:
+        return np.array([*map(parse, cells)], dtype=np.float64)
+    except ValueError:
+        row = next(i for i, text in enumerate(cells) if not is_number(text))
+        what = "is not a number" if cells[row].strip() else "is empty"
+        raise NotANumber.at(f"/{field}/{block.row + row}", what) from None

@@ -1,0 +1,399 @@
+"""Temperature scaling: the temperature of least log loss, and the map."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import expit
+
+from calibrant.batch import Integers, softmax_in_place
+from calibrant.cells import Floats, Outcomes
+from calibrant.errors import CalibrationError, NotConverged, OnePrediction, OutOfRange
+from calibrant.maps.curves import (
+    PROBABILITY_CLIP,
+    Numbers,
+    clipped_logit,
+    fast_logistic,
+    fast_logit,
+    in_blocks,
+    read_number,
+)
+from calibrant.maps.transforms import Takes, blocks_of_rows
+from calibrant.progress import check
+from calibrant.reductions import Event, Vector
+
+# --- The temperature of least log loss
+
+#: Numbers of a matrix that are worked on at once, so that they stay in the processor's cache.
+_BLOCK = 1 << 16
+#: So many classes are many.
+_MANY = 64
+#: Inverse temperatures below this make no number of a row's largest probability vanish, not even in float32.
+_MILD = 8.0
+#: Larger inputs begin where the optimum of so many numbers of them lies, or of this share of them.
+_FEW, _SHARE = 1 << 16, 1 / 64
+#: As many numbers are kept in float64 between passes; passes over more of them begin in float32.
+_KEPT = 1 << 22
+_MAX_STEPS = 200
+#: Done when the gradient is at most this share of the mean size of the rows' gradients, or would move the inverse
+#: temperature by no larger share. Of large inputs the gradient after Newton's step is not computed again: it is at most
+#: half the step's square times the curvature times the reach of the logits, but for a factor next to 1.
+_GRADIENT = 1e-10
+#: A gradient of this share at infinite temperature is 0 but for rounding.
+_FLAT = 1e-13
+#: No step changes the temperature by more than this factor.
+_FACTOR = 16.0
+#: Steps that start next to the optimum.
+_FEW_STEPS = 20
+#: Passes in float32 go on while Newton's step is above this share of the inverse temperature.
+_SINGLE = 1e-5
+
+Rows = slice | npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class EventLogits:
+    """The logits ``z (n,)`` of an event and its outcomes ``y (n,)``; ``clipped`` rows were 0 or 1 or next to it."""
+
+    z: Floats
+    y: Outcomes
+    clipped: int = 0
+
+    def __len__(self) -> int:
+        return len(self.z)
+
+    @property
+    def width(self) -> int:
+        """Numbers a row."""
+        return 1
+
+    def lead(self) -> Floats:
+        """The outcome's logit against the other's: below 0 where the likelier outcome did not come true, ``(n,)``."""
+        return np.where(self.y == 1, self.z, -self.z)
+
+    @property
+    def reach(self) -> float:
+        """No logit is further from 0. O(n)."""
+        return float(np.abs(self.z).max())
+
+    def at(self, beta: float, *, single: bool = False) -> tuple[Floats, Floats, Floats]:  # noqa: ARG002 - always double
+        """Log loss, its slope and its curvature in beta, the inverse temperature, row by row: each ``(n,)``. O(n)."""
+        lead = self.lead()
+        missed = expit(-beta * lead)
+        return np.logaddexp(0.0, -beta * lead), -lead * missed, lead * lead * missed * (1.0 - missed)
+
+    def scaled(self, beta: Floats) -> Floats:
+        """Probability of the event with its logits times ``beta (n,)``."""
+        found: Floats = expit(beta * self.z)
+        return found
+
+    def rows(self, chosen: Rows) -> EventLogits:
+        """These rows alone."""
+        return EventLogits(self.z[chosen], self.y[chosen])
+
+
+@dataclass(frozen=True)
+class VectorLogits:
+    """The logits of whole vectors, float64 or float32 ``(n, K)``, with their labels ``(n,)``.
+
+    ``given`` holds the logits, or probabilities whose logarithms, clipped at 2^-52, are the logits. Either is widened
+    to float64 in blocks of rows.
+    """
+
+    given: Floats
+    labels: Integers
+    probabilities: bool = False
+    clipped: int = 0
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    @property
+    def width(self) -> int:
+        """Numbers a row."""
+        return int(self.given.shape[1])
+
+    @property
+    def reach(self) -> float:
+        """No two logits of a row are further apart. O(n K)."""
+        if self.probabilities:
+            return -float(np.log(PROBABILITY_CLIP))
+        return float(self.given.max()) - float(self.given.min())
+
+    def blocks(self, *, single: bool = False, shifted: bool = True) -> Iterator[tuple[slice, Floats]]:
+        """Blocks of rows, with their logits less the largest of the row, a column for each: ``(K, h)``.
+
+        In float64, which is kept between passes over smaller inputs, or ``single`` in float32. Unless they must be
+        ``shifted``, the logits of larger inputs may be as they are.
+        """
+        if single or len(self) * self.width > _KEPT:
+            return self._made(np.dtype(np.float32 if single else np.float64), shifted)
+        return iter(self._kept)
+
+    @cached_property
+    def _kept(self) -> list[tuple[slice, Floats]]:
+        return list(self._made(np.dtype(np.float64), True))
+
+    def _made(self, number: np.dtype[Any], shifted: bool) -> Iterator[tuple[slice, Floats]]:
+        height = max(1, _BLOCK // self.width)
+        for start in range(0, len(self), height):
+            check()
+            rows = slice(start, start + height)
+            # Sums over few classes are fastest across rows that lie side by side, over many along each row.
+            z = self.given[rows].T.astype(number, order="C" if self.width < _MANY else "F")
+            if self.probabilities:
+                np.log(np.maximum(z, number.type(PROBABILITY_CLIP), out=z), out=z)
+            yield rows, np.subtract(z, z.max(axis=0), out=z) if shifted else z
+
+    def lead(self) -> Floats:
+        """The label's logit less the largest one, at most 0: ``(n,)``. O(n K)."""
+        lead = np.empty(len(self))
+        for rows, z in self.blocks():
+            lead[rows] = z[self.labels[rows], np.arange(z.shape[1])]
+        return lead
+
+    def at(self, beta: float, *, single: bool = False) -> tuple[Floats, Floats, Floats]:
+        """Log loss, its slope and its curvature in beta, row by row: each ``(n,)``. O(n K).
+
+        log sum_k exp(beta z_k) - beta z_label; its slope is the mean of z under softmax(beta z) less z_label, and its
+        curvature the variance of z under it. ``single`` computes in float32.
+        """
+        loss, slope, curvature = np.empty((3, len(self)))
+        shifted = not (self.probabilities and beta < _MILD)  # sums of powers of probabilities stay numbers
+        for rows, z in self.blocks(single=single, shifted=shifted):
+            own = z[self.labels[rows], np.arange(z.shape[1])]
+            mass = z * z.dtype.type(beta)
+            np.exp(mass, out=mass)
+            total = mass.sum(axis=0)
+            mass *= z
+            mean = mass.sum(axis=0) / total
+            loss[rows] = np.log(total) - beta * own
+            slope[rows] = mean - own
+            curvature[rows] = np.einsum("ij,ij->j", mass, z) / total - mean * mean
+        return loss, slope, np.maximum(curvature, 0.0)
+
+    def scaled(self, beta: Floats) -> Floats:
+        """Largest probability with the logits times ``beta (n,)``. O(n K)."""
+        found = np.empty(len(self))
+        for rows, z in self.blocks():
+            mass = z * beta[rows]
+            found[rows] = 1.0 / np.exp(mass, out=mass).sum(axis=0)
+        return found
+
+    def rows(self, chosen: Rows) -> VectorLogits:
+        """These rows alone."""
+        return VectorLogits(self.given[chosen], self.labels[chosen], self.probabilities)
+
+
+Logits = EventLogits | VectorLogits
+
+
+@dataclass(frozen=True)
+class OptimalTemperature:
+    """A temperature that minimises the mean log loss, in nats: ``log_loss`` there.
+
+    ``slope (n,)`` and ``curvature (n,)`` are the rows' derivatives of the loss in the inverse temperature.
+    """
+
+    value: float
+    log_loss: float
+    slope: Floats
+    curvature: Floats
+
+
+def logits_of(subject: Event | Vector) -> Logits:
+    """The logits as they were given, else of the probabilities clipped at 2^-52 and, of an event, 1 - 2^-52. O(n K)."""
+    counted = slice(None) if subject.w is None else subject.w > 0.0
+    if isinstance(subject, Vector):
+        if subject.logits is not None:
+            return VectorLogits(subject.logits, subject.labels)
+        clipped = 0
+        if subject.p.min() < PROBABILITY_CLIP:
+            clipped = int(np.count_nonzero(subject.p.min(axis=1)[counted] < PROBABILITY_CLIP))
+        return VectorLogits(subject.p, subject.labels, True, clipped)
+    if subject.logit is not None:
+        return EventLogits(subject.logit, subject.y)
+    p = subject.p[counted]
+    outside = (p < PROBABILITY_CLIP) | (p > 1.0 - PROBABILITY_CLIP)
+    return EventLogits(clipped_logit(subject.p), subject.y, int(np.count_nonzero(outside)))
+
+
+def optimal_temperature(logits: Logits, w: Floats | None = None) -> OptimalTemperature:
+    """The temperature T > 0 that minimises the weighted mean log loss of softmax(z / T), or logistic(z / T).
+
+    Above 1 the predictions are overconfident, below it underconfident (Guo et al. 2017, section 4.2). The loss is
+    convex in 1 / T: Newton's method within a bracket, to a gradient of 1e-10 of the rows' gradients, or of what would
+    move it by 1e-10. O(n K) a step, some ten steps; large inputs begin at the optimum of a few of their rows, and where
+    they are too large to be kept in float64, in float32, but for the last steps.
+
+    Raises ``OnePrediction`` where the logits of every row are equal, and ``NotConverged`` where the loss falls
+    without end as T goes to 0 (no label is behind the largest logit) or to infinity (labels are no likelier than
+    others to have the larger logits).
+    """
+    weights = np.ones(len(logits)) if w is None else w
+    start = _start(logits, weights)
+    if start is not None:
+        # What _check would refuse has no optimum to be found here: labels behind the largest logits were seen.
+        with suppress(NotConverged):
+            single = len(logits) * logits.width > _KEPT
+            return _solve(logits, weights, start, single=single, steps=_FEW_STEPS)
+    at_zero = _at_zero(logits)
+    _check(logits.lead(), at_zero, weights)
+    return _solve(logits, weights, _first(at_zero, weights))
+
+
+def _start(logits: Logits, w: Floats) -> float | None:
+    """The inverse temperature of a few of the rows of a large input, None where they have none."""
+    size = len(logits) * logits.width
+    if size <= _FEW:
+        return None
+    step = int(size / max(_FEW, _SHARE * size))
+    few, its_weights = logits.rows(slice(None, None, step)), w[::step]
+    try:
+        at_zero = _at_zero(few)
+        _check(few.lead(), at_zero, its_weights)
+        return 1.0 / _solve(few, its_weights, _first(at_zero, its_weights)).value
+    except CalibrationError:
+        return None
+
+
+def temperatures_without(logits: Logits, w: Floats | None, fold: Integers, folds: int) -> Floats:
+    """The optimal temperature of the rows outside of each fold, ``(folds,)``, for ``fold (n,)``.
+
+    Raises what ``optimal_temperature`` raises. O(folds n K) a step, two or three steps.
+    """
+    weights = np.ones(len(logits)) if w is None else w
+    whole = optimal_temperature(logits, w)
+    beta, lead, at_zero = 1.0 / whole.value, logits.lead(), _at_zero(logits)
+    found = np.empty(folds)
+    for held_out in range(folds):
+        kept = np.where(fold == held_out, 0.0, weights)
+        _check(lead, at_zero, kept)
+        bend = float(kept @ whole.curvature)
+        start = beta - float(kept @ whole.slope) / bend if bend > 0.0 else beta
+        found[held_out] = _solve(logits, kept, start if start > 0.0 else beta).value
+    return found
+
+
+def _at_zero(logits: Logits) -> tuple[Floats, Floats]:
+    """The rows' slopes and curvatures at infinite temperature."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        _, slope, curvature = logits.at(0.0)
+    if not np.isfinite(curvature.max()):
+        raise OutOfRange("logits are too far apart to be squared")
+    return slope, curvature
+
+
+def _check(lead: Floats, at_zero: tuple[Floats, Floats], w: Floats) -> None:
+    """Refuse what has no optimum, from the rows' slopes and curvatures at infinite temperature."""
+    slope, curvature = at_zero
+    if not (w @ curvature) > 0.0:
+        raise OnePrediction("every temperature gives the same predictions: the logits of every row are equal")
+    if float(w @ slope) >= -_FLAT * float(w @ np.abs(slope)):
+        raise NotConverged(
+            "the log loss falls without end as the temperature grows: labels are no likelier to have the larger logits"
+        )
+    if not (lead[w > 0.0] < 0.0).any():
+        raise NotConverged("the log loss falls without end as the temperature goes to 0: no prediction is wrong")
+
+
+def _first(at_zero: tuple[Floats, Floats], w: Floats) -> float:
+    """The inverse temperature after Newton's step from 0, which takes the logits' scale into account."""
+    return -float(w @ at_zero[0]) / float(w @ at_zero[1])
+
+
+def _solve(
+    logits: Logits, w: Floats, beta: float, *, single: bool = False, steps: int = _MAX_STEPS
+) -> OptimalTemperature:
+    """Minimise from ``beta`` on: Newton's steps inside the bracket of the slope's change of sign."""
+    low, high, before = 0.0, np.inf, np.inf
+    large = len(logits) * logits.width > _KEPT
+    mass, reach = float(w.sum()), logits.reach
+    for _ in range(steps):
+        with np.errstate(over="ignore", invalid="ignore"):
+            loss, slope, curvature = logits.at(beta, single=single)
+        gradient, size, bend = (float(w @ x) / mass for x in (slope, np.abs(slope), curvature))
+        if not np.isfinite(bend):
+            break
+        newton = beta - gradient / bend if bend > 0.0 else -1.0
+        moved = abs(newton - beta)
+        if single:
+            # The signs of gradients that are rounding make no bracket.
+            single = moved > _SINGLE * beta
+            if newton > beta / _FACTOR and newton < beta * _FACTOR:
+                beta = newton
+                continue
+            break
+        # Where one row outweighs the others, their gradients vanish with it, and Newton's step decides.
+        enough = _GRADIENT * max(size, beta * bend)
+        left = 0.5 * reach * moved * moved * bend * float(np.exp(min(reach * moved, 700.0)))
+        if newton > 0.0 and (abs(gradient) <= enough or (large and left <= enough)):
+            return OptimalTemperature(1.0 / newton, float(w @ loss) / mass, slope, curvature)
+        low, high = (beta, high) if gradient < 0.0 else (low, beta)
+        slow = abs(gradient) > 0.5 * before
+        before = abs(gradient)
+        beta = _next(low, high, newton, slow)
+    raise NotConverged("the search for the optimal temperature did not end")
+
+
+def _next(low: float, high: float, newton: float, slow: bool) -> float:
+    """Newton's point where it lies inside the bracket and steps are not slow, else one that narrows the bracket."""
+    if high == np.inf:
+        return min(newton, _FACTOR * low) if newton > low and not slow else _FACTOR * low
+    floor = max(low, high / _FACTOR)
+    if low == 0.0 and not slow and newton > 0.0:
+        return max(newton, floor)
+    return newton if low < newton < high and not slow else float(np.sqrt(floor * high))
+
+
+# --- Temperature scaling: logits divided by one number
+
+#: Temperatures in documents.
+_LOW, _HIGH = 1e-300, 1e300
+
+
+@dataclass(frozen=True)
+class EventTemperature(Numbers):
+    """c(p) = logistic(logit(p) / temperature), the logit clipped at 2^-52. Increasing, differentiable."""
+
+    family: ClassVar[str] = "event-temperature"
+    temperature: float
+
+    def __call__(self, p: Floats) -> Floats:
+        """Calibrated probability of each ``p (n,)`` in [0, 1]. O(n)."""
+        return in_blocks(lambda q: fast_logistic(fast_logit(q) / self.temperature), p)
+
+    @classmethod
+    def from_parameters(cls, parameters: dict[str, Any]) -> Self:
+        """Read a document's number."""
+        return cls(read_number(parameters, "temperature", low=_LOW, high=_HIGH))
+
+
+@dataclass(frozen=True)
+class Temperature(Numbers):
+    """softmax(z / temperature): keeps the order of the classes, differentiable."""
+
+    family: ClassVar[str] = "temperature"
+    takes: ClassVar[Takes] = "logits"
+    temperature: float
+
+    def __call__(self, rows: Floats) -> Floats:
+        """Calibrated probabilities ``(n, K)`` of logits ``(n, K)``. O(n K)."""
+        found = np.empty(rows.shape)
+        for part in blocks_of_rows(rows):
+            found[part] = rows[part]
+            found[part] -= found[part].max(axis=1, keepdims=True)
+            found[part] /= self.temperature
+            softmax_in_place(found[part])
+        return found
+
+    @classmethod
+    def from_parameters(cls, parameters: dict[str, Any], n_classes: int) -> Self:  # noqa: ARG003 - it fits any number
+        """Read a document's number."""
+        return cls(read_number(parameters, "temperature", low=_LOW, high=_HIGH))

@@ -1,0 +1,163 @@
+"""Jobs over HTTP: answered at once with 202, or with their result if they end while the caller waits; their events."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+
+from fastapi import Response
+from starlette.concurrency import run_in_threadpool
+from starlette.responses import StreamingResponse
+from starlette.types import Receive, Scope, Send
+
+from backend.store.errors import UnknownJob
+from backend.store.jobs.backlog import wait_for_job
+from backend.store.jobs.events import JobEvent, is_event_id
+from backend.store.server.connection import UNAVAILABLE
+from schemas.jobs import FINAL, JobRecord
+from schemas.problem_table import problem
+from schemas.problems import Problem
+from service.context import Context, answer
+from service.errors import InvalidField
+from service.problems import respond
+
+# --- The answer of a request that made a job
+
+#: Seconds after which a job is looked at though no change was announced: its worker may be lost.
+LOOK_SECONDS = 5.0
+
+
+async def settle(
+    here: Context, record: JobRecord, respond_with: Callable[[JobRecord], Awaitable[Response]] | None = None
+) -> Response:
+    """The 202 of a job; for a caller who prefers to wait, the answer as if the work had been done at once.
+
+    ``respond_with`` makes the answer of a job that has succeeded, by default its result.
+    """
+    record = await until_final(here, record)
+    if record.status in FINAL and here.prefer.wait:
+        if respond_with is not None and record.result is not None:
+            made = await respond_with(record)
+        else:
+            made = await run_in_threadpool(_result, here, record)
+    else:
+        made = await run_in_threadpool(_accepted, here, record)
+    return applied(here, made, made_job=True)
+
+
+async def until_final(here: Context, record: JobRecord) -> JobRecord:
+    """The job when it has ended, or as it is after the seconds that the caller prefers to wait, within the limit."""
+    here.process.slots.give_back(here.scope)  # a request that waits does no heavy work
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + min(here.prefer.wait or 0, here.settings.max_wait)
+    jobs, watcher = here.store.jobs, here.watcher
+    with watcher.waiting(jobs.key(record.id)) as changed:
+        while record.status not in FINAL and not watcher.closed and (left := deadline - loop.time()) > 0:
+            await watcher.pause(changed, min(left, LOOK_SECONDS))
+            changed.clear()
+            record = await run_in_threadpool(jobs.get, record.id)
+    return record
+
+
+def applied(here: Context, response: Response, *, made_job: bool = False) -> Response:
+    """Name the preferences that were followed in ``Preference-Applied``."""
+    followed = ["respond-async"] if made_job and here.prefer.respond_async else []
+    if here.prefer.wait:
+        followed.append(f"wait={min(here.prefer.wait, here.settings.max_wait)}")
+    if followed:
+        response.headers["Preference-Applied"] = ", ".join(followed)
+    return response
+
+
+def located(here: Context, record: JobRecord) -> dict[str, str]:
+    """The headers of a job that has not ended: where it is, and when to look at it again."""
+    seconds = wait_for_job(here.store.redis, here.store.keys, record)
+    return {"Location": f"/jobs/{record.id}", "Retry-After": str(seconds)}
+
+
+def failure(record: JobRecord) -> Problem:
+    """Why a job that has ended has no result."""
+    return record.problem or problem("job-cancelled", "the job was cancelled before it had a result")
+
+
+def _accepted(here: Context, record: JobRecord) -> Response:
+    return answer(record.answer().model_dump(), 202, located(here, record))
+
+
+def _result(here: Context, record: JobRecord) -> Response:
+    if record.result is None:
+        return respond(failure(record))
+    if record.kind == "evaluate":
+        return answer(record.result["report"])
+    made = here.store.maps.get(record.result["map"])
+    return answer(made.model_dump(), 201, {"Location": f"/maps/{made.id}"})
+
+
+# --- The changes of a job as Server-Sent Events, from where a caller left off to the job's end
+
+#: Writes some events in a row as the stream sends them.
+Write = Callable[[Sequence[JobEvent]], Awaitable[bytes]]
+#: A comment: proxies close what is silent for long.
+_HEARTBEAT = b": still here\n\n"
+
+
+class EventStream(StreamingResponse):
+    """A stream that counts among those of its caller from here to its end."""
+
+    media_type = "text/event-stream"
+
+    def __init__(self, content: AsyncIterator[bytes], here: Context) -> None:
+        super().__init__(content, headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
+        here.streams.take(here.caller)
+        self._here = here
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send it."""
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            self._here.streams.give_back(self._here.caller)
+
+
+def read_last_id(text: str | None) -> str | None:
+    """The event after which to go on, as ``Last-Event-ID`` says."""
+    if text is not None and not is_event_id(text):
+        raise InvalidField("the header Last-Event-ID must be the id of an event of this job")
+    return text
+
+
+async def as_json(events: Sequence[JobEvent]) -> bytes:
+    """Every event, its data the job as JSON."""
+    return b"".join(
+        f"id: {event.id}\nevent: {event.name}\ndata: {event.job.model_dump_json()}\n\n".encode() for event in events
+    )
+
+
+async def changes(here: Context, job_id: str, last: str | None, write: Write = as_json) -> AsyncIterator[bytes]:
+    """Events after ``last`` as ``write`` writes them, heartbeats between them.
+
+    Ends with the job, or when the store or the service does. A caller who comes again with the last id that it saw
+    misses nothing.
+    """
+    jobs, watcher = here.store.jobs, here.watcher
+    with watcher.waiting(jobs.key(job_id)) as changed:
+        while not watcher.closed:
+            changed.clear()
+            try:
+                events = await run_in_threadpool(jobs.events, job_id, last)
+                if not events and (await run_in_threadpool(jobs.get, job_id)).status in FINAL:
+                    # What ended it may have been written between the two looks, or by the second.
+                    events = await run_in_threadpool(jobs.events, job_id, last)
+                    if not events:
+                        return
+            except (*UNAVAILABLE, UnknownJob):
+                return
+            if events:
+                yield await write(events)
+                last = events[-1].id
+                if events[-1].job.status in FINAL:
+                    return
+            else:
+                await watcher.pause(changed, LOOK_SECONDS)
+                if not changed.is_set():
+                    yield _HEARTBEAT

@@ -1,0 +1,260 @@
+"""Rows of a monitor as arrays of an NPZ archive, or as columns of an Arrow stream."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+
+from backend.monitors.rows import MonitorRows, What, Why, lengths_of
+from backend.store.monitors.ledger import Ids
+from calibrant.batch import Integers
+from calibrant.cells import Floats
+from calibrant.errors import LengthMismatch, WrongShape
+from calibrant.io import arrow
+from calibrant.io.strict import NUMBERS, STRINGS, place_columns, read_npz, read_stream
+from service.errors import InvalidField
+from service.formats.extra import pyarrow
+from service.formats.payload import Array, Body, BodyLimits
+from service.monitor_bodies.documents import FIELDS, NEEDED, Whys, plural, refuse_long
+
+# --- Rows as the arrays of an NPZ archive
+
+#: What an array of each field may hold: numpy's kinds of types.
+_KINDS = {"id": "USiu", "prediction": NUMBERS, "label": NUMBERS, "timestamp": NUMBERS + "M", "group": STRINGS}
+_CHARACTER_BYTES = 4
+
+
+def read_npz_rows(body: Body, limits: BodyLimits, what: What, n_classes: int | None) -> MonitorRows:
+    """Read the arrays ``ids``, ``predictions``, ``labels``, ``timestamps`` and ``groups``, as the call has them.
+
+    Raises ``MalformedNpz``, ``TooLarge``, or what is wrong with the shape of an array.
+    """
+    fields = {plural(field): _KINDS[field] for field in FIELDS[what]}
+    arrays = read_npz(body, limits, fields)
+    for field in NEEDED[what]:
+        if plural(field) not in arrays:
+            raise InvalidField.at(f"/{plural(field)}", "is missing")
+    n = len(arrays[plural(NEEDED[what][1])])
+    for name, array in arrays.items():
+        check_shape(name, array, n, n_classes)
+    why = np.zeros(n, np.uint8)
+    ids = npz_ids(arrays["ids"]) if "ids" in arrays else None
+    if ids is not None:
+        why[lengths_of(ids) == 0] = Why.EMPTY_ID
+    groups, names = _coded(arrays["groups"], why) if "groups" in arrays else (None, [])
+    return MonitorRows(
+        why,
+        np.arange(n),
+        ids,
+        arrays.get("predictions"),
+        arrays["labels"].astype(np.float64) if "labels" in arrays else None,
+        _npz_times(arrays["timestamps"], why) if "timestamps" in arrays else None,
+        groups,
+        names,
+    )
+
+
+def check_shape(name: str, array: Array, n: int, n_classes: int | None) -> None:
+    """Raise ``WrongShape`` or ``LengthMismatch`` for an array that is no column of ``n`` rows."""
+    width = n_classes if name == "predictions" else None
+    if array.shape[1:] != (() if width is None else (width,)) or not array.ndim:
+        raise WrongShape.at(f"/{name}", "must be (n,)" if width is None else f"must be (n, {width}), as the monitor's")
+    if len(array) != n:
+        raise LengthMismatch.at(f"/{name}", f"has {len(array)} rows, where another array has {n}")
+
+
+def npz_ids(values: Array) -> Ids:
+    """Ids of text, or of integers by their digits. O(bytes)."""
+    if not len(values):  # the width of no text is nothing that a shape could be found from
+        return Ids(b"", np.zeros(0, np.uint32))
+    if values.dtype.kind in "iu":
+        values = values.astype(np.str_)
+    if values.dtype.kind == "U":
+        values = _encoded(np.ascontiguousarray(values))
+    table = np.ascontiguousarray(values).view(np.uint8).reshape(len(values), -1)
+    lengths = np.char.str_len(values)
+    kept = np.arange(table.shape[1]) < lengths[:, None]
+    return Ids(table[kept].tobytes(), np.cumsum(lengths, dtype=np.uint32))
+
+
+def _encoded(values: Array) -> Array:
+    """Text as UTF-8; of ASCII alone without looking at each string."""
+    width = values.dtype.itemsize // _CHARACTER_BYTES
+    units = values.view(np.uint32).reshape(len(values), width)
+    if units.size and units.max() >= 128:
+        return np.char.encode(values, "utf-8")
+    return units.astype(np.uint8).view(f"S{max(1, width)}").reshape(len(values))
+
+
+def _npz_times(values: Array, why: Whys) -> Floats:
+    """Seconds since 1970; a row with NaN or NaT is refused, since only an omitted array means now."""
+    if values.dtype.kind == "M":
+        micro = values.astype("M8[us]")
+        seconds = np.where(np.isnat(micro), np.nan, micro.astype(np.int64) / 1e6)
+    else:
+        seconds = values.astype(np.float64)
+    why[np.isnan(seconds) & (why == 0)] = Why.INVALID_TIME
+    return seconds
+
+
+def _coded(values: Array, why: Whys) -> tuple[Integers, list[str]]:
+    """The place of each row's name among the names, -1 for an empty one."""
+    names, codes = np.unique(values, return_inverse=True)
+    nameless = int(len(names) > 0 and names[0] == "")
+    codes, texts = codes.astype(np.int64) - nameless, names[nameless:].tolist()
+    refuse_long(codes, texts, why)
+    return codes, texts
+
+
+# --- Rows as the columns of an Arrow stream, whose ids never become objects of Python
+
+_OF_CLASS, _NONE = re.compile(r"predictions?\.(0|[1-9][0-9]{0,8})"), re.compile(r"(?!)()")
+#: What the columns of some fields hold; those of the others hold numbers.
+_TYPES = {"id": "strings, binary values or integers", "group": "strings", "timestamp": "numbers or timestamps"}
+#: Units of a timestamp, as so many of a second.
+_UNITS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+
+
+def read_arrow_rows(body: Body, limits: BodyLimits, what: What, n_classes: int | None) -> MonitorRows:
+    """Read the columns ``id``, ``prediction``, ``label``, ``timestamp`` and ``group``, or their plurals.
+
+    ``prediction`` is a column of numbers, or of lists of K, or there are K columns ``prediction.0`` and so on. What is
+    null is not given. Raises ``MalformedArrow``, ``TooLarge``, or what is wrong with a column as a whole.
+    """
+    pyarrow()
+
+    def check(schema: Any) -> None:
+        for field, places in find_columns(schema.names, what, n_classes).items():
+            for at in places:
+                _check_type(schema.types[at], field, n_classes if len(places) == 1 else None)
+
+    def read(table: Any) -> MonitorRows:
+        columns = find_columns(table.schema.names, what, n_classes)
+        found = {field: [table.column(at) for at in places] for field, places in columns.items()}
+        return _rows(found, n_classes, table.num_rows)
+
+    return read_stream(body, limits, check, read)
+
+
+def find_columns(names: list[str], what: What, n_classes: int | None) -> dict[str, list[int]]:
+    """The places of each field's column, of ``prediction`` as many as it has; raises ``InvalidField``."""
+    fields = FIELDS[what]
+    known = {name: field for field in fields for name in (field, plural(field))}
+    of_class = _OF_CLASS if "prediction" in fields else _NONE
+    found, classes = place_columns(names, known, of_class, "prediction", ", ".join(fields))
+    if classes:
+        if n_classes is None or sorted(classes) != list(range(n_classes)):
+            raise WrongShape.at("/prediction", "must have a column for each class of the monitor")
+        found["prediction"] = [classes[k] for k in range(n_classes)]
+    for field in NEEDED[what]:
+        if field not in found:
+            raise InvalidField.at(f"/{field}", "is missing")
+    return found
+
+
+def _check_type(kind: Any, field: str, width: int | None) -> None:
+    """Raise ``InvalidField`` for a column of a type that its field cannot have, ``WrongShape`` for one of lists."""
+    types = pyarrow().types
+    inner = arrow.value_type(kind)
+    is_text, is_number = arrow.is_text(inner), arrow.is_number(inner)
+    if field == "prediction" and (arrow.is_list(kind) or width is not None):
+        if width is None or not arrow.is_list(kind):
+            raise WrongShape.at("/prediction", "must be numbers" if width is None else f"must be lists of {width}")
+        is_number = arrow.is_number(kind.value_type)
+    allowed = {
+        "id": is_text or types.is_binary(inner) or types.is_large_binary(inner) or types.is_integer(inner),
+        "group": is_text,
+        "timestamp": is_number or types.is_timestamp(kind),
+    }
+    if not allowed.get(field, is_number):
+        raise InvalidField.at(f"/{field}", f"must be a column of {_TYPES.get(field, 'numbers')}")
+
+
+def _rows(columns: dict[str, list[Any]], n_classes: int | None, n: int) -> MonitorRows:
+    why = np.zeros(n, np.uint8)
+    one = {field: arrays[0] for field, arrays in columns.items()}
+    groups, names = _groups(one["group"], why) if "group" in one else (None, [])
+    return MonitorRows(
+        why,
+        np.arange(n),
+        _ids(one["id"], why) if "id" in one else None,
+        _predictions(columns["prediction"], n_classes, why) if "prediction" in columns else None,
+        _numbers(one["label"], why, Why.NO_LABEL) if "label" in one else None,
+        _arrow_times(one["timestamp"], why) if "timestamp" in one else None,
+        groups,
+        names,
+    )
+
+
+def _ids(column: Any, why: Whys) -> Ids:
+    """The ids of a column; null is none, and a row with an empty one is refused."""
+    plain = arrow.decoded(column)
+    ids = arrow_ids(plain)
+    there = plain.is_valid().to_numpy(zero_copy_only=False)
+    why[(lengths_of(ids) == 0) & there & (why == 0)] = Why.EMPTY_ID
+    return ids
+
+
+def arrow_ids(column: Any) -> Ids:
+    """The ids of a column from its buffers; integers become their digits, and null is empty."""
+    types = pyarrow().types
+    if types.is_integer(column.type):
+        column = column.cast(pyarrow().string())
+    if column.null_count:
+        column = column.fill_null(b"" if types.is_binary(column.type) or types.is_large_binary(column.type) else "")
+    if not len(column):
+        return Ids(b"", np.zeros(0, np.uint32))
+    wide = types.is_large_string(column.type) or types.is_large_binary(column.type)
+    _, offsets, text = column.buffers()
+    ends = np.frombuffer(offsets, np.int64 if wide else np.int32)[column.offset : column.offset + len(column) + 1]
+    found = b"" if text is None else bytes(memoryview(text)[int(ends[0]) : int(ends[-1])])
+    return Ids(found, (ends[1:] - ends[0]).astype(np.uint32))
+
+
+def _numbers(column: Any, why: Whys, null: Why) -> Floats:
+    """The numbers of a column, NaN where it is null; those rows are refused for the reason."""
+    nulls = arrow.null_rows(column)
+    why[nulls[why[nulls] == 0]] = null
+    return arrow.number_array(column)
+
+
+def _predictions(columns: list[Any], n_classes: int | None, why: Whys) -> Floats:
+    if n_classes is None:
+        return _numbers(columns[0], why, Why.NO_PREDICTION)
+    if len(columns) > 1:
+        return np.column_stack([_numbers(column, why, Why.NO_PREDICTION) for column in columns])
+    return _vectors(columns[0], n_classes, why)
+
+
+def _vectors(column: Any, width: int, why: Whys) -> Floats:
+    """A column of lists as (n, K); a row of another length, or that holds a null, is refused."""
+    lengths, flat = arrow.lists_of(column)
+    why[(lengths == -1) & (why == 0)] = Why.NO_PREDICTION
+    why[(lengths != width) & (why == 0)] = Why.WRONG_SHAPE
+    numbers = arrow.number_array(flat)  # without those of null rows
+    right = lengths == width
+    if not right.all():
+        found = np.full((len(lengths), width), np.nan)
+        found[right] = numbers[np.repeat(right, np.maximum(lengths, 0))].reshape(-1, width)
+        return found
+    return numbers.reshape(-1, width)
+
+
+def _arrow_times(column: Any, why: Whys) -> Floats:
+    """Seconds since 1970, NaN where null; a timestamp without a zone is UTC, and NaN is refused."""
+    plain = arrow.decoded(column)
+    if pyarrow().types.is_timestamp(plain.type):
+        return arrow.number_array(plain.cast(pyarrow().int64())) / float(_UNITS[plain.type.unit])
+    seconds = arrow.number_array(plain).astype(np.float64)
+    there = plain.is_valid().to_numpy(zero_copy_only=False)
+    why[np.isnan(seconds) & there & (why == 0)] = Why.INVALID_TIME
+    return seconds
+
+
+def _groups(column: Any, why: Whys) -> tuple[Integers, list[str]]:
+    codes, values = arrow.codes_of(column)
+    names = [name or "" for name in values]
+    refuse_long(codes, names, why)
+    return codes, names

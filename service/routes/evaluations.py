@@ -1,0 +1,53 @@
+"""Evaluation: at once where every measure and diagram is quick, by a worker where one is a long fit."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Request, Response
+from starlette.concurrency import run_in_threadpool
+
+from backend.evaluations import evaluate_or_queue
+from schemas.evaluate import EvaluateBody, EvaluateOptions, ReportAnswer, ReportsAnswer
+from schemas.jobs import JobRecord
+from service.context import Here, answer, body_of
+from service.formats.answers import choose
+from service.formats.body import read_payload
+from service.formats.media import HTML, JSON
+from service.formats.options import read_options
+from service.headers import read_header
+from service.jobs import settle
+from service.openapi import OF_EVALUATIONS, queues, raises
+from service.reporting import report_response
+from service.routing import Idempotent
+
+router = APIRouter(tags=["evaluate"], route_class=Idempotent)
+
+
+@router.post(
+    "/evaluate",
+    response_model=ReportAnswer | ReportsAnswer,
+    responses={
+        200: {"content": {HTML: {"schema": {"type": "string"}}}},
+        **queues("A job, where a measure or diagram is a long fit or all are estimated to take more than 2 s"),
+        **raises(*OF_EVALUATIONS),
+    },
+    openapi_extra=body_of(EvaluateBody),
+)
+async def evaluate(request: Request, here: Here) -> Response:
+    """Measure the calibration of a batch; with ``map``, before and after it; with ``maps``, side by side.
+
+    As HTML, where that is accepted, a report in one file: the verdict first, with its own measures and diagrams where
+    none are named, and the map to fit.
+
+    With ``batches`` each of them, and of five or more the power law between calibration and classification error.
+    With a map the answer also tells what the Brier score and the log loss gain (``improvement``). ``diagrams`` are
+    drawn as data. By a job where something is a long fit, or all together are estimated to take more than 2 s.
+    """
+    kind = choose(read_header(request, b"accept"), (JSON, HTML))
+    payload = await read_payload(request, here.settings)
+    options = read_options(payload, EvaluateOptions)
+    if kind == HTML:
+        return await report_response(here, payload.arrays, options)
+    made = await run_in_threadpool(evaluate_or_queue, here, payload.arrays, options)
+    response = await settle(here, made) if isinstance(made, JobRecord) else answer(made)
+    response.headers["Vary"] = "Accept"
+    return response

@@ -1,0 +1,59 @@
+"""The state of the service: its limits, whether it is up, and what it has counted."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Request, Response
+from prometheus_client import CONTENT_TYPE_PLAIN_0_0_4
+from starlette.concurrency import run_in_threadpool
+
+from backend.store.budget import Charges
+from schemas.catalogue import Health, LimitsAnswer
+from service.context import Here, answer
+from service.metrics import Metrics
+from service.observe import METRICS_PATH
+from service.openapi import raises
+from service.settings import all_settings
+
+router = APIRouter()
+
+
+@router.get("/limits", tags=["limits"], response_model=LimitsAnswer)
+async def limits(here: Here) -> Response:
+    """What a request, a key and a tenant may take, each with its meaning, and what the tenant has taken."""
+    found = {s.name: {"value": getattr(here.settings, s.name), "meaning": s.meaning} for s in all_settings() if s.limit}
+    return answer({"limits": found, "used": await run_in_threadpool(_used, here.store.charges)})
+
+
+def _used(charges: Charges) -> dict[str, int]:
+    return {
+        "quota_bytes": charges.stored_bytes(),
+        "quota_maps": charges.maps(),
+        "quota_jobs": charges.queued_jobs(),
+        "max_monitors": charges.monitors(),
+    }
+
+
+@router.get("/health/live", tags=["health"], response_model=Health)
+async def live() -> Response:
+    """The process answers."""
+    return answer({"status": "ok"})
+
+
+@router.get("/health/ready", tags=["health"], response_model=Health, responses=raises("store-unavailable"))
+async def ready(here: Here) -> Response:
+    """The store answers too. `degraded`: requests are answered, but those that store something may be refused."""
+    await here.process.reach()
+    reason = here.process.budget.reason
+    return answer({"status": "ok"} if reason is None else {"status": "degraded", "reason": reason})
+
+
+@router.get(
+    METRICS_PATH,
+    tags=["metrics"],
+    response_class=Response,
+    responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}, "description": "Every metric"}},
+)
+async def metrics(request: Request) -> Response:
+    """Counts and durations of this process's requests, and what the whole store holds; also while it is away."""
+    counted: Metrics = request.app.state.process.metrics
+    return Response(await run_in_threadpool(counted.text), media_type=CONTENT_TYPE_PLAIN_0_0_4)

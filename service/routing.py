@@ -1,0 +1,244 @@
+"""How a request reaches its endpoint: once per idempotency key, HEAD as GET, and short calls past FastAPI."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import re
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from typing import Any, cast
+
+from fastapi import Request, Response
+from fastapi.routing import APIRoute
+from starlette.concurrency import run_in_threadpool
+from starlette.routing import BaseRoute
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from backend.store.errors import StorageError, problem_of
+from backend.store.idempotency import Reservation, pack, unpack
+from backend.store.server.connection import UNAVAILABLE
+from calibrant.errors import CalibrationError
+from schemas.jobs import StoredAnswer
+from service.context import Context, context_of
+from service.errors import InvalidField
+from service.formats.body import bounded
+from service.formats.payload import Body
+from service.headers import Preferences, read_headers
+from service.problems import away, refused
+
+# --- ``Idempotency-Key``: a POST that is sent again is answered again, and done once
+#
+# ``APIRouter(route_class=Idempotent)`` gives it to every POST of a router. What a route makes gets its ids from
+# ``Context.new_id``, which under a key gives the same ids however often the request is run.
+
+Handler = Callable[[Request], Coroutine[Any, Any, Response]]
+
+_KEY = re.compile(r"[\x21-\x7e]{1,255}")
+#: The headers of an answer that are kept with it.
+_KEPT = (
+    "content-type",
+    "location",
+    "retry-after",
+    "preference-applied",
+    "etag",
+    "link",
+    "vary",
+    "content-security-policy",
+    "x-content-type-options",
+    "referrer-policy",
+    "inference-header-content-length",
+)
+_PARAMETER = {
+    "name": "Idempotency-Key",
+    "in": "header",
+    "required": False,
+    "description": "The same key and request get the same answer, and what it does is done once.",
+    "schema": {"type": "string", "pattern": "^[!-~]{1,255}$"},
+}
+
+
+class Idempotent(APIRoute):
+    """A route whose POSTs honour the header ``Idempotency-Key``."""
+
+    def __init__(self, path: str, endpoint: Callable[..., Any], **options: Any) -> None:
+        if "POST" in (options.get("methods") or ()):
+            extra = options.get("openapi_extra") or {}
+            parameters = [*(p for p in extra.get("parameters", ()) if p != _PARAMETER), _PARAMETER]
+            options["openapi_extra"] = {**extra, "parameters": parameters}
+        super().__init__(path, endpoint, **options)
+
+    def own_handler(self) -> Handler:
+        """What answers a request, keys aside."""
+        return super().get_route_handler()
+
+    def get_route_handler(self) -> Handler:
+        """The handler, which for a key is called once."""
+        handle = self.own_handler()
+
+        async def once(request: Request) -> Response:
+            keys = read_headers(request, b"idempotency-key")
+            return await _once(handle, request, _read(keys)) if keys else await handle(request)
+
+        return once if "POST" in (self.methods or ()) else handle
+
+
+def _read(values: Sequence[str]) -> str:
+    if len(values) > 1 or not _KEY.fullmatch(values[0]):
+        raise InvalidField("the header Idempotency-Key must stand once and hold 1 to 255 visible ASCII characters")
+    return values[0]
+
+
+async def _once(handle: Handler, request: Request, key: str) -> Response:
+    here = await context_of(request)
+    body = await bounded(request, here.settings.max_body_bytes)
+    held = await run_in_threadpool(_reserve, here, key, request, body)
+    if isinstance(held, StoredAnswer):
+        return Response(unpack(held), held.status, {**held.headers, "Idempotency-Replayed": "true"})
+    request = Request(request.scope, _again(body, request.receive))
+    request.state.seed = held.seed
+    try:
+        response = await handle(request)
+    except Exception as error:
+        with contextlib.suppress(*UNAVAILABLE):  # then the lease runs out
+            await run_in_threadpool(_refused, here, held, error)
+        raise
+    await run_in_threadpool(_answered, here, held, response)
+    return response
+
+
+def _reserve(here: Context, key: str, request: Request, body: Body) -> Reservation | StoredAnswer:
+    here.check_room()
+    settings = here.settings
+    # A request may wait for its job as well as work.
+    lease = settings.idempotency_lease + settings.max_wait
+    return here.store.idempotency.reserve(
+        key, _fingerprint(request, body, here.prefer), ttl=settings.idempotency_ttl, lease=lease
+    )
+
+
+def _fingerprint(request: Request, body: Body, prefer: Preferences) -> str:
+    """What makes two requests the same: method, path, query, content type and coding, body.
+
+    And whether a job is preferred: a map made at once and one made by a job have different ids.
+    """
+    headers = request.headers
+    parts = (
+        request.method,
+        request.url.path,
+        request.url.query,
+        headers.get("content-type", ""),
+        headers.get("content-encoding", ""),
+        "respond-async" if prefer.respond_async else "",
+    )
+    digest = hashlib.sha256("\n".join(f"{len(part)} {part}" for part in parts).encode())
+    digest.update(b"\n")
+    digest.update(body)
+    return digest.hexdigest()
+
+
+def _answered(here: Context, held: Reservation, response: Response) -> None:
+    """Keep an answer; one of an error of ours, or too large to keep, is made anew for who asks again."""
+    store, ttl = here.store.idempotency, here.settings.idempotency_ttl
+    kept = {name: response.headers[name] for name in _KEPT if name in response.headers}
+    body = getattr(response, "body", None)  # none where it is streamed
+    answer = None if body is None or response.status_code >= 500 else pack(response.status_code, kept, bytes(body))
+    if answer is None:
+        store.leave(held, ttl=ttl)
+    else:
+        store.settle(held, answer, ttl=ttl)
+
+
+def _refused(here: Context, held: Reservation, error: Exception) -> None:
+    """A request that was refused did nothing: its key is free, also for a mended one."""
+    store, ttl = here.store.idempotency, here.settings.idempotency_ttl
+    if isinstance(error, CalibrationError | StorageError) and problem_of(error).status < 500:
+        store.free(held, ttl=ttl)
+    else:
+        store.leave(held, ttl=ttl)
+
+
+def _again(body: Body, receive: Receive) -> Receive:
+    """Give a body that was read already, then whatever comes after it."""
+    first: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+
+    async def received() -> Message:
+        return first.pop() if first else await receive()
+
+    return received
+
+
+# --- HEAD wherever GET is: the same answer without its body (RFC 9110, 9.3.2)
+
+#: What the scope of a HEAD holds: an answer without an end need not begin.
+HEAD_ONLY = "calibrant.head"
+
+
+class HeadAsGet:
+    """ASGI middleware that has a HEAD answered as a GET, and keeps the body back."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on."""
+        if scope["type"] != "http" or scope["method"] != "HEAD":
+            await self._app(scope, receive, send)
+            return
+
+        async def without_body(message: Message) -> None:
+            if message["type"] == "http.response.body":
+                message = {**message, "body": b""}
+            await send(message)
+
+        # The server measures the answer by the method of its own scope.
+        inner = {**scope, "method": "GET", HEAD_ONLY: True}
+        try:
+            await self._app(inner, receive, without_body)
+        finally:
+            # What the router noted is read by those around.
+            scope.update({name: inner[name] for name in _NOTED if name in inner})
+
+
+_NOTED = ("route", "endpoint", "path_params")
+
+
+# --- Calls that are answered past FastAPI: their paths have no parameters, and their work is shorter than the way to it
+#
+# Matching the route, solving its dependencies and the stacks of contexts around it take half of the time of a
+# ``POST /calibrate`` of ten scores. Such a route is still FastAPI's in the OpenAPI document, and for other methods.
+
+
+class Direct(Idempotent):
+    """A route whose endpoint takes the request alone."""
+
+    def own_handler(self) -> Handler:
+        """The endpoint itself."""
+        return cast(Handler, self.endpoint)
+
+
+class Shortcut:
+    """ASGI middleware that calls the handlers of ``Direct`` routes itself."""
+
+    def __init__(self, app: ASGIApp, routes: Iterable[BaseRoute]) -> None:
+        self._app = app
+        direct = [route for route in routes if isinstance(route, Direct)]
+        self._handlers: dict[tuple[str, str], tuple[Handler, APIRoute]] = {
+            (method, route.path): (route.get_route_handler(), route)
+            for route in direct
+            for method in route.methods or ()
+        }
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a call of a direct route; pass on every other."""
+        found = self._handlers.get((scope["method"], scope["path"])) if scope["type"] == "http" else None
+        if found is None:
+            await self._app(scope, receive, send)
+            return
+        handle, scope["route"] = found
+        try:
+            response = await handle(Request(scope, receive))
+        except (CalibrationError, StorageError) as error:
+            response = refused(error)
+        except UNAVAILABLE as error:
+            response = away(error)
+        await response(scope, receive, send)

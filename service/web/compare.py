@@ -1,0 +1,274 @@
+"""Maps compared on a stored batch, on the page."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+from fastapi import Request, Response
+from starlette.concurrency import run_in_threadpool
+
+from backend.batches import check_labelled, find_rows
+from backend.evaluations import evaluate_or_queue, read_task
+from backend.jobs import INLINE_SECONDS
+from backend.store.errors import StorageError, problem_of
+from backend.store.pages import PageRequest
+from calibrant.comparison import RAW
+from calibrant.diagrams.catalogue import DIAGRAMS
+from calibrant.errors import CalibrationError
+from calibrant.measures.catalogue import MEASURES
+from calibrant.reports.contest import contest
+from calibrant.reports.pictures import draw_report, shown_error
+from schemas.batches import BatchRecord
+from schemas.diagrams import PictureQuery
+from schemas.evaluate import (
+    ComparisonAnswer,
+    ContestantAnswer,
+    EvaluateOptions,
+    EvaluateSpec,
+    MeasureComparisonAnswer,
+    PairAnswer,
+)
+from schemas.jobs import JobRecord
+from schemas.listing import ListedMap, MapQuery
+from schemas.problems import Problem
+from service.context import Context
+from service.errors import InvalidField, NotFound, NothingToDraw
+from service.formats.options import read_options
+from service.formats.payload import Payload
+from service.pictures import picture
+from service.web.forms import Form, page_router, text_of, texts_of
+from service.web.maps import reference_of
+from service.web.text import letters
+from service.web.visit import Visit, Visiting, lead
+
+# --- A comparison of maps as the page shows it: a row a contestant, a column a measure, and the letters between them
+
+
+class Cell(NamedTuple):
+    """One contestant by one measure; ``best`` is the first of the ranking that has not seen the rows."""
+
+    value: float | None
+    interval: tuple[float, float] | None
+    letters: str
+    best: bool
+
+
+class Row(NamedTuple):
+    """One contestant; ``link`` is its map's page, None for the predictions as they came."""
+
+    name: str
+    link: str | None
+    map: str | None
+    in_sample: bool | None
+    cells: list[Cell]
+
+
+class Column(NamedTuple):
+    """One measure: its title, which value is shown, and what could not be compared."""
+
+    key: str
+    title: str
+    debiased: bool
+    problem: str | None
+    pairs: list[PairAnswer]
+
+
+class ComparisonView(NamedTuple):
+    """The table of a comparison."""
+
+    columns: list[Column]
+    rows: list[Row]
+    level: float
+    correction: str
+
+
+def view_of_comparison(answer: Mapping[str, Any]) -> ComparisonView:
+    """The table of an answer of ``POST /evaluate`` with maps."""
+    found = ComparisonAnswer.model_validate(answer)
+    columns = [
+        Column(key, _title(found, key), each.of == "debiased", each.problem, each.pairs)
+        for key, each in found.measures.items()
+    ]
+    seen = {who.name for who in found.contestants if who.in_sample}
+    best = {key: next((n for n in each.ranking or () if n not in seen), None) for key, each in found.measures.items()}
+    shared = {key: _letters(each, found.level) for key, each in found.measures.items()}
+    rows = [
+        Row(
+            "As they came" if who.name == RAW else who.name,
+            None if who.map is None else f"/ui/maps/{who.map}",
+            who.map,
+            who.in_sample,
+            [_cell(who, key, each, shared[key], best=who.name == best[key]) for key, each in found.measures.items()],
+        )
+        for who in found.contestants
+    ]
+    return ComparisonView(columns, rows, found.level, found.correction)
+
+
+def _cell(
+    who: ContestantAnswer, key: str, each: MeasureComparisonAnswer, shared: Mapping[str, str], *, best: bool
+) -> Cell:
+    answer = who.measures[key]
+    value = answer.debiased if each.of == "debiased" else answer.value
+    return Cell(value, answer.interval, shared.get(who.name, ""), best)
+
+
+def _letters(each: MeasureComparisonAnswer, level: float) -> dict[str, str]:
+    if each.ranking is None:
+        return {}
+    different = [frozenset(pair.between) for pair in each.pairs if _differs(pair, level)]
+    return letters(each.ranking, different)
+
+
+def _differs(pair: PairAnswer, level: float) -> bool:
+    return pair.p_value is not None and pair.p_value <= 1.0 - level
+
+
+def _title(found: ComparisonAnswer, key: str) -> str:
+    name = found.contestants[0].measures[key].definition.get("name", key)
+    return MEASURES[name].title if name in MEASURES else key
+
+
+# --- The comparison that the page requests: a stored batch, some maps, and their scores
+
+#: Maps that are compared at once, and batches and maps that are offered.
+MOST_MAPS = 6
+_OFFERED = 50
+#: What every comparison tells: both proper scores, and two errors of calibration.
+_COMPARED = ("log-loss", "brier", "ece", "ks")
+DIAGRAM = "reliability"
+
+
+class Offer(NamedTuple):
+    """What there is to choose from: batches with labels and their files' names, and maps by their references."""
+
+    batches: list[tuple[BatchRecord, str | None]]
+    maps: list[tuple[str, ListedMap]]
+
+
+def offer(here: Context, *, name: str, chosen: Sequence[str]) -> Offer:
+    """The newest batches and maps, of one name where it is given; those chosen always among them."""
+    batches = [b for b in here.store.batches.page(PageRequest(_OFFERED)).items if "labels" in b.arrays]
+    query = read_options(Payload({}, {"limit": str(_OFFERED), **_named(name)}, from_query=True), MapQuery)
+    maps = [(reference_of(listed), listed) for listed in here.store.listing.page(query).items]
+    maps.sort(key=lambda item: item[0] not in chosen)
+    files = here.store.uploads.files([batch.id for batch in batches])
+    return Offer(list(zip(batches, files, strict=True)), maps)
+
+
+def _named(name: str) -> dict[str, str]:
+    return {"name": name} if name else {}
+
+
+def read_comparison(batch: str, maps: Sequence[str]) -> EvaluateOptions:
+    """The evaluation that compares maps on a batch; raises ``InvalidField`` for what is missing or too much."""
+    if not batch:
+        raise InvalidField("choose a batch")
+    if not 1 <= len(maps) <= MOST_MAPS:
+        raise InvalidField(f"choose from one to {MOST_MAPS} maps")
+    fields: dict[str, Any] = {"batch": batch, "maps": list(maps), "measures": list(_COMPARED)}
+    return read_options(Payload({}, fields, from_query=False), EvaluateOptions)
+
+
+def before_and_after(here: Context, batch_id: str, ref: str) -> dict[str, Any]:
+    """The report behind the picture of one map on a batch.
+
+    Raises ``NothingToDraw`` where it would take long: a picture is no job.
+    """
+    error = shown_error({"name": DIAGRAM, **_defaults()}) | {"as": "error"}
+    spec = EvaluateSpec(
+        batch=batch_id,
+        measures=[error],
+        diagrams=[DIAGRAM],
+        reduction=None,
+        map=here.store.maps.get(ref).id,
+        interval=None,
+        resamples=1000,
+        seed=0,
+    )
+    task = read_task(spec, here.store.maps.get)
+    batch = check_labelled(find_rows(here, {}, EvaluateOptions(batch=batch_id))).batch
+    seconds = task.seconds(batch, None)
+    if not task.inline or seconds > INLINE_SECONDS:
+        raise NothingToDraw("it would take longer than a picture may")
+    here.take_slot(seconds)
+    return task.one(batch, None, "cpu")
+
+
+def _defaults() -> dict[str, Any]:
+
+    return {name: option.default for name, option in DIAGRAMS[DIAGRAM].options.items()}
+
+
+# --- The pages
+
+router = page_router()
+
+_PICTURE = PictureQuery(width=400)
+
+
+@router.get("/compare")
+async def form(request: Request, visit: Visiting) -> Response:
+    """The choice of a batch and of maps; with ``job`` the comparison that a job made."""
+    query = request.query_params
+    job_id = query.get("job")
+    if job_id is None:
+        return await _page(visit, query.get("batch", ""), query.getlist("map"), name=query.get("name", ""))
+    record = await run_in_threadpool(visit.here.store.jobs.get, job_id)
+    report = (record.result or {}).get("report", {})
+    if "comparison" not in report:
+        raise NotFound("the job has made no comparison, or not yet")
+    chosen = [each["map"] for each in report["comparison"]["contestants"] if each["map"]]
+    return await _page(visit, record.spec.get("batch") or "", chosen, report=report)
+
+
+@router.post("/compare")
+async def compare(visit: Visiting, form: Form) -> Response:
+    """Compare maps on a batch: at once, or by a job where that takes long."""
+    batch, maps = text_of(form, "batch"), texts_of(form, "map")
+    try:
+        options = read_comparison(batch, maps)
+        made = await run_in_threadpool(evaluate_or_queue, visit.here, {}, options)
+    except (CalibrationError, StorageError) as error:
+        return await _page(visit, batch, maps, problem=problem_of(error))
+    if isinstance(made, JobRecord):
+        return lead(visit, f"/ui/jobs/{made.id}")
+    return await _page(visit, batch, maps, report=made)
+
+
+@router.get("/compare/picture.svg")
+async def compared_picture(batch: str, map: str, visit: Visiting) -> Response:
+    """The reliability diagram of a batch before and after one map."""
+    report = await run_in_threadpool(before_and_after, visit.here, batch, map)
+    drawing = partial(draw_report, report, DIAGRAM, theme=_PICTURE.theme, width=_PICTURE.width)
+    return await picture(visit.here, drawing, _PRIVATE)
+
+
+_PRIVATE = {"Cache-Control": "private, no-cache"}
+
+
+async def _page(
+    visit: Visit,
+    batch: str,
+    maps: Sequence[str],
+    *,
+    name: str = "",
+    report: dict[str, Any] | None = None,
+    problem: Problem | None = None,
+) -> Response:
+    """The form as it was sent, with what came of it; for htmx that alone."""
+    values: dict[str, Any] = {
+        "batch": batch,
+        "report": report,
+        "view": None if report is None else view_of_comparison(report["comparison"]),
+        "contest": None if report is None else contest(report),
+        "problem": problem,
+        "message": None,
+    }
+    status = 200 if problem is None else problem.status
+    if visit.wants_part:
+        return visit.page("message.html" if report is None else "comparison.html", status=status, **values)
+    offered = await run_in_threadpool(partial(offer, visit.here, name=name, chosen=maps))
+    return visit.page("compare.html", status=status, offered=offered, chosen=maps, name=name, most=MOST_MAPS, **values)

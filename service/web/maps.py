@@ -1,0 +1,239 @@
+"""The registry on the page: its maps, the versions of a name side by side, and the aliases that are moved."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from urllib.parse import urlencode
+
+from fastapi import Request, Response
+from starlette.concurrency import run_in_threadpool
+from starlette.datastructures import FormData
+
+from backend.maps import change_map, delete_map, point_alias
+from backend.store.errors import StorageError, UnknownAlias, problem_of
+from backend.store.registry.maps import read_reference
+from calibrant.calibrators import METHODS
+from calibrant.errors import CalibrationError
+from schemas.aliases import AliasOptions, AliasRecord
+from schemas.listing import ListedMap, MapPage, MapQuery
+from schemas.maps import MapChanges, MapRecord, MapSummary
+from schemas.problems import Problem
+from service.context import Context
+from service.errors import PreconditionFailed
+from service.formats.options import read_options
+from service.formats.payload import Payload
+from service.headers import Conditions, EntityTag, entity_tag_of
+from service.web.forms import Form, page_router, text_of
+from service.web.text import read_tags, write_tags
+from service.web.visit import Visit, Visiting, lead
+
+# --- What the pages show
+
+#: The alias that one button moves: of the version that is used.
+CHAMPION = "champion"
+#: Versions that stand side by side.
+_SIDE_BY_SIDE = 12
+#: The filters of the list, as its form has them.
+FILTERS = ("name", "method", "alias", "tag", "reduction", "created_by")
+
+
+@dataclass(frozen=True)
+class Pointer:
+    """An alias, and what tells that nobody has moved it since it was shown."""
+
+    record: AliasRecord
+    seen: str
+
+
+@dataclass(frozen=True)
+class Versions:
+    """A name: its aliases, and a page of its versions, newest first."""
+
+    name: str
+    aliases: tuple[Pointer, ...]
+    page: MapPage
+
+    def seen(self, alias: str) -> str:
+        """What a form that moves an alias says of it; empty for one that points nowhere."""
+        return next((pointer.seen for pointer in self.aliases if pointer.record.alias == alias), "")
+
+    @property
+    def numbers(self) -> list[int]:
+        """The versions of the page."""
+        return [listed.version for listed in self.page.items if listed.version is not None]
+
+
+def read_filters(query: Mapping[str, str]) -> MapQuery:
+    """The list that a form of filters asks for; a field that is left empty is no filter. Raises ``InvalidField``."""
+    fields: dict[str, object] = {name: value for name, value in query.items() if value and name in (*FILTERS, "cursor")}
+    if "tag" in fields:
+        fields["tag"] = [fields["tag"]]
+    return read_options(Payload({}, {**fields, "limit": "20"}, from_query=True), MapQuery)
+
+
+def read_versions(here: Context, name: str, cursor: str | None) -> Versions:
+    """A name with its versions; raises ``UnknownMap``, and ``InvalidCursor``."""
+    aliases = here.store.aliases.all(name)
+    query = {"name": name, "limit": str(_SIDE_BY_SIDE)} | ({} if cursor is None else {"cursor": cursor})
+    page = here.store.listing.page(read_options(Payload({}, query, from_query=True), MapQuery))
+    return Versions(name, tuple(Pointer(record, seen_of(record)) for record in aliases), page)
+
+
+def seen_of(record: AliasRecord) -> str:
+    """The tag of an alias as it stands, without its quotes."""
+    return (entity_tag_of(record) or "").strip('"')
+
+
+def as_seen(seen: str) -> Conditions:
+    """That an alias is still as it was shown; or, where it was not, that there still is none."""
+    return Conditions(match=(EntityTag(False, seen),)) if seen else Conditions(none_match="*")
+
+
+def reference_of(summary: MapSummary) -> str:
+    """How a map is named to people: its name and version, or its id."""
+    return summary.id if summary.name is None else f"{summary.name}:{summary.version}"
+
+
+def move_message(before: AliasRecord | None, after: AliasRecord) -> str:
+    """What the move of an alias changed."""
+    if before is None:
+        return f"{after.alias} is new, and points at version {after.version} of {after.name}."
+    if before.version == after.version:
+        return f"{after.alias} already pointed at version {after.version} of {after.name}; nothing changed."
+    return f"{after.alias} of {after.name} now points at version {after.version}; it pointed at {before.version}."
+
+
+def choices_of(maps: Iterable[ListedMap]) -> list[tuple[str, ListedMap]]:
+    """Maps to choose from, each with its reference."""
+    return [(reference_of(listed), listed) for listed in maps]
+
+
+# --- The pages
+
+router = page_router()
+
+
+@router.get("/maps")
+async def maps(request: Request, visit: Visiting) -> Response:
+    """The maps that pass the filters, newest first."""
+    query = request.query_params
+    page = await run_in_threadpool(visit.here.store.listing.page, read_filters(query))
+    filters = {name: query.get(name, "") for name in FILTERS}
+    kept = [(name, value) for name, value in filters.items() if value]
+    return visit.page(
+        "maps.html",
+        page=page,
+        filters=filters,
+        methods=METHODS,
+        first=None if "cursor" not in query else f"/ui/maps?{urlencode(kept)}",
+        following=None if page.next is None else f"/ui/maps?{urlencode([*kept, ('cursor', page.next)])}",
+    )
+
+
+@router.get("/maps/{ref}")
+async def one(ref: str, request: Request, visit: Visiting) -> Response:
+    """The versions of a name; of any other reference the one map."""
+    reference = read_reference(ref)
+    if reference is not None and reference.name is not None and not reference.exact and reference.alias is None:
+        return await _versions(visit, ref, cursor=request.query_params.get("cursor"))
+    record = await run_in_threadpool(visit.here.store.maps.get, ref)
+    return _map(visit, record)
+
+
+@router.post("/maps/{name}/aliases")
+async def move(name: str, visit: Visiting, form: Form) -> Response:
+    """Point an alias at a version, unless someone moved it since the page was shown; tell what that changed."""
+    here, alias = visit.here, text_of(form, "alias")
+    try:
+        options = read_options(Payload({}, {"version": text_of(form, "version")}, from_query=True), AliasOptions)
+        before = await run_in_threadpool(_as_it_stands, visit, name, alias)
+        after = await run_in_threadpool(point_alias, here, name, alias, options, as_seen(text_of(form, "seen")).require)
+    except PreconditionFailed as error:
+        message = "Someone moved it since this page was shown. Nothing was changed; this is how it stands now."
+        return await _versions(visit, name, problem=problem_of(error), message=message)
+    except (CalibrationError, StorageError) as error:
+        return await _versions(visit, name, problem=problem_of(error))
+    if not visit.wants_part:
+        return lead(visit, f"/ui/maps/{name}")
+    return await _versions(visit, name, message=move_message(before, after))
+
+
+@router.post("/maps/{name}/aliases/{alias}/delete")
+async def forget_alias(name: str, alias: str, visit: Visiting, form: Form) -> Response:
+    """Forget an alias that nobody moved since."""
+    conditions = as_seen(text_of(form, "seen"))
+    try:
+        await run_in_threadpool(lambda: visit.here.store.aliases.delete(name, alias, check=conditions.require))
+    except (PreconditionFailed, StorageError) as error:
+        return await _versions(visit, name, problem=problem_of(error))
+    if not visit.wants_part:
+        return lead(visit, f"/ui/maps/{name}")
+    return await _versions(visit, name, message=f"{alias} of {name} points nowhere any more.")
+
+
+@router.post("/maps/{ref}/about")
+async def describe(ref: str, visit: Visiting, form: Form) -> Response:
+    """Change tags and description, unless someone changed them since."""
+    record = await run_in_threadpool(visit.here.store.maps.get, ref)
+    try:
+        changes = read_options(Payload({}, _changes(form, record), from_query=False), MapChanges)
+        seen = Conditions(match=(EntityTag(False, text_of(form, "seen")),))
+        await run_in_threadpool(change_map, visit.here, record.id, changes, seen.require)
+    except (CalibrationError, StorageError) as error:
+        return _map(visit, record, form=form, problem=problem_of(error))
+    return lead(visit, f"/ui/maps/{record.id}")
+
+
+@router.post("/maps/{ref}/delete")
+async def delete(ref: str, visit: Visiting) -> Response:
+    """Forget one version, at which no alias points."""
+    record = await run_in_threadpool(visit.here.store.maps.get, ref)
+    try:
+        await run_in_threadpool(delete_map, visit.here, ref, Conditions().require)
+    except (CalibrationError, StorageError) as error:
+        return _map(visit, record, problem=problem_of(error))
+    return lead(visit, "/ui/maps")
+
+
+async def _versions(
+    visit: Visit, name: str, *, cursor: str | None = None, message: str | None = None, problem: Problem | None = None
+) -> Response:
+    """The versions of a name with a message about them; for htmx these parts alone."""
+    view = await run_in_threadpool(read_versions, visit.here, name, cursor)
+    return visit.page(
+        "map_versions_part.html" if visit.wants_part else "map_versions.html",
+        status=200 if problem is None else problem.status,
+        view=view,
+        champion=CHAMPION,
+        message=message,
+        problem=problem,
+    )
+
+
+def _map(visit: Visit, record: MapRecord, *, form: FormData | None = None, problem: Problem | None = None) -> Response:
+    """One map; ``form`` holds what a visitor wrote that was refused."""
+    return visit.page(
+        "map.html",
+        status=200 if problem is None else problem.status,
+        record=record,
+        reference=reference_of(record),
+        seen=(entity_tag_of(record) or "").strip('"') if form is None else text_of(form, "seen"),
+        tags=write_tags(record.tags) if form is None else text_of(form, "tags"),
+        description=(record.description or "") if form is None else text_of(form, "description"),
+        problem=problem,
+    )
+
+
+def _changes(form: FormData, record: MapRecord) -> dict[str, object]:
+    """The merge patch that makes a map's tags and description those of the form."""
+    tags = read_tags(text_of(form, "tags"))
+    gone = dict.fromkeys(name for name in record.tags if name not in tags)
+    return {"tags": {**gone, **tags}, "description": text_of(form, "description") or None}
+
+
+def _as_it_stands(visit: Visit, name: str, alias: str) -> AliasRecord | None:
+    try:
+        return visit.here.store.aliases.get(name, alias)
+    except UnknownAlias:
+        return None

@@ -1,0 +1,171 @@
+"""The report of a stored batch on the page, made at once or by a job; to keep as a file; and the fit of a map."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import partial
+from urllib.parse import urlencode
+
+import orjson
+from fastapi import Response
+from starlette.concurrency import run_in_threadpool
+
+from backend.fits import fit_or_queue
+from backend.store.errors import UnknownJob
+from calibrant.calibrators import METHODS, Method
+from calibrant.reports.html import fragment, standalone
+from schemas.batches import BatchRecord, UploadRecord
+from schemas.evaluate import EvaluateOptions
+from schemas.jobs import FINAL, JobRecord
+from schemas.maps import FitOptions, MapRecord
+from service.context import Context
+from service.errors import NotFound
+from service.formats.options import read_options
+from service.formats.payload import Payload
+from service.html import SEALED
+from service.reporting import Whole, report_at_once, whole_of
+from service.web.forms import Form, page_router, text_of
+from service.web.visit import Visit, Visiting, lead
+
+# --- The report as the page shows it
+
+#: What is offered first where no map is recommended, since none surely gains.
+_FIRST = "averaged"
+_KEEPING = "identity"
+
+
+@dataclass(frozen=True)
+class ReportView:
+    """A report, the batch that it is of, and the query that leads to it."""
+
+    batch: BatchRecord
+    made: Whole
+    query: str
+
+    @property
+    def methods(self) -> list[Method]:
+        """The calibrators that can be fitted to such rows, but for the one that changes nothing."""
+        is_vector = self.batch.n_classes is not None
+        return [m for m in METHODS.values() if m.name != _KEEPING and (is_vector or m.event is not None)]
+
+    @property
+    def advised(self) -> str | None:
+        """The calibrator that these rows recommend; None where none surely gains."""
+        method = (self.made.report.get("recommendation") or {}).get("recommended")
+        return method if method in METHODS and method != _KEEPING else None
+
+    @property
+    def first(self) -> str:
+        """The calibrator that is offered first."""
+        return self.advised or _FIRST
+
+
+def report_or_job(here: Context, batch_id: str, map_ref: str | None, job_id: str | None) -> ReportView | JobRecord:
+    """The report of a batch, with a map before and after it; or the job that makes it.
+
+    Raises ``UnknownBatch``, and what ``POST /evaluate`` raises.
+    """
+    batch = here.store.batches.record(batch_id)
+    map_id = None if map_ref is None else here.store.maps.get(map_ref).id
+    upload = here.store.uploads.get(batch_id)
+    made = _made_already(here, batch_id, here.store.uploads.report_job(batch_id, map_id), job_id)
+    if made is None:
+        options = read_options(Payload({}, {"batch": batch_id, "map": map_ref}, from_query=False), EvaluateOptions)
+        made = report_at_once(here, {}, options)
+        if isinstance(made, JobRecord):
+            here.store.uploads.remember_report(batch_id, made.id, map_id, ttl=here.settings.batch_ttl)
+    if isinstance(made, JobRecord):
+        return made
+    query = urlencode({name: value for name, value in (("job", job_id), ("map", map_ref)) if value is not None})
+    return ReportView(batch, _named(made, upload), f"?{query}" if query else "")
+
+
+def _made_already(here: Context, batch_id: str, known: str | None, requested: str | None) -> Whole | JobRecord | None:
+    """The report that a job made, or the job while it is at work; None for a report that is to be made.
+
+    ``known`` is the job that is remembered, ``requested`` the one that the query names, which must be there.
+    """
+    try:
+        job = None if (requested or known) is None else here.store.jobs.get(requested or known or "")
+    except UnknownJob:
+        if requested is not None:
+            raise
+        return None
+    if job is None:
+        return None
+    if job.kind != "evaluate" or job.spec.get("batch") != batch_id or job.spec.get("picture"):
+        raise NotFound("this job makes no report of this batch")
+    if job.status == "succeeded":
+        return whole_of(here, job)
+    return None if job.status in FINAL and requested is None else job
+
+
+def _named(made: Whole, upload: UploadRecord) -> Whole:
+    """A report under the name of its file, with what was inferred about it."""
+    if upload.file is None:
+        return made
+    classes = None if upload.classes is None else tuple(upload.classes)
+    origin = f"those of {upload.file}, to be dropped on the page again, or {made.subject.origin}"
+    named = replace(made.subject, name=upload.file, inferred=tuple(upload.said), classes=classes, origin=origin)
+    return made._replace(subject=named)
+
+
+# --- The pages
+
+router = page_router()
+
+
+@router.get("/reports/{batch_id}")
+async def report(batch_id: str, visit: Visiting, map: str | None = None, job: str | None = None) -> Response:
+    """The report, and the form of a fit; where a job makes it, the way there."""
+    view = await _view(visit, batch_id, map, job)
+    if isinstance(view, JobRecord):
+        return lead(visit, f"/ui/jobs/{view.id}")
+    return await _page(visit, view)
+
+
+@router.get("/reports/{batch_id}/report.html")
+async def report_file(batch_id: str, visit: Visiting, map: str | None = None, job: str | None = None) -> Response:
+    """The report as one file that needs nothing else."""
+    view = await _view(visit, batch_id, map, job)
+    if isinstance(view, JobRecord):
+        return lead(visit, f"/ui/jobs/{view.id}")
+    text = await visit.here.draw(partial(standalone, *view.made))
+    return _download(text.encode(), "text/html; charset=utf-8", f"{batch_id}.html")
+
+
+@router.get("/reports/{batch_id}/report.json")
+async def report_data(batch_id: str, visit: Visiting, map: str | None = None, job: str | None = None) -> Response:
+    """The numbers of the report, as ``POST /evaluate`` answers them."""
+    view = await _view(visit, batch_id, map, job)
+    if isinstance(view, JobRecord):
+        return lead(visit, f"/ui/jobs/{view.id}")
+    return _download(
+        orjson.dumps(view.made.report, option=orjson.OPT_SERIALIZE_NUMPY), "application/json", f"{batch_id}.json"
+    )
+
+
+@router.post("/reports/{batch_id}/fit")
+async def post_fit(batch_id: str, visit: Visiting, form: Form) -> Response:
+    """Fit a map to the rows of the report: at once where that is quick, else by a job that can be watched."""
+    fields = {"batch": batch_id, "method": text_of(form, "method"), "name": text_of(form, "name") or None}
+    payload = Payload({}, fields, from_query=False)
+    options = read_options(payload, FitOptions)
+    made = await run_in_threadpool(fit_or_queue, visit.here, {}, options)
+    if isinstance(made, MapRecord):
+        return lead(visit, f"/ui/maps/{made.id}")
+    return lead(visit, f"/ui/jobs/{made.id}")
+
+
+async def _view(visit: Visit, batch_id: str, map: str | None, job: str | None) -> ReportView | JobRecord:
+    return await run_in_threadpool(report_or_job, visit.here, batch_id, map, job)
+
+
+async def _page(visit: Visit, view: ReportView) -> Response:
+    body = await visit.here.draw(partial(fragment, *view.made))
+    return visit.page("report.html", view=view, body=body)
+
+
+def _download(body: bytes, kind: str, name: str) -> Response:
+    headers = {**SEALED, "Content-Disposition": f'attachment; filename="{name}"', "Cache-Control": "no-store"}
+    return Response(body, headers=headers, media_type=kind)

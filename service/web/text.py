@@ -1,0 +1,146 @@
+"""How values, tags and comparisons are written on a page."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from datetime import UTC, datetime
+from string import ascii_lowercase
+from typing import Any
+
+from markupsafe import Markup
+
+from calibrant.errors import in_rows
+from schemas.problems import Problem
+from service.errors import InvalidField
+from service.html import prose as marked
+
+# --- How values are written on a page
+
+_MINUS = "\u2212"
+_NOTHING = "\u2013"
+
+
+def number(value: float | None, digits: int = 3) -> str:
+    """A number with so many significant digits, a dash for none; the minus is a minus."""
+    if value is None:
+        return _NOTHING
+    return f"{value:.{digits}g}".replace("-", _MINUS)
+
+
+def decimals(value: float | None, places: int = 4) -> str:
+    """A number with so many places, so that a column of them lines up; a dash for none."""
+    if value is None:
+        return _NOTHING
+    return f"{value:.{places}f}".replace("-", _MINUS)
+
+
+def count(value: int | None) -> str:
+    """A whole number with its thousands apart."""
+    return _NOTHING if value is None else f"{value:,}"
+
+
+def moment(stamp: str | None) -> str:
+    """A time as people write it, in UTC."""
+    if stamp is None:
+        return _NOTHING
+    return datetime.fromisoformat(stamp).astimezone(UTC).strftime("%Y-%m-%d %H:%M")
+
+
+def size(n_bytes: int) -> str:
+    """A number of bytes, rounded down."""
+    for unit, one in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
+        if n_bytes >= one:
+            return f"{n_bytes // one:,} {unit}"
+    return f"{n_bytes} bytes"
+
+
+def sentence(text: str) -> str:
+    """A problem's text with a capital and a full stop."""
+    return text[:1].upper() + text[1:].rstrip(".") + "." if text else ""
+
+
+def shortened(text: str, most: int) -> str:
+    """A text of at most so many characters, cut between two words."""
+    if len(text) <= most:
+        return text
+    return f"{text[:most].rpartition(' ')[0].rstrip(',;:')}\u2026"
+
+
+def explanation(problem: Problem) -> str:
+    """What is wrong, in sentences: a place that is wrong by the name of its field, not by its pointer."""
+    if (detail := in_rows(problem.detail)) is not None:
+        return sentence(detail)
+    if not problem.errors:
+        return sentence(problem.detail)
+    return " ".join(sentence(f"{e.pointer.strip('/').replace('/', ' ')} {e.detail}".strip()) for e in problem.errors)
+
+
+def prose(text: str) -> Markup:
+    """A sentence of ours; what stands between backticks is code, and everything in it is escaped."""
+    return Markup(marked(text))  # noqa: S704
+
+
+FILTERS: Mapping[str, Callable[..., Any]] = {
+    "number": number,
+    "decimals": decimals,
+    "count": count,
+    "moment": moment,
+    "size": size,
+    "sentence": sentence,
+    "shortened": shortened,
+    "explanation": explanation,
+    "prose": prose,
+}
+
+
+# --- Letters that mark contestants whose differences are within chance: these share a letter
+
+
+def letters(ranking: Sequence[str], different: Collection[frozenset[str]]) -> dict[str, str]:
+    """The letters of contestants, from the best on, given the pairs that differ.
+
+    Insert and absorb (Piepho, 2004, An algorithm for a letter-based representation of all-pairwise comparisons): a
+    set that holds a pair that differs is split in two, and one that lies in another goes. Two contestants share a
+    letter exactly where they do not differ. O(2^k) sets in the worst case of k contestants, of which there are few.
+    """
+    sets = [frozenset(ranking)]
+    for pair in different:
+        split: list[frozenset[str]] = []
+        for each in sets:
+            split += [each - {name} for name in pair] if pair <= each else [each]
+        sets = [each for i, each in enumerate(split) if not _lies_in_another(each, i, split)]
+    sets.sort(key=lambda each: sorted(ranking.index(name) for name in each))
+    return {
+        name: "".join(letter for letter, each in zip(_names(len(sets)), sets, strict=True) if name in each)
+        for name in ranking
+    }
+
+
+def _lies_in_another(each: frozenset[str], at: int, sets: Sequence[frozenset[str]]) -> bool:
+    """Whether a set lies in another one; of equal sets the first stays."""
+    return any(each < other or (each == other and i < at) for i, other in enumerate(sets) if i != at)
+
+
+def _names(count: int) -> list[str]:
+    return [ascii_lowercase[i] if i < len(ascii_lowercase) else f"({i})" for i in range(count)]
+
+
+# --- Tags as people write them: a line each, name=value
+
+
+def write_tags(tags: Mapping[str, str]) -> str:
+    """Tags as lines, in the order of their names."""
+    return "\n".join(f"{name}={value}" for name, value in sorted(tags.items()))
+
+
+def read_tags(text: str) -> dict[str, str]:
+    """The tags of such lines; empty lines are none. Raises ``InvalidField`` for a name that stands twice."""
+    tags: dict[str, str] = {}
+    for number, line in enumerate(text.splitlines(), 1):
+        if not line.strip():
+            continue
+        name, _, value = (part.strip() for part in line.partition("="))
+        if name in tags:
+            raise InvalidField.at("/tags", f"line {number} names a tag that stands above it")
+        tags[name] = value
+    return tags

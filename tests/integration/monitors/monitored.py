@@ -1,0 +1,34 @@
+"""Monitors that rows are sent to."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import httpx
+
+from backend.store.clock import stamp
+from backend.store.keyspace import new_id
+from backend.store.monitors.definitions import Definitions
+from backend.store.monitors.ledger import Ledger
+from backend.store.store import Store
+from schemas.monitors import DAY, HOUR, MonitorBody, MonitorRecord
+
+
+def monitored(store: Store, name: str = "m", **changes: Any) -> Ledger:
+    """A monitor of these fields, by what it has counted."""
+    given = {"name": name, "reduction": "binary", "bucket": HOUR, "horizon": DAY} | changes
+    body = MonitorBody.model_validate(given)
+    own = {"uid": new_id("monitor"), "created_at": stamp(), "started_at": 0.0}
+    record = Definitions(store.redis, store.keys).put(MonitorRecord(**body.model_dump(), **own))
+    return Ledger(store.redis, store.keys, record)
+
+
+def answered(response: httpx.Response) -> dict[str, Any]:
+    """The answer of a call that counted something; the counts that are 0 left out."""
+    assert response.status_code == 200, response.text
+    return {name: value for name, value in response.json().items() if value}
+
+
+def counted(ledger: Ledger) -> int:
+    """How many rows a monitor has counted with their labels."""
+    return len(ledger.buckets.tally(0, 2**31))

@@ -1,0 +1,69 @@
+"""What arrays and columns of rows may hold, and that none may be empty of rows."""
+
+from __future__ import annotations
+
+import io
+import time
+from typing import Any
+
+import httpx
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from backend.store.store import Store
+from service.formats.media import ARROW, NPZ
+from tests.integration.monitors.monitored import answered, monitored
+
+NONE = np.zeros(0)
+
+
+def send(api: httpx.Client, what: str, **arrays: Any) -> httpx.Response:
+    out = io.BytesIO()
+    np.savez(out, **arrays)
+    return api.post(f"/monitors/m/{what}", content=out.getvalue(), headers={"content-type": NPZ})
+
+
+def stream(api: httpx.Client, **columns: Any) -> httpx.Response:
+    table, out = pa.table(columns), io.BytesIO()
+    with pa.ipc.new_stream(out, table.schema) as writer:
+        writer.write_table(table)
+    return api.post("/monitors/m/rows", content=out.getvalue(), headers={"content-type": ARROW})
+
+
+@pytest.mark.parametrize("kind", ["U1", "U0", "S4", np.int64])
+def test_no_rows_are_no_fault(store: Store, api: httpx.Client, kind: Any) -> None:
+    monitored(store)
+    ids = np.array([], kind)
+    assert answered(send(api, "predictions", ids=ids, predictions=NONE)) == {}
+    assert answered(send(api, "labels", ids=ids, labels=NONE)) == {}
+    assert answered(send(api, "rows", ids=ids, predictions=NONE, labels=NONE, timestamps=NONE)) == {}
+
+
+def _invalid(response: httpx.Response) -> list[tuple[int, str]]:
+    answer = answered(response)
+    assert answer["accepted"] == 1
+    return [(one["row"], one["code"]) for one in answer["refusals"]]
+
+
+def test_what_is_not_a_time_refuses_its_row(store: Store, api: httpx.Client) -> None:
+    monitored(store)
+    p, y, now = np.array([0.5, 0.5]), np.array([1, 0]), time.time()
+    refused = [(1, "invalid-timestamp")]
+    assert _invalid(send(api, "rows", predictions=p, labels=y, timestamps=np.array([now, np.nan]))) == refused
+    dates = np.array([int(now), "NaT"], "M8[s]")
+    assert _invalid(send(api, "rows", predictions=p, labels=y, timestamps=dates)) == refused
+    assert _invalid(stream(api, prediction=p, label=y, timestamp=np.array([now, np.nan]))) == refused
+
+
+def test_a_null_time_of_a_column_is_now(store: Store, api: httpx.Client) -> None:
+    monitored(store)
+    answer = stream(api, prediction=[0.5, 0.5], label=[1, 0], timestamp=pa.array([None, time.time()]))
+    assert answered(answer)["accepted"] == 2
+
+
+def test_what_ids_may_be_is_told(store: Store, api: httpx.Client) -> None:
+    monitored(store)
+    refused = send(api, "predictions", ids=np.array([1.5]), predictions=np.array([0.5]))
+    assert "strings or integers" in refused.text
+    assert "strings, binary values or integers" in stream(api, id=[1.5], prediction=[0.5], label=[1]).text

@@ -1,0 +1,208 @@
+"""Rows that cannot be counted are refused and named, and the others count."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import time
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+
+from backend.store.monitors.ledger import Groups
+from backend.store.store import Store
+from tests.integration.monitors.monitored import answered, counted, monitored
+
+JSON = {"content-type": "application/json"}
+LINES = {"content-type": "application/x-ndjson"}
+GOOD = {"id": "good", "prediction": 0.5, "label": 1}
+
+
+def send(api: httpx.Client, rows: list[Any], what: str = "rows") -> dict[str, Any]:
+    return answered(api.post(f"/monitors/m/{what}", content=json.dumps({"rows": rows}).encode(), headers=JSON))
+
+
+@pytest.mark.parametrize(
+    ("row", "code"),
+    [
+        ({"prediction": None}, "missing-prediction"),
+        ({"prediction": "0.5"}, "not-a-number"),
+        ({"prediction": True}, "not-a-number"),
+        ({"prediction": [0.5, 0.5]}, "wrong-shape"),
+        ({"prediction": 1.1}, "out-of-range"),
+        ({"label": None}, "missing-label"),
+        ({"label": 2}, "invalid-label"),
+        ({"label": 0.5}, "invalid-label"),
+        ({"label": True}, "invalid-label"),
+        ({"label": "1"}, "invalid-label"),
+        ({"id": "x" * 201}, "invalid-id"),
+        ({"id": "é" * 101}, "invalid-id"),
+        ({"id": 1.5}, "invalid-id"),
+        ({"timestamp": "yesterday"}, "invalid-timestamp"),
+        ({"timestamp": "2026-01-01T00:00:00"}, "invalid-timestamp"),
+        ({"timestamp": "2026-W47-7T04:00:00Z"}, "invalid-timestamp"),
+        ({"timestamp": "20260101T000000Z"}, "invalid-timestamp"),
+        ({"timestamp": 0}, "too-old"),
+        ({"timestamp": 1e300}, "from-the-future"),
+        ({"timestamp": "2999-01-01T00:00:00Z"}, "from-the-future"),
+        ({"group": "g" * 10_240}, "invalid-group"),
+        ({"group": 5}, "invalid-group"),
+        ({"predictions": 0.5}, "invalid-field"),
+    ],
+)
+def test_a_row_is_refused_for_what_stands_in_it(store: Store, api: httpx.Client, row: Any, code: str) -> None:
+    ledger = monitored(store)
+    answer = send(api, [GOOD | {"id": "bad"} | row, GOOD])
+    refusals = answer.pop("refusals")
+    assert answer == {"accepted": 1, "joined": 1, "refused": 1}
+    assert [(one["row"], one["code"]) for one in refusals] == [(0, code)]
+    assert counted(ledger) == 1
+    assert ledger.totals() == {"predictions": 1, "labels": 1, "joined": 1, "refused": 1}
+
+
+def test_a_row_that_is_no_object_is_refused(store: Store, api: httpx.Client) -> None:
+    monitored(store)
+    answer = send(api, [GOOD, 5, None, [0.5]])
+    assert (answer["accepted"], [one["row"] for one in answer["refusals"]]) == (1, [1, 2, 3])
+
+
+def test_nan_in_one_row_refuses_that_row(store: Store, api: httpx.Client) -> None:
+    ledger = monitored(store)
+    lines = b'{"prediction": 0.5, "label": 1}\n{"prediction": NaN, "label": 1}\n\n{"prediction": 0.25, "label": 0}\n'
+    answer = answered(api.post("/monitors/m/rows", content=lines, headers=LINES))
+    assert (answer["accepted"], answer["refused"]) == (2, 1)
+    assert (answer["refusals"][0]["row"], answer["refusals"][0]["code"]) == (1, "unreadable")
+    assert counted(ledger) == 2
+
+
+def test_a_refused_row_may_be_sent_again_once_it_is_mended(store: Store, api: httpx.Client) -> None:
+    ledger = monitored(store)
+    assert send(api, [GOOD | {"prediction": 7}])["refused"] == 1
+    assert send(api, [GOOD]) == {"accepted": 1, "joined": 1}
+    assert counted(ledger) == 1
+
+
+def test_predictions_and_labels_need_ids(store: Store, api: httpx.Client) -> None:
+    ledger = monitored(store)
+    for what, row in (("predictions", {"prediction": 0.5}), ("labels", {"label": 1})):
+        answer = send(api, [row, {"id": ""} | row], what)
+        assert [one["code"] for one in answer["refusals"]] == ["missing-id", "missing-id"]
+    assert ledger.known() == 0
+
+
+def test_labels_of_unknown_ids_wait_until_their_predictions_come(store: Store, api: httpx.Client) -> None:
+    ledger = monitored(store)
+    assert send(api, [{"id": "unknown", "label": 1}], "labels") == {"accepted": 1, "waiting": 1}
+    assert counted(ledger) == 0
+    assert send(api, [{"id": "unknown", "prediction": 0.5}], "predictions") == {"accepted": 1, "joined": 1}
+    assert counted(ledger) == 1
+
+
+def test_a_clock_that_is_ahead_within_the_skew_is_believed(store: Store, api: httpx.Client) -> None:
+    ledger = monitored(store, skew=60)
+    now = time.time()
+    answer = send(api, [GOOD | {"timestamp": now + 30}, GOOD | {"id": "far", "timestamp": now + 120}])
+    assert (answer["accepted"], answer["refusals"][0]["code"]) == (1, "from-the-future")
+    # A label that came before its prediction, as clocks say, waited no time.
+    send(api, [{"id": "p", "prediction": 0.5, "timestamp": now + 30}], "predictions")
+    send(api, [{"id": "p", "label": 1, "timestamp": now - 30}], "labels")
+    assert ledger.buckets.counts(0, 2**31)["d0"] == 2
+
+
+def test_ten_thousand_groups_are_those_of_the_bound_and_the_others(store: Store, api: httpx.Client) -> None:
+    ledger = monitored(store, max_groups=100)
+    rows = [{"prediction": 0.5, "label": 1, "group": f"g{i}"} for i in range(10_000)]
+    assert send(api, rows) == {"accepted": 10_000, "joined": 10_000, "other_group": 9900}
+    record = store.monitors.get("m")
+    assert len(Groups(store.redis, store.keys, record).all()) == 100
+    assert counted(ledger) == 10_000
+
+
+def test_only_the_first_of_many_refused_rows_are_named_and_all_are_counted(store: Store, api: httpx.Client) -> None:
+    ledger = monitored(store)
+    answer = send(api, [{"id": str(i), "prediction": 2, "label": 1} for i in range(7000)])
+    assert (answer["refused"], [one["row"] for one in answer["refusals"]]) == (7000, list(range(20)))
+    assert ledger.totals() == {"refused": 7000}
+
+
+def test_no_refusal_repeats_what_was_sent(store: Store, api: httpx.Client) -> None:
+    monitored(store)
+    secret = "correct-horse-battery-staple"
+    for row in ({"prediction": secret}, {"group": secret * 10}, {"timestamp": secret}, {secret: 1}, {"label": secret}):
+        assert secret not in json.dumps(send(api, [GOOD | row]))
+
+
+@pytest.mark.parametrize(
+    ("body", "kind", "status"),
+    [
+        (b'{"rows": [{]}', "malformed-json", 400),
+        (b'{"rows": [{"prediction": NaN, "label": 1}]}', "malformed-json", 400),
+        (b"[]", "invalid-field", 422),
+        (b'{"rows": 5}', "invalid-field", 422),
+        (b'{"rows": [], "more": 1}', "invalid-field", 422),
+        (b'{"rows": [{"id": "a", "id": "b", "prediction": 0.5, "label": 1}]}', "invalid-field", 422),
+        (b'{"rows": [' + b"[" * 40 + b"]" * 40 + b"]}", "too-large", 413),
+    ],
+)
+def test_a_body_that_cannot_be_read_is_a_problem_and_counts_nothing(
+    store: Store, api: httpx.Client, body: bytes, kind: str, status: int
+) -> None:
+    ledger = monitored(store)
+    answer = api.post("/monitors/m/rows", content=body, headers=JSON)
+    assert (answer.status_code, answer.json()["type"]) == (status, f"/problems/{kind}")
+    assert ledger.totals() == {}
+
+
+def test_a_monitor_that_knows_as_many_ids_as_it_may_loses_nothing(store: Store, api: httpx.Client) -> None:
+    ledger = monitored(store, max_ids=1000)
+    send(api, [{"id": str(i), "prediction": 0.5, "label": 1} for i in range(900)])
+    answer = api.post(
+        "/monitors/m/rows", json={"rows": [{"id": f"n{i}", **GOOD} | {"id": f"n{i}"} for i in range(200)]}
+    )
+    assert (answer.status_code, answer.json()["type"]) == (429, "/problems/monitor-full")
+    assert int(answer.headers["retry-after"]) > 0
+    assert (ledger.known(), counted(ledger)) == (900, 900)
+    rng = np.random.default_rng(1)
+    rows = [{"prediction": p, "label": 1} for p in rng.uniform(size=50).tolist()]
+    assert send(api, rows)["accepted"] == 50
+
+
+def test_lines_that_are_blank_are_refused_together_where_they_are_too_many(store: Store, api: httpx.Client) -> None:
+    ledger = monitored(store)
+    bomb = gzip.compress(b"\n" * 1_000_001)
+    response = api.post("/monitors/m/rows", content=bomb, headers=LINES | {"content-encoding": "gzip"})
+    assert (response.status_code, response.json()["type"]) == (413, "/problems/too-large")
+    assert ledger.totals() == {}
+
+
+def test_predictions_of_one_event_are_bounded_as_rows_are(store: Store, api: httpx.Client) -> None:
+    monitored(store)
+    event = {
+        "ce-specversion": "1.0",
+        "ce-id": "1",
+        "ce-source": "/",
+        "ce-type": "org.kubeflow.serving.inference.response",
+    }
+    body = b'{"predictions": [' + b"1," * 1_000_000 + b"1]}"
+    response = api.post("/monitors/m/events", content=body, headers=JSON | event)
+    assert (response.status_code, response.json()["type"]) == (413, "/problems/too-large")
+
+
+def test_a_time_in_milliseconds_is_asked_after(store: Store, api: httpx.Client) -> None:
+    monitored(store)
+    [refused] = send(api, [GOOD | {"timestamp": time.time() * 1000}])["refusals"]
+    assert refused["code"] == "from-the-future"
+    assert "milliseconds?" in refused["detail"]
+
+
+def test_rfc_3339_may_be_in_lower_case(store: Store, api: httpx.Client) -> None:
+    monitored(store)
+    when = time.strftime("%Y-%m-%dt%H:%M:%S.123456789z", time.gmtime(time.time() - 60))
+    assert send(api, [GOOD | {"timestamp": when}]) == {"accepted": 1, "joined": 1}
+
+
+def test_another_field_that_is_null_says_nothing(store: Store, api: httpx.Client) -> None:
+    monitored(store)
+    assert send(api, [GOOD | {"weight": None}]) == {"accepted": 1, "joined": 1}

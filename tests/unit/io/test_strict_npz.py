@@ -1,0 +1,121 @@
+from __future__ import annotations
+
+import io
+import zipfile
+from typing import Any
+
+import numpy as np
+import pytest
+
+from calibrant.io.limits import Limits
+from calibrant.io.strict import read_npy, read_npz
+from tests.unit.io.refused import refused
+
+ARRAYS: dict[str, Any] = {
+    "predictions": np.array([[0.1, 0.9], [0.4, 0.6]]),
+    "labels": np.array([0, 1], dtype=np.int8),
+    "weights": np.array([1.0, 2.0], dtype=np.float32),
+    "groups": np.array(["a", "\u00e9b"]),
+}
+
+
+def _npz(save: Any = np.savez, **arrays: Any) -> bytes:
+    out = io.BytesIO()
+    save(out, allow_pickle=False, **arrays)
+    return out.getvalue()
+
+
+def _npy(array: Any) -> bytes:
+    out = io.BytesIO()
+    np.save(out, np.asarray(array), allow_pickle=False)
+    return out.getvalue()
+
+
+def _flagged(flag: int) -> bytes:
+    """An archive whose directory says that its member is encrypted, or the like."""
+    body = bytearray(_npz(predictions=np.array([0.5])))
+    at = body.index(b"PK\1\2")
+    body[at + 8] |= flag
+    return bytes(body)
+
+
+@pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
+def test_an_archive_becomes_arrays(save: Any, limits: Limits) -> None:
+    read = read_npz(_npz(save, **ARRAYS), limits)
+    assert list(read) == list(ARRAYS)
+    for name, array in ARRAYS.items():
+        np.testing.assert_array_equal(read[name], array)
+        assert read[name].dtype == array.dtype
+        assert read[name].flags.aligned
+
+
+@pytest.mark.parametrize(
+    "array",
+    [
+        np.array([0.25, 0.5]),
+        np.array([0.25, 0.5], dtype=np.float16),
+        np.array([0.25, 0.5], dtype=">f8"),
+        np.array([0, 1], dtype=np.uint64),
+        np.asfortranarray([[0.25, 0.75], [0.5, 0.5], [1.0, 0.0]]),
+        np.empty((0,)),
+    ],
+)
+def test_one_array_is_the_predictions(array: Any, limits: Limits) -> None:
+    read = read_npy(_npy(array), limits)
+    np.testing.assert_array_equal(read["predictions"], array)
+    assert read["predictions"].dtype.isnative
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        (b"", ("malformed-npy", "")),
+        (b"\x93NUMPY", ("malformed-npy", "")),
+        (b"\x93NUMPY\x09\x00", ("malformed-npy", "/predictions")),
+        (_npy([0.5])[:-1], ("malformed-npy", "/predictions")),
+        (_npy([0.5]) + b"x", ("malformed-npy", "/predictions")),
+        (_npy([1 + 2j]), ("malformed-npy", "/predictions")),
+        (_npy(["a"]), ("malformed-npy", "/predictions")),
+        (_npy([True]), ("not-a-number", "/predictions")),
+        (_npy(np.zeros(1001)), ("too-large", "/predictions")),
+        (_npy(np.zeros((1, 21))), ("too-large", "/predictions")),
+        (_npy(np.zeros(200_000)), ("too-large", "")),
+        (_npy([0.5]).replace(b"(1,)", b"(2,)"), ("malformed-npy", "/predictions")),
+        (_npy([0.5]).replace(b"(1,), ", b"(-1,),"), ("malformed-npy", "/predictions")),
+        (_npy([0.5]).replace(b"'<f8'", b"'|O8'"), ("malformed-npy", "/predictions")),
+    ],
+)
+def test_a_damaged_or_forged_array_is_refused(body: bytes, expected: tuple[str, str], limits: Limits) -> None:
+    assert refused(lambda: read_npy(body, limits)) == expected
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        (b"", ("malformed-npz", "")),
+        (_npz(**ARRAYS)[:-1], ("malformed-npz", "")),
+        (_npz(**ARRAYS)[1:], ("malformed-npz", "")),
+        (_npz(**ARRAYS).replace(b"\xcd\xcc\xcc\xcc", b"\xcd\xcc\xcc\xcd"), ("malformed-npz", "")),
+        (_npz(np.savez_compressed, **ARRAYS)[:-300], ("malformed-npz", "")),
+        (_npz(extra=np.zeros(1)), ("malformed-npz", "")),
+        (_npz(labels=np.array([True, False])), ("not-a-number", "/labels")),
+        (_npz(weights=np.array([True, False])), ("not-a-number", "/weights")),
+        (_npz(groups=np.array([1, 2])), ("malformed-npz", "/groups")),
+        (_npz(groups=np.array([True])), ("malformed-npz", "/groups")),
+        (_npz(predictions=np.zeros(1001)), ("too-large", "/predictions")),
+        (_npz(predictions=np.zeros(99_999), labels=np.zeros(99_999)), ("too-large", "/predictions")),
+        (_npz(np.savez_compressed, predictions=np.zeros(200_000)), ("too-large", "")),
+        (_flagged(1), ("malformed-npz", "")),
+    ],
+)
+def test_a_damaged_or_forged_archive_is_refused(body: bytes, expected: tuple[str, str], limits: Limits) -> None:
+    assert refused(lambda: read_npz(body, limits)) == expected
+
+
+def test_a_name_cannot_stand_twice(limits: Limits) -> None:
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w") as archive:
+        archive.writestr("labels.npy", _npy([1]))
+        with pytest.warns(UserWarning, match="Duplicate"):
+            archive.writestr("labels.npy", _npy([0]))
+    assert refused(lambda: read_npz(out.getvalue(), limits)) == ("malformed-npz", "/labels")

@@ -1,0 +1,62 @@
+"""The readers of bodies by content type: the extra of some, and heavy work."""
+
+from __future__ import annotations
+
+import io
+import subprocess
+import sys
+from functools import partial
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from service.errors import Busy
+from service.formats.body import BINARY
+from service.formats.media import ARROW, NPZ, PARQUET
+from service.formats.payload import BodyLimits
+from tests.unit.io.refused import refused
+from tests.unit.io.test_strict_tables import arrow_stream, parquet_file
+
+
+def test_without_pyarrow_its_types_are_refused_and_the_extra_is_named() -> None:
+    code = (
+        "import sys; sys.modules['pyarrow'] = None\n"
+        "from service.errors import UnsupportedMediaType\n"
+        "from service.formats.body import BINARY\n"
+        "from service.formats.payload import BodyLimits\n"
+        "for kind in ('application/vnd.apache.arrow.stream', 'application/vnd.apache.parquet'):\n"
+        "    try:\n"
+        "        BINARY[kind](b'', BodyLimits(1, 1, 2, 3))\n"
+        "    except UnsupportedMediaType as error:\n"
+        "        print('calibrant-server[arrow]' in error.detail)\n"
+    )
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert out.stdout.split() == ["True", "True"]
+
+
+def test_the_api_loads_pyarrow_on_first_use_only() -> None:
+    code = "import sys, service.app; print('pyarrow' in sys.modules)"
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert out.stdout.strip() == "False"
+
+
+@pytest.mark.parametrize("kind", [ARROW, PARQUET, NPZ])
+def test_heavy_work_is_told_of_before_it_begins_and_may_be_refused(kind: str, limits: BodyLimits) -> None:
+    def refuse() -> None:
+        raise Busy("not now")
+
+    wide = BodyLimits(1 << 30, 10**9, limits.max_classes, limits.max_json_depth, heavy=refuse)
+    for n, code in ((10, None), (200_000, "busy")):
+        rows = {"predictions": np.zeros(n)}
+        packed = io.BytesIO()
+        np.savez_compressed(packed, predictions=rows["predictions"])
+        bodies = {ARROW: arrow_stream(pa.table(rows), compression="zstd"), PARQUET: parquet_file(pa.table(rows))}
+        body = (bodies | {NPZ: packed.getvalue()})[kind]
+        assert len(body) < 20_000
+        before = pa.total_allocated_bytes()
+        if code is None:
+            assert len(BINARY[kind](body, wide)["predictions"]) == n
+        else:
+            assert refused(partial(BINARY[kind], body, wide))[0] == code
+        assert pa.total_allocated_bytes() <= before
