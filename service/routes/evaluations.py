@@ -16,7 +16,7 @@ from service.formats.options import read_options
 from service.headers import read_header
 from service.jobs import settle
 from service.openapi import OF_EVALUATIONS, queues, raises
-from service.reporting import report_response
+from service.reports import report_response
 from service.routing import Idempotent
 
 router = APIRouter(tags=["evaluate"], route_class=Idempotent)

@@ -15,7 +15,7 @@ from service.jobs import EventStream, applied, changes, located, read_last_id, u
 from service.openapi import header, raises
 from service.pages import job_page
 from service.paging import page_answer, page_request, query_of, read_query
-from service.reporting import has_report, report_page, whole_of
+from service.reports import has_report, report_page, whole_of
 from service.routing import HEAD_ONLY
 
 _TEXT = {"type": "string"}

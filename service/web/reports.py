@@ -23,7 +23,7 @@ from service.errors import NotFound
 from service.formats.options import read_options
 from service.formats.payload import Payload
 from service.html import SEALED
-from service.reporting import Whole, report_at_once, whole_of
+from service.reports import Whole, report_at_once, whole_of
 from service.web.forms import Form, page_router, text_of
 from service.web.visit import Visit, Visiting, lead
 
