@@ -7,7 +7,17 @@ from types import MappingProxyType
 from typing import Any
 
 from calibrant.errors import InvalidOption, UnknownMeasure
-from calibrant.measures.entries import binned, canonical, confidence, cumulative, fitted, kernel, proper, smooth, tests
+from calibrant.measures.entries import (
+    binned,
+    canonical,
+    confidence,
+    cumulative,
+    fitted,
+    hypothesis_tests,
+    kernel,
+    proper,
+    smooth,
+)
 from calibrant.measures.measure import Measure, MeasureRequest
 from calibrant.options import read_entries
 
@@ -15,7 +25,7 @@ from calibrant.options import read_entries
 MAX_MEASURES = 64
 
 #: The families in the order in which they are shown.
-_FAMILIES = (binned, cumulative, smooth, kernel, tests, fitted, proper, canonical, confidence)
+_FAMILIES = (binned, cumulative, smooth, kernel, hypothesis_tests, fitted, proper, canonical, confidence)
 
 MEASURES: Mapping[str, Measure] = MappingProxyType(
     {entry.name: entry for family in _FAMILIES for entry in family.MEASURES}

@@ -1,4 +1,4 @@
-"""Tests of calibration in the catalogue."""
+"""Hypothesis tests of calibration in the catalogue."""
 
 from __future__ import annotations
 
