@@ -60,7 +60,7 @@ def find_rows(requester: Requester, arrays: Arrays, options: RowOptions) -> Requ
         _note(arrays)
         return RequestRows(arrays, options.scale or "probability", _stated(options, "weights_kind") or "frequency")
     if arrays:
-        raise InvalidField.at("/batch", "stands in the place of the arrays; send one of the two")
+        raise InvalidField.at("/batch", "cannot be combined with arrays; send one of the two")
     take_slot_for(requester, options.batch)
     record, stored = requester.store.batches.arrays(options.batch)
     for name in ("scale", "weights_kind"):

@@ -257,7 +257,7 @@ def _evaluate_several(
     """``evaluate_or_queue`` of stored batches, of which one is held at a time."""
     ids, store = spec.batches or [], requester.store
     if arrays or options.batch is not None:
-        raise InvalidField.at("/batches", "stand in the place of the arrays and of batch; send one of the three")
+        raise InvalidField.at("/batches", "cannot be combined with arrays or batch; send one of the three")
     if len(set(ids)) < len(ids):
         raise InvalidField.at("/batches", "must differ from one another")
     seconds = 0.0
@@ -300,7 +300,7 @@ def _contestant(find: Callable[[str], str], refs: list[str], i: int) -> dict[str
     if refs[i] == RAW:
         raise InvalidField.at(f"/maps/{i}", f"{RAW} names the predictions as they came; give the map's id")
     if refs[i] in refs[:i]:
-        raise InvalidField.at(f"/maps/{i}", "stands there already")
+        raise InvalidField.at(f"/maps/{i}", "repeats an earlier map")
     try:
         return {"name": refs[i], "map": find(refs[i])}
     except UnknownMap as error:

@@ -523,7 +523,7 @@ def _span(record: MonitorRecord, query: SeriesQuery, moment: float) -> Span:
     kept = kept_span(record, moment)
     if query.window is not None:
         if query.start is not None or query.end is not None:
-            raise InvalidField.at("/window", "stands in the place of start and end")
+            raise InvalidField.at("/window", "cannot be combined with start and end")
         window = window_of(record, query.window)
         if window.seconds is None:
             raise InvalidField.at("/window", "must be one of time")

@@ -186,7 +186,7 @@ _SEEDS_KNOWN = 7 * DAY
 class Ingestion:
     """Counts the rows of one request to one monitor.
 
-    ``apply`` is its map. ``seed`` makes rows without ids count once, however often a request of that seed is run.
+    ``apply`` is its map. ``seed`` makes a request idempotent: rows without ids count once per seed.
     """
 
     def __init__(

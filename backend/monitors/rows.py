@@ -175,7 +175,8 @@ class Why(IntEnum):
 REASONS: dict[Why, Reason] = {
     Why.UNREADABLE: Reason("unreadable", "is no JSON object, or no event, or holds nothing in a form that is known"),
     Why.UNKNOWN_FIELD: Reason(
-        "invalid-field", "holds a field that is none of id, prediction, label, timestamp and group, or not of this call"
+        "invalid-field",
+        "has a field that this call does not accept; known are id, prediction, label, timestamp, group",
     ),
     Why.NO_ID: Reason("missing-id", "has no id, without which nothing can be joined to it"),
     Why.LONG_ID: Reason("invalid-id", f"has an id of more than {MAX_ID_BYTES} bytes"),

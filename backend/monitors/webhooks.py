@@ -60,7 +60,7 @@ def prepare(
 
     A hook that was there ``before`` under its name keeps what is not given: its secrets, and its URL where that is
     given as it is shown. One that is given another secret signs with the one before as well, for a day. Raises
-    ``HookRefused``, and ``InvalidOption`` for a secret that is none.
+    ``HookRefused``, and ``InvalidOption`` for a malformed secret.
     """
     known = {hook.name: hook for hook in before}
     return [_prepared(hook, known.get(hook.name), targets, now, make, f"/hooks/{i}") for i, hook in enumerate(hooks)]
@@ -126,7 +126,7 @@ def event_of(
 
 
 def ask(store: Store, monitor: MonitorRecord, event: MonitorEvent) -> None:
-    """Have an event delivered to all hooks of a monitor; each gets one delivery, however often this is called."""
+    """Queue the delivery of an event to all hooks of a monitor. Idempotent: each hook gets one delivery."""
     for hook in monitor.hooks:
         ask_one(store, monitor, hook, event)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple, Protocol
 
@@ -124,6 +125,8 @@ def _of_the_numbers(error: Exception) -> Failure | None:
 
 
 def _of_a_server(error: Exception, whose: str | None) -> Failure | None:
+    if "httpx" not in sys.modules:  # no client was made
+        return None
     import httpx
 
     from calibrant.client.errors import ProblemResponse

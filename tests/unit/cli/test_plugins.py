@@ -85,3 +85,21 @@ def test_without_its_extra_the_command_prints_the_line_that_installs_it() -> Non
     refused = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, text=True, check=False)
     assert (refused.returncode, refused.stdout) == (1, "")
     assert "pip install 'calibrant[cli]'" in refused.stderr
+
+
+def test_an_error_of_a_file_is_one_line_where_no_client_is_installed() -> None:
+    # A finder that refuses httpx, as an environment without the extra client does.
+    code = (
+        "import sys\n"
+        "class Refused:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        "        if name == 'httpx':\n"
+        "            raise ModuleNotFoundError('No module named httpx', name=name)\n"
+        "sys.meta_path.insert(0, Refused())\n"
+        "sys.argv = ['calibrant', 'evaluate', '/nowhere/predictions.csv']\n"
+        "from calibrant.cli import run\n"
+        "run()\n"
+    )
+    refused = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, text=True, check=False)
+    assert (refused.returncode, refused.stdout) == (1, "")
+    assert refused.stderr == "calibrant: /nowhere/predictions.csv: No such file or directory\n"
