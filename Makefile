@@ -74,27 +74,27 @@ lock: $(STAMP) ## lock the dependencies of pyproject.toml with hashes, keeping v
 upgrade: ## the same with the newest versions
 	$(MAKE) lock UPGRADE=--upgrade
 
-licences: $(STAMP) ## the licence of every locked package, asked of pip's index; writes docs/licences.md
+licences: $(STAMP) ## the licence of every locked package, asked of pip's index; writes docs/reference/licences.md
 	$(BIN)/python -m benchmarks.licences
 
 image-digests: ## pin the base images by the digests that their registry has now; with skopeo, crane or docker
 	$(PYTHON) docker/digests.py
 
-bench: $(STAMP) ## the committed timings; writes docs/benchmarks.md
+bench: $(STAMP) ## the committed timings; writes docs/benchmarks/speed.md
 	$(BIN)/python -m benchmarks.speed
 
 bench-ledger: $(STAMP) ## rows committed to a monitor with their ids, and buckets read back
 	$(BIN)/python -m benchmarks.monitors.ledger
 
-bench-http: $(STAMP) ## the service over HTTP beside a bare FastAPI route, by wrk; writes docs/http-speed.md
+bench-http: $(STAMP) ## the service over HTTP beside a bare FastAPI route, by wrk; writes docs/benchmarks/http-speed.md
 	$(BIN)/python -m benchmarks.http.run
 
-monitor-answers: $(STAMP) ## how long one window's answer takes over HTTP; writes docs/monitor-answers.md
+monitor-answers: $(STAMP) ## how long one window's answer takes over HTTP; writes docs/benchmarks/monitor-answers.md
 	$(BIN)/python -m benchmarks.monitors.answers
-large-data: $(STAMP) ## counting Parquet by one process, Dask and DuckDB: 1e7 and 1e8 rows; writes docs/large-data-speed.md
+large-data: $(STAMP) ## counting Parquet by one process, Dask and DuckDB: 1e7 and 1e8 rows; writes docs/benchmarks/large-data-speed.md
 	$(BIN)/python -m benchmarks.large_data
 
-report-speed: $(STAMP) ## diagrams and reports over HTTP; writes docs/report-speed.md
+report-speed: $(STAMP) ## diagrams and reports over HTTP; writes docs/benchmarks/report-speed.md
 	$(BIN)/python -m benchmarks.http.reports
 
 $(PEERS)/installed: benchmarks/peers/requirements.txt constraints-cpu.txt
@@ -102,13 +102,13 @@ $(PEERS)/installed: benchmarks/peers/requirements.txt constraints-cpu.txt
 	$(PEERS)/bin/python -m pip install --quiet --disable-pip-version-check -r $< -c constraints-cpu.txt
 	@touch $@
 
-peers: $(PEERS)/installed ## time, memory and numbers beside other libraries (1.5 GB); writes docs/peers.md
+peers: $(PEERS)/installed ## time, memory and numbers beside other libraries (1.5 GB); writes docs/benchmarks/peers.md
 	$(PEERS)/bin/python -m benchmarks.peers.run
 
-map-speed: $(PEERS)/installed ## time of fitting and applying maps beside other libraries; writes docs/map-speed.md
+map-speed: $(PEERS)/installed ## time of fitting and applying maps beside other libraries; writes docs/benchmarks/map-speed.md
 	$(PEERS)/bin/python -m benchmarks.peers.maps
 
-optima: $(PEERS)/installed ## log loss of our fits and the peers' on their own rows: make optima DATA=folder; writes docs/optima.md
+optima: $(PEERS)/installed ## log loss of our fits and the peers' on their own rows: make optima DATA=folder; writes docs/benchmarks/optima.md
 	$(PEERS)/bin/python -m benchmarks.peers.optima $(DATA)
 
 $(INTEGRATIONS)/installed: tests/integration/platforms.txt pyproject.toml constraints-cpu.txt
@@ -119,31 +119,31 @@ $(INTEGRATIONS)/installed: tests/integration/platforms.txt pyproject.toml constr
 integrations: $(INTEGRATIONS)/installed ## the pages of MLflow and Evidently, and KServe's client, run with those libraries (1.5 GB)
 	$(INTEGRATIONS)/bin/python -m pytest tests/integration/test_platform_pages.py
 
-coverage: $(STAMP) ## how often the intervals cover the truth; writes docs/interval-coverage.md
+coverage: $(STAMP) ## how often the intervals cover the truth; writes docs/benchmarks/interval-coverage.md
 	$(BIN)/python -m benchmarks.coverage
 
-calibration-test: $(STAMP) ## size and power of the smooth test; writes docs/calibration-test.md
+calibration-test: $(STAMP) ## size and power of the smooth test; writes docs/benchmarks/calibration-test.md
 	$(BIN)/python -m benchmarks.calibration_test
 
-alarms: $(STAMP) ## false alarms and delays of monitors, beside KS, some 10 minutes; writes docs/alarms.md
+alarms: $(STAMP) ## false alarms and delays of monitors, beside KS, some 10 minutes; writes docs/benchmarks/alarms.md
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.monitors.alarms
 
-tally-accuracy: $(STAMP) ## measures from tallies beside those of their rows; writes docs/tally-accuracy.md
+tally-accuracy: $(STAMP) ## measures from tallies beside those of their rows; writes docs/benchmarks/tally-accuracy.md
 	$(BIN)/python -m benchmarks.monitors.accuracy
 
-tally-speed: $(STAMP) ## counting rows, merging and reading 10,000 tallies, the test; writes docs/tally-speed.md
+tally-speed: $(STAMP) ## counting rows, merging and reading 10,000 tallies, the test; writes docs/benchmarks/tally-speed.md
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.monitors.merging
 
-tables: $(STAMP) ## the paper's Tables F20 to F23, resumed where it stopped; writes docs/tables.md
+tables: $(STAMP) ## the paper's Tables F20 to F23, resumed where it stopped; writes docs/benchmarks/tables.md
 	$(BIN)/python -m benchmarks.tables.run
 
-real: $(STAMP) ## held-out log loss on real predictions: make real DATA=folder; writes docs/real-data.md
+real: $(STAMP) ## held-out log loss on real predictions: make real DATA=folder; writes docs/benchmarks/real-data.md
 	$(BIN)/python -m benchmarks.real $(DATA)
 
-compare: $(STAMP) ## every calibrator on real predictions: make compare [DATA=folder]; writes docs/comparison.md
+compare: $(STAMP) ## every calibrator on real predictions: make compare [DATA=folder]; writes docs/benchmarks/calibrators.md
 	$(BIN)/python -m benchmarks.compare $(DATA)
 
-page-speed: $(STAMP) ## the page in a real browser: its first paint, a file to its report; writes docs/page-speed.md
+page-speed: $(STAMP) ## the page in a real browser: its first paint, a file to its report; writes docs/benchmarks/page-speed.md
 	$(BIN)/python -m tests.browser.install
 	$(BIN)/python -m benchmarks.page_speed
 
@@ -154,50 +154,50 @@ screenshots: $(STAMP) ## pictures of the page on the demo's classifiers; writes 
 examples: $(STAMP) ## the answers of the OpenAPI document's examples, from a service started for them
 	$(BIN)/python -m benchmarks.examples
 
-comparing: $(STAMP) ## how often comparisons of maps are wrong; writes docs/comparing.md
+comparing: $(STAMP) ## how often comparisons of maps are wrong; writes docs/benchmarks/comparison-error.md
 	$(BIN)/python -m benchmarks.comparison_error
 
-docs: $(STAMP) ## the pages made from the code: measures, diagrams, methods, settings, problems, calls
+reference: $(STAMP) ## the pages of docs/reference that are generated from the code: measures, diagrams, methods, settings, problems, calls
 	$(BIN)/python -m benchmarks.pages
 
-gallery: $(STAMP) ## every picture of the gallery; writes docs/gallery.md and docs/pictures/gallery
+gallery: $(STAMP) ## every picture of the gallery; writes docs/reference/gallery.md and docs/pictures/gallery
 	$(BIN)/python -m benchmarks.gallery
 
 pictures-golden: $(STAMP) ## draw the golden images that have changed; look at them; writes tests/golden/pictures
 	$(BIN)/python -m tests.unit.plots
 	$(BIN)/python -m tests.unit.benchmarks.gallery_images
 
-pictures-speed: $(STAMP) ## time of drawing each picture; writes docs/picture-speed.md
+pictures-speed: $(STAMP) ## time of drawing each picture; writes docs/benchmarks/picture-speed.md
 	$(BIN)/python -m benchmarks.pictures
 
-agreement: $(STAMP) ## our values beside those of published code; writes docs/agreement.md
+agreement: $(STAMP) ## our values beside those of published code; writes docs/benchmarks/agreement.md
 	$(BIN)/python -m benchmarks.agreement
 
-pseudo-real: $(STAMP) ## the evaluators beside a nearly known truth, resumed where it stopped; writes docs/pseudo-real.md
+pseudo-real: $(STAMP) ## the evaluators beside a nearly known truth, resumed where it stopped; writes docs/benchmarks/pseudo-real.md
 	$(BIN)/python -m benchmarks.pseudo_real
 
-chaos: $(STAMP) ## kills, pauses, a full disk and clock steps on one machine, some 12 minutes; writes docs/reliability.md
+chaos: $(STAMP) ## kills, pauses, a full disk and clock steps on one machine, some 12 minutes; writes docs/benchmarks/reliability.md
 	$(BIN)/python -m benchmarks.chaos.run
 
-chaos-net: $(STAMP) ## the same over four network namespaces, one worker's machine cut off; as root; writes docs/reliability.md
+chaos-net: $(STAMP) ## the same over four network namespaces, one worker's machine cut off; as root; writes docs/benchmarks/reliability.md
 	$(BIN)/python -m benchmarks.chaos.network
 
-attack: $(STAMP) ## hostile requests of one tenant, and what another sees of them; writes docs/reliability.md
+attack: $(STAMP) ## hostile requests of one tenant, and what another sees of them; writes docs/benchmarks/reliability.md
 	$(BIN)/python -m benchmarks.chaos.attack
 
-throughput: $(STAMP) ## 1,000 small fits through the queue, beside plain RQ; writes docs/reliability.md
+throughput: $(STAMP) ## 1,000 small fits through the queue, beside plain RQ; writes docs/benchmarks/reliability.md
 	$(BIN)/python -m benchmarks.chaos.throughput
 
-soak: $(STAMP) ## 20 clients for 5 minutes: answers, latency, memory; writes docs/reliability.md
+soak: $(STAMP) ## 20 clients for 5 minutes: answers, latency, memory; writes docs/benchmarks/reliability.md
 	$(BIN)/python -m benchmarks.chaos.soak
 
-monitor-speed: $(STAMP) ## how fast monitors take in rows, in every format; writes docs/monitor-speed.md
+monitor-speed: $(STAMP) ## how fast monitors take in rows, in every format; writes docs/benchmarks/monitor-speed.md
 	$(BIN)/python -m benchmarks.monitors.ingest
 
-monitor-memory: $(STAMP) ## memory after 1e6 and 1e8 rows, and of ids that are forgotten; writes docs/monitor-memory.md
+monitor-memory: $(STAMP) ## memory after 1e6 and 1e8 rows, and of ids that are forgotten; writes docs/benchmarks/monitor-memory.md
 	$(BIN)/python -m benchmarks.monitors.memory
 
-monitor-chaos: $(STAMP) ## 1e6 rows by 8 processes that are killed at random, 5 % twice; writes docs/monitor-chaos.md
+monitor-chaos: $(STAMP) ## 1e6 rows by 8 processes that are killed at random, 5 % twice; writes docs/benchmarks/monitor-chaos.md
 	$(BIN)/python -m benchmarks.monitors.killed
 
 format: $(STAMP) ## format the code

@@ -1,4 +1,4 @@
-"""Our measures beside what the papers' released code and the libraries answer. Writes docs/agreement.md."""
+"""Our measures beside what the papers' released code and the libraries answer. Writes docs/benchmarks/agreement.md."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import calibrant
 from calibrant.batch import Scale
 
 ROOT = Path(__file__).parents[1]
-PAGE = ROOT / "docs" / "agreement.md"
+PAGE = ROOT / "docs" / "benchmarks" / "agreement.md"
 GOLDEN = ROOT / "tests" / "golden"
 
 #: What is done to our value before it is compared.

@@ -1,4 +1,4 @@
-"""Size and power of the smooth test, beside the KS test. Writes docs/calibration-test.md."""
+"""Size and power of the smooth test, beside the KS test. Writes docs/benchmarks/calibration-test.md."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from scipy.special import expit
 from calibrant.measures.catalogue import read_requests
 from calibrant.reductions import Event
 
-PAGE = Path(__file__).parents[1] / "docs" / "calibration-test.md"
+PAGE = Path(__file__).parents[1] / "docs" / "benchmarks" / "calibration-test.md"
 RUNS = 2_000
 LEVEL = 0.05
 BAND = (0.035, 0.065)

@@ -1,4 +1,7 @@
-"""How often a comparison of maps is wrong: family-wise errors, and coverage. Writes docs/comparing.md."""
+"""How often a comparison of maps is wrong: family-wise errors, and coverage.
+
+Writes docs/benchmarks/comparison-error.md.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ from calibrant.measures.intervals import Resampling
 from calibrant.measures.measure import MeasureRequest
 from calibrant.reductions import Event
 
-PAGE = Path(__file__).parents[1] / "docs" / "comparing.md"
+PAGE = Path(__file__).parents[1] / "docs" / "benchmarks" / "comparison-error.md"
 RUNS, RESAMPLES, LEVEL = 200, 200, 0.95
 SIZES = (1_000, 10_000)
 MEASURES = ("ece", "ks", "brier")

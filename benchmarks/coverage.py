@@ -1,4 +1,4 @@
-"""How often the intervals of the calibration errors cover the truth. Writes docs/interval-coverage.md."""
+"""How often the intervals of the calibration errors cover the truth. Writes docs/benchmarks/interval-coverage.md."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from calibrant.measures.intervals import Resampling
 from calibrant.piecewise.folds import fold_cells
 from calibrant.reductions import Classes, Event, Subject, Vector
 
-PAGE = Path(__file__).parents[1] / "docs" / "interval-coverage.md"
+PAGE = Path(__file__).parents[1] / "docs" / "benchmarks" / "interval-coverage.md"
 RUNS = 200
 RESAMPLES = 400
 LEVEL = 0.95

@@ -1,4 +1,7 @@
-"""Counting partitioned Parquet: one process, two workers of Dask, and DuckDB. Writes docs/large-data-speed.md."""
+"""Counting partitioned Parquet: one process, two workers of Dask, and DuckDB.
+
+Writes docs/benchmarks/large-data-speed.md.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,7 @@ from calibrant.distributed.arrow import Columns
 from calibrant.distributed.parquet import count_piece, pieces_of
 from calibrant.monitoring.event_tally import EventTally
 
-PAGE = Path(__file__).parents[1] / "docs" / "large-data-speed.md"
+PAGE = Path(__file__).parents[1] / "docs" / "benchmarks" / "large-data-speed.md"
 SIZES = (10_000_000, 100_000_000)
 #: Rows of a file, and of a row group in it.
 FILE, ROW_GROUP = 1_000_000, 250_000

@@ -1,4 +1,4 @@
-"""``make licences``: docs/licences.md, the licence that each locked package states in its metadata.
+"""``make licences``: docs/reference/licences.md, the licence that each locked package states in its metadata.
 
 Asks pip for the metadata of every entry of every lock, also of those that no marker installs here.
 """
@@ -16,20 +16,20 @@ from importlib.metadata import version
 from pathlib import Path
 
 REPOSITORY = Path(__file__).parents[1]
-PAGE = REPOSITORY / "docs/licences.md"
+PAGE = REPOSITORY / "docs/reference/licences.md"
 IMAGES = ("api", "worker-cpu", "worker-gpu")
 NOT_STATED = "not stated"
 _LOCKS = (*IMAGES, "build", "dev")
 _CONSTRAINTS = {"worker-cpu": "constraints-cpu.txt", "worker-gpu": "constraints-gpu.txt", "dev": "constraints-cpu.txt"}
 _HEADER = """# Licences
 
-Made by `make licences` from the [locks](deploying.md#supply-chain). A package's licence is what its own metadata
+Made by `make licences` from the [locks](../how-to/deploy.md#supply-chain). A package's licence is what its own metadata
 states; the text is in its `*.dist-info` folder. Packages that only some
 platforms or Python versions need are listed too.
 
 The images also contain Python (PSF-2.0) and the packages of their Debian base, whose licences are in
 `/usr/share/doc/*/copyright`. Swagger UI and htmx are part of this repository
-([their licences](../service/assets/README.md)). Redis is an image of its own; version 7.4 is under RSALv2 or SSPLv1.
+([their licences](../../service/assets/README.md)). Redis is an image of its own; version 7.4 is under RSALv2 or SSPLv1.
 
 """
 

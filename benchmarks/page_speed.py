@@ -1,4 +1,7 @@
-"""How fast the page is in a real browser: its first paint, and from a file to its report. Writes docs/page-speed.md."""
+"""How fast the page is in a real browser: its first paint, and from a file to its report.
+
+Writes docs/benchmarks/page-speed.md.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ from tests.browser.files import csv_file, rows
 from tests.browser.judged import DECODED, layout_shift
 
 ROOT = Path(__file__).parents[1]
-PAGE = ROOT / "docs" / "page-speed.md"
+PAGE = ROOT / "docs" / "benchmarks" / "page-speed.md"
 ROUNDS = 9
 ROWS = 10_000
 _PAINT = """() => new Promise(resolve => {

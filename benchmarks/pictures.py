@@ -1,4 +1,4 @@
-"""How long a picture takes to draw, once its data are there. Writes docs/picture-speed.md."""
+"""How long a picture takes to draw, once its data are there. Writes docs/benchmarks/picture-speed.md."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from calibrant.plots.canvas import About, Drawn
 from calibrant.plots.cost_plane import draw_cost_plane
 from calibrant.plots.diagram import PLOTS, draw, draw_several
 
-PAGE = Path(__file__).parents[1] / "docs" / "picture-speed.md"
+PAGE = Path(__file__).parents[1] / "docs" / "benchmarks" / "picture-speed.md"
 N = 10_000
 #: Milliseconds that the median of a single diagram may take, and pictures of each that are timed.
 GOAL, ROUNDS = 150, 60

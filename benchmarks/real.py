@@ -1,4 +1,4 @@
-"""Held-out log loss of every method on real predictions: 20 random halves a file. Writes docs/real-data.md.
+"""Held-out log loss of every method on real predictions: 20 random halves a file. Writes docs/benchmarks/real-data.md.
 
 ``python -m benchmarks.real FOLDER``: each ``.npz`` in it holds ``labels`` (n,) and ``probs`` or ``logits`` (n, K).
 """
@@ -21,7 +21,7 @@ from calibrant.batch import Scale, read_batch
 from calibrant.errors import CalibrationError
 from calibrant.reductions import reduce
 
-PAGE = Path(__file__).parents[1] / "docs" / "real-data.md"
+PAGE = Path(__file__).parents[1] / "docs" / "benchmarks" / "real-data.md"
 HALVES = 20
 METHODS = ("identity", "platt", "beta", "isotonic", "pl", "pl3", "averaged")
 #: Log losses clip here, as everywhere in the service.

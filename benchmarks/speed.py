@@ -1,4 +1,4 @@
-"""The speed of PL and PL3 fits, beside what bounds them. Writes docs/benchmarks.md."""
+"""The speed of PL and PL3 fits, beside what bounds them. Writes docs/benchmarks/speed.md."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from calibrant.piecewise.folds import CellStream
 from calibrant.piecewise.options import PiecewiseOptions
 
 ROOT = Path(__file__).parents[1]
-PAGE = ROOT / "docs" / "benchmarks.md"
+PAGE = ROOT / "docs" / "benchmarks" / "speed.md"
 
 Array = npt.NDArray[np.float64]
 

@@ -1,6 +1,6 @@
 """The settings of the API, each with its default, its meaning and its least value.
 
-The flags of ``calibrant api``, the environment variables, docs/settings.md and ``GET /limits`` are made from
+The flags of ``calibrant api``, the environment variables, docs/reference/settings.md and ``GET /limits`` are made from
 these fields.
 """
 

@@ -1,6 +1,6 @@
 """Chaos over a network: ``make chaos-net``. API, store and two workers, each on a machine by namespace; needs root.
 
-Writes its part of docs/reliability.md; fails where anything does not hold.
+Writes its part of docs/benchmarks/reliability.md; fails where anything does not hold.
 """
 
 from __future__ import annotations

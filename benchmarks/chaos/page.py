@@ -1,4 +1,4 @@
-"""docs/reliability.md, made from the figures of the last runs: each run renews its own part."""
+"""docs/benchmarks/reliability.md, made from the figures of the last runs: each run renews its own part."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from benchmarks.chaos.page_chaos import chaos_part, network_part
 from benchmarks.chaos.page_load import soak_part, throughput_part
 from benchmarks.chaos.results import ROOT, read
 
-PAGE = ROOT / "docs" / "reliability.md"
+PAGE = ROOT / "docs" / "benchmarks" / "reliability.md"
 
 _INTRODUCTION = """# Reliability
 

@@ -1,4 +1,4 @@
-"""The part of docs/reliability.md about attacks."""
+"""The part of docs/benchmarks/reliability.md about attacks."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _HELD = (
         "two sockets with 40 MB of headers each, no key",
         "486 to 2,339 MB in 4 s; a finished head of 20 MB got 200",
         "431 above 64 KiB or 100 headers, for trailers and chunk extensions too "
-        "([ADR 30](adr/0030-connections-have-bounds.md))",
+        "([ADR 30](../adr/0030-connections-have-bounds.md))",
         "every one is refused, at +9 MB in all: below",
     ),
     (
@@ -30,7 +30,7 @@ _HELD = (
     (
         "eight bodies that stall behind 1.1 of 3 MB",
         "every other tenant's body over 1 MiB got 503 for 60 s",
-        "a place is taken when the body is complete; a tenant holds at most half ([ADR 31](adr/0031-shares.md)); "
+        "a place is taken when the body is complete; a tenant holds at most half ([ADR 31](../adr/0031-shares.md)); "
         "`min_upload_rate`",
         "no other tenant is refused; 408 for those that stall",
     ),

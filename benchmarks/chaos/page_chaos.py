@@ -1,4 +1,4 @@
-"""The parts of docs/reliability.md that tell of harm."""
+"""The parts of docs/benchmarks/reliability.md that tell of harm."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The parts of docs/reliability.md that tell of speed and memory."""
+"""The parts of docs/benchmarks/reliability.md that tell of speed and memory."""
 
 from __future__ import annotations
 

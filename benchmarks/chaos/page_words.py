@@ -1,4 +1,4 @@
-"""Words of docs/reliability.md."""
+"""Words of docs/benchmarks/reliability.md."""
 
 from __future__ import annotations
 

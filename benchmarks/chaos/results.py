@@ -1,4 +1,4 @@
-"""The figures of the last runs, one JSON file each, from which docs/reliability.md is made."""
+"""The figures of the last runs, one JSON file each, from which docs/benchmarks/reliability.md is made."""
 
 from __future__ import annotations
 

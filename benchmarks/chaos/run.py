@@ -1,4 +1,7 @@
-"""Chaos on one machine: ``make chaos``. Writes its part of docs/reliability.md; fails where anything does not hold."""
+"""Chaos on one machine: ``make chaos``.
+
+Writes its part of docs/benchmarks/reliability.md; fails if anything does not hold.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``python -m benchmarks.compare [FOLDER]``: resumed where it stopped; writes docs/comparison.md."""
+"""``python -m benchmarks.compare [FOLDER]``: resumed where it stopped; writes docs/benchmarks/calibrators.md."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from benchmarks.compare.page import page
 from benchmarks.compare.run import run, tasks
 
 ROOT = Path(__file__).parents[2]
-PAGE = ROOT / "docs" / "comparison.md"
+PAGE = ROOT / "docs" / "benchmarks" / "calibrators.md"
 KEPT = ROOT / ".calibrant" / "compare"
 
 

@@ -1,4 +1,4 @@
-"""docs/comparison.md from the records."""
+"""docs/benchmarks/calibrators.md from the records."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``python -m benchmarks.gallery``: draws every picture and writes docs/gallery.md."""
+"""``python -m benchmarks.gallery``: draws every picture and writes docs/reference/gallery.md."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _HEAD = """# The gallery
 
 Made by `make gallery`. Every picture is an SVG that follows the reader's light or dark theme, says its figures in its
 alternative text, and is drawn by `pictures` from data: those of the service by `POST /diagrams`
-([diagrams](diagrams.md), [the API](api.md)), those of the papers from their definitions, on rows of ours.
+([diagrams](diagrams.md), [the API](http.md)), those of the papers from their definitions, on rows of ours.
 """
 
 
@@ -30,12 +30,12 @@ def write() -> None:
     FOLDER.mkdir(parents=True, exist_ok=True)
     for entry in ENTRIES:
         (FOLDER / f"{entry.name}.svg").write_bytes(entry.draw("svg", "auto", entry.width).content)
-    (DOCS / "gallery.md").write_text(page(), encoding="utf-8")
+    (DOCS / "reference" / "gallery.md").write_text(page(), encoding="utf-8")
 
 
 def _section(entry: Entry) -> str:
     alt = escape(entry.draw("svg", "auto", entry.width).alt, quote=True)
-    picture = f'<img src="pictures/gallery/{entry.name}.svg" width="{entry.width}" alt="{alt}">'
+    picture = f'<img src="../pictures/gallery/{entry.name}.svg" width="{entry.width}" alt="{alt}">'
     return f"### {entry.title}\n\n{entry.text}\n\n{picture}\n"
 
 

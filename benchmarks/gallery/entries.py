@@ -71,7 +71,7 @@ PAPERS = (
         "orders",
         "How measures order calibrated models",
         f"After Figure 15 of {_PAPER}, with the truth beside: three classifiers of the "
-        "[experiment](pseudo-real.md) whose "
+        "[experiment](../benchmarks/pseudo-real.md) whose "
         "true error a million rows tell, each after six calibrators. The choice of the measure is a choice of the "
         "winner.",
         bumps.orders,

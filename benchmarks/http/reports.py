@@ -1,4 +1,4 @@
-"""Diagrams and reports over HTTP, and what they cost other requests. Writes docs/report-speed.md."""
+"""Diagrams and reports over HTTP, and what they cost other requests. Writes docs/benchmarks/report-speed.md."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from benchmarks.http.load import p99_meanwhile
 from benchmarks.timing import machine
 from service.stack import stack
 
-PAGE = Path(__file__).parents[2] / "docs" / "report-speed.md"
+PAGE = Path(__file__).parents[2] / "docs" / "benchmarks" / "report-speed.md"
 N = 10_000
 DIAGRAMS = ("reliability", "fit-on-test", "corp", "logit-logit", "ks-graphs")
 CSV, JSON = {"Content-Type": "text/csv"}, {"Content-Type": "application/json"}

@@ -1,4 +1,4 @@
-"""The service over HTTP beside a bare FastAPI route, in one run. Writes docs/http-speed.md."""
+"""The service over HTTP beside a bare FastAPI route, in one run. Writes docs/benchmarks/http-speed.md."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from benchmarks.http.load import Rate, median_seconds, p99_meanwhile, peak_bytes
 from benchmarks.timing import machine
 from service.stack import Stack, stack
 
-PAGE = Path(__file__).parents[2] / "docs" / "http-speed.md"
+PAGE = Path(__file__).parents[2] / "docs" / "benchmarks" / "http-speed.md"
 N = 1_000_000
 SCORES = [0.02, 0.11, 0.19, 0.28, 0.4, 0.52, 0.63, 0.75, 0.86, 0.97]
 NPZ, JSON = "application/x-npz", "application/json"

@@ -1,4 +1,4 @@
-"""Measures from tallies beside those of the rows they count. Writes docs/tally-accuracy.md."""
+"""Measures from tallies beside those of the rows they count. Writes docs/benchmarks/tally-accuracy.md."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from calibrant.monitoring.bounds import (
 from calibrant.monitoring.tally import Tally, tally_of
 from calibrant.reductions import Event
 
-PAGE = Path(__file__).parents[2] / "docs" / "tally-accuracy.md"
+PAGE = Path(__file__).parents[2] / "docs" / "benchmarks" / "tally-accuracy.md"
 ROWS, GOAL, ERRORS = 1_000_000, 1e-4, (0.0, 0.02, 0.05, 0.1)
 REQUESTS = read_requests(
     [

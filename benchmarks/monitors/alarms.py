@@ -1,4 +1,4 @@
-"""False alarms of the test by betting, and how soon it finds an error, beside KS. Writes docs/alarms.md."""
+"""False alarms of the test by betting, and how soon it finds an error, beside KS. Writes docs/benchmarks/alarms.md."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from benchmarks.calibration_test import SHAPES, calibrated, miscalibrated
 from benchmarks.monitors.streams import SPREADS, Stream
 from benchmarks.monitors.watching import BATCH, BUCKET, Betting, Windows
 
-PAGE = Path(__file__).parents[2] / "docs" / "alarms.md"
+PAGE = Path(__file__).parents[2] / "docs" / "benchmarks" / "alarms.md"
 ALPHAS = (0.05, 0.01)
 RUNS, ROWS = 2_000, 1_000_000
 #: Of the delays; a drift begins inside a bucket, and inside every window.
@@ -107,7 +107,8 @@ def page(false: list[str], soon: list[str], late: list[str]) -> str:
     lines = [
         "# Alarms: how often false, and how soon",
         "",
-        "Made by `make alarms`. The test by betting ([why it is valid](adr/0026-evidence-from-tallies.md)) is looked",
+        "Made by `make alarms`. The test by betting ([why it is valid](../adr/0026-evidence-from-tallies.md))"
+        " is looked",
         f"at after every batch of {BATCH:,} rows; time buckets have {BUCKET:,}. An alarm is evidence of 1 / alpha.",
         "",
         "## False alarms",

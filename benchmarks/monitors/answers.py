@@ -1,7 +1,8 @@
 """How long one window's answer takes over HTTP, whatever the rows and the buckets: ``make monitor-answers``.
 
 Tallies are written straight into the store; before every request a row is counted in the newest bucket, so that the
-answer is computed. The first answer, for which every list is read, stands beside. Writes docs/monitor-answers.md.
+answer is computed. The first answer, for which every list is read, stands beside.
+Writes docs/benchmarks/monitor-answers.md.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from calibrant.monitoring.tally import FOLDS, Tally, tally_of
 from schemas.monitors import DAY, HOUR
 from service.stack import stack
 
-PAGE = Path(__file__).parents[2] / "docs" / "monitor-answers.md"
+PAGE = Path(__file__).parents[2] / "docs" / "benchmarks" / "monitor-answers.md"
 ROWS = (10_000, 1_000_000, 100_000_000)
 BUCKETS = (24, 720)
 MANY = 10_000

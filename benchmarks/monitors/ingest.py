@@ -1,4 +1,4 @@
-"""How fast rows are taken in: one API process and its store, over loopback. Writes docs/monitor-speed.md."""
+"""How fast rows are taken in: one API process and its store, over loopback. Writes docs/benchmarks/monitor-speed.md."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from benchmarks.monitors.bodies import Body, Columns, as_arrow, as_json, as_line
 from benchmarks.monitors.serving import Served, serving
 from benchmarks.timing import machine
 
-PAGE = Path(__file__).parents[2] / "docs" / "monitor-speed.md"
+PAGE = Path(__file__).parents[2] / "docs" / "benchmarks" / "monitor-speed.md"
 #: Rows of a body, bodies of a round, rounds, and clients that send at once.
 ROWS, BODIES, ROUNDS, CLIENTS = 100_000, 6, 3, 2
 _ROWS_OF_JSON = 20_000

@@ -2,7 +2,7 @@
 
 Each client sends bodies of rows of which one in twenty is sent by another client too. Now and then its API is killed
 (SIGKILL) within milliseconds of a body and started again; the client sends the same body until it is answered.
-Writes docs/monitor-chaos.md.
+Writes docs/benchmarks/monitor-chaos.md.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from benchmarks.monitors.bodies import Body, Columns, as_arrow, columns
 from benchmarks.monitors.serving import Served, serving
 from benchmarks.timing import machine
 
-PAGE = Path(__file__).parents[2] / "docs" / "monitor-chaos.md"
+PAGE = Path(__file__).parents[2] / "docs" / "benchmarks" / "monitor-chaos.md"
 #: Of a client's rows one in so many is another's.
 _TWICE = 20
 #: The API is killed at most so many seconds after a body was sent.

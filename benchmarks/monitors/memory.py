@@ -1,4 +1,7 @@
-"""Memory of the API and of the store after 1e6 and after 1e8 rows, and that of ids. Writes docs/monitor-memory.md."""
+"""Memory of the API and of the store after 1e6 and after 1e8 rows, and that of ids.
+
+Writes docs/benchmarks/monitor-memory.md.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,7 @@ from benchmarks.monitors.ingest import send
 from benchmarks.monitors.serving import Served, resident, serving
 from benchmarks.timing import machine
 
-PAGE = Path(__file__).parents[2] / "docs" / "monitor-memory.md"
+PAGE = Path(__file__).parents[2] / "docs" / "benchmarks" / "monitor-memory.md"
 FEW, MANY, ROWS, IDS = 10**6, 10**8, 25_000, 10**6
 #: In between.
 SOME = 10**7

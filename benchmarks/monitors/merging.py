@@ -1,4 +1,4 @@
-"""How long counting, merging and betting take. Writes docs/tally-speed.md."""
+"""How long counting, merging and betting take. Writes docs/benchmarks/tally-speed.md."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from benchmarks.timing import machine, medians
 from calibrant.monitoring.evidence import evidence, log_factors, shifts
 from calibrant.monitoring.tally import FOLDS, Tally, from_bytes, merged, tally_of
 
-PAGE = Path(__file__).parents[2] / "docs" / "tally-speed.md"
+PAGE = Path(__file__).parents[2] / "docs" / "benchmarks" / "tally-speed.md"
 BUCKETS, GROUPS = 10_000, 20
 ROWS, CHUNKS = 1_000_000, (5_000, 100_000, 1_000_000)
 

@@ -1,10 +1,9 @@
-"""The pages of docs/ that are made from the code."""
+"""The pages of docs/reference that are generated from the code."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from benchmarks.monitors.gathered import monitoring_page
 from benchmarks.pages.calls import calls_page
 from benchmarks.pages.commands import commands_page
 from benchmarks.pages.diagrams import diagrams_page
@@ -13,7 +12,7 @@ from benchmarks.pages.methods import methods_page
 from benchmarks.pages.problems import problems_page
 from benchmarks.pages.settings import settings_page
 
-DOCS = Path(__file__).parents[2] / "docs"
+DOCS = Path(__file__).parents[2] / "docs" / "reference"
 PAGES = {
     "measures": catalogue_page,
     "diagrams": diagrams_page,
@@ -21,8 +20,7 @@ PAGES = {
     "settings": settings_page,
     "commands": commands_page,
     "problems": problems_page,
-    "calls": calls_page,
-    "monitoring": monitoring_page,
+    "http-calls": calls_page,
 }
 
 

@@ -1,4 +1,4 @@
-"""docs/calls.md, made from the OpenAPI document."""
+"""docs/reference/http-calls.md, made from the OpenAPI document."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from service.settings import Settings
 
 _HEAD = """# Calls
 
-Made from the OpenAPI document (`make docs`), which a running service answers at `/openapi.json` and shows at `/docs`,
-with an example of every request and answer. What the fields mean is told in [api.md](api.md), the problems in
+Generated from the OpenAPI document (`make reference`), which the service serves at `/openapi.json` and shows at `/docs`
+with an example of every request and answer. What the fields mean is told in [api.md](http.md), the problems in
 [problems.md](problems.md). `HEAD` is answered wherever `GET` is.
 
 Besides the problems in the tables:

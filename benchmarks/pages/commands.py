@@ -1,4 +1,4 @@
-"""docs/commands.md, made from the commands themselves."""
+"""docs/reference/commands.md, made from the commands themselves."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from calibrant.cli.main import app
 
 _HEAD = f"""# Commands
 
-Every command of `calibrant` with its arguments and flags, made from the commands (`make docs`);
-[the command line](command-line.md) shows what they are for. The settings that `api` shares with `serve` stand in
+Every command of `calibrant` with its arguments and flags, made from the commands (`make reference`);
+[the command line](../how-to/command-line.md) shows their use. The settings that `api` shares with `serve` are in
 [settings](settings.md).
 
 {EXIT_CODES}

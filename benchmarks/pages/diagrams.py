@@ -8,12 +8,12 @@ from calibrant.diagrams.diagram import Diagram
 _HEAD = """# Diagrams
 
 Every diagram that `evaluate` and `POST /evaluate` draw as data, made from the catalogue that also answers
-`GET /diagrams` and checks requests (`make docs`). A diagram is of one event: under `binary`, `confidence`, `class:k`,
+`GET /diagrams` and checks requests (`make reference`). It shows one event: under `binary`, `confidence`, `class:k`,
 `top:r`, `within-top:r` and `pooled`. Under `pooled` intervals and bands are null, for the probabilities of one row hang
 together. Under `classwise` and `canonical`, and where an event lacks what it needs, `data` is null and `problem` says
 why. Arrays are thinned, so that a diagram of any number of rows stays below 100 kB of JSON.
 
-Measures by size and cost planes, which are of other than the one event of one batch, are [pictures](api.md#pictures) of
+Measures by size and cost planes, which show more than one event of one batch, are [pictures](http.md#pictures) of
 `POST /diagrams` alone.
 """
 

@@ -8,7 +8,7 @@ from calibrant.measures.measure import Measure
 _HEAD = """# Measures
 
 Every measure that `evaluate` and `POST /evaluate` know, made from the catalogue that also answers `GET /measures` and
-checks requests (`make docs`). A measure of an event answers under `binary`, `confidence`, `class:k`, `top:r`,
+checks requests (`make reference`). A measure of an event answers under `binary`, `confidence`, `class:k`, `top:r`,
 `within-top:r` and `pooled`, and under `classwise` with the mean over the classes (`parts` holds the sum and each
 class); a measure of the vector answers under `canonical`. What cannot be computed on a batch has the value null and a
 `problem`.
@@ -20,8 +20,8 @@ of what gaps of that size would show, plus resampled noise; a percentile interva
 truth of a calibrated model nearly always. *Triangle*: the value give or take a quantile of the size of resampled
 noise. *Influence*: the multiplier bootstrap of what each row moves the value by. *Own*: from the posterior of the
 fit. *Resampled*: the basic bootstrap, the measure computed again on resampled rows. How often they hold the truth:
-[interval-coverage.md](interval-coverage.md). How our values compare with published code:
-[agreement.md](agreement.md).
+[interval-coverage.md](../benchmarks/interval-coverage.md). How our values compare with published code:
+[agreement.md](../benchmarks/agreement.md).
 """
 
 

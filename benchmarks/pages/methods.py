@@ -8,7 +8,7 @@ from calibrant.calibrators.method import Method
 _HEAD = """# Calibrators
 
 Every method that `fit` and `POST /maps` know, made from the catalogue that also answers `GET /methods` and checks
-requests (`make docs`). What each writes into its document: [map-format.md](map-format.md).
+requests (`make reference`). What each writes into its document: [the map document](map-document.md).
 
 A method *of an event* fits a curve, under `binary`, `confidence`, `class:k`, `top:r` or `within-top:r`, and maps of
 many classes are made of its curves: `classwise` has one a class (`renormalise`, true by default, divides rows by their

@@ -1,4 +1,4 @@
-"""docs/problems.md, made from the table."""
+"""docs/reference/problems.md, made from the table."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ and one of the codes below), `title`, `status`, `detail`, and `errors: [{{"point
 five places, as JSON Pointers into the body. Values are never repeated. A job that failed tells the same document as its
 `problem`.
 
-A running service answers each `type` with what stands here. This page is made from the table of problems (`make docs`).
+The service serves each problem's text at its `type`. Generated from the table of problems (`make reference`).
 """
 
 

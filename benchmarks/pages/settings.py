@@ -1,4 +1,4 @@
-"""docs/settings.md, made from the commands themselves."""
+"""docs/reference/settings.md, made from the commands themselves."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _HEAD = """# Settings
 
 Every flag of `calibrant` that has a variable here is also an environment variable; the flag wins. `serve` passes the
 variables of `api` and `worker` on to them. Times are seconds, sizes bytes. This page is made from the commands
-(`make docs`).
+(`make reference`).
 
 | flag | variable | of | default | meaning |
 |---|---|---|---|---|

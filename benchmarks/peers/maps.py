@@ -1,4 +1,7 @@
-"""Seconds of fitting and applying calibration maps, the peers beside in the same run. Writes docs/map-speed.md."""
+"""Seconds of fitting and applying calibration maps, the peers beside in the same run.
+
+Writes docs/benchmarks/map-speed.md.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ from benchmarks.peers.run import Goal, in_child
 from benchmarks.peers.speed import Seconds
 from benchmarks.timing import machine, medians
 
-PAGE = Path(__file__).parents[2] / "docs" / "map-speed.md"
+PAGE = Path(__file__).parents[2] / "docs" / "benchmarks" / "map-speed.md"
 PEERS = ("betacal", "netcal", "scikit-learn", "venn-abers", "numpy", "scipy", "torch")
 MILLION, SPLINE_ROWS, ROUNDS, SLOW_ROUNDS = 1_000_000, 100_000, 5, 3
 #: Rows and classes of the two matrices.

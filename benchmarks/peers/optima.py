@@ -1,4 +1,4 @@
-"""Log loss on the rows of the fit, ours and the peers': nobody's may be lower. Writes docs/optima.md."""
+"""Log loss on the rows of the fit, ours and the peers': nobody's may be lower. Writes docs/benchmarks/optima.md."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from calibrant.batch import read_batch
 from calibrant.errors import CalibrationError
 from calibrant.reductions import reduce
 
-PAGE = Path(__file__).parents[2] / "docs" / "optima.md"
+PAGE = Path(__file__).parents[2] / "docs" / "benchmarks" / "optima.md"
 PEERS = ("betacal", "netcal", "scikit-learn")
 #: Probabilities clip here, for everybody.
 _CLIP = 2.0**-52

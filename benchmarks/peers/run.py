@@ -1,4 +1,4 @@
-"""Runs the comparison with the peers, every part in a process of its own. Writes docs/peers.md."""
+"""Runs the comparison with the peers, every part in a process of its own. Writes docs/benchmarks/peers.md."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from benchmarks.peers import agreement, memory, speed
 from benchmarks.peers.data import save_matrix
 from benchmarks.timing import machine
 
-PAGE = Path(__file__).parents[2] / "docs" / "peers.md"
+PAGE = Path(__file__).parents[2] / "docs" / "benchmarks" / "peers.md"
 PEERS = ("netcal", "relplot", "scikit-learn", "torchmetrics", "uncertainty-calibration", "numpy", "scipy", "torch")
 #: The large matrix, and the rows of the measures that compare every pair of them.
 ROWS, CLASSES, PAIRED = 50_000, 1_000, 10_000

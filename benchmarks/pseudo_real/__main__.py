@@ -12,7 +12,7 @@ from benchmarks.pseudo_real.experiment import FOLDER, JOBS, Job, Record
 from benchmarks.pseudo_real.page import page
 
 ROOT = Path(__file__).parents[2]
-PAGE = ROOT / "docs" / "pseudo-real.md"
+PAGE = ROOT / "docs" / "benchmarks" / "pseudo-real.md"
 RESULTS = FOLDER / "results.jsonl"
 #: Each process holds a model's logits: about 0.8 GB.
 PROCESSES = min(os.cpu_count() or 1, 4)

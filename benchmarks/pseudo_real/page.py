@@ -1,4 +1,4 @@
-"""The tables of docs/pseudo-real.md."""
+"""The tables of docs/benchmarks/pseudo-real.md."""
 
 from __future__ import annotations
 

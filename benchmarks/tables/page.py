@@ -1,4 +1,4 @@
-"""docs/tables.md: the paper's tables from the records of every dataset, with the published figures beside."""
+"""docs/benchmarks/tables.md: the paper's tables from the records of every dataset, beside the published figures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Run every dataset, on both cores, and write docs/tables.md. What is done already is not done again.
+"""Run every dataset, on both cores, and write docs/benchmarks/tables.md. What is done already is not done again.
 
 ``python -m benchmarks.tables.run`` does the paper's 1,575 datasets (some ten minutes), ``--fresh 200`` the
 debiased error of the average, ES_15 and the oracle on as many new label draws.
@@ -21,7 +21,7 @@ from benchmarks.tables.datasets import DERIVATES, SEEDS, SHAPES, SIZES
 
 ROOT = Path(__file__).parents[2]
 KEPT = ROOT / ".calibrant"
-PAGE = ROOT / "docs" / "tables.md"
+PAGE = ROOT / "docs" / "benchmarks" / "tables.md"
 _FRESH_FROM = 1_000
 
 Key = tuple[str, str, int, int]

@@ -1,7 +1,7 @@
 """The one table of problems: for each code its status, title, cause and remedy.
 
-The service's answers, the problems of jobs, the pages of ``GET /problems``, docs/problems.md and the errors of
-the OpenAPI document are made from it.
+The service's answers, the problems of jobs, the pages of ``GET /problems``, docs/reference/problems.md and the errors
+of the OpenAPI document are made from it.
 """
 
 from __future__ import annotations

@@ -144,7 +144,7 @@ OF_NUMBERS = {
         422,
         "A map document is damaged",
         "The document of a map is damaged, or of a format that this version does not know.",
-        "Send the document as the service gave it, unchanged; docs/map-format.md describes it.",
+        "Send the document as the service gave it, unchanged; docs/reference/map-document.md describes it.",
     ),
     "not-converged": Row(
         422,

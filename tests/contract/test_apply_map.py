@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-DOCS, STORED = Path(__file__).parents[2] / "docs", Path(__file__).parent / "stored"
+DOCS, STORED = Path(__file__).parents[2] / "docs" / "how-to", Path(__file__).parent / "stored"
 FILES = sorted(STORED.glob("map-*.json"))
 
 

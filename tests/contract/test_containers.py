@@ -39,7 +39,7 @@ def _of_kind(kind: str) -> list[dict[str, Any]]:
 
 
 # The page is made from the commands; test_pages.py sees to it.
-SETTINGS = set(re.findall(r"`(CALIBRANT_\w+)`", (REPOSITORY / "docs/settings.md").read_text("utf-8")))
+SETTINGS = set(re.findall(r"`(CALIBRANT_\w+)`", (REPOSITORY / "docs/reference/settings.md").read_text("utf-8")))
 
 
 def _matches(selector: dict[str, Any], labels: dict[str, str]) -> bool:
@@ -284,7 +284,7 @@ def test_the_example_of_the_secret_holds_what_pods_ask_for_and_no_value() -> Non
 
 
 def test_workers_are_scaled_by_a_metric_that_exists() -> None:
-    page = (REPOSITORY / "docs/observability.md").read_text("utf-8")
+    page = (REPOSITORY / "docs/how-to/observability.md").read_text("utf-8")
     (scaler,) = _of_kind("ScaledObject")
     for trigger in scaler["spec"]["triggers"]:
         metric, queue = re.fullmatch(r'(\w+)\{queue="(\w+)"\}', trigger["metadata"]["valueLocation"]).groups()  # type: ignore[union-attr]

@@ -1,4 +1,4 @@
-"""docs/observability.md tells every metric and every field of a line, and no other."""
+"""docs/how-to/observability.md tells every metric and every field of a line, and no other."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from service.metrics import Metrics
 from service.observe import METRICS_PATH, Exchange
 from workers.tasks import ObservedRun, fields
 
-PAGE = (Path(__file__).parents[2] / "docs" / "observability.md").read_text("utf-8")
+PAGE = (Path(__file__).parents[2] / "docs" / "how-to" / "observability.md").read_text("utf-8")
 
 
 def _section(title: str) -> str:

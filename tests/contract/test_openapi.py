@@ -108,7 +108,7 @@ def test_the_document_and_its_page_list_every_call(openapi: dict[str, Any]) -> N
         ("/jobs/{job_id}", "delete"),
         ("/jobs/{job_id}/events", "get"),
     }
-    page = (ROOT / "docs" / "calls.md").read_text("utf-8")
+    page = (ROOT / "docs" / "reference" / "http-calls.md").read_text("utf-8")
     for path, method in calls:
         assert f"`{method.upper()} {path}`" in page
 
@@ -208,9 +208,9 @@ def test_no_schema_is_that_of_fastapis_own_refusals(openapi: dict[str, Any]) -> 
 
 
 def test_every_problem_and_every_setting_is_documented() -> None:
-    problems = (ROOT / "docs" / "problems.md").read_text("utf-8")
+    problems = (ROOT / "docs" / "reference" / "problems.md").read_text("utf-8")
     assert all(f"### `{code}`" in problems for code in TABLE)
-    settings = (ROOT / "docs" / "settings.md").read_text("utf-8")
+    settings = (ROOT / "docs" / "reference" / "settings.md").read_text("utf-8")
     group = typer.main.get_command(command)
     for sub in group.commands.values():  # type: ignore[attr-defined]
         for option in sub.params:
@@ -225,5 +225,5 @@ def test_every_problem_and_every_setting_is_documented() -> None:
     ids=["measures", "diagrams", "methods"],
 )
 def test_everything_of_a_catalogue_is_documented(page: str, catalogue: Mapping[str, Any]) -> None:
-    told = (ROOT / "docs" / f"{page}.md").read_text("utf-8")
+    told = (ROOT / "docs" / "reference" / f"{page}.md").read_text("utf-8")
     assert [name for name in catalogue if f"`{name}`" not in told] == []

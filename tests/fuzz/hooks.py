@@ -37,6 +37,6 @@ def problem_code_conformance(_: Any, response: schemathesis.Response, case: sche
 
 @schemathesis.check
 def use_after_delete(context: Any, response: schemathesis.Response, case: schemathesis.Case[Any]) -> None:
-    """What is deleted is gone; but deleting a job cancels it, and its record and events stay, as docs/api.md says."""
+    """Deleted things are gone. Deleting a job cancels it, and its record and events stay (docs/reference/http.md)."""
     if not case.operation.path.startswith("/jobs/"):
         use_after_free(context, response, case)

@@ -1,4 +1,4 @@
-"""What the client's documentation shows, run: docs/client.md as a reader follows it, and the example of each call."""
+"""The examples of docs/how-to/python-client.md and of each method of the client run."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import calibrant.client
 from calibrant.client import AsyncCalibrant, Calibrant
 from service.stack import Stack
 
-PAGE = Path(__file__).parents[2] / "docs" / "client.md"
+PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "python-client.md"
 PACKAGE = Path(calibrant.client.__file__).parent
 MODULES = sorted(
     ".".join(("calibrant.client", *path.relative_to(PACKAGE).with_suffix("").parts))

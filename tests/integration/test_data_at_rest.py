@@ -276,7 +276,7 @@ def test_every_example_of_the_page_runs(
     monkeypatch.chdir(tmp_path)
     p, y = table["p"].to_numpy(), table["y"].to_numpy()
     there: dict[str, Any] = {"chunks": zip(np.array_split(p, 5), np.array_split(y, 5), strict=True)}
-    page = (Path(__file__).parents[2] / "docs" / "large-data.md").read_text("utf-8")
+    page = (Path(__file__).parents[2] / "docs" / "how-to" / "large-data.md").read_text("utf-8")
     blocks = re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
     found = []
     for block in blocks:

@@ -1,4 +1,4 @@
-"""docs/integrations/kserve-monitor.md, as a reader follows it: the commands run, events come in, labels join."""
+"""docs/how-to/kserve-monitor.md, as a reader follows it: the commands run, events come in, labels join."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import yaml
 from calibrant.client import Calibrant
 from service.stack import Stack
 
-PAGE = (Path(__file__).parents[2] / "docs" / "integrations" / "kserve-monitor.md").read_text("utf-8")
+PAGE = (Path(__file__).parents[2] / "docs" / "how-to" / "kserve-monitor.md").read_text("utf-8")
 _BLOCK = re.compile(r"^( *)```(\w+)\n(.*?)^\1```$", re.MULTILINE | re.DOTALL)
 BLOCKS = [(kind, textwrap.dedent(text)) for _, kind, text in _BLOCK.findall(PAGE)]
 

@@ -21,7 +21,7 @@ import calibrant
 from calibrant.client import Calibrant
 from service.stack import Stack
 
-PAGES = Path(__file__).parents[2] / "docs" / "integrations"
+PAGES = Path(__file__).parents[2] / "docs" / "how-to"
 
 
 def _without(*libraries: str) -> pytest.MarkDecorator:

@@ -23,7 +23,7 @@ import calibrant
 from calibrant.client import Calibrant
 from service.stack import Stack
 
-PAGE = Path(__file__).parents[2] / "docs" / "integrations" / "inference-protocol.md"
+PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "inference-protocol.md"
 RANDOM = np.random.default_rng(19)
 TRUE = RANDOM.random(500)
 P, Y = TRUE**1.5, (RANDOM.random(500) < TRUE).astype(int)

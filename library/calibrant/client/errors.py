@@ -20,7 +20,7 @@ class ProblemResponse(Exception):
 
     @property
     def code(self) -> str:
-        """The stable name of the problem, such as ``unknown-map``; what it means stands in docs/problems.md."""
+        """The stable name of the problem, such as ``unknown-map``; docs/reference/problems.md explains each."""
         return self.problem.type.rpartition("/")[2]
 
     @property

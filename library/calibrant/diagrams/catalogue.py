@@ -87,7 +87,7 @@ DIAGRAMS: Mapping[str, Diagram] = MappingProxyType(
                 "with a pointwise band at level from a Gaussian process's posterior, moved to the map; its errors "
                 "mean |c(p) - p| and mean (c(p) - p)^2. isotonic by default: quick, and of no assumed shape but "
                 "rising; pl, pl3 and averaged are jobs",
-                f"{_KANGSEPP}, sections 3 and 4.5; docs/averaged.md",
+                f"{_KANGSEPP}, sections 3 and 4.5; docs/explanation/averaging.md",
                 fitted_curve,
                 {
                     "predictions": "p, from the smallest seen to the largest",

@@ -59,8 +59,8 @@ def fitted_error(event: Event, name: str, *, norm: Norm, folds: int, level: floa
         norm 1:  mean |m - p|     and  mean s (y - p),       s = E sign(c - p)
         norm 2:  mean (m - p)^2   and  mean (m - p)(y - p)
 
-    with m the fitted map and s over the curves that chance leaves possible (docs/debiasing.md compares this with
-    others). It may be below 0. Raises ``TooFewRows``, ``OneClass`` and ``OnePrediction``.
+    with m the fitted map and s over the curves that chance leaves possible (docs/explanation/debiasing.md compares it
+    with others). It may be below 0. Raises ``TooFewRows``, ``OneClass`` and ``OnePrediction``.
     """
     rows, options = event.counted_rows, PiecewiseOptions(folds=folds)
     check_rows(rows.p, rows.y, options)

@@ -168,7 +168,7 @@ def smooth_test(cells: Cells, n_terms: int) -> tuple[float, float]:
 
     T is infinite and the p-value 0 where an event of prediction 0 happened, or one of prediction 1
     did not; other such rows change nothing. Where F is below about 3, too few events are expected for
-    the normal law, and the test rejects too often (docs/calibration-test.md). O(m n_terms^2).
+    the normal law, and the test rejects too often (docs/benchmarks/calibration-test.md). O(m n_terms^2).
     """
     impossible = (cells.p == 0.0) & (cells.wy > 0.0) | (cells.p == 1.0) & (cells.wy < cells.w)
     if impossible.any():

@@ -28,7 +28,7 @@ class PiecewiseOptions:
     model is fitted to all rows, or the fold models of every candidate are averaged with weights
     (``selection.weights``); ``monotone`` whether the curves may not decrease; ``starts`` whether
     a fit begins with its knots at quantiles, as published, or the best of several searches is taken:
-    closer to the least training loss, and on held-out rows no better (docs/engine.md).
+    closer to the least training loss, and on held-out rows no better (docs/explanation/pl-engine.md).
     """
 
     candidates: tuple[int, ...] | None = None

@@ -1,4 +1,4 @@
-"""docs/webhooks.md: what it has receivers do accepts what is sent, and nothing else."""
+"""docs/how-to/webhooks.md: what it has receivers do accepts what is sent, and nothing else."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.integration.monitors.receiver import Got, receiving
 from tests.integration.monitors.stored import monitor
 from tests.integration.monitors.test_deliveries import asked, hook, means
 
-PAGE = (Path(__file__).parents[3] / "docs" / "webhooks.md").read_text("utf-8")
+PAGE = (Path(__file__).parents[3] / "docs" / "how-to" / "webhooks.md").read_text("utf-8")
 NEW, OLD = new_secret(), new_secret()
 
 Check = Callable[..., bool]
@@ -32,7 +32,7 @@ def is_genuine() -> Check:
     """The function of the page."""
     (block,) = [text for text in re.findall(r"^```python\n(.*?)^```$", PAGE, re.M | re.S) if "def is_genuine" in text]
     there: dict[str, Any] = {}
-    exec(compile(block, "docs/webhooks.md", "exec"), there)
+    exec(compile(block, "docs/how-to/webhooks.md", "exec"), there)
     found: Check = there["is_genuine"]
     return found
 
@@ -69,7 +69,7 @@ def test_what_is_changed_old_or_of_another_is_not(is_genuine: Check, got: Got) -
 def verified() -> Callable[[str, Mapping[str, str], bytes], Any]:
     """The program of the page with the package ``standardwebhooks``."""
     (block,) = [text for text in re.findall(r"^```python\n(.*?)^```$", PAGE, re.M | re.S) if "import Webhook" in text]
-    program = compile(block, "docs/webhooks.md", "exec")
+    program = compile(block, "docs/how-to/webhooks.md", "exec")
 
     def run(secret: str, headers: Mapping[str, str], body: bytes) -> Any:
         there: dict[str, Any] = {"secret": secret, "headers": headers, "body": body}

@@ -28,8 +28,8 @@ def test_a_picture_of_the_gallery_looks_as_its_golden_image_does(name: str) -> N
 
 
 def test_the_page_shows_every_picture_with_words_for_it() -> None:
-    page = (DOCS / "gallery.md").read_text("utf-8")
-    shown = re.findall(r'<img src="pictures/gallery/([a-z0-9-]+)\.svg" width="\d+" alt="([^"]{80,})">', page)
+    page = (DOCS / "reference" / "gallery.md").read_text("utf-8")
+    shown = re.findall(r'<img src="../pictures/gallery/([a-z0-9-]+)\.svg" width="\d+" alt="([^"]{80,})">', page)
     assert {name for name, _ in shown} == {entry.name for entry in ENTRIES}
     assert all((DOCS / "pictures" / "gallery" / f"{name}.svg").stat().st_size < 150_000 for name, _ in shown)
 

@@ -15,7 +15,7 @@ from benchmarks.pages.commands import all_commands
 from calibrant.cli.main import app
 from tests.unit.cli.conftest import Run
 
-DOCS = Path(__file__).parents[3] / "docs"
+DOCS = Path(__file__).parents[3] / "docs" / "how-to"
 PAGE = (DOCS / "command-line.md").read_text("utf-8")
 COMMANDS: dict[str, Any] = dict(all_commands(typer.main.get_command(app)))
 

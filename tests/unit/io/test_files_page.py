@@ -1,4 +1,4 @@
-"""docs/files.md says what the code does."""
+"""docs/how-to/files.md says what the code does."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from calibrant.io import columns, errors
 from calibrant.io.files import Sheet, SheetOptions, read_sheet
 from tests.unit.io.test_messages import CASES, refusal_of
 
-PAGE = (Path(__file__).parents[3] / "docs" / "files.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[3] / "docs" / "how-to" / "files.md").read_text(encoding="utf-8")
 CODES = {
     kind.code for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, errors.TabularError)
 }

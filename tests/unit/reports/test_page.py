@@ -6,7 +6,7 @@ from typing import Any
 
 from calibrant.reports import advice, verdict
 
-PAGE = Path(__file__).parents[3] / "docs" / "reports.md"
+PAGE = Path(__file__).parents[3] / "docs" / "how-to" / "reports.md"
 
 
 def test_the_example_runs_and_makes_a_report() -> None:

@@ -92,7 +92,7 @@ METHODS = (
         "averaged",
         "PL, PL3 and simpler maps weighed by out-of-fold losses, half and half with a Gaussian process",
         "logit c(p) linear in logit p between 1,067 places, where it is the average",
-        "docs/averaged.md",
+        "docs/explanation/averaging.md",
         Traits(
             _EVENT,
             "the places and their logits",

@@ -58,7 +58,7 @@ MEASURES = tuple(
         f"Calibration error by fitting: {method.title[0].lower() + method.title[1:]}",
         _FAMILY,
         f"mean |c(p) - p|^norm, c the map that the method {name} fits to the same rows; {_DEBIASED}",
-        f"Kangsepp, Valk & Kull (2022), section 3; {method.source}; docs/debiasing.md",
+        f"Kangsepp, Valk & Kull (2022), section 3; {method.source}; docs/explanation/debiasing.md",
         0.0,
         1.0,
         "O(n log n) and a fit to a few hundred cells",
