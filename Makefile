@@ -157,6 +157,9 @@ examples: $(STAMP) ## the answers of the OpenAPI document's examples, from a ser
 comparing: $(STAMP) ## how often comparisons of maps are wrong; writes docs/benchmarks/comparison-error.md
 	$(BIN)/python -m benchmarks.comparison_error
 
+docs: $(STAMP) ## build the documentation site offline, with warnings as errors; writes docs/_build/html
+	$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
+
 reference: $(STAMP) ## the pages of docs/reference that are generated from the code: measures, diagrams, methods, settings, problems, calls
 	$(BIN)/python -m benchmarks.pages
 

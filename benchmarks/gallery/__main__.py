@@ -10,18 +10,18 @@ from benchmarks.gallery.entries import ENTRIES, OWN, PAPERS, Entry
 DOCS = Path(__file__).parents[2] / "docs"
 FOLDER = DOCS / "pictures" / "gallery"
 
-_HEAD = """# The gallery
+_HEAD = """# Gallery
 
-Made by `make gallery`. Every picture is an SVG that follows the reader's light or dark theme, says its figures in its
-alternative text, and is drawn by `pictures` from data: those of the service by `POST /diagrams`
-([diagrams](diagrams.md), [the API](http.md)), those of the papers from their definitions, on rows of ours.
+Every picture, drawn by `make gallery`: first the [diagrams](diagrams.md) that the service draws (`POST /diagrams`),
+then the pictures of the papers, drawn from their definitions on data of our own. Each is an SVG that follows the
+reader's light or dark theme and has a description of its figures as alternative text.
 """
 
 
 def page() -> str:
     """The page of all pictures."""
-    parts = [_HEAD, "## What the service draws\n", *map(_section, OWN)]
-    parts += ["## The papers' own pictures\n", *map(_section, PAPERS)]
+    parts = [_HEAD, "## Pictures of the service\n", *map(_section, OWN)]
+    parts += ["## Pictures of the papers\n", *map(_section, PAPERS)]
     return "\n".join(parts)
 
 

@@ -1,4 +1,4 @@
-"""docs/reference/http-calls.md, made from the OpenAPI document."""
+"""docs/reference/http-calls.md, generated from the OpenAPI document."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from service.app import create_app
 from service.openapi import ANYWHERE, BEHIND_A_KEY, OF_BODIES, OF_ROWS, everywhere, operations, problem_codes
 from service.settings import Settings
 
-_HEAD = """# Calls
+_HEAD = """# HTTP calls
 
-Generated from the OpenAPI document (`make reference`), which the service serves at `/openapi.json` and shows at `/docs`
-with an example of every request and answer. What the fields mean is told in [api.md](http.md), the problems in
-[problems.md](problems.md). `HEAD` is answered wherever `GET` is.
+Generated from the OpenAPI document (`make reference`). The service serves that document at `/openapi.json` and shows it
+at `/docs`, with an example of every request and response. The [HTTP reference](http.md) explains the fields,
+[Problems](problems.md) the errors. Every path that accepts `GET` also accepts `HEAD`.
 
-Besides the problems in the tables:
+The tables list the problems that are specific to a call. In addition:
 
-- any call may answer {anywhere};
-- any call but those under *pages* and *health*: {behind};
-- any call with a body: {bodies}. *Rows* stands for what may be wrong with rows: {rows};
-- any call that stores something, or is sent with an `Idempotency-Key`: 507 `store-full`.
+- any call can return {anywhere};
+- any call except those under *pages* and *health* can return {behind};
+- any call with a body can return {bodies}. *Rows* stands for the problems that rows can have: {rows};
+- any call that stores something, or has an `Idempotency-Key`, can return 507 `store-full`.
 """
 
 
@@ -38,7 +38,8 @@ def calls_page() -> str:
 
 
 def _section(name: str, rows: list[str]) -> str:
-    return f"\n## {name.capitalize()}\n\n| call | does | answers | problems |\n|---|---|---|---|\n" + "".join(rows)
+    table = "| call | description | success | problems |\n|---|---|---|---|\n"
+    return f"\n## {name.capitalize()}\n\n{table}" + "".join(rows)
 
 
 def _row(method: str, path: str, operation: dict[str, Any]) -> str:
@@ -57,7 +58,7 @@ def _own(codes: list[str]) -> str:
 
 
 def _answer(status: str, response: dict[str, Any]) -> str:
-    """A status, with the headers that it brings."""
+    """A status and the headers of its response."""
     return " ".join([status, *(f"`{name}`" for name in response.get("headers", ()))])
 
 

@@ -1,4 +1,4 @@
-"""docs/reference/commands.md, made from the commands themselves."""
+"""docs/reference/commands.md, generated from the commands themselves."""
 
 from __future__ import annotations
 
@@ -12,9 +12,8 @@ from calibrant.cli.main import app
 
 _HEAD = f"""# Commands
 
-Every command of `calibrant` with its arguments and flags, made from the commands (`make reference`);
-[the command line](../how-to/command-line.md) shows their use. The settings that `api` shares with `serve` are in
-[settings](settings.md).
+Every command of `calibrant`, with its arguments and flags, generated from the commands (`make reference`). The guide
+[Command line](../how-to/command-line.md) shows how to use them. [Settings](settings.md) lists the settings of `api`.
 
 {EXIT_CODES}
 """
@@ -55,7 +54,7 @@ def _row(option: Any) -> str:
     flags = ", ".join(f"`{flag}`" for flag in (*option.opts, *option.secondary_opts))
     default = "none" if option.default is None or option.default is False else f"`{option.default}`"
     if option.required:
-        default = "needed"
+        default = "required"
     variable = f" Also `{option.envvar}`." if option.envvar else ""
     return f"| {flags} | {default} | {option.help}{variable} |\n"
 

@@ -7,14 +7,14 @@ from calibrant.diagrams.diagram import Diagram
 
 _HEAD = """# Diagrams
 
-Every diagram that `evaluate` and `POST /evaluate` draw as data, made from the catalogue that also answers
-`GET /diagrams` and checks requests (`make reference`). It shows one event: under `binary`, `confidence`, `class:k`,
-`top:r`, `within-top:r` and `pooled`. Under `pooled` intervals and bands are null, for the probabilities of one row hang
-together. Under `classwise` and `canonical`, and where an event lacks what it needs, `data` is null and `problem` says
-why. Arrays are thinned, so that a diagram of any number of rows stays below 100 kB of JSON.
+Every diagram that `evaluate` and `POST /evaluate` return as data, generated from the catalogue behind `GET /diagrams`
+(`make reference`). A diagram shows one event, so it is available under `binary`, `confidence`, `class:k`, `top:r`,
+`within-top:r` and `pooled`. Under `pooled`, intervals and bands are null, because the probabilities of one row are
+dependent. Under `classwise` and `canonical`, and when the batch does not meet a diagram's requirements, `data` is null
+and `problem` gives the reason. Arrays are thinned: a diagram is at most 100 kB of JSON for any number of rows.
 
-Measures by size and cost planes, which show more than one event of one batch, are [pictures](http.md#pictures) of
-`POST /diagrams` alone.
+Measures by batch size and cost planes are [pictures](http.md#pictures) only (`POST /diagrams`): they show more than one
+event.
 """
 
 
@@ -34,7 +34,7 @@ def _entry(diagram: Diagram) -> str:
         f"- cost {diagram.cost}",
         f"- source: {diagram.source}",
         "",
-        "| data | is |",
+        "| field | meaning |",
         "|---|---|",
         *(f"| `{name}` | {meaning.replace('|', chr(92) + '|')} |" for name, meaning in diagram.shown.items()),
         "",

@@ -7,21 +7,26 @@ from calibrant.measures.measure import Measure
 
 _HEAD = """# Measures
 
-Every measure that `evaluate` and `POST /evaluate` know, made from the catalogue that also answers `GET /measures` and
-checks requests (`make reference`). A measure of an event answers under `binary`, `confidence`, `class:k`, `top:r`,
-`within-top:r` and `pooled`, and under `classwise` with the mean over the classes (`parts` holds the sum and each
-class); a measure of the vector answers under `canonical`. What cannot be computed on a batch has the value null and a
-`problem`.
+Every measure of `evaluate` and `POST /evaluate`, generated from the catalogue behind `GET /measures` (`make
+reference`). A measure of an event is available under `binary`, `confidence`, `class:k`, `top:r`, `within-top:r` and
+`pooled`. Under `classwise` its value is the mean over the classes, and `parts` has the sum and the value of each
+class. A measure of the vector is available under `canonical`. If a measure cannot be computed for a batch, its value
+is null and its `problem` gives the reason.
 
-Under `pooled` the events of one row hang together: intervals resample whole rows, and most p-values are left out.
+Under `pooled`, the events of one row are dependent: intervals resample whole rows, and most p-values are omitted.
 
-Intervals are given when they are asked for. *Inverted*: a size is possible when the value seen lies between the tails
-of what gaps of that size would show, plus resampled noise; a percentile interval of such a measure would miss the
-truth of a calibrated model nearly always. *Triangle*: the value give or take a quantile of the size of resampled
-noise. *Influence*: the multiplier bootstrap of what each row moves the value by. *Own*: from the posterior of the
-fit. *Resampled*: the basic bootstrap, the measure computed again on resampled rows. How often they hold the truth:
-[interval-coverage.md](../benchmarks/interval-coverage.md). How our values compare with published code:
-[agreement.md](../benchmarks/agreement.md).
+Intervals are computed on request, in one of five ways:
+
+- *inverted*: test inversion. A true value is in the interval if the observed value lies between the tails of what
+  gaps of that size, plus resampled noise, produce. A percentile interval of these measures almost never covers the true
+  value of a calibrated model.
+- *triangle*: the observed value plus or minus a quantile of the size of the resampled noise.
+- *influence*: the multiplier bootstrap of the influence function.
+- *own*: from the posterior of the fitted model.
+- *resampled*: the basic bootstrap, with the measure recomputed on resampled rows.
+
+[Interval coverage](../benchmarks/interval-coverage.md) has the measured coverage of each, and
+[Agreement](../benchmarks/agreement.md) compares the values with published code.
 """
 
 
@@ -58,7 +63,7 @@ def _entry(measure: Measure) -> str:
 
 
 def interval_kind(measure: Measure) -> str:
-    """How its interval comes about, in a word."""
+    """The kind of its interval, in one word."""
     if measure.own_interval:
         return "own"
     if measure.distance is not None:

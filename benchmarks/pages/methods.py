@@ -7,19 +7,25 @@ from calibrant.calibrators.method import Method
 
 _HEAD = """# Calibrators
 
-Every method that `fit` and `POST /maps` know, made from the catalogue that also answers `GET /methods` and checks
-requests (`make reference`). What each writes into its document: [the map document](map-document.md).
+Every method of `fit` and `POST /maps`, generated from the catalogue behind `GET /methods` (`make reference`). [Map
+document](map-document.md) describes what each method stores.
 
-A method *of an event* fits a curve, under `binary`, `confidence`, `class:k`, `top:r` or `within-top:r`, and maps of
-many classes are made of its curves: `classwise` has one a class (`renormalise`, true by default, divides rows by their
-sum); `top-label` calibrates the largest probability, and the other classes share the rest; `ranks` has one curve for
-each of the `n_ranks` (default all) largest, put back on its class, and `within-ranks` one for each sum of the r
-largest. `keep_order` (default false) puts a row's calibrated numbers on the classes in the order of its predictions.
-The accuracy on the rows of the fit, before and after, is in the diagnostics. A method *of the vector* maps all classes
+A method *of an event* fits a curve, under `binary`, `confidence`, `class:k`, `top:r` or `within-top:r`. Maps of several
+classes are made of such curves:
+
+- `classwise` has one curve per class. `renormalise` (default true) divides each row by its sum.
+- `top-label` calibrates the largest probability. The other classes share the rest in proportion.
+- `ranks` has one curve for each of the `n_ranks` largest probabilities (default all).
+- `within-ranks` has one curve for each sum of the r largest probabilities.
+
+`keep_order` (default false) reorders the calibrated probabilities of a row so that its classes keep the order that they
+had. The diagnostics have the accuracy on the training rows, before and after. A method *of the vector* maps all classes
 at once, under `canonical`.
 
-What is asked of a method that it cannot do is refused with a problem: `one-class` and `missing-class` where outcomes
-are missing, `not-converged` where no optimum was reached, such as of separable data.
+A fit fails with the problem `one-class` or `missing-class` if outcomes are missing, and with `not-converged` if the
+optimizer finds no optimum, for example on separable data.
+
+## Methods
 """
 
 
@@ -44,7 +50,7 @@ def _entry(method: Method) -> str:
         "",
         f"- of {of}; takes {traits.takes}",
         f"- options: {options or 'none'}",
-        f"- parameters: {traits.parameters}; beyond the rows of the fit: {traits.outside}",
+        f"- parameters: {traits.parameters}; outside the range of the training rows: {traits.outside}",
         f"- monotone: {traits.monotone}; keeps the top label: {traits.keeps_top_label}; differentiable: "
         f"{traits.differentiable}",
         f"- fitted {'by a job' if method.runs == 'job' else 'at once'}; source: {method.source or 'none'}",

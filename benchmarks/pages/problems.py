@@ -1,4 +1,4 @@
-"""docs/reference/problems.md, made from the table."""
+"""docs/reference/problems.md, generated from the table."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ from schemas.problem_table import PREFIX, TABLE, Row
 
 _HEAD = """# Problems
 
-What is refused or fails is answered by a problem document (RFC 9457), `application/problem+json`: `type` (`{prefix}`
-and one of the codes below), `title`, `status`, `detail`, and `errors: [{{"pointer", "detail"}}]` with at most the first
-five places, as JSON Pointers into the body. Values are never repeated. A job that failed tells the same document as its
-`problem`.
+The service returns every error as a problem document (RFC 9457), `application/problem+json`, with the fields `type`
+(`{prefix}` followed by one of the codes below), `title`, `status`, `detail`, and `errors: [{{"pointer", "detail"}}]`:
+the first five places that are wrong, at most, as JSON Pointers into the body. Problem documents never repeat the
+values of a request. A failed job has the same document in its field `problem`.
 
-The service serves each problem's text at its `type`. Generated from the table of problems (`make reference`).
+The service also serves the text of each problem at its `type`. Generated from the table of problems (`make
+reference`).
 """
 
 
@@ -27,4 +28,4 @@ def problems_page() -> str:
 
 
 def _entry(code: str, row: Row) -> str:
-    return f"\n### `{code}`\n\n{row.title}. {row.cause}\n\n*Mend:* {row.mend}\n"
+    return f"\n### `{code}`\n\n{row.title}. {row.cause}\n\n*Remedy:* {row.mend}\n"

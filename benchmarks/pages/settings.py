@@ -1,4 +1,4 @@
-"""docs/reference/settings.md, made from the commands themselves."""
+"""docs/reference/settings.md, generated from the commands."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from calibrant.cli.main import app
 
 _HEAD = """# Settings
 
-Every flag of `calibrant` that has a variable here is also an environment variable; the flag wins. `serve` passes the
-variables of `api` and `worker` on to them. Times are seconds, sizes bytes. This page is made from the commands
+Every flag of `calibrant` that can also be set by an environment variable; the flag takes precedence. `serve` passes the
+variables of `api` and `worker` on to them. Times are in seconds, sizes in bytes. Generated from the commands
 (`make reference`).
 
-| flag | variable | of | default | meaning |
+| flag | variable | commands | default | meaning |
 |---|---|---|---|---|
 """
 
