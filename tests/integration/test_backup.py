@@ -37,8 +37,8 @@ from schemas.maps import FitSpec, MapRecord
 from service.settings import Settings
 from service.stack import stack
 from tests.integration.conftest import serving
-from tests.integration.first_version import load_first_store
 from tests.integration.monitors.stored import fill_monitor
+from tests.integration.stored import load_first_store
 
 DOCUMENT = {
     "format": 1, "method": "platt", "family": "platt", "reduction": "binary", "scale": "probability",

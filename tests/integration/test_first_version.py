@@ -14,7 +14,7 @@ from backend.store.store import Store
 from schemas.aliases import StoredAlias
 from schemas.jobs import JobRecord
 from schemas.maps import MapRecord
-from tests.integration.first_version import load_first_store
+from tests.integration.stored import load_first_store
 
 
 @pytest.fixture

@@ -1,0 +1,30 @@
+"""What the release before the two distributions had queued is done by this one's workers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from redis import Redis
+
+from backend.store.server.embedded import embedded_server
+from calibrant.client import Calibrant
+from service.stack import stack
+from tests.integration.stored import load_store
+
+
+def test_jobs_and_chores_that_the_previous_release_queued_are_done(folder: Path) -> None:
+    data = folder / "previous"
+    with (folder / "previous.log").open("ab") as log:
+        with embedded_server(data, log=log) as (url, _), Redis.from_url(url) as redis:
+            stored = load_store(redis, "queue-8039883.json")
+        with stack(host="127.0.0.1", port=0, data=data, log=log) as running, Calibrant(running.url) as client:
+            jobs = {kind: client.wait(job, timeout=60) for kind, job in stored["jobs"].items()}
+            assert {job.status for job in jobs.values()} == {"succeeded"}
+            calibrated = stored["calibrated"]
+            assert client.calibrate("late", calibrated["predictions"]) == pytest.approx(calibrated["result"], abs=1e-9)
+            result = jobs["evaluate"].result
+            assert result is not None
+            for name, measure in stored["report"]["report"]["measures"].items():
+                now = result["report"]["measures"][name]["value"]
+                assert now == pytest.approx(measure["value"], abs=1e-9)
