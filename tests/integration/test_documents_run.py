@@ -20,7 +20,12 @@ ROOT = Path(__file__).parents[2]
 #: Page -> how many blocks of commands, and of Python.
 PAGES = {
     "README.md": (4, 1),
+    "docs/index.md": (3, 1),
     "docs/quickstart.md": (6, 1),
+    "docs/explanation/calibration-in-ten-minutes.md": (0, 2),
+    "docs/explanation/fit-on-test.md": (0, 1),
+    "docs/explanation/intervals.md": (0, 1),
+    "docs/explanation/why-binned-ece-misleads.md": (0, 1),
     "docs/how-to/which-measure.md": (0, 1),
     "docs/how-to/which-map.md": (0, 1),
     "docs/how-to/monitoring.md": (3, 0),
