@@ -143,6 +143,9 @@ real: $(STAMP) ## held-out log loss on real predictions: make real DATA=folder; 
 compare: $(STAMP) ## every calibrator on real predictions: make compare [DATA=folder]; writes docs/benchmarks/calibrators.md
 	$(BIN)/python -m benchmarks.compare $(DATA)
 
+start-times: $(STAMP) ## the import, the command and the service from their start; writes docs/benchmarks/start-times.md
+	$(BIN)/python -m benchmarks.start_times
+
 page-speed: $(STAMP) ## the page in a real browser: its first paint, a file to its report; writes docs/benchmarks/page-speed.md
 	$(BIN)/python -m tests.browser.install
 	$(BIN)/python -m benchmarks.page_speed
