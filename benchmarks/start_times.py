@@ -75,10 +75,10 @@ round, with byte code compiled.
 
 After subtracting the time of an empty program:
 
-- `import calibrant` takes {(library - empty) / (numpy - empty):.2f} times as long as `import numpy, scipy.special` (goal:
-  1.2). Submodules load on first use.
-- `calibrant --help` takes {(command - empty) / (two - empty):.2f} times as long as the help of a Typer application with two
-  commands (goal: 1.5).
+- `import calibrant` takes {(library - empty) / (numpy - empty):.2f} times as long as `import numpy, scipy.special`
+  (goal: 1.2). Submodules load on first use.
+- `calibrant --help` takes {(command - empty) / (two - empty):.2f} times as long as the help of a Typer
+  application with two commands (goal: 1.5).
 """
 
 

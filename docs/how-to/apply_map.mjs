@@ -1,6 +1,5 @@
-// Apply a map document with ECMAScript alone: node apply_map.mjs map.json < rows.json; see map-format.md.
-// Rows are JSON, an array of numbers or of arrays by class, on the scale that the document names.
-import { readFileSync } from "node:fs";
+// Apply a map document with ECMAScript alone: node apply_map.mjs map.json < rows.json; see apply-elsewhere.md.
+// Rows are a JSON array of numbers, or of arrays with a number per class, on the scale of the document.
 
 const CLIP = 2 ** -52, PL3 = 1e-16;
 const sum = (row) => row.reduce((a, b) => a + b, 0);
@@ -107,7 +106,7 @@ const ranks = (p, d) => {
   return d.keep_order ? inOrder(row, p) : row;
 };
 
-const TRANSFORMS = { // whether it takes logits, and how it is applied
+const TRANSFORMS = { // family -> [whether it takes logits, the function]
   temperature: [true, (z, d) => softmax(z.map((x) => x / d.temperature))],
   vector: [true, (z, d) => softmax(z.map((x, k) => d.weights[k] * x + d.intercepts[k]))],
   matrix: [true, matrix],
@@ -123,6 +122,7 @@ const TRANSFORMS = { // whether it takes logits, and how it is applied
   ranks: [false, ranks],
 };
 
+// The calibrated probability of one row, or its probabilities by class.
 export function apply(document, row) {
   let logits = document.scale === "logit";
   if (document.family in TRANSFORMS) {
@@ -139,5 +139,8 @@ export function apply(document, row) {
   return curve(logits ? logistic(row) : row, document);
 }
 
-const rows = JSON.parse(readFileSync(0, "utf-8")), document = JSON.parse(readFileSync(process.argv[2], "utf-8"));
-process.stdout.write(JSON.stringify(rows.map((row) => apply(document, row))));
+if (globalThis.process?.argv[1]?.endsWith("apply_map.mjs")) { // run as a script, not imported
+  const { readFileSync } = await import("node:fs");
+  const rows = JSON.parse(readFileSync(0, "utf-8")), document = JSON.parse(readFileSync(process.argv[2], "utf-8"));
+  process.stdout.write(JSON.stringify(rows.map((row) => apply(document, row))));
+}

@@ -1,6 +1,6 @@
-"""Apply a map document with the standard library: ``python apply_map.py map.json < rows.json``; see map-format.md.
+"""Apply a map document with the standard library: ``python apply_map.py map.json < rows.json``; see apply-elsewhere.md.
 
-Rows are JSON, an array of numbers or of arrays by class, on the scale that the document names.
+Rows are a JSON array of numbers, or of arrays with a number per class, on the scale of the document.
 """
 
 import json
@@ -148,7 +148,7 @@ def logarithms(p):
     return [log(max(x, CLIP)) for x in p]
 
 
-TRANSFORMS = {  # whether it takes logits, and how it is applied
+TRANSFORMS = {  # family -> (whether it takes logits, the function)
     "temperature": (True, lambda z, d: softmax([x / d["temperature"] for x in z])),
     "vector": (True, lambda z, d: softmax([w * x + b for w, x, b in zip(d["weights"], z, d["intercepts"])])),
     "matrix": (True, matrix),
@@ -165,7 +165,7 @@ TRANSFORMS = {  # whether it takes logits, and how it is applied
 
 
 def apply(document, row):
-    """The calibrated probability of one row, or its probabilities by class."""
+    """Return the calibrated probability of one row, or its probabilities by class."""
     logits, family = document["scale"] == "logit", document["family"]
     if family in TRANSFORMS:
         takes_logits, transform = TRANSFORMS[family]

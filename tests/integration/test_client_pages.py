@@ -81,7 +81,6 @@ def test_the_page_of_the_client_runs_from_end_to_end(service: Stack) -> None:
     for block in blocks:
         exec(compile(block, str(PAGE), "exec"), names)
     names["client"].close()
-    names["patient"].close()
     assert names["after"].measures["ece"].value < names["report"].measures["ece"].value
     assert names["compared"].contestants[0].name == "uncalibrated"
     assert names["svg"].startswith(b"<svg")

@@ -16,65 +16,87 @@ from calibrant.cli.main import app
 from tests.unit.cli.conftest import Run
 
 DOCS = Path(__file__).parents[3] / "docs" / "how-to"
-PAGE = (DOCS / "command-line.md").read_text("utf-8")
+#: Guides whose examples run without a server, and whether ``preds.csv`` is their own.
+GUIDES = {"command-line": True, "groups": False, "weights": False, "ci-gate": False, "german-excel": True}
+PAGE, GATE = ((DOCS / f"{name}.md").read_text("utf-8") for name in ("command-line", "ci-gate"))
 COMMANDS: dict[str, Any] = dict(all_commands(typer.main.get_command(app)))
 
 
-def _blocks(kind: str) -> list[str]:
-    return re.findall(rf"```{kind}\n(.*?)```", PAGE, re.DOTALL)
+def _blocks(page: str) -> list[tuple[str, str]]:
+    return re.findall(r"^```(\w+)\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
 
 
-def _examples() -> Iterator[tuple[list[str], list[str]]]:
-    """The words of each command, and the lines that are shown below it."""
-    for block in _blocks("console"):
-        for example in block.split("$ ")[1:]:
-            command, *shown = example.splitlines()
-            yield shlex.split(command)[1:], shown
+def _examples(block: str) -> Iterator[tuple[list[str], list[str]]]:
+    """The arguments of each command, and the lines that are shown below it."""
+    for example in block.split("$ ")[1:]:
+        command, *shown = example.splitlines()
+        yield shlex.split(command)[1:], shown
 
 
-def _written() -> Iterator[list[str]]:
-    """The words of every command of the page, pipes and comments taken off."""
-    yield from (words for words, _ in _examples())
-    for line in "\n".join(_blocks("sh")).splitlines():
-        for part in re.split(r"\|\|?", line.partition(" #")[0]):
-            if part.strip().startswith("calibrant "):
-                yield shlex.split(part)[1:]
+def _written(page: str) -> Iterator[list[str]]:
+    """The arguments of every command of a page, without pipes and comments."""
+    for kind, block in _blocks(page):
+        if kind == "console":
+            yield from (arguments for arguments, _ in _examples(block))
+        elif kind in ("sh", "yaml"):
+            for part in re.split(r"\|\|?|\n", re.sub(r" #.*", "", block).replace("- run: ", "")):
+                if part.strip().startswith("calibrant "):
+                    yield shlex.split(part)[1:]
 
 
-def test_the_examples_run_one_after_the_other(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("guide", GUIDES)
+def test_the_examples_of_a_guide_run_one_after_the_other(
+    run: Run, guide: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
-    (setup,) = _blocks("python")
-    exec(compile(setup, "command-line.md", "exec"), {})
-    for words, shown in _examples():
-        found = run(*words)
-        code = next((int(line.removeprefix("exit ")) for line in shown if line.startswith("exit ")), 0)
-        assert found.exit_code == code, (words, found.stderr)
-        for line in shown:
-            assert line.startswith("exit ") or line in (found.stdout + found.stderr).splitlines()
-    assert {"map.json", "calibrated.csv", "report.html"} <= {path.name for path in tmp_path.iterdir()}
+    if not GUIDES[guide]:
+        (setup,) = (block for kind, block in _blocks(PAGE) if kind == "python")
+        exec(compile(setup, "command-line.md", "exec"), {})
+    names: dict[str, Any] = {}
+    for kind, block in _blocks((DOCS / f"{guide}.md").read_text("utf-8")):
+        if kind == "text":
+            (tmp_path / "preds.csv").write_text(block, "utf-8")
+        elif kind == "python":
+            exec(compile(block, f"{guide}.md", "exec"), names)
+        elif kind == "console":
+            for arguments, shown in _examples(block):
+                _check(run, arguments, shown)
 
 
-def test_every_command_of_the_page_is_one_with_those_flags() -> None:
-    for words in _written():
+def _check(run: Run, arguments: list[str], shown: list[str]) -> None:
+    found = run(*arguments)
+    code = next((int(line.removeprefix("exit ")) for line in shown if line.startswith("exit ")), 0)
+    assert found.exit_code == code, (arguments, found.stderr)
+    for line in shown:
+        assert line.startswith("exit ") or line in (found.stdout + found.stderr).splitlines()
+    if "--out" in arguments:
+        assert Path(arguments[arguments.index("--out") + 1]).is_file()
+
+
+@pytest.mark.parametrize("guide", GUIDES)
+def test_every_command_of_a_guide_exists_with_its_flags(guide: str) -> None:
+    for arguments in _written((DOCS / f"{guide}.md").read_text("utf-8")):
         name = next(
-            f"calibrant {' '.join(words[:n])}" for n in (2, 1) if f"calibrant {' '.join(words[:n])}" in COMMANDS
+            f"calibrant {' '.join(arguments[:n])}" for n in (2, 1) if f"calibrant {' '.join(arguments[:n])}" in COMMANDS
         )
         flags = {flag for option in COMMANDS[name].params for flag in option.opts}
-        assert {word for word in words if word.startswith("--")} <= flags, words
+        assert {argument for argument in arguments if argument.startswith("--")} <= flags, arguments
 
 
 def test_every_command_about_data_is_shown() -> None:
-    shown = [f"calibrant {' '.join(words)}" for words in _written()]
+    shown = [f"calibrant {' '.join(arguments)}" for arguments in _written(PAGE)]
     others = ("api", "worker", "serve", "demo", "backup", "restore", "keys", "maps show", "jobs watch", "jobs cancel")
     for name in COMMANDS:
         if not name.removeprefix("calibrant ").startswith(others):
             assert any(line.startswith(name) for line in shown), name
 
 
-def test_every_exit_code_is_told_in_both_places(run: Run) -> None:
-    told = run("--help").stdout
-    for code in re.findall(r"^\| (\d+) \|", PAGE, re.MULTILINE):
-        assert re.search(rf"\b{code} ", told), code
+def test_the_help_names_every_exit_code_of_the_page(run: Run) -> None:
+    help_text = run("--help").stdout
+    codes = re.findall(r"^\| (\d+) \|", GATE, re.MULTILINE)
+    assert codes == ["0", "1", "2", "3", "4", "130"]
+    for code in codes:
+        assert re.search(rf"\b{code} ", help_text), code
 
 
 @pytest.mark.parametrize("name", COMMANDS)

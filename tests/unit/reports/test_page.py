@@ -6,7 +6,8 @@ from typing import Any
 
 from calibrant.reports import advice, verdict
 
-PAGE = Path(__file__).parents[3] / "docs" / "how-to" / "reports.md"
+DOCS = Path(__file__).parents[3] / "docs"
+PAGE, RULES = DOCS / "how-to" / "reports.md", DOCS / "explanation" / "report-verdict.md"
 
 
 def test_the_example_runs_and_makes_a_report() -> None:
@@ -17,9 +18,9 @@ def test_the_example_runs_and_makes_a_report() -> None:
     assert "scores.csv" in scope["page"]
 
 
-def test_the_thresholds_told_are_those_used() -> None:
-    text = " ".join(PAGE.read_text("utf-8").split())
+def test_the_documented_thresholds_are_those_used() -> None:
+    text = " ".join(RULES.read_text("utf-8").split())
     assert f"below {verdict.ALPHA:g}" in text
-    assert f"is below {verdict.LEAST_VARIANCE:g}, its normal law" in text
-    assert f"fewer than {verdict.FEW_ROWS} rows, or X is above {100 * verdict.COULD_HIDE:g} points" in text
+    assert f"is below {verdict.LEAST_VARIANCE:g}, its normal approximation" in text
+    assert f"fewer than {verdict.FEW_ROWS} rows, or if X is above {100 * verdict.COULD_HIDE:g} points" in text
     assert f"More than {advice.MOST_ROWS:,} rows, or {advice.MOST_NUMBERS:,} probabilities" in text
