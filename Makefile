@@ -163,7 +163,7 @@ comparing: $(STAMP) ## how often comparisons of maps are wrong; writes docs/benc
 docs: $(STAMP) ## build the documentation site offline, with warnings as errors; writes docs/_build/html
 	$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
 
-reference: $(STAMP) ## the pages of docs/reference that are generated from the code: measures, diagrams, methods, settings, problems, calls
+reference: $(STAMP) ## the pages of docs/reference that are generated from the code: measures, diagrams, methods, settings, commands, problems, calls, metrics
 	$(BIN)/python -m benchmarks.pages
 
 gallery: $(STAMP) ## every picture of the gallery; writes docs/reference/gallery.md and docs/pictures/gallery

@@ -7,8 +7,10 @@ from pathlib import Path
 from benchmarks.pages.calls import calls_page
 from benchmarks.pages.commands import commands_page
 from benchmarks.pages.diagrams import diagrams_page
+from benchmarks.pages.fields import fields_page
 from benchmarks.pages.measures import catalogue_page
 from benchmarks.pages.methods import methods_page
+from benchmarks.pages.metrics import metrics_page
 from benchmarks.pages.problems import problems_page
 from benchmarks.pages.settings import settings_page
 
@@ -21,6 +23,8 @@ PAGES = {
     "commands": commands_page,
     "problems": problems_page,
     "http-calls": calls_page,
+    "http-fields": fields_page,
+    "metrics": metrics_page,
 }
 
 

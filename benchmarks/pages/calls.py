@@ -13,8 +13,8 @@ from service.settings import Settings
 _HEAD = """# HTTP calls
 
 Generated from the OpenAPI document (`make reference`). The service serves that document at `/openapi.json` and shows it
-at `/docs`, with an example of every request and response. The [HTTP reference](http.md) explains the fields,
-[Problems](problems.md) the errors. Every path that accepts `GET` also accepts `HEAD`.
+at `/docs`, with an example of every request and response. [HTTP fields](http-fields.md) lists the fields of
+every object, [Problems](problems.md) the errors. Every path that accepts `GET` also accepts `HEAD`.
 
 The tables list the problems that are specific to a call. In addition:
 

@@ -1,6 +1,6 @@
 """Calibration measures of a Calibrant server as metrics of an Evidently report.
 
-The server and the key to it are those of ``CALIBRANT_SERVER`` and ``CALIBRANT_API_KEY``. See evidently.md.
+It connects to ``CALIBRANT_SERVER`` with ``CALIBRANT_API_KEY``. See evidently.md.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from calibrant.client import Calibrant
 
 
 class CalibrationMeasure(SingleValueMetric):
-    """A measure, such as ``ece``, of a column of P(Y=1) and one of labels, 0 or 1: debiased, where it has that."""
+    """A measure, such as ``ece``, of a column of P(Y=1) and a column of labels; debiased if the measure is."""
 
     prediction: str
     label: str
@@ -21,7 +21,7 @@ class CalibrationMeasure(SingleValueMetric):
 
 
 class CalibrationMeasureCalculation(SingleValueCalculation[CalibrationMeasure]):
-    """One evaluation of the current rows, and one of the reference's."""
+    """Evaluates the current rows, and the reference rows if there are any."""
 
     def calculate(
         self,
@@ -29,13 +29,13 @@ class CalibrationMeasureCalculation(SingleValueCalculation[CalibrationMeasure]):
         current_data: Dataset,
         reference_data: Dataset | None,
     ) -> tuple[SingleValue, SingleValue | None]:
-        """The value of the current rows, and of the reference's where there are any."""
+        """Return the values of the current and the reference rows."""
         with Calibrant() as client:
             reference = None if reference_data is None else self._measured(client, reference_data)
             return self._measured(client, current_data), reference
 
     def display_name(self) -> str:
-        """What the report calls it."""
+        """Return the name shown in the report."""
         return f"Calibration: {self.metric.measure} of {self.metric.prediction}"
 
     def _measured(self, client: Calibrant, rows: Dataset) -> SingleValue:

@@ -1,7 +1,7 @@
-"""A KServe transformer that calibrates what a predictor answers, by a Calibrant that it can reach.
+"""A KServe transformer that calibrates a predictor's output with a map of a Calibrant server.
 
-It needs ``kserve`` and reads ``CALIBRANT_URL``, ``CALIBRANT_MODEL`` (a map's name, id or alias) and, where the
-service has keys, ``CALIBRANT_API_KEY`` from its environment. See kserve.md.
+It needs ``kserve`` and reads ``CALIBRANT_URL``, ``CALIBRANT_MODEL`` (a map's name, id or alias) and, if the service has
+keys, ``CALIBRANT_API_KEY`` from the environment. See kserve.md.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ LENGTH = "Inference-Header-Content-Length"
 
 
 def encoded(predictions: npt.NDArray[Any]) -> tuple[dict[str, str], bytes]:
-    """Headers and body of an inference request; a column of its own, (n, 1), is sent as (n,)."""
+    """Return headers and body of an inference request; (n, 1) is sent as (n,)."""
     values = np.asarray(predictions, dtype="<f8")
     if values.ndim == 2 and values.shape[1] == 1:
         values = values[:, 0]
@@ -32,14 +32,14 @@ def encoded(predictions: npt.NDArray[Any]) -> tuple[dict[str, str], bytes]:
 
 
 def decoded(headers: Mapping[str, str], body: bytes) -> npt.NDArray[np.float64]:
-    """The calibrated probabilities of an answer."""
+    """Return the calibrated probabilities of a response."""
     end = int(headers[LENGTH])
     output = json.loads(body[:end])["outputs"][0]
     return np.frombuffer(body, "<f8", offset=end).reshape(output["shape"])
 
 
 class Calibrant:
-    """One calibration map, asked over the Open Inference Protocol through ``http``, whose base is the service."""
+    """One calibration map, called through the Open Inference Protocol."""
 
     def __init__(self, http: httpx.AsyncClient, model: str) -> None:
         self.http = http
@@ -47,14 +47,14 @@ class Calibrant:
 
     @classmethod
     def of(cls, environment: Mapping[str, str], timeout: float = 5.0) -> Calibrant:
-        """The map that the environment names."""
+        """Return the map that the environment names."""
         key = environment.get("CALIBRANT_API_KEY")
         headers = {} if key is None else {"Authorization": f"Bearer {key}"}
         http = httpx.AsyncClient(base_url=environment["CALIBRANT_URL"], headers=headers, timeout=timeout)
         return cls(http, environment["CALIBRANT_MODEL"])
 
     async def calibrate(self, predictions: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
-        """Calibrated probabilities; raises ``RuntimeError`` with what the service says is wrong."""
+        """Return calibrated probabilities; raise ``RuntimeError`` with the service's error message."""
         headers, body = encoded(predictions)
         answer = await self.http.post(self._path, content=body, headers=headers)
         if answer.is_error:
@@ -62,19 +62,19 @@ class Calibrant:
         return decoded(answer.headers, answer.content)
 
     async def calibrate_v1(self, result: dict[str, Any]) -> dict[str, Any]:
-        """A predictor's answer in the older protocol, its ``predictions`` calibrated."""
+        """Calibrate the ``predictions`` of a response in the V1 protocol."""
         found = await self.calibrate(np.asarray(result["predictions"], dtype=np.float64))
         return result | {"predictions": found.tolist()}
 
 
 def serve() -> None:
-    """Run the transformer until it is told to stop; KServe gives the predictor's address on the command line."""
-    # Its import reads the command line.
+    """Run the transformer; KServe passes the predictor's address on the command line."""
+    # Imported here because the import reads the command line.
     from kserve import InferOutput, InferResponse, Model, ModelServer, model_server
     from kserve.model import PredictorConfig
 
     class Transformer(Model):  # type: ignore[misc]
-        """The predictor's first output, calibrated, in its place."""
+        """Replaces the predictor's first output by calibrated probabilities."""
 
         def __init__(self, name: str, config: PredictorConfig, calibrant: Calibrant) -> None:
             super().__init__(name, config)
@@ -93,9 +93,9 @@ def serve() -> None:
             result.outputs[0] = InferOutput(first.name, list(found.shape), "FP64", data=found)
             return result
 
-    told = model_server.args
-    config = PredictorConfig(told.predictor_host, told.predictor_protocol, told.predictor_use_ssl)
-    ModelServer().start([Transformer(told.model_name, config, Calibrant.of(os.environ))])
+    args = model_server.args
+    config = PredictorConfig(args.predictor_host, args.predictor_protocol, args.predictor_use_ssl)
+    ModelServer().start([Transformer(args.model_name, config, Calibrant.of(os.environ))])
 
 
 if __name__ == "__main__":

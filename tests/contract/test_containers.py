@@ -284,7 +284,7 @@ def test_the_example_of_the_secret_holds_what_pods_ask_for_and_no_value() -> Non
 
 
 def test_workers_are_scaled_by_a_metric_that_exists() -> None:
-    page = (REPOSITORY / "docs/how-to/observability.md").read_text("utf-8")
+    page = (REPOSITORY / "docs/reference/metrics.md").read_text("utf-8")
     (scaler,) = _of_kind("ScaledObject")
     for trigger in scaler["spec"]["triggers"]:
         metric, queue = re.fullmatch(r'(\w+)\{queue="(\w+)"\}', trigger["metadata"]["valueLocation"]).groups()  # type: ignore[union-attr]

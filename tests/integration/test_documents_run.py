@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from textwrap import dedent
 from typing import Any
 
 import numpy as np
@@ -28,12 +29,13 @@ PAGES = {
     "docs/explanation/why-binned-ece-misleads.md": (0, 1),
     "docs/how-to/which-measure.md": (0, 1),
     "docs/how-to/which-map.md": (0, 2),
-    "docs/how-to/monitoring.md": (3, 0),
+    "docs/how-to/monitoring.md": (1, 0),
     "docs/how-to/monitors.md": (0, 4),
-    "docs/how-to/monitor-alarms.md": (2, 0),
-    "docs/how-to/monitor-rows.md": (8, 0),
+    "docs/how-to/monitor-alarms.md": (1, 0),
+    "docs/how-to/monitor-recalibration.md": (2, 0),
+    "docs/how-to/monitor-rows.md": (5, 0),
 }
-_BLOCK = re.compile(r"^```(sh|python)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_BLOCK = re.compile(r"^( *)```(sh|python)\n(.*?)^\1```$", re.MULTILINE | re.DOTALL)
 #: Of these blocks the tests are what they make: the environment, and the running of everything.
 _MAKES = re.compile(r"^(make|git clone) ", re.MULTILINE)
 
@@ -64,7 +66,7 @@ def rows() -> dict[str, Any]:
 
 @pytest.mark.parametrize("page", PAGES)
 def test_every_example_of_a_page_runs(page: str, service: Stack, rows: dict[str, Any], tmp_path: Path) -> None:
-    blocks = _BLOCK.findall((ROOT / page).read_text("utf-8"))
+    blocks = [(kind, dedent(text)) for _, kind, text in _BLOCK.findall((ROOT / page).read_text("utf-8"))]
     assert tuple(sum(kind == of for kind, _ in blocks) for of in ("sh", "python")) == PAGES[page]
     there = dict(rows)
     environment = {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}", "COLUMNS": "200"}

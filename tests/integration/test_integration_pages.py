@@ -47,7 +47,7 @@ def _without_ids(text: str) -> str:
 def test_the_commands_of_the_protocols_page_answer_what_it_says(service: Stack, tmp_path: Path) -> None:
     page = PAGES / "inference-protocol.md"
     steps = _steps(page)
-    assert len(steps) == page.read_text("utf-8").count("```sh\n") == 7
+    assert len(steps) == page.read_text("utf-8").count("```sh\n") == 6
     for command, kind, told in steps:
         here = command.replace("localhost:8000", service.url.removeprefix("http://"))
         run = subprocess.run(
