@@ -5,7 +5,7 @@ from __future__ import annotations
 import calibrant
 
 project = "Calibrant"
-copyright = "the Calibrant developers"
+project_copyright = "the Calibrant developers"
 version = release = calibrant.__version__
 
 extensions = [
