@@ -1,1 +1,1 @@
-"""Committed measurements: each writes the page in docs/ that shows its figures."""
+"""Committed measurements; each writes a page of docs/benchmarks."""

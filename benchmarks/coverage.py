@@ -1,4 +1,4 @@
-"""How often the intervals of the calibration errors cover the truth. Writes docs/benchmarks/interval-coverage.md."""
+"""Coverage of the intervals of calibration errors. Writes docs/benchmarks/interval-coverage.md."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ PAGE = Path(__file__).parents[1] / "docs" / "benchmarks" / "interval-coverage.md
 RUNS = 200
 RESAMPLES = 400
 LEVEL = 0.95
-#: The fits take longer, and run less often.
+#: Fits take longer and have fewer runs.
 FITTED: tuple[str, ...] = ("pl3", "pl")
 FITTED_RUNS = 60
-#: What it gains depends on how many rows a map was fitted to, and so has no truth at an endless sample.
+#: Depends on the number of training rows, and so has no true value for an infinite sample.
 UNSHOWN = frozenset({"recalibration-improvement"})
-#: Measures whose intervals are shown; what is recomputed on resampled rows is left out, as too slow to simulate here.
+#: Simulated measures; those recomputed on resampled rows are too slow here.
 MEASURES = [
     m.name
     for m in calibrant.MEASURES.values()
@@ -33,11 +33,16 @@ MEASURES = [
 ]
 #: Has no interval under classwise.
 EVENT_ONLY = frozenset({"decomposition"})
-#: Of the gaps between groups, which are computed again for every resample.
+#: Gaps between groups, which are recomputed for every resample.
 GAP_MEASURES, GAP_RUNS, GAP_RESAMPLES, GAP_ROWS = ("ece", "ks", "ks-end", "brier"), 100, 200, 1_000
 #: Measures that choose their number of bins by the labels.
 ADAPTIVE = frozenset({"ece-sweep", "ece-cv"})
-#: Powers of the true probabilities of classes, by about the error they make.
+_CLASS_WISE = (
+    "Under `classwise`: three classes, with uniform true probabilities raised to the powers 1, 1.25 and 2. Whole rows",
+    "are resampled.",
+    "",
+)
+#: Powers of the true probabilities of classes, by the approximate error that they cause.
 _POWERS = {0.0: 1.0, 0.03: 1.25, 0.1: 2.0}
 
 Array = npt.NDArray[np.float64]
@@ -50,9 +55,9 @@ def draw(error: float, n: int, random: np.random.Generator) -> tuple[Array, Arra
 
 
 def world(kind: str, error: float, n: int, random: np.random.Generator) -> tuple[Array, Array]:
-    """Predictions and true probabilities: ``event`` as ``draw``; ``classes``: three classes, too sure by a temperature.
+    """Predictions and true probabilities: ``event`` as ``draw``; ``classes``: three overconfident classes.
 
-    The temperatures give class-wise errors of about those asked for.
+    The powers give approximately the requested class-wise errors.
     """
     if kind == "event":
         return draw(error, n, random)
@@ -62,7 +67,7 @@ def world(kind: str, error: float, n: int, random: np.random.Generator) -> tuple
 
 
 def labelled(kind: str, p: Array, truth: Array, random: np.random.Generator) -> Subject:
-    """The subject with labels drawn from the truth."""
+    """The subject with labels drawn from the true probabilities."""
     if kind == "event":
         return Event(p, (random.random(len(p)) < truth).astype(np.int8))
     labels = (random.random(len(p))[:, None] > np.cumsum(truth, axis=1)).sum(axis=1)
@@ -70,7 +75,7 @@ def labelled(kind: str, p: Array, truth: Array, random: np.random.Generator) -> 
 
 
 def noiseless(kind: str, p: Array, truth: Array) -> Subject:
-    """The subject as if every row had all labels in the shares of the truth: what an endless sample would show."""
+    """The subject of an infinite sample: every row with all labels, weighted by the true probabilities."""
     if kind == "event":
         y = np.repeat(np.array([0, 1], np.int8), len(p))
         return Event(np.tile(p, 2), y, np.concatenate([1.0 - truth, truth]))
@@ -78,12 +83,12 @@ def noiseless(kind: str, p: Array, truth: Array) -> Subject:
 
 
 def covered(kind: str, error: float, n: int) -> dict[str, float]:
-    """Share of the runs in which each measure's interval holds the truth."""
+    """Share of runs in which each measure's interval covers the true value."""
     requests = read_requests([name for name in MEASURES if kind == "event" or name not in EVENT_ONLY])
     truth = noiseless(kind, *world(kind, error, 100_000, np.random.default_rng(1)))
-    # Without noise, the measures that choose their number of bins by the labels would choose endlessly many.
+    # Without noise, measures that choose their number of bins would choose infinitely many.
     true = {r.key: 0.0 if r.key in ADAPTIVE else r.compute(truth).value or 0.0 for r in requests}
-    # An unbiased estimate of 0 falls a little below it.
+    # An unbiased estimate of 0 can be slightly below 0.
     true |= {r.key: max(true[r.key], 0.0) for r in requests if r.measure.lowest is None}
     true |= dict.fromkeys(ADAPTIVE & set(true), true["ece"])
     hits = dict.fromkeys(true, 0)
@@ -97,7 +102,7 @@ def covered(kind: str, error: float, n: int) -> dict[str, float]:
 
 
 def covered_by_fits(error: float, n: int) -> tuple[list[float], float]:
-    """Shares of the runs in which the intervals of ``ece-averaged``, ``ece-pl3`` and ``ece-pl`` hold the truth."""
+    """Shares of runs in which the intervals of ``ece-averaged``, ``ece-pl3`` and ``ece-pl`` cover the true value."""
     p, c = draw(error, 2_000_000, np.random.default_rng(1))
     truth = float(np.abs(p - c).mean())
     hits, fits, width = 0, [0, 0], 0.0
@@ -105,7 +110,7 @@ def covered_by_fits(error: float, n: int) -> tuple[list[float], float]:
         random = np.random.default_rng([8, run, n])
         p, c = draw(error, n, random)
         event = Event(p, (random.random(n) < c).astype(np.int8))
-        # The interval of the average is that of its process: the other half need not be fitted.
+        # The interval of the average is that of its Gaussian process; the other half need not be fitted.
         belief = process_belief(fit_process(fold_cells(event.counted_rows, 10, 0)))
         low, high = interval_about(belief, debiased(belief, 1), 1, LEVEL)
         hits += low <= truth <= high
@@ -118,11 +123,11 @@ def covered_by_fits(error: float, n: int) -> tuple[list[float], float]:
 
 
 def fit_lines() -> list[str]:
-    """The table of the errors by fitting."""
+    """The table of fitted calibration errors."""
     lines = [
-        "## By fitting",
+        "## Fitted calibration errors",
         "",
-        f"The same for mean |p - c|, without bins; PL and PL3 in {FITTED_RUNS} runs (standard error "
+        f"The same for the mean of |p - c|, without bins; PL and PL3 in {FITTED_RUNS} runs (standard error "
         f"{np.sqrt(LEVEL * (1 - LEVEL) / FITTED_RUNS):.3f}).",
         "",
         "| calibration error | n | ece-averaged | ece-pl3 | ece-pl | mean width, ece-averaged |",
@@ -136,7 +141,7 @@ def fit_lines() -> list[str]:
 
 
 def covered_gaps(error: float) -> dict[str, tuple[float, float]]:
-    """Of calibrated rows and half as many of this error: shares of intervals that hold the gap, and of p <= .05."""
+    """For calibrated rows and half as many with this error: shares of intervals covering the gap, and of p <= 0.05."""
     large = [noiseless("event", *draw(e, 100_000, np.random.default_rng(1))) for e in (0.0, error)]
     requests = read_requests(GAP_MEASURES)
     true = {r.key: abs((r.compute(large[0]).value or 0.0) - (r.compute(large[1]).value or 0.0)) for r in requests}
@@ -165,12 +170,11 @@ def gap_lines() -> list[str]:
     return [
         "## Gaps between groups",
         "",
-        f"The largest gap of two groups, {2 * GAP_ROWS // 3} calibrated rows and {GAP_ROWS // 3} of an error, in "
-        f"{GAP_RUNS} runs of {GAP_RESAMPLES}",
-        f"resamples: the share of intervals that hold the true gap, and in brackets that of p-values of at most "
-        f"{1 - LEVEL:.2f}, by permuting",
-        "the groups. At error 0 no group differs. One standard error is "
-        f"{np.sqrt(LEVEL * (1 - LEVEL) / GAP_RUNS):.3f}.",
+        f"Two groups: {2 * GAP_ROWS // 3} calibrated rows and {GAP_ROWS // 3} rows with a calibration error, in "
+        f"{GAP_RUNS} runs of {GAP_RESAMPLES} resamples.",
+        "Each figure is the share of intervals that cover the true gap; in "
+        f"brackets, the share of permutation p-values of at most {1 - LEVEL:.2f}.",
+        f"At error 0 the groups do not differ. The standard error is {np.sqrt(LEVEL * (1 - LEVEL) / GAP_RUNS):.3f}.",
         "",
         "| measure | " + " | ".join(f"error {error:g}" for error in errors) + " |",
         "|---|---|---|---|",
@@ -181,7 +185,7 @@ def gap_lines() -> list[str]:
     ]
 
 
-def measure_lines(kind: str, title: str, sizes: tuple[int, ...]) -> list[str]:
+def measure_lines(kind: str, title: str, sizes: tuple[int, ...], introduction: tuple[str, ...] = ()) -> list[str]:
     """The table of the other measures."""
     settings = [(error, n) for error in (0.0, 0.03, 0.1) for n in sizes]
     with ProcessPoolExecutor(2) as pool:
@@ -189,6 +193,7 @@ def measure_lines(kind: str, title: str, sizes: tuple[int, ...]) -> list[str]:
     return [
         f"## {title}",
         "",
+        *introduction,
         "| measure | " + " | ".join(f"{error:g}, n = {n:,}" for error, n in settings) + " |",
         "|---|" + "---|" * len(settings),
         *(f"| `{key}` | " + " | ".join(f"{share[key]:.3f}" for share in found) + " |" for key in found[0]),
@@ -199,20 +204,20 @@ def measure_lines(kind: str, title: str, sizes: tuple[int, ...]) -> list[str]:
 def main() -> None:
     """Simulate and write the page."""
     lines = [
-        "# Coverage of the intervals",
+        "# Coverage of intervals",
         "",
-        f"Made by `make coverage`: the share of {RUNS} simulated batches whose {LEVEL:.0%} interval, of {RESAMPLES}",
-        f"resamples, holds the truth, at calibration errors 0, .03 and .1. One binomial standard error is "
-        f"{np.sqrt(LEVEL * (1 - LEVEL) / RUNS):.3f}.",
-        "Predictions p = (1 - a) c + a c^2 of uniform true probabilities c. The truth of a measure is its value where",
-        "every row counts with both labels in the shares of c and 1 - c, at 100,000 rows; that of the measures which",
-        "choose their number of bins is that of `ece`.",
+        "Generated by `make coverage`. Each figure is the share of "
+        f"{RUNS} simulated batches whose {LEVEL:.0%} interval, from",
+        f"{RESAMPLES} resamples, covers the true value, at calibration errors 0, 0.03 and "
+        f"0.1. The binomial standard error is {np.sqrt(LEVEL * (1 - LEVEL) / RUNS):.3f}.",
+        "Predictions are p = (1 - a) c + a c^2 for uniform true "
+        "probabilities c. The true value of a measure is its value on",
+        "100,000 rows that each count with both labels, weighted "
+        "by c and 1 - c. For measures that choose their number of",
+        "bins it is the true value of `ece`.",
         "",
         *measure_lines("event", "One event", (300, 1_000, 10_000)),
-        "Under `classwise`: three classes, uniform true probabilities to the powers 1, 1.25 and 2; whole rows are",
-        "resampled.",
-        "",
-        *measure_lines("classes", "Class-wise", (1_000,)),
+        *measure_lines("classes", "Class-wise", (1_000,), _CLASS_WISE),
         *fit_lines(),
         "",
         *gap_lines(),

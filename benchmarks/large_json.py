@@ -1,4 +1,4 @@
-"""Large and hostile JSON bodies against the whole service: memory, time, and how long readiness takes meanwhile.
+"""Large and hostile JSON bodies against the whole service: memory, time, and latency of readiness.
 
     python -m benchmarks.large_json [NAME ...]
 
@@ -29,7 +29,7 @@ EVENT = b'{"specversion":"1.0","id":"a","source":"b","type":"com.calibrant.rows"
 
 
 class Sent(NamedTuple):
-    """A body: where it goes and its content; ``at_once`` how many are sent together."""
+    """A body: its path and content; ``at_once`` is the number sent concurrently."""
 
     path: str
     body: bytes
@@ -38,7 +38,7 @@ class Sent(NamedTuple):
 
 
 def bodies() -> Iterator[tuple[str, partial[Sent]]]:
-    """The bodies by name, made when they are needed."""
+    """The bodies by name, created when needed."""
 
     def filled(path: str, before: bytes, unit: bytes, n: int, after: bytes, *, at_once: int = 1) -> Sent:
         kind = "application/cloudevents+json" if path.endswith("/events") else "application/json"
@@ -79,7 +79,7 @@ def bodies() -> Iterator[tuple[str, partial[Sent]]]:
 
 def main() -> None:
     """Print the table."""
-    print("| body | MiB | status | s | peak, MiB | of the body | readiness p99, ms | asked | before, ms |", flush=True)
+    print("| body | MiB | status | s | peak, MiB | peak / body | readiness p99, ms | probes | before, ms |", flush=True)
     print("|---|---|---|---|---|---|---|---|---|", flush=True)
     for name, make in bodies():
         if sys.argv[1:] and not any(part in name for part in sys.argv[1:]):

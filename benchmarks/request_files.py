@@ -1,4 +1,4 @@
-"""How many files of the project run for one request: ``python -m benchmarks.request_files``.
+"""The number of files of the project that run for one request: ``python -m benchmarks.request_files``.
 
 A service is started with a profiler in each of its processes, which notes the file of every function that is called.
 Each request is sent three times, and the third is counted: modules are loaded and caches are warm by then.
@@ -22,9 +22,9 @@ import numpy as np
 from service.stack import stack
 
 ROOT = Path(__file__).parents[1]
-#: Folders of the repository that are not the product.
+#: Folders of the repository that are not part of the product.
 _BESIDE = ("benchmarks", "tests", "docs", ".venv")
-#: Seconds after an answer in which what it has set off goes on.
+#: Seconds after an answer in which its background work continues.
 _AFTERWARDS = 2.0
 
 _PROFILER = """
@@ -50,7 +50,7 @@ sys.setprofile(_note)
 
 
 class Counting:
-    """The rounds of a run: what each process has noted since the last one began."""
+    """The rounds of a run: the records of each process since the last one started."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder

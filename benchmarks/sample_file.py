@@ -1,4 +1,4 @@
-"""The sample that the front page offers. Writes service/assets/sample.csv."""
+"""The sample file of the front page. Writes service/assets/sample.csv."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ SAMPLE = Path(__file__).parents[1] / "service" / "assets" / "sample.csv"
 
 
 def main() -> None:
-    """What AdaBoost says of handwritten digits that it was not trained on: whether each is 5 or more."""
+    """Out-of-sample predictions of AdaBoost on handwritten digits: whether each is 5 or more."""
     classifier = boosted()
     rows = zip(classifier.predictions.tolist(), classifier.labels.tolist(), strict=True)
     SAMPLE.write_text("p,label\n" + "".join(f"{p:.6f},{y}\n" for p, y in rows), "utf-8")

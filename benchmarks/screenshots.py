@@ -1,4 +1,4 @@
-"""Pictures of the page on the demo's two classifiers. Writes docs/pictures/page-*.png."""
+"""Screenshots of the page with the demo's two classifiers. Writes docs/pictures/page-*.png."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ WIDTH, HEIGHT = 1100, 780
 #: Colours of a picture: a page has few, and its file stays small.
 COLOURS = 128
 
-#: Waits until the bar of a job has come so far.
+#: Waits until the progress bar of a job reaches this value.
 _HALF = """() => new Promise(resolve => {
   const look = () => {
     const bar = document.querySelector('#job progress');
@@ -39,16 +39,16 @@ _HALF = """() => new Promise(resolve => {
 
 
 class Camera:
-    """One visitor, whose pages are kept as pictures."""
+    """One visitor, whose pages are saved as screenshots."""
 
     def __init__(self, page: Page) -> None:
         self.page = page
 
     def shoot(self, name: str, *, height: int = HEIGHT) -> None:
-        """Keep what is seen of the page, from its top."""
+        """Save a screenshot of the top of the page."""
         self.page.set_viewport_size({"width": WIDTH, "height": height})
         self.page.evaluate(DECODED)
-        # The caret is left as it is: to hide it Playwright would add a style that the page's policy forbids.
+        # Hiding the caret would add a style that the page's security policy forbids.
         taken = Image.open(io.BytesIO(self.page.screenshot(caret="initial", animations="allow")))
         out = FOLDER / f"page-{name}.png"
         taken.convert("RGB").quantize(COLOURS, dither=Image.Dither.NONE).save(out, optimize=True)
@@ -56,14 +56,14 @@ class Camera:
 
 
 def file_of(classifier: Classifier, labels: tuple[str, str]) -> FilePayload:
-    """Predictions of an event as a CSV file, its two labels as texts."""
+    """Predictions of an event as a CSV file, with two text labels."""
     rows = zip(classifier.predictions.tolist(), classifier.labels.tolist(), strict=True)
     text = "p,label\n" + "".join(f"{p:.6f},{labels[y]}\n" for p, y in rows)
     return {"name": "adaboost.csv", "mimeType": "text/csv", "buffer": text.encode()}
 
 
 def home_and_report(camera: Camera, fitted: Classifier) -> str:
-    """The front page, what it asks of labels that are texts, and the report; the id of the batch."""
+    """The front page, its question about text labels, and the report; returns the id of the batch."""
     page = camera.page
     page.goto("/")
     camera.shoot("home")
@@ -78,7 +78,7 @@ def home_and_report(camera: Camera, fitted: Classifier) -> str:
 
 
 def job(camera: Camera, url: str, digits: Classifier) -> None:
-    """A long fit, a curve for each of ten classes, about half done."""
+    """A long fit with a curve for each of ten classes, about half done."""
     with Calibrant(url) as client:
         batch = client.upload(digits.predictions, digits.labels).id
     asked = {"batch": batch, "method": "averaged", "reduction": "classwise", "name": "digits"}
@@ -90,7 +90,7 @@ def job(camera: Camera, url: str, digits: Classifier) -> None:
 
 
 def registry_and_comparison(camera: Camera, url: str, batch: str, unseen: Classifier) -> None:
-    """Versions of a name with their diagrams, and the maps compared on rows that they have not seen."""
+    """Versions of a name with their diagrams, and the maps compared on held-out rows."""
     with Calibrant(url) as client:
         for method in ("platt", "isotonic", "averaged"):
             client.fit(method, batch, name="five-or-more", timeout=60)
@@ -108,7 +108,7 @@ def registry_and_comparison(camera: Camera, url: str, batch: str, unseen: Classi
 
 @contextlib.contextmanager
 def running() -> Iterator[tuple[str, Browser]]:
-    """A service of its own, and a browser."""
+    """A separate service, and a browser."""
     with (
         tempfile.TemporaryDirectory(prefix="calibrant-shots-") as folder,
         (Path(folder) / "log").open("ab") as log,
@@ -120,7 +120,7 @@ def running() -> Iterator[tuple[str, Browser]]:
 
 
 def main() -> None:
-    """Take every picture."""
+    """Take every screenshot."""
     FOLDER.mkdir(exist_ok=True)
     binary, digits = boosted(), naive_bayes()
     fitted, unseen = binary.halves()

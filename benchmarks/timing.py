@@ -1,4 +1,4 @@
-"""Timing: medians of repeated runs, taken in turns so that every contender meets the same machine."""
+"""Timing: medians of interleaved runs, so that all candidates share the load of the machine."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 def medians(
     contenders: Mapping[str, Callable[[], object]], *, rounds: int = 9, clock: Callable[[], float] = time.perf_counter
 ) -> dict[str, float]:
-    """Median seconds of each contender over ``rounds`` rounds, by ``clock``, after one unmeasured run of each."""
+    """Median seconds of each candidate over ``rounds`` rounds, by ``clock``, after a warm-up."""
     seconds: dict[str, list[float]] = {name: [] for name in contenders}
     for run in contenders.values():
         run()
@@ -25,6 +25,6 @@ def medians(
 
 
 def machine() -> str:
-    """The machine, in a few words."""
+    """A short description of the machine."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     return f"Python {platform.python_version()}, {platform.system()} {platform.machine()}, {cores} cores"

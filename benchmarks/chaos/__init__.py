@@ -1,1 +1,1 @@
-"""What breaks, and what it costs: chaos on one machine and over a network, throughput, and hours of load in minutes."""
+"""Fault injection on one machine and over a network, attacks, throughput and sustained load."""

@@ -1,4 +1,4 @@
-"""What the clients ask for: fits quick and long and evaluations, as jobs, on batches that are uploaded once."""
+"""Requests of the clients: quick and long fits and evaluations, as jobs on batches that are uploaded once."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Rows = tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]
 
 @dataclass(frozen=True)
 class Ask:
-    """A request for a job; its map, if it makes one, gets ``name``."""
+    """A request for a job; ``name`` is the name of its map, if any."""
 
     path: str
     kind: str
@@ -37,7 +37,7 @@ def draw(n: int, seed: int) -> Rows:
 
 @dataclass(frozen=True)
 class Batches:
-    """Ids of the batches that all ask for."""
+    """Ids of the batches that all requests use."""
 
     small: str
     large: str
@@ -45,13 +45,13 @@ class Batches:
 
 
 def draw_classes(n: int, seed: int) -> Rows:
-    """Predictions of three classes that are too sure of themselves, and their labels."""
+    """Overconfident predictions of three classes, and their labels."""
     numbers = np.random.default_rng(seed)
     logits = numbers.standard_normal((n, CLASSES))
-    truth, told = np.exp(logits), np.exp(1.5 * logits)
+    truth, odds = np.exp(logits), np.exp(1.5 * logits)
     cumulative = np.cumsum(truth / truth.sum(1, keepdims=True), axis=1)
     labels = np.minimum((numbers.random((n, 1)) > cumulative).sum(1), CLASSES - 1)
-    return told / told.sum(1, keepdims=True), labels
+    return odds / odds.sum(1, keepdims=True), labels
 
 
 def fit(method: str, batch: str, name: str | None = None, reduction: str | None = None) -> Ask:
@@ -61,12 +61,12 @@ def fit(method: str, batch: str, name: str | None = None, reduction: str | None 
 
 
 def evaluation(batch: str) -> Ask:
-    """An evaluation with the default panel."""
+    """An evaluation with the default measures."""
     return Ask("/evaluate", "evaluate", {"batch": batch})
 
 
 def mixed(batches: Batches, numbers: random.Random) -> Ask:
-    """One of the mix: of a hundred, 45 quick fits, 20 of PL, 5 in parts, 10 averaged (half of them long) and 20
+    """A request of the mix. Of a hundred: 45 quick fits, 20 of PL, 5 in parts, 10 averaged (half of them long) and 20
     evaluations.
     """
     name = numbers.choice(NAMES) if numbers.random() < 0.3 else None

@@ -1,4 +1,4 @@
-"""Hostile requests of one tenant, and what another tenant and the probes see of them: ``make attack``.
+"""Hostile requests of one tenant, and their effect on probes and another tenant: ``make attack``.
 
 A fresh service with two keys. The attacker sends each kind of attack in turn; meanwhile a probe asks for
 ``/health/ready``, and the neighbour, another tenant, calibrates ten scores and evaluates 100,000 rows.
@@ -40,7 +40,7 @@ from service.stack import Stack, stack
 MB = 1_000_000
 _JSON = "application/json"
 _ROUTES = ("/evaluate", "/v2/models/m/infer", "/maps/import", "/maps", "/calibrate", "/monitors/m/rows", "/batches")
-#: What an attacker's socket does when the service resets or closes it.
+#: Errors of an attacker's socket when the service resets or closes the connection.
 _CUT = (ConnectionResetError, BrokenPipeError, TimeoutError)
 
 
@@ -58,12 +58,12 @@ class Target:
         return socket.create_connection((str(parts.hostname), parts.port or 80), timeout=60)
 
     def head(self, method: str = "POST", path: str = "/evaluate", *more: str) -> bytes:
-        """The first lines of a request with the attacker's key, without the empty line behind them."""
+        """The first lines of a request with the attacker's key, without the empty line at the end."""
         lines = (f"{method} {path} HTTP/1.1", f"Host: {urlsplit(self.url).netloc}", f"Authorization: Bearer {self.key}")
         return "\r\n".join((*lines, f"Content-Type: {_JSON}", *more, "")).encode()
 
     def raw(self, data: bytes) -> str:
-        """The status of the answer to bytes; "cut" if there is none."""
+        """The status of the answer to raw bytes; "cut" if there is none."""
         with contextlib.closing(self.connection()) as connection, contextlib.suppress(*_CUT):
             with contextlib.suppress(*_CUT):
                 connection.sendall(data)
@@ -227,25 +227,25 @@ def _hoarding(to: Target) -> Iterator[Callable[[], str]]:
     yield from [lambda: to.post("/batches", out.getvalue(), kind="application/x-npz")] * 60
 
 
-#: What is sent, by how many at once, and what makes the requests.
+#: Attack -> concurrent requests, and the function that creates them.
 ATTACKS: dict[str, tuple[int, Callable[[Target], Iterator[Callable[[], str]]]]] = {
-    "nothing, for comparison": (1, _nothing),
-    "40 MB of headers, URL, chunk extension or trailers": (4, _endless_heads),
-    "a header or URL without end at 5 MB/s": (2, _slow_head),
-    "300 connections with half a head": (300, _half_heads),
-    "5,000 requests on one connection, unread": (5, _pipelines),
-    "256 MiB of JSON in some kB of zstd or gzip": (4, _json_bombs),
-    "the largest JSON that is read": (1, _largest_json),
-    "40 bodies that stall behind 1.1 of 3 MB": (40, _stalled_bodies),
-    "205 streams of events": (205, _streams),
-    "keys and parameters that stand twice, empty ids, text that is no UTF-8": (4, _doubled),
+    "none, for comparison": (1, _nothing),
+    "40 MB of headers, URL, chunk extensions or trailers": (4, _endless_heads),
+    "an endless header or URL at 5 MB/s": (2, _slow_head),
+    "300 connections with incomplete headers": (300, _half_heads),
+    "5,000 requests on one connection, answers not read": (5, _pipelines),
+    "256 MiB of JSON compressed to a few kB by zstd or gzip": (4, _json_bombs),
+    "the largest accepted JSON": (1, _largest_json),
+    "40 bodies that stall after 1.1 of 3 MB": (40, _stalled_bodies),
+    "205 event streams": (205, _streams),
+    "duplicate keys and parameters, empty ids, text that is not UTF-8": (4, _doubled),
     "bodies with random bytes": (4, _random_bodies),
-    "batches until the store's share is used up": (2, _hoarding),
+    "batches until the tenant's share of the store is full": (2, _hoarding),
 }
 
 
 class Watch:
-    """What a probe and the neighbour see while an attack goes on, from threads of their own."""
+    """Answers and latencies of a probe and of the other tenant during an attack, in threads."""
 
     def __init__(self, url: str, key: str) -> None:
         p = np.random.default_rng(0).random(100_000)
@@ -261,16 +261,16 @@ class Watch:
 
     @contextlib.contextmanager
     def watching(self) -> Iterator[dict[str, dict[str, Any]]]:
-        """Ask until the attack is over; what was seen is filled in then."""
-        told: dict[str, dict[str, Any]] = {}
+        """Send requests until the attack is over; the results are filled in at the end."""
+        record: dict[str, dict[str, Any]] = {}
         over = threading.Event()
         with ThreadPoolExecutor(len(self._calls)) as pool:
             waiting = {name: pool.submit(self._ask, name, over) for name in self._calls}
             try:
-                yield told
+                yield record
             finally:
                 over.set()
-                told |= {name: seen.result() for name, seen in waiting.items()}
+                record |= {name: seen.result() for name, seen in waiting.items()}
 
     def _ask(self, name: str, over: threading.Event) -> dict[str, Any]:
         method, path, body, headers = self._calls[name]
@@ -294,8 +294,8 @@ class Watch:
 
 
 def attack(running: Stack, to: Target, watch: Watch, only: str = "") -> dict[str, Any]:
-    """Every attack whose name contains ``only``, in turn; of each the answers, and what was seen meanwhile."""
-    told: dict[str, Any] = {}
+    """Run every attack whose name contains ``only``; its answers, and the latencies of others in the meantime."""
+    record: dict[str, Any] = {}
     for name, (at_once, requests) in ATTACKS.items():
         if only not in name:
             continue
@@ -305,19 +305,19 @@ def attack(running: Stack, to: Target, watch: Watch, only: str = "") -> dict[str
         began = time.perf_counter()
         with watch.watching() as seen, ThreadPoolExecutor(at_once) as attackers:
             answers = Counter(attackers.map(lambda call: call(), calls))
-        told[name] = {
+        record[name] = {
             "requests": len(calls),
             "seconds": time.perf_counter() - began,
             "answers": dict(sorted(answers.items())),
             "grown": peak_bytes(running.api.pid) - before,
             "seen": seen,
         }
-        print(name, told[name], flush=True)
-    return told
+        print(name, record[name], flush=True)
+    return record
 
 
 def _prepare(url: str, attacker: str, neighbour: str) -> None:
-    """A map of each tenant, and a monitor of the attacker."""
+    """Create a map for each tenant and a monitor for the attacker."""
     rows = {"predictions": [0.1, 0.3, 0.6, 0.9] * 10, "labels": [0, 1, 0, 1] * 10, "method": "platt"}
     for name, key in (("m", attacker), ("neighbours", neighbour)):
         headers = {"Authorization": f"Bearer {key}"}
@@ -328,11 +328,11 @@ def _prepare(url: str, attacker: str, neighbour: str) -> None:
 
 
 def main() -> None:
-    """Attack a fresh service, and write the page anew."""
+    """Attack a fresh service and rewrite the page."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", default="", help="attacks whose name contains this; nothing is written")
     only = parser.parse_args().only
-    told = circumstances()
+    record = circumstances()
     with contextlib.ExitStack() as opened:
         folder = Path(opened.enter_context(tempfile.TemporaryDirectory(prefix="calibrant-attack-")))
         log = opened.enter_context((folder / "log").open("ab"))
@@ -352,11 +352,11 @@ def main() -> None:
             )
         )
         _prepare(running.url, attacker, neighbour)
-        told["attacks"] = attack(running, Target(running.url, attacker), Watch(running.url, neighbour), only)
-        told["restarts"] = int(running.api.poll() is not None)
+        record["attacks"] = attack(running, Target(running.url, attacker), Watch(running.url, neighbour), only)
+        record["restarts"] = int(running.api.poll() is not None)
     if only:
         return
-    write("attack", told)
+    write("attack", record)
     write_page()
 
 

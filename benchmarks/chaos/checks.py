@@ -1,4 +1,4 @@
-"""What must hold after the chaos, whatever happened in it: pure, of what was found."""
+"""The checks after fault injection, as pure functions of the collected evidence."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from benchmarks.chaos.evidence import Evidence
 from schemas.jobs import FINAL
 
-#: The answers to a request for a job, or for a map, that are documented: 0 is none, for want of a process.
+#: Documented answers to a request for a job or a map; 0 is no answer, because a process is down.
 DOCUMENTED = frozenset({0, 200, 202, 409, 429, 503})
 _FINAL = frozenset[str](FINAL)
 
@@ -18,13 +18,13 @@ Faults = Iterator[str]
 def _lost_jobs(found: Evidence) -> Faults:
     for job in found.jobs:
         if job.status is None or job.promise.job_id not in found.stored_jobs:
-            yield f"{job.promise.job_id} was acknowledged and is unknown"
+            yield f"{job.promise.job_id} was acknowledged but does not exist"
 
 
 def _unended_jobs(found: Evidence) -> Faults:
     for job in found.jobs:
         if job.status is not None and job.status not in _FINAL:
-            yield f"{job.promise.job_id} is {job.status} for ever"
+            yield f"{job.promise.job_id} stays {job.status}"
 
 
 def _ends(found: Evidence) -> Faults:
@@ -38,17 +38,17 @@ def _ends(found: Evidence) -> Faults:
 
 def _changed_ends(found: Evidence) -> Faults:
     for job in found.jobs:
-        said = (job.told, job.status, *(change.status for change in job.changes))
-        ends = sorted({status for status in said if status is not None} & _FINAL)
+        statuses = (job.reported, job.status, *(change.status for change in job.changes))
+        ends = sorted({status for status in statuses if status is not None} & _FINAL)
         if len(ends) > 1:
-            yield f"{job.promise.job_id} was told to have ended as {' and as '.join(ends)}"
+            yield f"{job.promise.job_id} was reported as {' and as '.join(ends)}"
 
 
 def _doubled_jobs(found: Evidence) -> Faults:
     for job_id in found.doubled:
-        yield f"{job_id} was given to two requests"
+        yield f"{job_id} was returned to two requests"
     for job_id in sorted(found.stored_jobs - {job.promise.job_id for job in found.jobs}):
-        yield f"{job_id} is stored and was never acknowledged"
+        yield f"{job_id} is stored but was never acknowledged"
 
 
 def _lost_maps(found: Evidence) -> Faults:
@@ -58,22 +58,22 @@ def _lost_maps(found: Evidence) -> Faults:
             if job.map not in found.stored_maps:
                 yield f"{job.promise.job_id} succeeded without its map"
             elif job.map not in seen:
-                yield f"the map of {job.promise.job_id} was never looked at"
+                yield f"the map of {job.promise.job_id} was never read"
     for one in found.maps:
         if one.last is None:
-            yield f"{one.id} was acknowledged and is unknown"
+            yield f"{one.id} was acknowledged but does not exist"
 
 
 def _changed_maps(found: Evidence) -> Faults:
     for one in found.maps:
         if one.last is not None and one.last != one.first:
-            yield f"{one.id} has another document than at first"
+            yield f"{one.id} has a changed document"
 
 
 def _wrong_maps(found: Evidence) -> Faults:
     for one in found.maps:
         if one.last is not None and not one.applies:
-            yield f"{one.id} does not apply as its document says"
+            yield f"{one.id} does not give the results of its document"
 
 
 def _doubled_maps(found: Evidence) -> Faults:
@@ -94,7 +94,7 @@ def _versions(found: Evidence) -> Faults:
 
 def _left(found: Evidence) -> Faults:
     for name, times in sorted(found.left.items()):
-        yield f"{times} of {name} are left"
+        yield f"{times} of {name} remain"
 
 
 def _answers(found: Evidence) -> Faults:
@@ -103,23 +103,23 @@ def _answers(found: Evidence) -> Faults:
             yield f"{times} requests were answered {status}"
 
 
-#: What must hold -> what of the evidence says that it does not.
+#: Check -> the violations in the evidence.
 CHECKS: dict[str, Callable[[Evidence], Faults]] = {
-    "every acknowledged job is known": _lost_jobs,
-    "no job is queued or running for ever": _unended_jobs,
+    "every acknowledged job exists": _lost_jobs,
+    "no job stays queued or running": _unended_jobs,
     "every job ended exactly once": _ends,
-    "no end that was told has changed": _changed_ends,
-    "no request was done twice, no job given to two": _doubled_jobs,
-    "every acknowledged map is there": _lost_maps,
-    "no map's document has changed": _changed_maps,
-    "every map applies bit for bit as its document does in process": _wrong_maps,
-    "no map twice": _doubled_maps,
-    "the versions of a name have no gap and no double": _versions,
-    "no lease, no message and no held batch is left over": _left,
-    "every answer was a documented one": _answers,
+    "no reported end of a job changed": _changed_ends,
+    "no request ran twice, no job was returned to two requests": _doubled_jobs,
+    "every acknowledged map exists": _lost_maps,
+    "no map document changed": _changed_maps,
+    "every map gives exactly the results of its document in process": _wrong_maps,
+    "no map is duplicated": _doubled_maps,
+    "the versions of a name have no gaps and no duplicates": _versions,
+    "no lease, message or held batch remains": _left,
+    "every answer was documented": _answers,
 }
 
 
 def faults(found: Evidence) -> dict[str, list[str]]:
-    """What does not hold, for each check."""
+    """The violations of each check."""
     return {name: list(check(found)) for name, check in CHECKS.items()}

@@ -1,6 +1,6 @@
-"""A wall clock that can be set, for the API and the workers alone: a few lines of C between them and the kernel's.
+"""A wall clock that can be changed for only the API and the workers, by a small preloaded C library.
 
-libfaketime was tried first: with the monotonic clock left alone every sleep of Python fails in it.
+libfaketime does not work here: with an unchanged monotonic clock every sleep of Python fails.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _SOURCE = Path(__file__).with_name("clock.c")
 
 
 class Clock:
-    """The wall clock of the processes that have its environment, ahead of the kernel's by what ``set`` was told."""
+    """The wall clock of the processes with its environment: the kernel's plus the seconds given to ``set``."""
 
     def __init__(self, file: Path, library: Path) -> None:
         self._file = file
@@ -22,17 +22,17 @@ class Clock:
         self._file.write_bytes(struct.pack("q", 0))
 
     def environment(self) -> dict[str, str]:
-        """What makes a process see this clock."""
+        """The environment that makes a process use this clock."""
         return {"LD_PRELOAD": str(self._library), "CHAOS_CLOCK_FILE": str(self._file)}
 
     def set(self, seconds: int) -> None:
-        """Set it so far ahead of the kernel's, or behind; seen at once."""
+        """Set the offset from the kernel's clock in seconds; it takes effect at once."""
         with self._file.open("r+b") as file:
             file.write(struct.pack("q", seconds))
 
 
 def made_clock(folder: Path) -> Clock | None:
-    """A clock whose files lie in ``folder``; None where there is no C compiler."""
+    """A clock with its files in ``folder``; None without a C compiler."""
     compiler, library = shutil.which("cc"), folder / "clock.so"
     if compiler is None:
         return None

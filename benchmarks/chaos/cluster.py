@@ -1,4 +1,4 @@
-"""A deployment: a store on a folder, an API, and two supervisors of two workers each."""
+"""A deployment: a store in a folder, an API, and two supervisors with two workers each."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from benchmarks.chaos.core import api_command, supervisor_command, workers_of
 from benchmarks.chaos.parts import Part
 
 _START_SECONDS = 90.0
-#: What the API is told: a request that died with its process may soon be sent again with its key.
+#: Settings of the API: requests lost with its process can soon be resent with their key.
 API_SETTINGS = {"CALIBRANT_IDEMPOTENCY_LEASE": "2", "CALIBRANT_MAX_WAIT": "1"}
 
 
 @dataclass(frozen=True)
 class Site:
-    """Where a part runs: its address, and what enters its network."""
+    """Where a part runs: its address, and the command prefix that enters its network."""
 
     host: str = "127.0.0.1"
     before: Sequence[str] = ()
@@ -33,7 +33,7 @@ class Site:
 
 @dataclass(frozen=True)
 class Cluster:
-    """What runs."""
+    """The running parts."""
 
     redis_url: str
     url: str
@@ -43,20 +43,20 @@ class Cluster:
 
     @property
     def parts(self) -> tuple[Part, ...]:
-        """Every part, in the order of their starts."""
+        """Every part, in the order of start."""
         return (self.store, self.api, *self.supervisors)
 
     def connect(self, timeout: float = 5.0) -> Redis:
-        """Open a connection to the store that tries nothing twice."""
+        """Open a connection to the store without retries."""
         return Redis.from_url(self.redis_url, socket_timeout=timeout, socket_connect_timeout=timeout, retry=None)
 
     def await_store(self) -> None:
-        """Return once the store answers; raises ``TimeoutError``."""
+        """Wait until the store answers; raises ``TimeoutError``."""
         with contextlib.closing(self.connect()) as redis:
             await_true(lambda: bool(redis.ping()), _START_SECONDS)
 
     def await_ready(self, seconds: float = _START_SECONDS) -> None:
-        """Return once every part works; raises ``TimeoutError``."""
+        """Wait until every part works; raises ``TimeoutError``."""
         self.await_store()
         for check in (lambda: _is_ready(self.url), *(_has_workers(part) for part in self.supervisors)):
             await_true(check, seconds)
@@ -71,14 +71,14 @@ def _is_ready(url: str) -> bool:
 
 
 def await_true(check: Callable[[], bool], seconds: float) -> None:
-    """Return once ``check`` holds; what it raises while nothing answers counts as no. Raises ``TimeoutError``."""
+    """Wait until ``check`` is true; connection errors count as false. Raises ``TimeoutError``."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         with contextlib.suppress(*UNAVAILABLE, httpx.TransportError):
             if check():
                 return
         time.sleep(0.05)
-    raise TimeoutError(f"not so within {seconds:g} s")
+    raise TimeoutError(f"the condition was not met within {seconds:g} s")
 
 
 @contextlib.contextmanager
@@ -91,7 +91,7 @@ def cluster(
     workers: int = 2,
     warm: bool = False,
 ) -> Iterator[Cluster]:
-    """Run a deployment whose logs lie in ``folder``; ``sites`` tells where ``store``, ``api``, ``worker-1``... run."""
+    """Run a deployment with logs in ``folder``; ``sites`` are the places of ``store``, ``api``, ``worker-1``, ..."""
     where = sites or {}
     store_at, api_at = where.get("store", Site()), where.get("api", Site())
     redis_port, api_port = free_port(), free_port()
@@ -118,7 +118,7 @@ def cluster(
 
 
 def store_command(folder: Path, host: str, port: int) -> list[str]:
-    """A Redis that keeps every write that it has answered."""
+    """A Redis command that keeps every acknowledged write."""
     settings = {
         "port": str(port),
         "bind": host,
@@ -133,7 +133,7 @@ def store_command(folder: Path, host: str, port: int) -> list[str]:
 
 
 def free_port() -> int:
-    """A port that nobody listens on."""
+    """A free port."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port: int = free.getsockname()[1]

@@ -1,6 +1,6 @@
-"""What the harness knows of the inside of the service: commands, who runs what, and which keys may stay.
+"""Internals of the service that the harness uses: commands, processes of jobs, and permanent keys.
 
-Everything else here sees processes, HTTP and the events of jobs.
+All other modules use only processes, HTTP and the events of jobs.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from backend.store.jobs.leases import read_leases
 from backend.store.jobs.queues import EVALUATIONS, FITS
 from benchmarks.chaos.proc import children
 
-# -P: what lies in the folder that this runs in must not stand in for the packages.
+# -P: files in the current folder must not shadow packages.
 _CALIBRANT = (sys.executable, "-P", "-m", "calibrant.cli")
-#: The keys that outlast every job; ``*`` is an id.
+#: Keys that may remain after all jobs; ``*`` is an id.
 _LASTING = re.compile(
     r"calibrant:[^:]+:(batch:\*|batches|batch-bytes|map:\*|maps|summaries|aliases:.+|index:.+|newest-versions"
     r"|versions:.+|job:\*|jobs|job-events:\*|idempotency:\*)"
@@ -37,7 +37,7 @@ def api_command(host: str, port: int) -> list[str]:
 
 
 def supervisor_command(workers: int, *, warm: bool = False) -> list[str]:
-    """A supervisor of so many workers, on every queue; ``warm`` ones do their jobs without a fork."""
+    """A supervisor with this number of workers, on every queue; ``warm`` workers run jobs without a fork."""
     command = [*_CALIBRANT, "worker", "--queues", ",".join((FITS, EVALUATIONS)), "--processes", str(workers)]
     return [*command, "--warm"] if warm else command
 
@@ -53,26 +53,26 @@ def horses_of(supervisor: int) -> list[int]:
 
 
 def jobs_on(redis: Redis, workers: Iterable[int]) -> list[str]:
-    """The jobs, and parts of jobs, whose leases these worker processes hold."""
+    """The jobs, and parts of jobs, whose leases belong to these worker processes."""
     wanted = set(workers)
     leases = read_leases(redis)
     owners = sorted({lease.owner for lease in leases})
-    told = [redis.hget(f"{Worker.redis_worker_namespace_prefix}{owner}", "pid") for owner in owners]
-    mine = {owner for owner, pid in zip(owners, told, strict=True) if pid is not None and int(pid) in wanted}
+    pids = [redis.hget(f"{Worker.redis_worker_namespace_prefix}{owner}", "pid") for owner in owners]
+    mine = {owner for owner, pid in zip(owners, pids, strict=True) if pid is not None and int(pid) in wanted}
     return [lease.job_id for lease in leases if lease.owner in mine]
 
 
 def whole(job: str) -> str:
-    """The job that a part belongs to; a job itself."""
+    """The job of a part; a job is its own."""
     return _PART.sub("", job)
 
 
 def parts_run(redis: Redis) -> dict[str, int]:
-    """The parts of jobs that run, and the number of each one's run; no event tells of them."""
+    """The running parts of jobs, and their run numbers, for which there are no events."""
     return {lease.job_id: lease.run for lease in read_leases(redis) if _PART.search(lease.job_id)}
 
 
 def left_over(redis: Redis) -> dict[str, int]:
-    """The keys that should not outlast the jobs, ids left out, and how many there are of each."""
+    """The keys that should not remain after the jobs, without ids, and the number of each."""
     names = (_ID.sub("*", cast(bytes, key).decode(errors="replace")) for key in redis.scan_iter(count=1000))
     return dict(Counter(name for name in names if not _LASTING.fullmatch(name)))

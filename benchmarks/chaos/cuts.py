@@ -1,4 +1,4 @@
-"""A machine that is cut off with jobs under way: where they run then, and what it does afterwards."""
+"""Disconnect a machine with running jobs; record where the jobs end and when the machine works again."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ _FIND_SECONDS, _BACK_SECONDS = 60.0, 60.0
 
 @dataclass(frozen=True)
 class Cut:
-    """One cut: the jobs that ran on the machine, those that ended elsewhere meanwhile, and when it worked again."""
+    """One cut: the jobs on the machine, those that ended elsewhere in the meantime, and when it worked again."""
 
     name: str
     at: float
     jobs: tuple[str, ...]
     ended_meanwhile: tuple[str, ...]
-    #: Seconds from the mending to a job on one of its workers; None where there was none.
+    #: Seconds from the reconnection to a job on one of its workers; None if there was none.
     back_after: float | None
 
 
 @dataclass
 class Cutter:
-    """Cuts machines off, one after another."""
+    """Disconnects machines, one after another."""
 
     running: Cluster
     network: Network
@@ -42,13 +42,13 @@ class Cutter:
     done: list[Cut] = field(default_factory=list)
 
     def cut(self, part: Part, seconds: float = CUT_SECONDS) -> None:
-        """Cut a supervisor's machine off while it runs jobs, and plug it in again."""
+        """Disconnect a supervisor's machine while it runs jobs, and reconnect it."""
         redis = self.running.connect()
         await_true(lambda: bool(_jobs_of(redis, part)), _FIND_SECONDS)
         jobs, at = _jobs_of(redis, part), time.time()
         self.network.cut(part.name)
         time.sleep(seconds)
-        # The end of a part is not told, that of its job is.
+        # Only jobs have an event at their end, parts have none.
         ended = tuple(job for job in jobs if self._ended_since(redis, whole(job), at))
         self.network.mend(part.name)
         began = time.monotonic()
@@ -72,5 +72,5 @@ def _holds(check: Callable[[], bool], seconds: float) -> bool:
 
 
 def turns(parts: Sequence[Part], count: int) -> Iterator[Part]:
-    """Each part in turn, ``count`` in all."""
+    """The parts in rotation, ``count`` in total."""
     return (parts[i % len(parts)] for i in range(count))

@@ -1,4 +1,4 @@
-"""A disk that can be full: a file system in a file, or in memory, for the store alone."""
+"""A disk that can be filled: a file system in a file or in memory, only for the store."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ _FILLER = "filler"
 
 
 class Disk:
-    """A folder on a file system of its own, or on this machine's where none could be made: ``kind`` is None then."""
+    """A folder on its own file system; on the machine's, with ``kind`` None, if none can be mounted."""
 
     def __init__(self, folder: Path, kind: str | None) -> None:
         self.folder = folder
         self.kind = kind
 
     def fill(self) -> None:
-        """Leave no byte free."""
+        """Fill the disk."""
         path = self.folder / _FILLER
         with path.open("wb", buffering=0) as file, contextlib.suppress(OSError):
             for size in (1 << 20, 1 << 12, 1):
@@ -30,13 +30,13 @@ class Disk:
                         file.write(b"\0" * size)
 
     def free(self) -> None:
-        """Take away what fills it."""
+        """Remove the file that fills the disk."""
         (self.folder / _FILLER).unlink(missing_ok=True)
 
 
 @contextlib.contextmanager
 def disk(folder: Path) -> Iterator[Disk]:
-    """Mount a file system on ``folder``: ext4 in a file beside it, else one in memory; needs to be root."""
+    """Mount a file system on ``folder``: ext4 in a file beside it, or one in memory; requires root."""
     folder.mkdir()
     image = folder.with_suffix(".image")
     kind = _mounted(folder, image)

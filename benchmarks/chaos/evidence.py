@@ -1,4 +1,4 @@
-"""What is found once every job has ended: the jobs and maps as callers see them, and what the store holds."""
+"""The evidence after every job has ended: jobs and maps as callers see them, and the content of the store."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from benchmarks.chaos.ledger import Ledger, Promise
 from calibrant import load
 from calibrant.client import Calibrant, ProblemResponse
 
-#: What a map of one event is applied to.
+#: Input of event maps.
 VECTOR = np.concatenate([[0.0, 1.0], np.linspace(1e-6, 1 - 1e-6, 197), [0.5]])
 
 
@@ -33,10 +33,10 @@ class Change:
 
 @dataclass(frozen=True)
 class Job:
-    """An acknowledged job: what callers were told of its end, and are told now; None where it is unknown."""
+    """An acknowledged job: its end as first reported, and its status now; None if it does not exist."""
 
     promise: Promise
-    told: str | None
+    reported: str | None
     status: str | None
     map: str | None
     changes: tuple[Change, ...]
@@ -45,7 +45,7 @@ class Job:
 
 @dataclass(frozen=True)
 class Map:
-    """A map that was acknowledged: its document first and last, and whether it applies as its document says."""
+    """An acknowledged map: its first and last document, and whether it gives the results of the document."""
 
     id: str
     first: bytes
@@ -55,25 +55,25 @@ class Map:
 
 @dataclass(frozen=True)
 class Evidence:
-    """All that is found."""
+    """All evidence."""
 
     jobs: tuple[Job, ...]
     maps: tuple[Map, ...]
-    #: What the store lists.
+    #: Ids that the store lists.
     stored_jobs: frozenset[str]
     stored_maps: frozenset[str]
     #: Name -> version -> map.
     versions: dict[str, dict[int, str]]
-    #: Keys that no ended job should leave, and how many.
+    #: Keys that should not remain after the jobs, and their number.
     left: dict[str, int]
-    #: Jobs that two requests were given.
+    #: Jobs that were returned to two requests.
     doubled: tuple[str, ...] = ()
     #: Status -> answers.
     answers: dict[int, int] = field(default_factory=dict)
 
 
 def gather(ledger: Ledger, redis: Redis, keys: Keyspace, client: Calibrant) -> Evidence:
-    """Look at everything once more, over HTTP and in the store."""
+    """Collect the evidence, over HTTP and from the store."""
     jobs = tuple(_job(ledger, promise, redis, keys, client) for promise in ledger.promises.values())
     names = {job.promise.name for job in jobs if job.promise.name is not None}
     return Evidence(
@@ -89,18 +89,18 @@ def gather(ledger: Ledger, redis: Redis, keys: Keyspace, client: Calibrant) -> E
 
 
 def _job(ledger: Ledger, promise: Promise, redis: Redis, keys: Keyspace, client: Calibrant) -> Job:
-    told = ledger.ends.get(promise.job_id)
+    reported = ledger.ends.get(promise.job_id)
     changes = tuple(status_changes(redis, keys, promise.job_id))
     try:
         found = client.job(promise.job_id)
     except ProblemResponse:
-        return Job(promise, told, None, None, changes)
+        return Job(promise, reported, None, None, changes)
     made = None if found.result is None else cast(str | None, found.result.get("map"))
-    return Job(promise, told, found.status, made, changes, None if found.problem is None else found.problem.type)
+    return Job(promise, reported, found.status, made, changes, None if found.problem is None else found.problem.type)
 
 
 def status_changes(redis: Redis, keys: Keyspace, job_id: str) -> Iterator[Change]:
-    """Every change of a job's status from its first on; an event's id begins with the store's milliseconds."""
+    """All changes of a job's status; an event's id starts with the store's milliseconds."""
     last: str | None = None
     while events := read_events(redis, keys, job_id, last):
         for event in events:
@@ -110,7 +110,7 @@ def status_changes(redis: Redis, keys: Keyspace, job_id: str) -> Iterator[Change
 
 
 def _map(map_id: str, first: bytes, client: Calibrant) -> Map:
-    """A map as it is now; its values from the service beside those of its document in this process, bit for bit."""
+    """The current map; values of the service are compared exactly with those of the document in this process."""
     try:
         document = client.export_map(map_id)
         fitted = load(document)
@@ -124,13 +124,13 @@ def _map(map_id: str, first: bytes, client: Calibrant) -> Map:
 
 
 def _rows(n_classes: int) -> npt.NDArray[np.float64]:
-    """What a map of so many classes is applied to."""
+    """Input of a map with this number of classes."""
     rows: npt.NDArray[np.float64] = np.random.default_rng(0).dirichlet(np.ones(n_classes), len(VECTOR))
     return rows
 
 
 def _canonical(document: bytes) -> bytes:
-    """A document with its fields in order; what is none stays as it is."""
+    """A document with sorted fields; other content is unchanged."""
     try:
         return orjson.dumps(orjson.loads(document), option=orjson.OPT_SORT_KEYS)
     except orjson.JSONDecodeError:

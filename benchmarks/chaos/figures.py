@@ -1,4 +1,4 @@
-"""What a run of chaos comes to, as its JSON file holds it."""
+"""The figures of a run, as in its JSON file."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from benchmarks.chaos.harms import Harms
 from benchmarks.chaos.recovery import GOALS, Outage, Recovery, recoveries, summary
 from benchmarks.chaos.scenario import Scenario
 
-#: Faults of a kind that are told word for word.
+#: Violations of a kind that are listed.
 _TOLD = 20
 
 
 def figures(scenario: Scenario, harms: Harms, found: Evidence) -> dict[str, Any]:
-    """What was done, what became of the jobs, how fast they were recovered, and what does not hold."""
+    """The injected faults, the ends of jobs, the recovery times and the violations."""
     wrong = faults(found)
     changes, outages = scenario.changes(found), scenario.monitor.seen()
     recovered = recoveries(harms.done, changes, outages, scenario.supervisors)
@@ -52,25 +52,25 @@ def _outage_figures(outages: Sequence[Outage], part: str) -> dict[str, float | i
 
 
 def recovery_figures(found: Sequence[Recovery], kind: str) -> dict[str, Any]:
-    """The recoveries from one kind of kill, those that something else disturbed by themselves."""
+    """The recoveries from one kind of kill, with disturbed ones apart."""
     mine = [one for one in found if one.kind == kind]
     goal = GOALS[kind]
 
-    def told(seconds: Sequence[float]) -> dict[str, float | int]:
+    def distribution(seconds: Sequence[float]) -> dict[str, float | int]:
         return summary(seconds) | {"over": sum(one > goal for one in seconds)}
 
     return {
         "goal": goal,
-        "undisturbed": told([one.seconds for one in mine if not one.disturbed]),
-        "disturbed": told([one.after_disturbance for one in mine if one.disturbed]),
+        "undisturbed": distribution([one.seconds for one in mine if not one.disturbed]),
+        "disturbed": distribution([one.after_disturbance for one in mine if one.disturbed]),
         "slowest": [asdict(one) for one in sorted(mine, key=lambda one: -one.after_disturbance)[:5]],
     }
 
 
 def print_figures(found: dict[str, Any]) -> bool:
-    """Say what holds and what does not; whether all does."""
+    """Print the results of all checks; True if there are no violations."""
     for name, count in found["fault_counts"].items():
-        print(f"FAULT: {name} ({count}): {found['faults'][name][:3]}" if count else f"holds: {name}")
+        print(f"VIOLATION: {name} ({count}): {found['faults'][name][:3]}" if count else f"ok: {name}")
     for kind, times in found["recovery"].items():
         print(f"recovery, {kind}: {times['undisturbed']}, after a disturbance: {times['disturbed']}")
     return not any(found["fault_counts"].values())

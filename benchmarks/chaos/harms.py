@@ -1,4 +1,4 @@
-"""What is done to a deployment: each kind finds its victim among what runs at the moment, and strikes."""
+"""The faults: each kind selects a victim among the running processes and injects the fault."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from benchmarks.chaos.proc import children
 from benchmarks.chaos.recovery import Harm
 
 PAUSE_SECONDS, FULL_SECONDS, STEP_SECONDS = 10.0, 5.0, 3600
-#: Seconds that a kind waits for a victim to be there.
+#: Seconds that a kind waits for a victim.
 _FIND_SECONDS = 3.0
 
 
 class Harms:
-    """Does harm, one at a time; ``done`` is what was done."""
+    """Injects faults, one at a time; ``done`` lists them."""
 
     def __init__(self, cluster: Cluster, numbers: random.Random, disk: Disk | None, clock: Clock | None) -> None:
         self.done: list[Harm] = []
@@ -38,12 +38,12 @@ class Harms:
         self._redis = cluster.connect(0.5)
 
     def kinds(self) -> dict[str, Callable[[], Harm | None]]:
-        """What it can do."""
+        """The available kinds of faults."""
         return {
             "work-horse": lambda: self._kill_below(horses_of, "work-horse"),
             "worker": lambda: self._kill_below(workers_of, "worker"),
             "supervisor": lambda: self._strike_supervisor(signal.SIGKILL, "supervisor"),
-            "supervisor told to stop": lambda: self._strike_supervisor(signal.SIGTERM, "supervisor told to stop"),
+            "supervisor terminated": lambda: self._strike_supervisor(signal.SIGTERM, "supervisor terminated"),
             "API": lambda: self._strike(self._cluster.api, "API"),
             "store": lambda: self._strike(self._cluster.store, "store"),
             "store paused": self._pause,
@@ -52,7 +52,7 @@ class Harms:
         }
 
     def do(self, kind: str) -> bool:
-        """Do one; False where no victim was there for long."""
+        """Inject one fault; False if there is no victim for some time."""
         harm = self._found(self.kinds()[kind])
         if harm is not None:
             self.done.append(harm)
@@ -71,7 +71,7 @@ class Harms:
         return Harm(kind, at, victim, None if jobs is None else tuple(jobs), self.clock_steps)
 
     def _kill_below(self, find: Callable[[int], list[int]], kind: str) -> Harm | None:
-        """Kill a process below a supervisor, workers before their work-horses to be counted with them."""
+        """Kill a process of a supervisor, and record the jobs of its worker."""
         part = self._numbers.choice(self._cluster.supervisors)
         pids = [] if part.pid is None else find(part.pid)
         if not pids:

@@ -1,4 +1,4 @@
-"""What clients were promised: every job that was acknowledged, every end that was told, every map that was seen."""
+"""Acknowledgements to the clients: jobs, their reported ends, and the maps that were read."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class Promise:
-    """A job that the service acknowledged: its kind, and the name that its map was to have."""
+    """An acknowledged job: its kind, and the requested name of its map."""
 
     job_id: str
     kind: str
@@ -19,23 +19,23 @@ class Promise:
 
 
 class Ledger:
-    """Written by every client, read once they have stopped."""
+    """Written by every client, read after they have stopped."""
 
     def __init__(self) -> None:
         self.promises: dict[str, Promise] = {}
-        #: Job -> the status in which it was first seen to have ended.
+        #: Job -> the first final status that was reported.
         self.ends: dict[str, str] = {}
         #: Map -> its document when it was first read.
         self.documents: dict[str, bytes] = {}
-        #: Jobs that two requests were given.
+        #: Jobs that were returned to two requests.
         self.doubled: list[str] = []
-        #: What requests were answered, by status; 0 is no answer.
+        #: Number of answers by status; 0 is no answer.
         self.answers: Counter[int] = Counter()
         self._open: set[str] = set()
         self._lock = threading.Lock()
 
     def promise(self, promise: Promise) -> None:
-        """Note a job that was acknowledged."""
+        """Record an acknowledged job."""
         with self._lock:
             if promise.job_id in self.promises:
                 self.doubled.append(promise.job_id)
@@ -44,25 +44,25 @@ class Ledger:
             self.promises[promise.job_id] = promise
 
     def end(self, job_id: str, status: str) -> None:
-        """Note that a job was seen to have ended."""
+        """Record the reported end of a job."""
         with self._lock:
             self.ends.setdefault(job_id, status)
             self._open.discard(job_id)
 
     def read(self, map_id: str, document: bytes) -> None:
-        """Note a map's document as it was first read."""
+        """Record the first document of a map."""
         self.documents.setdefault(map_id, document)
 
     def answer(self, status: int) -> None:
-        """Note how a request was answered; 0 is no answer."""
+        """Record the answer to a request; 0 is no answer."""
         with self._lock:
             self.answers[status] += 1
 
     def open(self) -> list[str]:
-        """The jobs that were not seen to have ended."""
+        """The jobs without a reported end."""
         with self._lock:
             return list(self._open)
 
     def under_way(self) -> int:
-        """How many they are."""
+        """The number of open jobs."""
         return len(self._open)

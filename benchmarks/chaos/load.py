@@ -1,4 +1,4 @@
-"""Clients that keep a number of jobs under way: each posts under an idempotency key until it is acknowledged."""
+"""Clients that keep a number of jobs in flight: each posts with an idempotency key until it is acknowledged."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from benchmarks.chaos.ledger import Ledger, Promise
 from calibrant.client.retries import pause_of
 
 CLIENTS = 8
-#: The answers that are documented for a service in trouble: the key's request is under way, too many, store away.
+#: Documented answers during faults: the key's request is running, too many jobs, store away.
 EARLY = frozenset({409, 429, 503})
 PAUSE, LONGEST_PAUSE = 0.1, 1.0
 _LOOK_SECONDS = 0.1
 
 
 class Load:
-    """Posts what ``choose`` gives while fewer than ``target`` jobs are under way; notes every answer."""
+    """Posts requests of ``choose`` while fewer than ``target`` jobs are in flight; records every answer."""
 
     def __init__(
         self,
@@ -53,7 +53,7 @@ class Load:
             thread.start()
 
     def stop(self, seconds: float) -> None:
-        """Post nothing new; return once every request that was begun is acknowledged."""
+        """Stop posting; wait until every started request is acknowledged."""
         self._stopped.set()
         deadline = time.monotonic() + seconds
         for thread in self._posters:
@@ -77,7 +77,7 @@ class Load:
                         self._posting -= 1
 
     def _post(self, http: httpx.Client, ask: Ask) -> None:
-        """Send a request until it is acknowledged: one that was begun is never given up."""
+        """Send a request until it is acknowledged."""
         headers = ask.headers | {"Idempotency-Key": uuid.uuid4().hex}
         while True:
             response = sent(self._ledger, lambda: http.post(ask.path, json=ask.body, headers=headers))
@@ -90,7 +90,7 @@ class Load:
 
 
 def sent(ledger: Ledger, send: Callable[[], httpx.Response]) -> httpx.Response | None:
-    """The answer to a request, None where there is none; the ledger is told either way."""
+    """The answer to a request, or None; the ledger records both."""
     try:
         response = send()
     except httpx.TransportError:

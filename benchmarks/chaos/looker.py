@@ -1,4 +1,4 @@
-"""Sees jobs end, and reads the map of each that made one as soon as it has: what a caller was told must stay so."""
+"""Follows jobs to their end and reads their maps at once: what a caller has read must not change."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _END_SECONDS = 120.0
 
 
 class Looker:
-    """Looks while it is entered; leaving it, it reads what it has not read yet."""
+    """Runs as a context manager; on exit it reads the rest."""
 
     def __init__(self, ledger: Ledger, redis: Redis, keys: Keyspace, http: httpx.Client) -> None:
         self._ledger, self._redis, self._keys, self._http = ledger, redis, keys, http
@@ -33,13 +33,13 @@ class Looker:
         self._threads = [threading.Thread(target=run, daemon=True) for run in (self._look_on, self._read_on)]
 
     def __enter__(self) -> Self:
-        """Begin to look."""
+        """Start following."""
         for thread in self._threads:
             thread.start()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        """Stop, once all is read."""
+        """Stop after everything is read."""
         self._stopped.set()
         self._threads[0].join(_END_SECONDS)
         self._unread.put(None)
@@ -66,7 +66,7 @@ class Looker:
             self._ledger.read(map_id, self._document(map_id))
 
     def _document(self, map_id: str) -> bytes:
-        """A map's document; empty where the service says that there is none."""
+        """A map's document; empty if the service answers that there is none."""
         while True:
             response = sent(self._ledger, lambda: self._http.get(f"/maps/{map_id}/document"))
             if response is not None and response.status_code not in EARLY:

@@ -1,4 +1,4 @@
-"""Sees what no event tells: when the store does not answer, a supervisor has no workers, a part's run has ended."""
+"""Records what has no event: times without store or workers, and the ends of parts' runs."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from benchmarks.chaos.evidence import Change
 from benchmarks.chaos.parts import Part
 from benchmarks.chaos.recovery import STORE, Outage
 
-#: Seconds between two looks, and after which a store that does not answer counts as away.
+#: Seconds between two checks, and until a silent store counts as away.
 _LOOK_SECONDS, _AWAY_SECONDS = 0.02, 0.25
 
 
 class Monitor:
-    """Looks at everything, each by a thread; ``outages`` are those that have ended.
+    """Checks every part in a thread; ``outages`` are the ended ones.
 
-    ``runs_over`` are the moments when the runs of parts of jobs were over, by a result or by a recovery.
+    ``runs_over`` are the times when runs of parts of jobs ended, by a result or by a recovery.
     """
 
     def __init__(self, cluster: Cluster) -> None:
@@ -33,7 +33,7 @@ class Monitor:
 
     @contextlib.contextmanager
     def looking(self) -> Iterator[None]:
-        """Look meanwhile."""
+        """Check in the meantime."""
         threads = [threading.Thread(target=self._watch_store, daemon=True)]
         threads += [
             threading.Thread(target=self._watch, args=(part,), daemon=True) for part in self._cluster.supervisors
@@ -83,6 +83,6 @@ class Monitor:
             self.outages.append(Outage(name, since, time.time()))
 
     def seen(self) -> list[Outage]:
-        """Every outage; one that lasts still ends now."""
+        """Every outage; a continuing one ends now."""
         now = time.time()
         return [*self.outages, *(Outage(name, since, now) for name, since in dict(self._open).items())]

@@ -1,4 +1,4 @@
-"""Machines by the kernel's network namespaces: each with a cable of its own to one switch, which can be cut."""
+"""Machines as network namespaces, each with its own link to one switch, which can be cut."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from collections.abc import Iterator, Sequence
 
 from benchmarks.chaos.cluster import Site
 
-#: Of the block that is set apart for the tests of networks (RFC 2544).
+#: From the block reserved for network tests (RFC 2544).
 _NETWORK = "198.18.77"
 _HERE = f"{_NETWORK}.1"
 
 
 class Network:
-    """A switch in this machine's own namespace, so that the harness reaches all, and a namespace for each name."""
+    """A switch in this machine's namespace, so that the harness reaches all, and a namespace per name."""
 
     def __init__(self, names: Sequence[str]) -> None:
-        # The names of interfaces are at most 15 bytes long, and others may do the same here.
+        # Interface names have at most 15 bytes; other runs on this machine need different names.
         self._tag = f"c{os.getpid() % 100_000}"
         self._names = list(names)
         self.sites = {
@@ -28,7 +28,7 @@ class Network:
         }
 
     def make(self) -> None:
-        """Make it all; raises ``PermissionError`` where that is not allowed."""
+        """Create everything; raises ``PermissionError`` if that is not allowed."""
         _run("link", "add", self._tag, "type", "bridge")
         _run("address", "add", f"{_HERE}/24", "dev", self._tag)
         _run("link", "set", self._tag, "up")
@@ -43,18 +43,18 @@ class Network:
                 _run("-n", namespace, "link", "set", interface, "up")
 
     def cut(self, name: str) -> None:
-        """Pull a cable."""
+        """Cut a link."""
         _run("link", "set", self._cable(name), "down")
 
     def mend(self, name: str) -> None:
-        """Plug it in again."""
+        """Restore a link."""
         _run("link", "set", self._cable(name), "up")
 
     def remove(self) -> None:
-        """Take all away that was made: a cable goes with its namespace."""
+        """Remove everything; a link is removed with its namespace."""
         namespaces = [("netns", "delete", self._namespace(name)) for name in self._names]
         for arguments in (*namespaces, ("link", "delete", self._tag)):
-            with contextlib.suppress(PermissionError):  # it was not made
+            with contextlib.suppress(PermissionError):  # it was not created
                 _run(*arguments)
 
     def _namespace(self, name: str) -> str:
@@ -66,7 +66,7 @@ class Network:
 
 @contextlib.contextmanager
 def network(names: Sequence[str]) -> Iterator[Network]:
-    """A network for as long as this; raises ``PermissionError`` where none can be made."""
+    """A network as a context manager; raises ``PermissionError`` if none can be created."""
     made = Network(names)
     try:
         made.make()

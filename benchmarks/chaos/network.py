@@ -1,6 +1,6 @@
-"""Chaos over a network: ``make chaos-net``. API, store and two workers, each on a machine by namespace; needs root.
+"""Fault injection over a network: ``make chaos-net``. API, store and two workers in namespaces; requires root.
 
-Writes its part of docs/benchmarks/reliability.md; fails where anything does not hold.
+Writes its section of docs/benchmarks/reliability.md; fails on any violation.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from benchmarks.chaos.results import circumstances, write
 from benchmarks.chaos.scenario import Scenario, harass
 
 MACHINES = ("store", "api", "worker-1", "worker-2")
-#: What is killed between the cuts.
+#: Kills between the cuts.
 KILLED = ("work-horse", "worker", "supervisor", "API", "store")
-#: A cut-off machine's jobs are to be recovered as those of a killed supervisor are.
+#: Jobs of a disconnected machine have the recovery goal of a killed supervisor.
 _CUT = "cut off"
-_CHECK = "the jobs of a machine that was cut off ended elsewhere meanwhile, and it works again"
+_CHECK = "the jobs of a disconnected machine ended elsewhere, and the machine works again"
 
 
 def chaos(running: Cluster, net: Network, given: argparse.Namespace, key: str) -> dict[str, Any]:
@@ -49,17 +49,17 @@ def chaos(running: Cluster, net: Network, given: argparse.Namespace, key: str) -
             cutter.cut(part)
 
     found = scenario.run(do_harm)
-    told = figures(scenario, harms, found)
+    record = figures(scenario, harms, found)
     cut_off = [Harm("supervisor", cut.at, cut.name, cut.jobs) for cut in cutter.done]
     recovered = recoveries(cut_off, scenario.changes(found), scenario.monitor.seen(), scenario.supervisors)
-    told["recovery"][_CUT] = recovery_figures(recovered, "supervisor")
+    record["recovery"][_CUT] = recovery_figures(recovered, "supervisor")
     said = [words for cut in cutter.done for words in cut_faults(cut)]
-    told["faults"][_CHECK], told["fault_counts"][_CHECK] = said, len(said)
-    return told | {"cuts": [asdict(cut) for cut in cutter.done], "cut_seconds": CUT_SECONDS}
+    record["faults"][_CHECK], record["fault_counts"][_CHECK] = said, len(said)
+    return record | {"cuts": [asdict(cut) for cut in cutter.done], "cut_seconds": CUT_SECONDS}
 
 
 def cut_faults(cut: Cut) -> list[str]:
-    """What does not hold of a cut."""
+    """The violations of a cut."""
     waited = set(cut.jobs) - set(cut.ended_meanwhile)
     said = [f"{job} waited for {cut.name} to be back" for job in sorted(waited)]
     return said + ([f"{cut.name} does not work again"] if cut.back_after is None else [])
@@ -67,15 +67,15 @@ def cut_faults(cut: Cut) -> list[str]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--cuts", type=int, default=4, help="of one machine after the other")
-    parser.add_argument("--seconds", type=float, default=30, help="for the kills before each cut")
+    parser.add_argument("--cuts", type=int, default=4, help="number of disconnections")
+    parser.add_argument("--seconds", type=float, default=30, help="of kills before each cut")
     parser.add_argument("--times", type=int, default=3, help="kills of each kind before each cut")
-    parser.add_argument("--drain", type=float, default=180, help="seconds that the last jobs may take to end")
+    parser.add_argument("--drain", type=float, default=180, help="time limit of the last jobs in seconds")
     parser.add_argument("--seed", type=int, default=secrets.randbelow(1_000_000))
     given = parser.parse_args()
-    # Told to stop, it stops what it started, and takes the network away.
+    # On SIGTERM it stops its processes and removes the network.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
-    told = circumstances() | {"seed": given.seed}
+    record = circumstances() | {"seed": given.seed}
     try:
         with (
             network(MACHINES) as net,
@@ -86,17 +86,17 @@ def main() -> None:
             running.await_ready()
             found = chaos(running, net, given, key)
     except PermissionError as error:
-        write("network", told | {"not_run": str(error)})
+        write("network", record | {"not_run": str(error)})
         write_page()
         print(f"not run: {error}")
         return
-    write("network", told | found)
+    write("network", record | found)
     write_page()
     sys.exit(0 if print_figures(found) else 1)
 
 
 def made_key(running: Cluster) -> str:
-    """An API key, without which no API listens to others than its own machine."""
+    """An API key; without keys the API listens only on its own machine."""
     running.await_store()
     return ApiKeyStore(running.connect()).create("chaos", tenant=DEFAULT_TENANT, scope="write").text
 

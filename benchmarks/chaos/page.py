@@ -1,4 +1,4 @@
-"""docs/benchmarks/reliability.md, made from the figures of the last runs: each run renews its own part."""
+"""Writes docs/benchmarks/reliability.md from the figures of the last runs; each run updates its section."""
 
 from __future__ import annotations
 
@@ -14,32 +14,34 @@ PAGE = ROOT / "docs" / "benchmarks" / "reliability.md"
 
 _INTRODUCTION = """# Reliability
 
-What was done to the service, and what it did then. The figures were produced by the commands that the sections name
-(`benchmarks/chaos/`), which write them here. What the design promises stands first.
+Results of fault injection, attacks and sustained load. The command in each section title (`benchmarks/chaos/`) produces
+the figures of that section.
 
-- A job is acknowledged (202) once it is in the store, whose append-only file is written before the answer
+The design guarantees the following:
+
+- A job is acknowledged (202) after it is in the store, whose append-only file is synced before the answer
   (`appendfsync always`).
-- What runs a job holds a lease, renewed every 0.5 s. Supervisors look every 0.5 s; a lease that one of them saw
-  unchanged for 2 s of its own monotonic clock is taken away, and the job waits at the front of its line again. The job
-  of a killed work-horse or worker is recovered at once, by the process above it.
-- Each run of a job has a number, and what it writes counts only while the job is running and has that number: the map
-  or the report and the job's end are one transaction. A map's id comes from its job's.
-- A job that was lost is run again after 0, 1 and 3 s; the fourth loss, or the third that came with a killed process,
-  ends it as failed (`worker-lost`).
+- The process that runs a job holds a lease and renews it every 0.5 s. Supervisors check leases every 0.5 s. If a lease
+  does not change for 2 s of a supervisor's monotonic clock, it is taken away and the job returns to the front of its
+  queue. If a work-horse or worker is killed, its parent process recovers the job at once.
+- Each run of a job has a number. Its writes take effect only while the job is running with that number. One transaction
+  stores the map or report and ends the job. A map's id is derived from its job's id.
+- A lost job is repeated after 0, 1 and 3 s. The fourth loss, or the third loss by a killed process, ends it as failed
+  (`worker-lost`).
 """
 
-#: Section -> its title, and what makes it from its figures.
+#: Section -> its title, and the function that writes it from its figures.
 _SECTIONS: dict[str, tuple[str, Callable[[dict[str, Any]], list[str]]]] = {
-    "chaos": ("Chaos on one machine: `make chaos`", chaos_part),
-    "network": ("Chaos over a network: `make chaos-net`", network_part),
+    "chaos": ("Fault injection on one machine: `make chaos`", chaos_part),
+    "network": ("Fault injection over a network: `make chaos-net`", network_part),
     "throughput": ("Throughput: `make throughput`", throughput_part),
     "attack": ("Attacks: `make attack`", attack_part),
-    "soak": ("Load for minutes: `make soak`", soak_part),
+    "soak": ("Sustained load: `make soak`", soak_part),
 }
 
 
 def page() -> str:
-    """The page, of the figures as they are now."""
+    """The page with the current figures."""
     lines = [_INTRODUCTION]
     for name, (title, part) in _SECTIONS.items():
         figures = read(name)
@@ -48,7 +50,7 @@ def page() -> str:
 
 
 def write_page() -> None:
-    """Write the page anew."""
+    """Rewrite the page."""
     PAGE.write_text(page(), encoding="utf-8")
 
 

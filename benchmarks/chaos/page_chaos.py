@@ -1,4 +1,4 @@
-"""The parts of docs/benchmarks/reliability.md that tell of harm."""
+"""The sections of docs/benchmarks/reliability.md about injected faults."""
 
 from __future__ import annotations
 
@@ -12,143 +12,145 @@ _HARMS = {
     "supervisor": "`kill -9` of a supervisor",
     "API": "`kill -9` of the API",
     "store": "`kill -9` of the store",
-    "supervisor told to stop": "SIGTERM of a supervisor",
+    "supervisor terminated": "SIGTERM of a supervisor",
     "store paused": "store paused for 10 s (SIGSTOP)",
     "disk full": "disk of the store full for 5 s",
-    "clock step": "clocks of API and workers set by an hour or two",
+    "clock step": "clocks of API and workers changed by one or two hours",
 }
 _CAUSES = {
     "work-horse": "work-horse killed",
     "worker": "worker killed",
     "supervisor": "supervisor killed",
-    "cut off": "machine cut off",
+    "cut off": "machine disconnected",
 }
-#: Faults of a kind that are told word for word.
+#: Violations of a kind that are listed.
 _TOLD = 3
 
 
-def chaos_part(told: dict[str, Any]) -> list[str]:
-    """Kills, pauses, a full disk and steps of clocks."""
+def chaos_part(figures: dict[str, Any]) -> list[str]:
+    """Kills, pauses, a full disk and clock changes."""
     return [
         *paragraph(
-            "A store on a file system of its own, an API, and two supervisors of two workers each, as processes that "
-            "are started again 0.2 s after their end, as an orchestrator would. Clients keep 200 jobs under way, each "
-            "posted under an idempotency key until it is acknowledged: of a hundred, 45 are quick fits, 20 fits of PL, "
-            "10 averaged fits (half of them on 20,000 rows), 5 fits of PL to three classes of 20,000 rows, which go "
-            "in parts, and 20 evaluations; the others are on 1,000 rows. Harm is done "
-            f"in random order at random moments of {told['seconds'] / 60:.3g} minutes. Then no more is posted, the end "
-            "of every job is awaited, and all is looked at. So that a client whose request died with the API may send "
-            "it again soon, `idempotency-lease` is 2 s and `max-wait` 1 s."
+            "The deployment has a store on its own file system, an API, and two supervisors with two workers "
+            "each. Every process is restarted 0.2 s after its end, as an orchestrator would. Clients keep 200 "
+            "jobs in flight and post each one with an idempotency key until it is acknowledged. Of a hundred "
+            "jobs, 45 are quick fits, 20 fits of PL, 10 fits of `averaged` (half of them on 20,000 rows), 5 fits "
+            "of PL to three classes of 20,000 rows, which run in parts, and 20 evaluations; the others have "
+            f"1,000 rows. Faults are injected in random order at random times during {figures['seconds'] / 60:.3g} "
+            "minutes. Then posting stops, all jobs end, and the state is checked. `idempotency-lease` is 2 s and "
+            "`max-wait` 1 s, so that clients can soon resend requests that were lost with the API."
         ),
         "",
-        *paragraph(circumstances(told)),
+        *paragraph(circumstances(figures)),
         "",
-        *_harm_rows(told),
+        *_harm_rows(figures),
         "",
-        *paragraph(_limits(told)),
+        *paragraph(_limits(figures)),
         "",
-        *_outcome(told),
+        *_outcome(figures),
     ]
 
 
-def network_part(told: dict[str, Any]) -> list[str]:
-    """A machine that is cut off."""
-    if "not_run" in told:
-        return paragraph(f"Not run: network namespaces could not be made here ({told['not_run']}).")
+def network_part(figures: dict[str, Any]) -> list[str]:
+    """A disconnected machine."""
+    if "not_run" in figures:
+        return paragraph(f"Not run: network namespaces are not available here ({figures['not_run']}).")
     cuts = [
         f"| {cut['name']} | {len(cut['jobs'])} | {len(cut['ended_meanwhile'])} | {_seconds(cut['back_after'])} |"
-        for cut in told["cuts"]
+        for cut in figures["cuts"]
     ]
     return [
         *paragraph(
-            "API, store and two supervisors of two workers each, every one in a network namespace of its own with a "
-            "cable to one switch, under the load of the section above. Between kills the cable of a worker's machine "
-            f"is unplugged while it runs jobs, for {told['cut_seconds']:g} s."
+            "The API, the store and two supervisors with two workers each have one network namespace "
+            "each, connected to one switch, under the load of the section above. Between kills the "
+            f"machine of a worker is disconnected for {figures['cut_seconds']:g} s while it runs jobs."
         ),
         "",
-        *paragraph(circumstances(told)),
+        *paragraph(circumstances(figures)),
         "",
-        *_harm_rows(told),
+        *_harm_rows(figures),
         "",
-        "| machine cut off | jobs that it ran | of them ended elsewhere meanwhile | another job of its own after, s |",
+        "| disconnected machine | jobs it ran | ended elsewhere "
+        "in the meantime | first new job after reconnection, s |",
         "|---|---|---|---|",
         *cuts,
         "",
-        *_outcome(told),
+        *_outcome(figures),
     ]
 
 
-def _limits(told: dict[str, Any]) -> str:
+def _limits(figures: dict[str, Any]) -> str:
     disk = (
-        "A full disk was not tried: no file system could be mounted here, which takes root."
-        if told["disk"] is None
-        else f"The store's file system is {told['disk']}; a store that cannot write ends, and is started again."
+        "A full disk was not tested, because mounting a file system requires root."
+        if figures["disk"] is None
+        else f"The store's file system is {figures['disk']}. A store that cannot write ends and is restarted."
     )
     clock = (
-        "Clocks are set by a library that stands between a process and the kernel's wall clock."
-        if told["clock"]
-        else "Setting clocks was not tried: there is no C compiler here to make the clock with."
+        "A preloaded library changes the wall clock that a process reads."
+        if figures["clock"]
+        else "Clock changes were not tested, because no C compiler is available to build the clock library."
     )
     return f"{disk} {clock}"
 
 
-def _harm_rows(told: dict[str, Any]) -> list[str]:
-    """What was done, and how often."""
-    stepping = told["harms_under_stepping_clocks"]
-    lines = ["| harm | times | of them under clocks that are set |", "|---|---|---|"]
+def _harm_rows(figures: dict[str, Any]) -> list[str]:
+    """The injected faults and their counts."""
+    stepping = figures["harms_under_stepping_clocks"]
+    lines = ["| fault | count | with changed clocks |", "|---|---|---|"]
     lines += [
-        f"| {words} | {told['harms'][kind]} | {stepping.get(kind, 0)} |"
+        f"| {words} | {figures['harms'][kind]} | {stepping.get(kind, 0)} |"
         for kind, words in _HARMS.items()
-        if kind in told["harms"]
+        if kind in figures["harms"]
     ]
     return lines
 
 
-def _outcome(told: dict[str, Any]) -> list[str]:
-    """What became of the jobs, what holds, and how fast jobs were recovered."""
+def _outcome(figures: dict[str, Any]) -> list[str]:
+    """The ends of jobs, the checks, and the recovery times."""
     return [
-        *paragraph(_jobs(told)),
+        *paragraph(_jobs(figures)),
         "",
-        "| afterwards | faults |",
+        "| check | violations |",
         "|---|---|",
-        *(f"| {name} | {count} |" for name, count in told["fault_counts"].items()),
+        *(f"| {name} | {count} |" for name, count in figures["fault_counts"].items()),
         "",
-        *(f"- {words}" for said in told["faults"].values() for words in said[:_TOLD]),
-        *([""] if any(told["faults"].values()) else []),
-        *_recovery_rows(told),
+        *(f"- {words}" for said in figures["faults"].values() for words in said[:_TOLD]),
+        *([""] if any(figures["faults"].values()) else []),
+        *_recovery_rows(figures),
     ]
 
 
-def _jobs(told: dict[str, Any]) -> str:
-    ends = ", ".join(f"{n} {status}" for status, n in told["ends"].items())
-    problems = "".join(f", {n} of them `{kind}`" for kind, n in told["problems"].items())
-    drained = "not empty when its time was over"
-    if told["drained_seconds"] is not None:
-        drained = f"empty after {told['drained_seconds']:.0f} s"
-    answers = ", ".join(f"{n:,} times {'none' if status == '0' else status}" for status, n in told["answers"].items())
+def _jobs(figures: dict[str, Any]) -> str:
+    ends = ", ".join(f"{n} {status}" for status, n in figures["ends"].items())
+    problems = "".join(f", {n} of them `{kind}`" for kind, n in figures["problems"].items())
+    drained = "was not empty at the time limit"
+    if figures["drained_seconds"] is not None:
+        drained = f"was empty after {figures['drained_seconds']:.0f} s"
+    answers = ", ".join(f"{'none' if status == '0' else status} to {n:,}" for status, n in figures["answers"].items())
     return (
-        f"{sum(told['jobs'].values()):,} jobs were acknowledged ({ends}{problems}) and took {told['runs']:,} runs; "
-        f"{told['maps']:,} maps were made. Behind the last request the queue was {drained}. Answers that the clients "
-        f"got: {answers}."
+        f"{sum(figures['jobs'].values()):,} jobs were acknowledged ({ends}{problems}) and took {figures['runs']:,} "
+        f"runs; {figures['maps']:,} maps were created. After the last request the queue {drained}. "
+        f"Answers to requests: {answers}."
     )
 
 
-def _recovery_rows(told: dict[str, Any]) -> list[str]:
-    """How long abandoned jobs were abandoned."""
+def _recovery_rows(figures: dict[str, Any]) -> list[str]:
+    """The recovery times of abandoned jobs."""
     rows = [
         f"| {_CAUSES[cause]} | {kind} | {_distribution(found[kind])} | {found['goal']:g} | {found[kind]['over']} |"
-        for cause, found in told["recovery"].items()
+        for cause, found in figures["recovery"].items()
         for kind in ("undisturbed", "disturbed")
     ]
     return [
         *paragraph(
-            "Seconds from a kill to the moment when the job that ran on the victim waits or runs again, or has ended, "
-            "by the times of the job's events; for a part of a job, of which no event tells, to the end of its lease, "
-            "looked at every 0.02 s. Disturbed are those before whose recovery the store was away, no "
-            "supervisor lived, or another supervisor died: they count from the end of that."
+            "The table has the seconds from a kill until the job that ran on the killed process is queued again, "
+            "runs again or has ended, by the times of the job's events. Parts of jobs have no events; their time "
+            "lasts until the end of the lease, checked every 0.02 s. A recovery is disturbed if, before it, the "
+            "store was away, no supervisor was alive, or another supervisor died; its time starts at the end of the "
+            "disturbance."
         ),
         "",
-        "| cause | | jobs | median, s | p99, s | longest, s | goal, s | over it |",
+        "| cause | recovery | jobs | median, s | p99, s | longest, s | goal, s | above goal |",
         "|---|---|---|---|---|---|---|---|",
         *rows,
     ]

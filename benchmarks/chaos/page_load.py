@@ -1,4 +1,4 @@
-"""The parts of docs/benchmarks/reliability.md that tell of speed and memory."""
+"""The sections of docs/benchmarks/reliability.md about speed and memory."""
 
 from __future__ import annotations
 
@@ -6,37 +6,36 @@ from typing import Any
 
 from benchmarks.chaos.page_words import circumstances, paragraph
 
-#: Jobs a second, and seconds of overhead, that are meant to be reached.
+#: Goals: jobs per second, seconds of overhead, and growth of memory.
 RATE_GOAL, OVERHEAD_GOAL, GROWTH_GOAL = 40, 0.030, 0.05
 _RATES = {
-    "drained": "all queued before the first worker is there",
-    "while_queueing": "while 4 clients queue them",
-    "plain_rq": "jobs that do nothing, all queued",
+    "drained": "all queued before the first worker starts",
+    "while_queueing": "while 4 clients queue jobs",
+    "plain_rq": "empty jobs, all queued",
 }
 
 
-def throughput_part(told: dict[str, Any]) -> list[str]:
-    """Jobs a second, and what the queue costs."""
+def throughput_part(figures: dict[str, Any]) -> list[str]:
+    """Jobs per second, and the overhead of the queue."""
     return [
         *paragraph(
-            f"{told['jobs']:,} fits (`platt`, 1,000 rows, the batch uploaded once, `Prefer: respond-async`) by two "
-            "worker processes, which have jobs done by a fork, one after another, or, with `--warm`, do them "
-            f"themselves; from the first start to the last end, {told['rounds']} rounds in turns. Beside them as many "
-            "jobs that do nothing, by two plain "
-            "`rq worker` processes, which fork for each, on the same store. Then one fit at a time on an idle queue, "
-            f"{told['single_jobs']} of them, from the moment when it is queued to its end; the overhead is what their "
-            "median is more than that of the same fit in process."
+            f"{figures['jobs']:,} fits (`platt`, 1,000 rows, one uploaded batch, `Prefer: respond-async`) run on "
+            "two worker processes. Workers run jobs one after another in a fork, or in their own process with "
+            f"`--warm`. Rates are from the first start to the last end, in {figures['rounds']} interleaved rounds. "
+            "For comparison, two plain `rq worker` processes, which fork for every job, run as many empty jobs "
+            f"on the same store. Then {figures['single_jobs']} fits run one at a time on an idle queue, measured "
+            "from queueing to end. The overhead is their median minus the median of the same fit in process."
         ),
         "",
-        *paragraph(circumstances(told)),
+        *paragraph(circumstances(figures)),
         "",
-        "| workers | jobs/s | median | of each round | goal |",
+        "| workers | jobs | median, jobs/s | each round, jobs/s | goal |",
         "|---|---|---|---|---|",
-        *(row for name, found in told["workers"].items() for row in _rate_rows(name, found)),
+        *(row for name, found in figures["workers"].items() for row in _rate_rows(name, found)),
         "",
         "| workers | one fit, median, ms | p99, ms | longest, ms | in process, ms | overhead, ms | goal, ms |",
         "|---|---|---|---|---|---|---|",
-        *(_overhead_row(name, found) for name, found in told["workers"].items()),
+        *(_overhead_row(name, found) for name, found in figures["workers"].items()),
     ]
 
 
@@ -52,38 +51,39 @@ def _rate_rows(name: str, found: dict[str, Any]) -> list[str]:
 def _overhead_row(name: str, found: dict[str, Any]) -> str:
     single = found["single_job_seconds"]
     seconds = (*(single[what] for what in ("median", "p99", "max")), found["fit_in_process_seconds"])
-    told = " | ".join(f"{1e3 * one:.1f}" for one in (*seconds, found["overhead_seconds"]))
-    return f"| {name} | {told} | at most {1e3 * OVERHEAD_GOAL:.0f} |"
+    cells = " | ".join(f"{1e3 * one:.1f}" for one in (*seconds, found["overhead_seconds"]))
+    return f"| {name} | {cells} | at most {1e3 * OVERHEAD_GOAL:.0f} |"
 
 
-def soak_part(told: dict[str, Any]) -> list[str]:
+def soak_part(figures: dict[str, Any]) -> list[str]:
     """Answers, latency and memory under load."""
     rows = [
-        f"| {kind} | {', '.join(f'{n:,} {status}' for status, n in told['answers'][kind].items())} "
-        f"| {1e3 * told['latency'][kind]['median']:.0f} | {1e3 * told['latency'][kind]['p99']:.0f} |"
-        for kind in sorted(told["answers"])
+        f"| {kind} | {', '.join(f'{n:,} {status}' for status, n in figures['answers'][kind].items())} "
+        f"| {1e3 * figures['latency'][kind]['median']:.0f} | {1e3 * figures['latency'][kind]['p99']:.0f} |"
+        for kind in sorted(figures["answers"])
     ]
     memory = [
         f"| {part} | {found['first_minute'] / 1e6:.1f} | {found['last_minute'] / 1e6:.1f} "
         f"| {100 * found['growth']:+.1f} % | at most {100 * GROWTH_GOAL:+.0f} % |"
-        for part, found in told["memory"].items()
+        for part, found in figures["memory"].items()
     ]
     return [
         *paragraph(
-            f"{told['clients']} clients at once for {told['seconds']:g} s: half calibrations of ten scores, a quarter "
-            "evaluations, a quarter fits (`platt`, 1,000 rows); a third of the last two by the queue, whose jobs "
-            "nobody waits for. One API process, one supervisor of two workers."
+            f"{figures['clients']} concurrent clients for {figures['seconds']:g} s. Half of the requests calibrate ten "
+            "scores, a quarter evaluate, and a quarter fit (`platt`, 1,000 rows). A third of the evaluations and "
+            "fits are jobs whose results are not awaited. There is one API process and one supervisor with two "
+            "workers."
         ),
         "",
-        *paragraph(circumstances(told)),
+        *paragraph(circumstances(figures)),
         "",
-        "| call | answers, by status | median, ms | p99, ms |",
+        "| call | answers by status | median, ms | p99, ms |",
         "|---|---|---|---|",
         *rows,
         "",
         *paragraph(
-            f"Answers that are neither a success nor a documented 429 or 503: {told['errors']}. Processes that ended: "
-            f"{told['restarts']}."
+            "Answers other than success or a documented 429 or 503: "
+            f"{figures['errors']}. Processes that ended: {figures['restarts']}."
         ),
         "",
         "| resident memory | first minute, MB | last minute, MB | growth | goal |",

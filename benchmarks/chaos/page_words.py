@@ -1,4 +1,4 @@
-"""Words of docs/benchmarks/reliability.md."""
+"""Paragraphs shared by the sections of docs/benchmarks/reliability.md."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ def paragraph(text: str) -> list[str]:
     return textwrap.wrap(text, _WIDTH, break_long_words=False, break_on_hyphens=False)
 
 
-def circumstances(told: dict[str, Any]) -> str:
-    """Say when and where a run was made."""
-    seed = f", seed {told['seed']}" if "seed" in told else ""
+def circumstances(figures: dict[str, Any]) -> str:
+    """The date, machine and load of a run."""
+    seed = f", seed {figures['seed']}" if "seed" in figures else ""
     return (
-        f"Run of {told['day']}: {told['machine']}, Linux {told['kernel']}, load average before the run "
-        f"{told['load_before']}{seed}."
+        f"Run of {figures['day']}: {figures['machine']}, kernel {figures['kernel']}, load average before the run "
+        f"{figures['load_before']}{seed}."
     )

@@ -1,4 +1,4 @@
-"""The processes of a deployment, each kept running as an orchestrator would: what ends is started again."""
+"""The processes of a deployment, each restarted when it ends, as by an orchestrator."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _PATIENCE = 30.0
 class Part:
     """One process of a deployment.
 
-    ``before`` stands before its command, such as what enters a network namespace. A thread of its own starts it and
+    ``before`` precedes its command, for example to enter a network namespace. A thread starts it and
     waits for it, from the first start to ``end``: the kernel ends a child with the thread that started it.
     """
 
@@ -44,17 +44,17 @@ class Part:
         self._thread = threading.Thread(target=self._keep, name=name, daemon=True)
 
     def start(self) -> None:
-        """Start it, and from now on again and again."""
+        """Start it, and restart it whenever it ends."""
         self._thread.start()
 
     @property
     def pid(self) -> int | None:
-        """Its process now; None between an end and the next start."""
+        """The id of its current process; None between an end and the next start."""
         process = self._process
         return None if process is None or process.returncode is not None else process.pid
 
     def signal(self, number: int) -> int | None:
-        """Send a signal to its process, and give its id; None where there is none."""
+        """Send a signal to its process and return its id; None if there is none."""
         pid = self.pid
         if pid is None:
             return None
@@ -65,7 +65,7 @@ class Part:
         return pid
 
     def restart(self) -> None:
-        """Tell its process to stop, and return once the next one runs; it has the environment as it is now."""
+        """Stop its process and wait for the next one, which has the current environment."""
         before = self.starts
         process = self._process
         if process is not None:
@@ -81,7 +81,7 @@ class Part:
             stop(process, patience=_PATIENCE)
 
     def release(self) -> None:
-        """Have it run again."""
+        """Let it run again."""
         self._wanted.set()
 
     def end(self) -> None:

@@ -1,4 +1,4 @@
-"""RQ by itself, with jobs that do nothing: what a queue of this kind costs at least."""
+"""Plain RQ with empty jobs: the least cost of a queue of this kind."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _SECONDS = 300.0
 
 
 def plain_rate(redis: Redis, redis_url: str, jobs: int, folder: Path) -> float:
-    """Jobs a second of two plain workers, forking as RQ's default one does, from their first job to their last."""
+    """Jobs per second of two plain workers that fork as RQ's default worker does, from first to last job."""
     queue = Queue(_NAME, connection=redis, serializer=JSONSerializer)
     command = [str(Path(sys.executable).with_name("rq")), "worker", "--url", redis_url, "--quiet"]
     command += ["--serializer", "rq.serializers.JSONSerializer", _NAME]
@@ -35,7 +35,7 @@ def plain_rate(redis: Redis, redis_url: str, jobs: int, folder: Path) -> float:
 
 
 def _run(queue: Queue, jobs: int) -> float:
-    """Queue so many at once, which takes a hundredth of what running them does, and wait for their end."""
+    """Queue all jobs at once, which takes a hundredth of their run time, and wait for their end."""
     with queue.connection.pipeline() as pipe:
         for _ in range(jobs):
             queue.enqueue_call("benchmarks.chaos.nothing.nothing", result_ttl=0, pipeline=pipe)

@@ -1,4 +1,4 @@
-"""Processes as the kernel tells of them."""
+"""Processes from the kernel's tables."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def children(pid: int) -> list[int]:
-    """The processes that a process has forked, ended ones that nobody waited for left out; none where it has ended."""
+    """The child processes of a process without zombies; none if it has ended."""
     found: list[int] = []
     with contextlib.suppress(OSError):
         for task in Path(f"/proc/{pid}/task").iterdir():
@@ -18,7 +18,7 @@ def children(pid: int) -> list[int]:
 
 
 def is_over(pid: int) -> bool:
-    """Whether a process has ended, waited for or not."""
+    """Whether a process has ended, zombies included."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in "ZX"
     except OSError:
@@ -26,7 +26,7 @@ def is_over(pid: int) -> bool:
 
 
 def resident(pid: int) -> int:
-    """Bytes that a process holds in memory; 0 where it has ended."""
+    """Resident memory of a process in bytes; 0 if it has ended."""
     with contextlib.suppress(OSError):
         found = re.search(r"VmRSS:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text())
         return 0 if found is None else int(found[1]) * 1024

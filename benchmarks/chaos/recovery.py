@@ -1,6 +1,6 @@
-"""How long abandoned jobs were abandoned: from a kill to the moment when the job waits or runs again, or has ended.
+"""Recovery times of jobs: from a kill until the job is queued or runs again, or has ended.
 
-Both moments are of one clock, which nobody sets: the harness takes the kill's, the store puts it into the event's id.
+Both times are from one unchanged clock: the harness reads it at the kill, the store for the event's id.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from dataclasses import dataclass
 
 from benchmarks.chaos.evidence import Change
 
-#: The part that every recovery needs.
+#: The part required by every recovery.
 STORE = "store"
-#: Seconds from a kill to the job's recovery that are meant to be the most.
+#: Goals: the most seconds from a kill to the job's recovery.
 GOALS = {"work-horse": 1.0, "worker": 5.0, "supervisor": 5.0}
 
 
 @dataclass(frozen=True)
 class Harm:
-    """Something that was done to the deployment; ``jobs`` are what its victim ran, None where that is not known."""
+    """An injected fault; ``jobs`` are the jobs of its victim, None if unknown."""
 
     kind: str
     at: float
@@ -31,7 +31,7 @@ class Harm:
 
 @dataclass(frozen=True)
 class Outage:
-    """A time in which a part did not work; ``until`` is infinite where that was not seen."""
+    """A time in which a part did not work; ``until`` is infinite if its end was not observed."""
 
     part: str
     since: float
@@ -65,13 +65,13 @@ def recoveries(
 
 
 def _able(harm: Harm, moment: float, away: Iterable[Outage]) -> float:
-    """Since when the store answered and a supervisor lived, up to the recovery."""
+    """The time since which the store answered and a supervisor was alive, up to the recovery."""
     ends = [outage.until for outage in away if outage.since < moment and outage.until > harm.at]
     return min(moment, max(ends, default=harm.at))
 
 
 def _watched(harm: Harm, moment: float, outages: Iterable[Outage]) -> float:
-    """Since when no supervisor but the victim has died: one that does takes with it what it had seen so far."""
+    """The time since which no other supervisor died: a supervisor's observations end with it."""
     ends = [
         outage.since
         for outage in outages
@@ -81,7 +81,7 @@ def _watched(harm: Harm, moment: float, outages: Iterable[Outage]) -> float:
 
 
 def nobody(outages: Iterable[Outage], supervisors: int) -> list[Outage]:
-    """The times in which no supervisor lived at all."""
+    """The times without any supervisor."""
     steps = sorted(
         step for outage in outages if outage.part != STORE for step in ((outage.since, 1), (outage.until, -1))
     )
@@ -95,7 +95,7 @@ def nobody(outages: Iterable[Outage], supervisors: int) -> list[Outage]:
 
 
 def summary(seconds: Sequence[float]) -> dict[str, float | int]:
-    """How many, their median, their 99th percentile (the least that 99 % do not pass) and the longest."""
+    """Count, median, 99th percentile (the least value that 99 % do not exceed) and maximum."""
     if not seconds:
         return {"count": 0}
     ordered = sorted(seconds)

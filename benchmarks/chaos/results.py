@@ -1,4 +1,4 @@
-"""The figures of the last runs, one JSON file each, from which docs/benchmarks/reliability.md is made."""
+"""The figures of the last runs as JSON files, from which docs/benchmarks/reliability.md is made."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ ROOT = Path(__file__).parents[2]
 
 
 def write(name: str, figures: dict[str, Any]) -> None:
-    """Keep the figures of a run."""
+    """Store the figures of a run."""
     FOLDER.mkdir(exist_ok=True)
     (FOLDER / f"{name}.json").write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
 
 
 def read(name: str) -> dict[str, Any] | None:
-    """The figures of the last run; None where there was none."""
+    """The figures of the last run, or None."""
     path = FOLDER / f"{name}.json"
     return json.loads(path.read_text("utf-8")) if path.exists() else None
 
 
 def circumstances() -> dict[str, Any]:
-    """When, where, and how busy that was otherwise."""
+    """Date, machine and load."""
     return {
         "day": time.strftime("%Y-%m-%d", time.gmtime()),
         "machine": machine(),

@@ -1,6 +1,6 @@
-"""Chaos on one machine: ``make chaos``.
+"""Fault injection on one machine: ``make chaos``.
 
-Writes its part of docs/benchmarks/reliability.md; fails if anything does not hold.
+Writes its section of docs/benchmarks/reliability.md; fails on any violation.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ from benchmarks.chaos.page import write_page
 from benchmarks.chaos.results import circumstances, write
 from benchmarks.chaos.scenario import Scenario, harass, step_clocks
 
-#: What is killed, each ``--times`` over.
+#: Kinds of processes that are killed, ``--times`` each.
 KILLED = ("work-horse", "worker", "supervisor", "API", "store")
-#: Of the time for harm, so much goes to that under clocks that step.
+#: The share of the time with changed clocks.
 _STEPPING_SHARE = 0.15
 
 
 def asked(words: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seconds", type=float, default=540, help="for the harm; the start and the drain come on top")
+    parser.add_argument("--seconds", type=float, default=540, help="of fault injection, without start and drain")
     parser.add_argument("--times", type=int, default=50, help="kills of each kind")
-    parser.add_argument("--seed", type=int, default=None, help="of what is done when; a fresh one by default")
-    parser.add_argument("--drain", type=float, default=180, help="seconds that the last jobs may take to end")
+    parser.add_argument("--seed", type=int, default=None, help="of the schedule of faults; random by default")
+    parser.add_argument("--drain", type=float, default=180, help="time limit of the last jobs in seconds")
     parser.add_argument("--keep", action="store_true", help="keep the folder with the logs")
     given = parser.parse_args(words)
     given.seed = secrets.randbelow(1_000_000) if given.seed is None else given.seed
@@ -44,9 +44,9 @@ def asked(words: Sequence[str] | None = None) -> argparse.Namespace:
 
 
 def schedules(times: int, *, stepping: bool) -> tuple[dict[str, int], dict[str, int]]:
-    """How often what is done while clocks are right, and while they step."""
+    """The counts of each fault with correct clocks, and with changed clocks."""
     tenth, few = max(1, times // 10), max(1, times // 16)
-    others = {"supervisor told to stop": 2 * tenth, "store paused": few, "disk full": few}
+    others = {"supervisor terminated": 2 * tenth, "store paused": few, "disk full": few}
     if not stepping:
         return dict.fromkeys(KILLED, times) | others, {}
     return dict.fromkeys(KILLED, times - tenth) | others, dict.fromkeys(KILLED, tenth) | {"clock step": 2 * tenth}
@@ -73,9 +73,9 @@ def chaos(running: Cluster, space: Disk, clock: Clock | None, given: argparse.Na
 
 def main() -> None:
     given = asked()
-    # Told to stop, it stops what it started, and unmounts.
+    # On SIGTERM it stops its processes and unmounts.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
-    told = circumstances() | {"seed": given.seed, "times": given.times, "seconds": given.seconds}
+    record = circumstances() | {"seed": given.seed, "times": given.times, "seconds": given.seconds}
     folder = Path(tempfile.mkdtemp(prefix="calibrant-chaos-"))
     print(f"seed {given.seed}, folder {folder}", flush=True)
     clock = made_clock(folder)
@@ -84,7 +84,7 @@ def main() -> None:
         found = chaos(running, space, clock, given)
     if not given.keep:
         shutil.rmtree(folder)
-    write("chaos", told | found)
+    write("chaos", record | found)
     write_page()
     sys.exit(0 if print_figures(found) else 1)
 

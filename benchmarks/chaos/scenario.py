@@ -1,4 +1,4 @@
-"""One run: jobs under way, harm done to what runs them, the end of every job awaited, and a last look at all."""
+"""One run: load, injected faults, the end of every job, and the final evidence."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from benchmarks.chaos.monitor import Monitor
 from benchmarks.chaos.schedule import paced, shuffled
 from calibrant.client import Calibrant
 
-#: Jobs that are under way as long as harm is done.
+#: Jobs in flight while faults are injected.
 UNDER_WAY = 200
 _READY_SECONDS = 120.0
 
@@ -31,19 +31,19 @@ _READY_SECONDS = 120.0
 class Scenario:
     """One run on a deployment.
 
-    ``drain`` is how many seconds the last jobs may take to end; ``key`` an API key where the service asks for one.
+    ``drain`` is the time limit of the last jobs in seconds; ``key`` is an API key, if the service requires one.
     """
 
     def __init__(self, running: Cluster, *, seed: int, drain: float = 180.0, key: str | None = None) -> None:
         self.ledger, self.monitor = Ledger(), Monitor(running)
         self.keys = Keyspace()
         self.supervisors = len(running.supervisors)
-        #: Seconds from the last request to the end of the last job; None where one did not end.
+        #: Seconds from the last request to the end of the last job; None if one did not end.
         self.drained: float | None = None
         self._running, self._seed, self._limit, self._key = running, seed, drain, key
 
     def run(self, harass: Callable[[], None]) -> Evidence:
-        """Do ``harass`` with the jobs under way; what was found when all was over."""
+        """Run ``harass`` under load and return the final evidence."""
         headers = {} if self._key is None else {"Authorization": f"Bearer {self._key}"}
         choose = partial(mixed, self._upload())
         load = Load(self._running.url, self.ledger, choose, target=UNDER_WAY, seed=self._seed, headers=headers)
@@ -53,17 +53,17 @@ class Scenario:
             Looker(self.ledger, redis, self.keys, http),
             self.monitor.looking(),
         ):
-            told("jobs are queued")
+            announce("jobs are queued")
             load.start()
             await_true(lambda: self.ledger.under_way() >= UNDER_WAY * 0.9, _READY_SECONDS)
-            told("harm is done")
+            announce("harm is done")
             harass()
-            told("the last requests are answered")
+            announce("the last requests are answered")
             load.stop(_READY_SECONDS)
             self._running.await_ready()
-            told("the last jobs end")
+            announce("the last jobs end")
             self.drained = self._drain()
-        told("all is looked at")
+        announce("all is looked at")
         with (
             contextlib.closing(self._running.connect(30)) as redis,
             Calibrant(self._running.url, api_key=self._key) as client,
@@ -71,7 +71,7 @@ class Scenario:
             return gather(self.ledger, redis, self.keys, client)
 
     def changes(self, found: Evidence) -> dict[str, Sequence[Change]]:
-        """The changes of every job, and the ends of the runs of parts."""
+        """The changes of every job, and the ends of parts' runs."""
         changes: dict[str, Sequence[Change]] = dict(self.monitor.runs_over)
         changes.update((job.promise.job_id, job.changes) for job in found.jobs)
         return changes
@@ -90,13 +90,13 @@ class Scenario:
         return time.monotonic() - began
 
 
-def told(what: str) -> None:
-    """Say what begins."""
+def announce(what: str) -> None:
+    """Print the next step."""
     print(f"{time.strftime('%H:%M:%S')} {what}", flush=True)
 
 
 def harass(harms: Harms, times: dict[str, int], seconds: float, numbers: random.Random) -> None:
-    """Do harm as often as asked, at random, within the time; what finds no victim is tried again at the end."""
+    """Inject the given numbers of faults at random times; those without a victim are repeated at the end."""
     known, deadline = harms.kinds(), time.monotonic() + seconds
     kinds = shuffled({kind: count for kind, count in times.items() if kind in known}, numbers)
     while kinds and (left := deadline - time.monotonic()) > 0:
@@ -109,7 +109,7 @@ def harass(harms: Harms, times: dict[str, int], seconds: float, numbers: random.
 
 
 def step_clocks(running: Cluster, clock: Clock) -> None:
-    """Have the API and the supervisors run by a clock that can be set, from their next start on."""
+    """Restart the API and the supervisors with a clock that can be changed."""
     for part in (running.api, *running.supervisors):
         part.environment.update(clock.environment())
         part.restart()

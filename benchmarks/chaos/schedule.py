@@ -1,4 +1,4 @@
-"""When what is done: in random order, at random moments, within a time."""
+"""A schedule of faults in random order at random times."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import random
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-#: Seconds that a kind takes by itself.
+#: Seconds that a kind needs.
 _LASTS = {"store paused": 10.0, "disk full": 5.0}
 _SHORTEST_GAP = 0.02
 
 
 def shuffled(times: Mapping[str, int], numbers: random.Random) -> list[str]:
-    """Every kind as often as asked, in random order."""
+    """Every kind with its count, in random order."""
     kinds = [kind for kind, count in times.items() for _ in range(count)]
     numbers.shuffle(kinds)
     return kinds
@@ -21,9 +21,9 @@ def shuffled(times: Mapping[str, int], numbers: random.Random) -> list[str]:
 def paced(
     kinds: Sequence[str], seconds: float, numbers: random.Random, *, now: Callable[[], float] = time.monotonic
 ) -> Iterator[tuple[float, str]]:
-    """Each kind and the seconds to wait before it: exponential, their mean what is left of the time by what is left.
+    """Each kind and the seconds to wait before it: exponential, with mean remaining time / remaining faults.
 
-    Ends early where the time is over.
+    Ends early if the time is over.
     """
     deadline = now() + seconds
     for i, kind in enumerate(kinds):

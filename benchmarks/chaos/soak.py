@@ -1,4 +1,4 @@
-"""Load for minutes: ``make soak``. Twenty clients at once; what they were answered, and what the memory did."""
+"""Sustained load: ``make soak``. Answers, latency and memory with twenty concurrent clients."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ from calibrant.client import Calibrant
 from calibrant.client.retries import pause_of
 
 CLIENTS, MINUTE = 20, 60.0
-#: The answers that are no error: two kinds of them are documented for a service that has too much to do.
+#: Answers that are not errors; 429 and 503 are documented for an overloaded service.
 FINE, EARLY = frozenset({200, 201, 202}), frozenset({429, 503})
-#: The most that a Retry-After is followed.
+#: The longest Retry-After that is followed, in seconds.
 _LONGEST_PAUSE = 5.0
 _NAMES = [f"soak-{i}" for i in range(10)]
 _ROWS = draw(200, 3)
 
 
 class Clients:
-    """Clients that mix evaluations, fits and calibrations, each of them one request after another."""
+    """Clients that send a mix of evaluations, fits and calibrations sequentially."""
 
     def __init__(self, url: str, batch: str) -> None:
         self.answers: dict[str, Counter[int]] = defaultdict(Counter)
@@ -48,7 +48,7 @@ class Clients:
         self._threads = [threading.Thread(target=self._ask_on, args=(i,), daemon=True) for i in range(CLIENTS)]
 
     def run(self, seconds: float) -> Iterator[float]:
-        """Ask for so long; gives the seconds that are behind, once a second."""
+        """Send requests for this time; yields the elapsed seconds, once a second."""
         began = time.monotonic()
         for thread in self._threads:
             thread.start()
@@ -60,7 +60,7 @@ class Clients:
             thread.join()
 
     def ask(self, http: httpx.Client, numbers: random.Random) -> float:
-        """Send one request; the seconds to leave the service alone."""
+        """Send one request; returns the seconds to wait before the next."""
         kind, path, body, headers = self._choose(numbers)
         began = time.monotonic()
         response = http.post(path, json=body, headers=headers)
@@ -77,7 +77,7 @@ class Clients:
                 self._stopped.wait(self.ask(http, numbers))
 
     def _choose(self, numbers: random.Random) -> tuple[str, str, dict[str, Any], dict[str, str]]:
-        """Half calibrations, a quarter evaluations, a quarter fits; a third of these two by the queue."""
+        """Half calibrations, a quarter evaluations, a quarter fits; a third of the last two as jobs."""
         name, at = numbers.choice(_NAMES), numbers.random()
         later = {"Prefer": "respond-async"} if numbers.random() < 1 / 3 else {}
         if at < 0.5:
@@ -89,7 +89,7 @@ class Clients:
 
 
 def memory(running: Cluster) -> dict[str, int]:
-    """Bytes of the API, and of the supervisors with their workers and work-horses; shared pages count for each."""
+    """Memory of the API, and of the supervisors with all their processes; shared pages count for each."""
     supervisors = [part.pid for part in running.supervisors if part.pid is not None]
     workers = [pid for supervisor in supervisors for pid in workers_of(supervisor)]
     horses = [pid for worker in workers for pid in children(worker)]
@@ -100,17 +100,17 @@ def memory(running: Cluster) -> dict[str, int]:
 
 
 def growth(samples: list[tuple[float, dict[str, int]]], seconds: float) -> dict[str, Any]:
-    """The mean of the first minute and of the last, and by how much the last is more."""
-    told = {}
+    """The means of the first and the last minute, and the growth."""
+    record = {}
     for part in ("API", "workers"):
         first = statistics.fmean(bytes_[part] for at, bytes_ in samples if at < MINUTE)
         last = statistics.fmean(bytes_[part] for at, bytes_ in samples if at >= seconds - MINUTE)
-        told[part] = {"first_minute": first, "last_minute": last, "growth": last / first - 1}
-    return told
+        record[part] = {"first_minute": first, "last_minute": last, "growth": last / first - 1}
+    return record
 
 
 def measure(running: Cluster, seconds: float) -> dict[str, Any]:
-    """The figures of so many seconds."""
+    """The figures of a run of this length."""
     with Calibrant(running.url) as client:
         batch = client.upload(*draw(SMALL, 1)).id
         for name in _NAMES:
@@ -138,11 +138,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=300)
     given = parser.parse_args()
-    told = circumstances()
+    record = circumstances()
     with tempfile.TemporaryDirectory(prefix="calibrant-soak-") as name, cluster(Path(name), supervisors=1) as running:
         running.await_ready()
         found = measure(running, given.seconds)
-    write("soak", told | found)
+    write("soak", record | found)
     write_page()
     for what in ("answers", "latency", "memory", "restarts"):
         print(what, found[what])

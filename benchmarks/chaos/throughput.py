@@ -1,4 +1,4 @@
-"""The queue's speed: ``make throughput``. Small fits drained by two workers, and RQ alone beside them."""
+"""The queue's speed: ``make throughput``. Small fits by two workers, compared with plain RQ."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ from calibrant.client.retries import pause_of
 from schemas.jobs import FINAL
 
 SINGLE_JOBS, CLIENTS = 100, 4
-#: Kind of workers -> whether they do jobs in their own process rather than in a work-horse.
+#: Kind of workers -> whether they run jobs in their own process instead of a work-horse.
 KINDS = {"forks": False, "warm": True}
 _DRAIN_SECONDS = 300.0
-#: The most that a Retry-After is followed.
+#: The longest Retry-After that is followed, in seconds.
 _LONGEST_PAUSE = 5.0
 
 
@@ -45,7 +45,7 @@ class Fits:
         self._http = httpx.Client(base_url=running.url, timeout=60)
 
     def post(self, count: int) -> list[str]:
-        """Ask for so many, several at a time; the ids of their jobs."""
+        """Send this number of requests, several at a time; the ids of their jobs."""
         with ThreadPoolExecutor(CLIENTS) as pool:
             return list(pool.map(lambda _: self._post(), range(count)))
 
@@ -59,7 +59,7 @@ class Fits:
             time.sleep(min(pause_of(response), _LONGEST_PAUSE))
 
     def changes(self, jobs: list[str]) -> list[list[Change]]:
-        """The changes of each job, once all have ended."""
+        """The changes of each job, after all have ended."""
         keys = [self._keys.unended_jobs()]
         await_true(lambda: not self.redis.exists(*keys), _DRAIN_SECONDS)
         found = [list(status_changes(self.redis, self._keys, job)) for job in jobs]
@@ -69,14 +69,14 @@ class Fits:
 
 
 def rate(changes: list[list[Change]]) -> float:
-    """Jobs a second, from the first start to the last end."""
+    """Jobs per second, from the first start to the last end."""
     first = min(change.at for job in changes for change in job if change.status == "running")
     last = max(change.at for job in changes for change in job if change.status in FINAL)
     return len(changes) / (last - first)
 
 
 def drained(running: Cluster, fits: Fits, count: int) -> float:
-    """The rate with every job in the queue before a worker is there."""
+    """The rate with every job queued before a worker starts."""
     (supervisor,) = running.supervisors
     supervisor.hold()
     jobs = fits.post(count)
@@ -85,7 +85,7 @@ def drained(running: Cluster, fits: Fits, count: int) -> float:
 
 
 def overheads(fits: Fits) -> list[float]:
-    """Seconds from the queueing of a job to its end, one after another on an idle queue."""
+    """Seconds from queueing to end of single jobs on an idle queue."""
     taken = []
     for _ in range(SINGLE_JOBS):
         (changes,) = fits.changes(fits.post(1))
@@ -105,7 +105,7 @@ def in_process() -> float:
 
 
 def measure(running: Cluster, folder: Path, *, count: int, rounds: int) -> dict[str, Any]:
-    """The figures of one kind of workers; their rounds and those of plain RQ in turns."""
+    """The figures of one kind of workers; rounds alternate with plain RQ."""
     fits = Fits(running)
     fits.changes(fits.post(20))
     found: dict[str, list[float]] = {"drained": [], "while_queueing": [], "plain_rq": []}

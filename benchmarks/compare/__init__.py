@@ -1,1 +1,1 @@
-"""Every calibrator beside the others: fitted to one half of real predictions, scored on the other."""
+"""Comparison of calibrators: fitted to one half of real predictions, scored on the other."""

@@ -1,4 +1,4 @@
-"""``python -m benchmarks.compare [FOLDER]``: resumed where it stopped; writes docs/benchmarks/calibrators.md."""
+"""``python -m benchmarks.compare [FOLDER]``: resumes a previous run; writes docs/benchmarks/calibrators.md."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ KEPT = ROOT / ".calibrant" / "compare"
 
 
 def main() -> None:
-    """Run what has no record yet, each in a process of one thread, and write the page."""
+    """Run the tasks without a record, each in a single-threaded process, and write the page."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("folder", nargs="?", type=Path, help="of .npz files; default: models on scikit-learn's data")
-    parser.add_argument("--halves", type=int, help="at most so many of each method and file in this run")
+    parser.add_argument("folder", nargs="?", type=Path, help="folder of .npz files; default: scikit-learn's data")
+    parser.add_argument("--halves", type=int, help="maximum number of halves per method and file in this run")
     asked = parser.parse_args()
     KEPT.mkdir(parents=True, exist_ok=True)
     folder = asked.folder

@@ -1,4 +1,4 @@
-"""The predictions compared on: files of a folder, or models trained on the data sets that scikit-learn ships."""
+"""The predictions: files of a folder, or models trained on data sets of scikit-learn."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy.typing as npt
 from calibrant.batch import Scale
 
 Array = npt.NDArray[Any]
-#: The share of a shipped data set that a model is trained on.
+#: The share of a data set that a model is trained on.
 _TRAINED = 0.4
 
 
@@ -32,7 +32,7 @@ def read_file(path: Path) -> Predictions:
 
 
 def write_shipped(folder: Path) -> None:
-    """Train models on two of scikit-learn's data sets, and write what they predict of unseen rows, a file each."""
+    """Train models on two data sets of scikit-learn, and write their out-of-sample predictions, one file each."""
     for name, predictions in shipped():
         np.savez(folder / f"{name}.npz", probs=predictions.values, labels=predictions.labels)
 

@@ -1,1 +1,1 @@
-"""The service over HTTP, beside a bare FastAPI route."""
+"""The service over HTTP, compared with a bare FastAPI route."""

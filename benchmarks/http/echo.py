@@ -1,4 +1,4 @@
-"""The bare FastAPI route that the service is measured beside: a model in, the same model out."""
+"""A bare FastAPI route for comparison, which returns the model that it receives."""
 
 from __future__ import annotations
 

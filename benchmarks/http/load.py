@@ -1,4 +1,4 @@
-"""Load by wrk, and the time of single requests, on loopback."""
+"""Load with wrk, and times of single requests, on loopback."""
 
 from __future__ import annotations
 
@@ -19,30 +19,30 @@ _UNITS = {"us": 1e-6, "ms": 1e-3, "s": 1.0}
 
 @dataclass(frozen=True)
 class Rate:
-    """Requests a second, and the 99th percentile of their latency in seconds."""
+    """Requests per second, and the 99th percentile of latency in seconds."""
 
     per_second: float
     p99: float
 
 
 def wrk(url: str, body: str, *, seconds: int, connections: int = 8) -> Rate:
-    """Load a route with a JSON body; raises ``RuntimeError`` for any answer that is no success."""
+    """Load a route with a JSON body; raises ``RuntimeError`` for any answer other than success."""
     script = f"wrk.method = 'POST'\nwrk.headers['Content-Type'] = 'application/json'\nwrk.body = [==[{body}]==]\n"
     with tempfile.NamedTemporaryFile("w", suffix=".lua") as file:
         file.write(script)
         file.flush()
         arguments = ["-t1", f"-c{connections}", f"-d{seconds}s", "--latency", "-s", file.name, url]
-        told = subprocess.run([_wrk(), *arguments], capture_output=True, text=True, check=True).stdout  # noqa: S603
-    if "Non-2xx" in told or "Socket errors" in told:
-        raise RuntimeError(told)
-    rate, p99 = re.search(r"Requests/sec:\s+([\d.]+)", told), re.search(r"99%\s+([\d.]+)(us|ms|s)", told)
+        output = subprocess.run([_wrk(), *arguments], capture_output=True, text=True, check=True).stdout  # noqa: S603
+    if "Non-2xx" in output or "Socket errors" in output:
+        raise RuntimeError(output)
+    rate, p99 = re.search(r"Requests/sec:\s+([\d.]+)", output), re.search(r"99%\s+([\d.]+)(us|ms|s)", output)
     if rate is None or p99 is None:
-        raise RuntimeError(told)
+        raise RuntimeError(output)
     return Rate(float(rate[1]), float(p99[1]) * _UNITS[p99[2]])
 
 
 def version() -> str:
-    """What wrk calls itself."""
+    """The version of wrk."""
     return subprocess.run([_wrk(), "-v"], capture_output=True, text=True, check=False).stdout.partition(" [")[0]  # noqa: S603
 
 
@@ -64,7 +64,7 @@ def median_seconds(client: httpx.Client, path: str, content: bytes, kind: str, r
 
 
 def p99_meanwhile(url: str, work: threading.Thread) -> tuple[float, int]:
-    """The 99th percentile of the latency of ``GET`` while ``work`` runs, and how many requests that were."""
+    """The 99th percentile of the latency of ``GET`` while ``work`` runs, and the number of requests."""
     taken = []
     with httpx.Client() as client:
         client.get(url)
@@ -77,12 +77,12 @@ def p99_meanwhile(url: str, work: threading.Thread) -> tuple[float, int]:
 
 
 def peak_bytes(pid: int) -> int:
-    """The largest resident size of a process since it was last reset."""
+    """The peak resident memory of a process since the last reset."""
     status = Path(f"/proc/{pid}/status").read_text()
     found = re.search(r"VmHWM:\s+(\d+) kB", status)
     return 0 if found is None else int(found[1]) * 1024
 
 
 def reset_peak(pid: int) -> None:
-    """Forget a process's largest resident size."""
+    """Reset a process's peak memory."""
     Path(f"/proc/{pid}/clear_refs").write_text("5")

@@ -1,4 +1,4 @@
-"""ASGI servers beside each other: how fast they answer, and what they do with headers that never end.
+"""Comparison of ASGI servers: speed, and behaviour with endless headers.
 
 Needs wrk, granian and hypercorn: ``python -m benchmarks.http.servers`` prints the table of ADR 30.
 """
@@ -32,7 +32,7 @@ _ROUNDS, _SECONDS = 3, 3
 _BODY = '{"map": "m", "predictions": [0.02, 0.11, 0.19, 0.28, 0.4, 0.52, 0.63, 0.75, 0.86, 0.97]}'
 _JSON = {"Content-Type": "application/json"}
 _HEAD = b"GET /echo HTTP/1.1\r\nHost: localhost\r\n"
-#: What two sockets send at once, and a third and fourth one after the other.
+#: Bytes of an attack.
 _ATTACK = 40_000_000
 _APP = "benchmarks.http.servers:bounded"
 
@@ -45,7 +45,7 @@ bounded.state.process = SimpleNamespace(
 
 
 def _commands(port: int) -> dict[str, list[str]]:
-    """How each server is started on a port."""
+    """The command that starts each server on a port."""
     own = [sys.executable, "-m", "benchmarks.http.servers", str(port)]
     bind = f"127.0.0.1:{port}"
     return {
@@ -61,7 +61,7 @@ def _commands(port: int) -> dict[str, list[str]]:
 
 
 def serve(port: int, kind: str) -> None:
-    """Run uvicorn with one of its protocols, or with ours."""
+    """Run uvicorn with one of its protocols or with ours."""
     protocol = Connection if kind == "bounded" else kind
     config = uvicorn.Config(
         bounded,
@@ -105,7 +105,7 @@ def _parent(folder: Path) -> int:
 
 
 def _attack(port: int, data: bytes) -> str:
-    """The status of what a server answers to a head that goes on, or what it does instead."""
+    """The status of a server's answer to endless headers, or its other reaction."""
     with contextlib.closing(socket.create_connection(("127.0.0.1", port), timeout=30)) as connection:
         with contextlib.suppress(BrokenPipeError, ConnectionResetError, TimeoutError):
             connection.sendall(data)
@@ -115,7 +115,7 @@ def _attack(port: int, data: bytes) -> str:
 
 
 def _attacked(port: int, pid: int) -> tuple[str, float, float]:
-    """Answers to three attacks, the growth of memory in MB, and the longest wait of a probe meanwhile in ms."""
+    """Answers to the attacks, the growth of memory in MB, and the longest wait of a probe in ms."""
     before, waits, answers = _megabytes(pid), [0.0], []
     headers = _HEAD + b"a:b\r\n" * (_ATTACK // 5)
     attackers = [threading.Thread(target=lambda: answers.append(_attack(port, headers))) for _ in range(2)]
@@ -135,7 +135,7 @@ def _attacked(port: int, pid: int) -> tuple[str, float, float]:
 
 
 def main() -> None:
-    """Measure every server that is installed, in turns."""
+    """Measure every installed server in interleaved rounds."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     commands = {
@@ -152,7 +152,8 @@ def main() -> None:
                 if number == _ROUNDS - 1:
                     attacked[name] = _attacked(port, pid)
     base = statistics.median(r.per_second for r in rates["uvicorn, httptools"])
-    print("| server | requests/s | of httptools | p99, ms | answers to 40 MB heads | memory, MB | longest probe, ms |")
+    columns = ("server", "requests/s", "relative to httptools", "p99, ms", "answers to 40 MB of headers", "memory, MB")
+    print("|", " | ".join((*columns, "longest probe, ms")), "|")
     print("|---|---|---|---|---|---|---|")
     for name, found in rates.items():
         per_second = statistics.median(r.per_second for r in found)

@@ -1,1 +1,1 @@
-"""Measured of monitors: false alarms and delays, accuracy, speed."""
+"""Measurements of monitors: false alarms and delays, accuracy, speed."""

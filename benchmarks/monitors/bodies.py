@@ -1,4 +1,4 @@
-"""Bodies of rows to send: calibrated, with ids that are all different."""
+"""Bodies of calibrated rows with distinct ids."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Body = tuple[bytes, str]
 
 
 def columns(start: int, n: int, *, ids: bool = True) -> Columns:
-    """``n`` rows whose ids begin at ``start``: id, prediction, label."""
+    """``n`` rows with ids from ``start``: id, prediction, label."""
     rng = np.random.default_rng(start)
     p = rng.uniform(size=n)
     found: Columns = {"prediction": p, "label": (rng.uniform(size=n) < p).astype(np.int8)}

@@ -1,7 +1,7 @@
-"""Many APIs take in the same rows more than once, and are killed at random: every row counts once.
+"""Several APIs ingest rows repeatedly and are killed at random: every row must count once.
 
-Each client sends bodies of rows of which one in twenty is sent by another client too. Now and then its API is killed
-(SIGKILL) within milliseconds of a body and started again; the client sends the same body until it is answered.
+Each client sends bodies of rows, one in twenty of which another client sends too. At random its API is killed
+(SIGKILL) within milliseconds of a body and restarted; the client resends the body until it is answered.
 Writes docs/benchmarks/monitor-chaos.md.
 """
 
@@ -25,15 +25,15 @@ from benchmarks.monitors.serving import Served, serving
 from benchmarks.timing import machine
 
 PAGE = Path(__file__).parents[2] / "docs" / "benchmarks" / "monitor-chaos.md"
-#: Of a client's rows one in so many is another's.
+#: One in this number of a client's rows is also another client's.
 _TWICE = 20
-#: The API is killed at most so many seconds after a body was sent.
+#: The API is killed at most this number of seconds after a body is sent.
 _WITHIN = 0.02
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What was sent and counted: ``off_by`` is by how much the sum of the predictions is off, which rounding may be."""
+    """Rows sent and counted; ``off_by`` is the error of the sum of predictions, which may be rounding."""
 
     rows: int
     sent: int
@@ -46,15 +46,15 @@ class Outcome:
 
     @property
     def exact(self) -> bool:
-        """Whether every row counts once, with its own prediction and label."""
+        """Whether every row counts once, with its prediction and label."""
         return self.counted == self.predictions == self.rows and self.wrong_labels == 0 and self.off_by < 1e-6
 
 
 def run(rows: int, processes: int, body: int, share: float, seed: int = 0) -> Outcome:
-    """Send ``rows`` different rows by so many clients, an API each, which is killed at such a share of the bodies."""
+    """Send ``rows`` distinct rows from clients with one API each, which is killed at this share of the bodies."""
     began = time.monotonic()
     everything = columns(0, rows)
-    # A process dies with the thread that started it: those that are started again are started by one that lives on.
+    # A process ends with the thread that started it, so a long-lived thread restarts the APIs.
     with serving(processes) as served, ThreadPoolExecutor(1) as again, ThreadPoolExecutor(processes) as threads:
         with httpx.Client(base_url=served[0].url, timeout=60) as http:
             http.post("/monitors", json={"name": "m", "max_ids": 10**8}).raise_for_status()
@@ -80,7 +80,7 @@ def run(rows: int, processes: int, body: int, share: float, seed: int = 0) -> Ou
 
 
 def _bodies(everything: Columns, at: int, processes: int, body: int, seed: int) -> list[Body]:
-    """The bodies of one client: every so many rows, and some of the next client's, in an order of its own."""
+    """The bodies of one client: its own rows and some of the next client's, in random order."""
     n = len(everything["prediction"])
     own, others = np.arange(at, n, processes), np.arange((at + 1) % processes, n, processes)
     rng = np.random.default_rng([seed, at])
@@ -96,7 +96,7 @@ def _chosen(everything: Columns, rows: np.ndarray[tuple[int], np.dtype[np.int64]
 
 
 def _send(served: Served, bodies: Sequence[Body], share: float, again: Executor, seed: int) -> int:
-    """Send bodies one by one, each until it is answered; give the number of kills."""
+    """Send bodies sequentially, each until it is answered; returns the number of kills."""
     rng, kills = np.random.default_rng(seed), 0
     with httpx.Client(base_url=served.url, timeout=120) as http:
         for number, body in enumerate(bodies):
@@ -112,7 +112,7 @@ def _send(served: Served, bodies: Sequence[Body], share: float, again: Executor,
 
 
 def _kill(served: Served, after: float) -> None:
-    """Kill an API in a moment, and start it again at its address."""
+    """Kill an API after a delay, and restart it at its address."""
     time.sleep(after)
     served.process.kill()
     served.process.wait()
@@ -120,12 +120,12 @@ def _kill(served: Served, after: float) -> None:
 
 
 def _post(http: httpx.Client, body: Body) -> bool:
-    """Whether a body was answered; the socket listens on while no API is there."""
+    """Whether a body was answered; the socket stays open while no API runs."""
     try:
         answer = http.post("/monitors/m/rows", content=body[0], headers={"content-type": body[1]})
     except httpx.TransportError:
         return False
-    if answer.status_code == 503:  # the API was started a moment ago, and has not met its store yet
+    if answer.status_code == 503:  # the API has just started and has no connection to its store yet
         return False
     taken = answer.raise_for_status().json()
     if taken["refused"] or taken["contradicted"]:
@@ -134,7 +134,7 @@ def _post(http: httpx.Client, body: Body) -> bool:
 
 
 def main() -> None:
-    """A million rows by eight processes, killed at one in ten bodies; write what was counted."""
+    """Ingest a million rows with eight processes, killed at one in ten bodies, and write the page."""
     outcome = run(1_000_000, 8, 5000, 0.1)
     PAGE.write_text(page(outcome), "utf-8")
     if not outcome.exact:
@@ -144,23 +144,24 @@ def main() -> None:
 def page(of: Outcome) -> str:
     """The page of the figures."""
     lines = [
-        "# Rows that are sent twice to processes that are killed",
+        "# Ingestion under process kills: exactly-once test",
         "",
-        f"Written by `make monitor-chaos` on {machine()}. Eight API processes take in {of.rows:,} different rows with",
-        f"ids from eight clients, {of.sent - of.rows:,} of them from two. At one body in ten the API is killed",
-        "(SIGKILL) within 20 ms and started again, and its client sends the same body until it is answered.",
+        f"Generated by `make monitor-chaos` on {machine()}. Eight API processes ingest {of.rows:,} distinct rows with",
+        f"ids from eight clients; {of.sent - of.rows:,} of the rows "
+        "are sent by two clients. For one body in ten the API is",
+        "killed (SIGKILL) within 20 ms and restarted, and its client resends the body until it is answered.",
         "",
-        "| | |",
+        "| | result |",
         "|---|---|",
-        f"| rows sent, each body once | {of.sent:,} |",
+        f"| rows sent, counting each body once | {of.sent:,} |",
         f"| processes killed | {of.kills} |",
         f"| rows counted | {of.counted:,} |",
         f"| predictions counted | {of.predictions:,} |",
-        f"| labels counted wrongly | {of.wrong_labels} |",
-        f"| by how much the sum of the predictions is off | {of.off_by:.1e} |",
+        f"| labels counted incorrectly | {of.wrong_labels} |",
+        f"| error of the sum of predictions | {of.off_by:.1e} |",
         f"| seconds | {of.seconds:.0f} |",
         "",
-        f"Every row counts once: **{'yes' if of.exact else 'no'}**.",
+        f"Every row counted exactly once: **{'yes' if of.exact else 'no'}**.",
         "",
     ]
     return "\n".join(lines)

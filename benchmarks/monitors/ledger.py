@@ -1,8 +1,8 @@
-"""The ledger of a monitor on an embedded store: rows committed with their ids, and buckets read back.
+"""The ledger of a monitor on an embedded store: commits of rows with ids, and reads of buckets.
 
     python -m benchmarks.monitors.ledger
 
-Prints medians of one run; ``appendfsync always``, as the embedded store has it.
+Prints medians of one run, with ``appendfsync always`` as in the embedded store.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from backend.store.server.embedded import embedded_server
 from calibrant.monitoring.tally import FOLDS, Tally, merged, tally_of
 from schemas.monitors import HOUR, MonitorBody, MonitorRecord
 
-#: Rows with ids that are committed, and buckets of about 2,000 cells each.
+#: Committed rows with ids, and buckets of about 2,000 cells each.
 ROWS, BUCKETS, ROWS_OF_BUCKET = 500_000, 10_000, 2_200
 NOW = 1_700_000_000.0
 
@@ -45,7 +45,7 @@ def _tally(seed: int, n: int) -> Tally:
 
 
 def _commits(redis: Redis, width: int) -> None:
-    """Rows a second of labelled rows with ids of so many bytes, by one process and one Redis."""
+    """Labelled rows per second with ids of this number of bytes, one process and one Redis."""
     ledger = _ledger(redis, f"ids-{width}")
     ids = np.random.default_rng(width).integers(97, 123, size=(ROWS, width), dtype=np.uint8)
     ends = (np.arange(1, MOST_ROWS + 1) * width).astype(np.uint32)
@@ -58,8 +58,8 @@ def _commits(redis: Redis, width: int) -> None:
         conflict = ledger.commit(change)
         seconds.append(time.perf_counter() - began)
         if conflict is not None:
-            raise RuntimeError("an id that is new is known")
-    _tell(f"commit of {MOST_ROWS} new ids of {width} bytes", median(seconds))
+            raise RuntimeError("a new id is already stored")
+    _time(f"commit of {MOST_ROWS} new ids of {width} bytes", median(seconds))
     _line(f"rows a second, ids of {width} bytes", f"{ROWS / sum(seconds):,.0f}")
     _line(f"memory for an id of {width} bytes", f"{(_memory(redis) - before) / ROWS:.0f} bytes")
 
@@ -82,7 +82,7 @@ def _merges(redis: Redis) -> None:
         "one tally of 24 buckets": lambda: buckets.tally(5000, 5023),
     }
     for name, read in reads.items():
-        _tell(name, median(_seconds(read) for _ in range(5)))
+        _time(name, median(_seconds(read) for _ in range(5)))
 
 
 def _seconds(read: Callable[[], object]) -> float:
@@ -95,12 +95,12 @@ def _memory(redis: Redis) -> int:
     return int(redis.info("memory")["used_memory"])
 
 
-def _tell(name: str, seconds: float) -> None:
+def _time(name: str, seconds: float) -> None:
     _line(name, f"{1000 * seconds:,.1f} ms")
 
 
-def _line(name: str, told: str) -> None:
-    print(f"{name:45} {told}")
+def _line(name: str, value: str) -> None:
+    print(f"{name:45} {value}")
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""The API in a process of its own on an embedded store, which may be killed and started again at the same address."""
+"""The API in a separate process on an embedded store, which can be killed and restarted at the same address."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _PATIENCE = 15.0
 
 @dataclass
 class Served:
-    """One API: where it listens, its process, and that of its store."""
+    """One API: its address, its process, and its store's process."""
 
     url: str
     redis_url: str
@@ -33,7 +33,7 @@ class Served:
     process: subprocess.Popen[bytes] = field(init=False)
 
     def start(self) -> None:
-        """Start the API; requests wait at the address until it is there."""
+        """Start the API; requests wait at the address until it listens."""
         fd = self.listener.fileno()
         environment = dict(os.environ) | {"CALIBRANT_REDIS_URL": self.redis_url, "CALIBRANT_LOG_LEVEL": "warning"}
         command = [sys.executable, "-P", "-m", "calibrant.cli", "api", "--socket-fd", str(fd)]
@@ -42,7 +42,7 @@ class Served:
 
 @contextlib.contextmanager
 def serving(count: int = 1) -> Iterator[list[Served]]:
-    """So many APIs on one store, each at an address of its own."""
+    """Several APIs on one store, each with its own address."""
     with contextlib.ExitStack() as opened:
         folder = Path(opened.enter_context(tempfile.TemporaryDirectory(prefix="calibrant-bench-")))
         log = opened.enter_context((folder / "log").open("ab"))
@@ -65,8 +65,8 @@ def _stop(served: Served) -> None:
 
 
 def resident(process: subprocess.Popen[bytes]) -> int:
-    """Bytes that a process has in memory now."""
+    """Resident memory of a process in bytes."""
     for line in Path(f"/proc/{process.pid}/status").read_text("ascii").splitlines():
         if line.startswith("VmRSS:"):
             return int(line.split()[1]) * 1024
-    raise RuntimeError("the process tells nothing of its memory")
+    raise RuntimeError("no memory figure for the process")

@@ -9,14 +9,14 @@ import numpy as np
 
 from benchmarks.calibration_test import Array, Draw, calibrated
 
-#: How calibrated predictions are spread.
+#: Distributions of calibrated predictions.
 SPREADS: Mapping[str, Callable[[int, np.random.Generator], Array]] = {
     "uniform": lambda n, random: random.random(n),
-    "the mean of two uniform": lambda n, random: (random.random(n) + random.random(n)) / 2.0,
+    "mean of two uniforms": lambda n, random: (random.random(n) + random.random(n)) / 2.0,
     "Beta(2, 5)": lambda n, random: random.beta(2.0, 5.0, n),
     "Beta(.5, .5)": lambda n, random: random.beta(0.5, 0.5, n),
     "Beta(5, 1), as a confidence": lambda n, random: random.random(n) ** 0.2,
-    "from .5 to 1, most near 1": lambda n, random: 1.0 - 0.5 * random.random(n) ** 4,
+    "from 0.5 to 1, mostly near 1": lambda n, random: 1.0 - 0.5 * random.random(n) ** 4,
     "near 0, u^8": lambda n, random: random.random(n) ** 8,
     "near 0 and 1, u^10 or 1 - u^10": lambda n, random: _both_ends(n, random),
 }
@@ -29,7 +29,7 @@ def _both_ends(n: int, random: np.random.Generator) -> Array:
 
 @dataclass(frozen=True)
 class Stream:
-    """Rows without end: the first ``sound`` are calibrated, uniform, and those after are drawn by ``draw``."""
+    """An infinite stream: the first ``sound`` rows are calibrated and uniform, later rows come from ``draw``."""
 
     draw: Draw
     sound: int = 0

@@ -1,4 +1,4 @@
-"""Two tests that watch a stream: by betting, looked at after every batch, and by KS on one window after another."""
+"""Two tests of a stream: by betting, checked after every batch, and by KS on consecutive windows."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from calibrant.monitoring.evidence import block_of_cell, evidence, log_bets, log
 from calibrant.monitoring.tally import place
 from calibrant.reductions import Event
 
-#: Rows of a batch, after each of which is looked, and of a time bucket.
+#: Rows of a batch, after each of which the test is checked, and of a time bucket.
 BATCH, BUCKET = 1_000, 10_000
 _BLOCKS = int(block_of_cell()[-1]) + 1
 
 
 @dataclass
 class Betting:
-    """``calibrant.monitoring.evidence.evidence`` after every batch, without adding up closed buckets again each time.
+    """``calibrant.monitoring.evidence.evidence`` after every batch, without summing closed buckets again.
 
-    ``log_e`` holds what it was after each; ``factors`` the closed buckets'.
+    ``log_e`` is the evidence after each batch; ``factors`` are those of closed buckets.
     """
 
     log_e: list[float] = field(default_factory=list)
     factors: list[Array] = field(default_factory=list)
-    #: Of each shift, the mixture over the starts so far of the bets on closed buckets.
+    #: For each shift, the mixture over past starts of the bets on closed buckets.
     _mixed: Array = field(default_factory=lambda: np.full(len(log_weights()), log_start_weight(0)))
 
     def take(self, p: Array, y: Array) -> None:
-        """A bucket's rows."""
+        """Add the rows of a bucket."""
         key = np.repeat(np.arange(BUCKET // BATCH), BATCH) * _BLOCKS + block_of_cell()[place(p)]
         n, y_sum, p_sum = (
             np.bincount(key, of, BUCKET // BATCH * _BLOCKS).reshape(-1, _BLOCKS).cumsum(axis=0) for of in (None, y, p)
@@ -44,7 +44,7 @@ class Betting:
         self._mixed = np.logaddexp(self._mixed + bets[-1], log_start_weight(len(self.factors)))
 
     def agrees(self) -> bool:
-        """Whether the last look is what ``evidence`` says."""
+        """Whether the last value equals that of ``evidence``."""
         return abs(self.log_e[-1] - evidence(np.array(self.factors)).log_e) < 1e-8
 
     def first(self, alpha: float) -> int | None:
@@ -55,7 +55,7 @@ class Betting:
 
 @dataclass
 class Windows:
-    """The KS test of every window of so many ``rows``, each at alpha over the number of windows in ``all_rows``."""
+    """The KS test of every window of ``rows`` rows, at alpha divided by the number of windows in ``all_rows``."""
 
     rows: int
     all_rows: int
@@ -63,7 +63,7 @@ class Windows:
     _held: list[tuple[Array, Array]] = field(default_factory=list)
 
     def take(self, p: Array, y: Array) -> None:
-        """Some rows: a part of a window, or several."""
+        """Add rows: a part of a window, or several windows."""
         self._held.append((p, y))
         if sum(len(part) for part, _ in self._held) < self.rows:
             return

@@ -1,4 +1,4 @@
-"""Calibrant beside netcal, torchmetrics, uncertainty-calibration, relplot and scikit-learn: time, memory and numbers.
+"""Comparison with netcal, torchmetrics, uncertainty-calibration, relplot and scikit-learn: time, memory, results.
 
 ``make peers`` runs it in ``.venv-peers``, a virtual environment of its own, and writes docs/benchmarks/peers.md.
 """

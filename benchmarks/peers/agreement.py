@@ -1,4 +1,4 @@
-"""The same numbers by calibrant and by its peers: how far they differ and why, and what each answers at the edges."""
+"""Agreement with other libraries: differences with their reasons, and edge cases."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from benchmarks.peers.data import Array, Labels, binary, matrix
 from calibrant.errors import CalibrationError
 
 BINS = 15
-#: Rows of the table; a difference at most this is rounding.
+#: Rows of the data; smaller differences are rounding.
 N, ROUNDING = 100_000, 1e-9
-#: What a peer computes, and what it may raise while it does.
+#: A library's value; it may raise.
 Number = Callable[[], Any]
 
 
 class Shared(NamedTuple):
-    """A definition that calibrant and a peer share: the measure asked for, the peer's number, why they may differ."""
+    """A shared definition: our measure, the library's value, and the reason for a difference."""
 
     what: str
     measure: dict[str, Any]
@@ -39,7 +39,7 @@ def rows() -> list[str]:
     rounded = np.round(p, 2)
     found += [compared(shared, rounded, y) for shared in _on_borders(rounded, y)]
     wide = probs.astype(np.float64)
-    wide /= wide.sum(axis=1, keepdims=True)  # else calibrant does, and the peers do not
+    wide /= wide.sum(axis=1, keepdims=True)  # calibrant renormalises rows, other libraries do not
     found += [compared(shared, wide, labels) for shared in _of_matrix(wide, labels)]
     small, few = wide[:2_000], labels[:2_000]
     return [*found, *(compared(shared, *data) for shared, data in _of_kernels(p, y, small, few))]
@@ -81,7 +81,7 @@ def _of_binary(p: Array, y: Labels) -> list[Shared]:
             error,
             "uncertainty-calibration",
             debiased,
-            "theirs is the mean of 1,000 normal draws, ours its closed form",
+            "they use the mean of 1,000 normal draws, we use its closed form",
             debiased=True,
         ),
         Shared("ECE, equal-mass", mass, "uncertainty-calibration", lambda: calibration.get_ece_em(p, y, num_bins=BINS)),
@@ -90,7 +90,7 @@ def _of_binary(p: Array, y: Labels) -> list[Shared]:
             mass,
             "netcal",
             lambda: ECE(BINS, equal_intervals=False).measure(p, y),
-            "their borders are interpolated quantiles: a row may change its bin",
+            "their bin edges are interpolated quantiles: a row may change its bin",
         ),
     ]
 
@@ -109,7 +109,7 @@ def _on_borders(p: Array, y: Labels) -> list[Shared]:
     def by_pairs() -> float:
         return float(lower_bound_scaling_ce(p, y, 2, False, 10, get_equal_prob_bins))
 
-    own = "p = 1 has a bin of its own, and .3 is below torch's border"
+    own = "p = 1 has a bin of its own, and 0.3 is below torch's edge"
     return [
         Shared(what, root, "torchmetrics", by_torchmetrics, own),
         Shared(what, root, "uncertainty-calibration", by_pairs, "its bins are closed on the right"),
@@ -139,7 +139,7 @@ def _of_matrix(p: Array, labels: Labels) -> list[Shared]:
             error,
             "torchmetrics",
             lambda: multiclass_calibration_error(*tensors, num_classes=p.shape[1], n_bins=BINS).item(),
-            "it adds up in float32 whatever comes in",
+            "it always sums in float32",
         ),
         Shared(what, error, "uncertainty-calibration", lambda: calibration.get_ece(p, labels, num_bins=BINS)),
         Shared(
@@ -162,14 +162,14 @@ def _of_kernels(p: Array, y: Labels, probs: Array, labels: Labels) -> list[tuple
         {"name": "smooth-ece"},
         "relplot",
         lambda: relplot.smECE(p, y),
-        "their kernel is read off a grid and the bandwidth found to 1/1000",
+        "they evaluate the kernel on a grid and find the bandwidth to 1/1000",
     )
     kernel = Shared("MMCE of the confidence", {"name": "mmce"}, "netcal", lambda: MMCE().measure(probs, labels))
     return [(smooth, (p, y)), (kernel, (probs, labels))]
 
 
 def compared(shared: Shared, p: Array, y: Labels) -> str:
-    """The row of one shared definition; what differs by more than rounding says why, or that nothing explains it."""
+    """The row of one shared definition; larger differences have a reason or are marked as unexplained."""
     theirs = float(shared.theirs())
     if shared.measure["name"] not in calibrant.MEASURES:
         return f"| {shared.what} | {shared.peer} | {theirs:.9f} | not in the catalogue yet | | |"
@@ -185,7 +185,7 @@ def compared(shared: Shared, p: Array, y: Labels) -> str:
 
 
 class Edge(NamedTuple):
-    """A few rows at an edge of the definition; what is right there, in words."""
+    """An edge case of the definition, and its correct result."""
 
     what: str
     right: str
@@ -195,21 +195,21 @@ class Edge(NamedTuple):
 
 
 EDGES = (
-    Edge("p = .95, .95, 1, 1; y = 1, 1, 0, 0", "1 is in the last bin: .475", [0.95, 0.95, 1.0, 1.0], [1, 1, 0, 0]),
-    Edge("p = .2, .4, .6, .8, 5 bins; y = 1, 0, 1, 0", "a bin each: .6", [0.2, 0.4, 0.6, 0.8], [1, 0, 1, 0], 5),
-    Edge("p = .29, .295, 100 bins; y = 1, 0", "one bin, [.29, .3): .2075", [0.29, 0.295], [1, 0], 100),
-    Edge("p = .3 a hundred times, a quarter positive", "one cell: .05", [0.3] * 100, [1, 0, 0, 0] * 25),
-    Edge("a NaN among four", "refused", [0.2, math.nan, 0.7, 0.9], [0, 1, 1, 1]),
-    Edge("a 1.5 among four", "refused", [0.2, 1.5, 0.7, 0.9], [0, 1, 1, 1]),
+    Edge("p = 0.95, 0.95, 1, 1; y = 1, 1, 0, 0", "1 is in the last bin: 0.475", [0.95, 0.95, 1.0, 1.0], [1, 1, 0, 0]),
+    Edge("p = 0.2, 0.4, 0.6, 0.8, 5 bins; y = 1, 0, 1, 0", "one bin each: 0.6", [0.2, 0.4, 0.6, 0.8], [1, 0, 1, 0], 5),
+    Edge("p = 0.29, 0.295, 100 bins; y = 1, 0", "one bin, [0.29, 0.3): 0.2075", [0.29, 0.295], [1, 0], 100),
+    Edge("p = 0.3 a hundred times, a quarter positive", "one cell: 0.05", [0.3] * 100, [1, 0, 0, 0] * 25),
+    Edge("one of four values is NaN", "refused", [0.2, math.nan, 0.7, 0.9], [0, 1, 1, 1]),
+    Edge("one of four values is 1.5", "refused", [0.2, 1.5, 0.7, 0.9], [0, 1, 1, 1]),
 )
 
 
 def edges() -> list[str]:
-    """The table of edges: what each library answers, equal-width and equal-mass where it has both."""
+    """The table of edge cases: the result of each library, equal-width and equal-mass if it has both."""
     lines = []
     for edge in EDGES:
         p, y = np.array(edge.p), np.array(edge.y, dtype=np.int64)
-        answers = " | ".join(told(number) for number in _at_edge(p, y, edge.n_bins).values())
+        answers = " | ".join(shown(number) for number in _at_edge(p, y, edge.n_bins).values())
         lines.append(f"| {edge.what} | {edge.right} | {answers} |")
     return lines
 
@@ -240,7 +240,7 @@ def _at_edge(p: Array, y: Labels, n_bins: int) -> dict[str, Number]:
 
     def bins_of_curve() -> str:
         shares, means = calibration_curve(y, p, n_bins=n_bins)
-        return f"bins: {len(shares)}{'' if np.isfinite(means).all() else ', one of NaN'}"
+        return f"bins: {len(shares)}{'' if np.isfinite(means).all() else ', one with NaN'}"
 
     numbers: tuple[Number, ...] = (
         ours("equal-width"),
@@ -255,12 +255,12 @@ def _at_edge(p: Array, y: Labels, n_bins: int) -> dict[str, Number]:
     return dict(zip(EDGE_COLUMNS, numbers, strict=True))
 
 
-def told(number: Number) -> str:
-    """The number in a few digits, or how it was refused."""
+def shown(number: Number) -> str:
+    """The value in a few digits, or the error."""
     try:
         found = number()
     except CalibrationError as error:
         return f"refused: {error.code}"
-    except Exception as error:  # whatever a peer raises is what it does here
+    except Exception as error:  # any exception is a result here
         return type(error).__name__
     return found if isinstance(found, str) else f"{float(found):.4f}".rstrip("0").rstrip(".")

@@ -1,4 +1,4 @@
-"""The data of the comparison: drawn from seeds, off by a known amount."""
+"""The data of the comparison: simulated with seeds and a known miscalibration."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def binary(n: int, seed: int = 0) -> tuple[Array, Labels]:
 
 
 def matrix(n: int, n_classes: int, seed: int = 0) -> tuple[Matrix, Labels]:
-    """Overconfident softmax outputs ``(n, n_classes)``, float32, of a classifier that favours one class a row."""
+    """Overconfident softmax outputs ``(n, n_classes)``, float32, of a classifier that favours one class per row."""
     random = np.random.default_rng(seed)
     p, labels = np.empty((n, n_classes), dtype=np.float32), np.empty(n, dtype=np.int64)
     for start in range(0, n, _BLOCK):
@@ -38,14 +38,14 @@ def matrix(n: int, n_classes: int, seed: int = 0) -> tuple[Matrix, Labels]:
 
 
 def save_matrix(folder: Path, n: int, n_classes: int) -> None:
-    """Draw a matrix and its labels into files, so that a process which reads them holds nothing else."""
+    """Write a simulated matrix and its labels to files, so that a process that reads them needs no other memory."""
     p, labels = matrix(n, n_classes)
     np.save(folder / "p.npy", p)
     np.save(folder / "labels.npy", labels)
 
 
 def load_matrix(folder: Path) -> tuple[Matrix, Labels]:
-    """What ``save_matrix`` wrote."""
+    """Read the files of ``save_matrix``."""
     p: Matrix = np.load(folder / "p.npy")
     labels: Labels = np.load(folder / "labels.npy")
     return p, labels

@@ -1,4 +1,4 @@
-"""Seconds and peak memory of what can take much of it, each contender in a process of its own."""
+"""Time and peak memory of expensive measures, each in a separate process."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from benchmarks.peers.data import binary, load_matrix, matrix
 from benchmarks.timing import medians
 
 ROUNDS, BINS = 5, 15
-#: Classes that are timed of a contender that takes each by itself and long.
+#: Timed classes of a library that is slow and handles classes one by one.
 TIMED = 10
 
 
 class Cost(NamedTuple):
-    """Seconds by part, and the most memory the process held, in MB."""
+    """Seconds by part, and the peak memory of the process in MB."""
 
     seconds: dict[str, float]
     megabytes: float
 
 
 def panels(folder: Path) -> Cost:
-    """The default panel of the confidence and of every class."""
+    """The default measures of the confidence and of every class."""
     p, labels = load_matrix(folder)
     return _cost(
         {
@@ -55,7 +55,7 @@ def netcal_confidence(folder: Path) -> Cost:
 
 
 def uncertainty_calibration(folder: Path) -> Cost:
-    """The errors of the confidence and of every class over equal-width bins; ten classes are timed and multiplied."""
+    """The errors of the confidence and of every class over equal-width bins, extrapolated from ten classes."""
     import calibration
 
     p, labels = load_matrix(folder)
@@ -68,7 +68,7 @@ def uncertainty_calibration(folder: Path) -> Cost:
 
 
 def kernel_binary(n: int) -> Cost | None:
-    """The unbiased squared kernel calibration error; None where the catalogue has none."""
+    """The unbiased squared kernel calibration error; None if the catalogue has none."""
     if "skce" not in calibrant.MEASURES:
         return None
     p, y = binary(n)
@@ -84,7 +84,7 @@ def kernel_canonical(n: int) -> Cost | None:
 
 
 def netcal_kernel(n: int) -> Cost:
-    """The nearest thing a peer has: netcal's maximum mean calibration error of the confidence, biased."""
+    """The closest counterpart: netcal's biased maximum mean calibration error of the confidence."""
     from netcal.metrics import MMCE
 
     p, labels = matrix(n, 10)

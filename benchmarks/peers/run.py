@@ -1,4 +1,4 @@
-"""Runs the comparison with the peers, every part in a process of its own. Writes docs/benchmarks/peers.md."""
+"""Runs the comparison with other libraries, each part in a separate process. Writes docs/benchmarks/peers.md."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from benchmarks.timing import machine
 
 PAGE = Path(__file__).parents[2] / "docs" / "benchmarks" / "peers.md"
 PEERS = ("netcal", "relplot", "scikit-learn", "torchmetrics", "uncertainty-calibration", "numpy", "scipy", "torch")
-#: The large matrix, and the rows of the measures that compare every pair of them.
+#: Rows and classes of the large matrix, and rows for measures of all pairs.
 ROWS, CLASSES, PAIRED = 50_000, 1_000, 10_000
 
 Result = TypeVar("Result")
 
 
 class Goal(NamedTuple):
-    """A goal and what was measured for it."""
+    """A goal and its measured value."""
 
     what: str
     measured: float
@@ -39,7 +39,7 @@ class Goal(NamedTuple):
 
 
 def in_child(work: Callable[..., Result], *arguments: object) -> Result:
-    """The result of ``work`` in a fresh process, whose peak of memory is its own."""
+    """The result of ``work`` in a fresh process with its own peak memory."""
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn"), _quiet) as pool:
         return pool.submit(work, *arguments).result()
 
@@ -49,7 +49,7 @@ def _quiet() -> None:
 
 
 def _beside(title: str, seconds: speed.Seconds, names: dict[str, str], ours: str = "calibrant") -> list[str]:
-    lines = [f"| {title} | ms | of calibrant's time |", "|---|---|---|"]
+    lines = [f"| {title} | ms | relative to calibrant |", "|---|---|---|"]
     for key, name in names.items():
         lines.append(f"| {name} | {seconds[key] * 1e3:,.1f} | {seconds[key] / seconds[ours]:.2f} |")
     return [*lines, ""]
@@ -59,32 +59,32 @@ def equal_width() -> tuple[list[str], list[Goal]]:
     """The table of equal-width bins, and its goal."""
     seconds = in_child(speed.equal_width)
     names = {
-        "calibrant": "`calibrant.evaluate`: checks, debiased too",
-        "bare": "numpy: the bincount formula alone",
+        "calibrant": "`calibrant.evaluate`: with checks and the debiased value",
+        "bare": "numpy: only the bincount formula",
         "torchmetrics": "torchmetrics `BinaryCalibrationError`",
         "netcal": "netcal `ECE`",
         "uncertainty-calibration": "uncertainty-calibration `get_ece`",
-        "scikit-learn": "scikit-learn `calibration_curve`: the bins, no error",
+        "scikit-learn": "scikit-learn `calibration_curve`: bins without an error",
     }
     goal = Goal(
-        "ECE, equal-width, of the bincount formula's time", seconds["calibrant"] / seconds["bare"], 1.5, " times"
+        "ECE, equal-width, relative to the bincount formula", seconds["calibrant"] / seconds["bare"], 1.5, " times"
     )
     return _beside("ECE, 15 equal-width bins", seconds, names), [goal]
 
 
 def sorted_panel() -> tuple[list[str], list[Goal]]:
-    """The table of what needs the rows in order, and its goal."""
+    """The table of measures that sort rows, and its goal."""
     seconds = in_child(speed.sorted_panel)
     names = {
         "calibrant": "`calibrant.evaluate`: equal-mass ECE, sweep and KS with its p-value",
-        "bare": "`np.argsort` alone",
-        "netcal": "netcal `ECE(equal_intervals=False)`: equal-mass alone",
-        "uncertainty-calibration": "uncertainty-calibration `get_ece_em`: equal-mass alone",
-        "scikit-learn": "scikit-learn `calibration_curve(strategy='quantile')`: the bins, no error",
+        "bare": "only `np.argsort`",
+        "netcal": "netcal `ECE(equal_intervals=False)`: only equal-mass",
+        "uncertainty-calibration": "uncertainty-calibration `get_ece_em`: only equal-mass",
+        "scikit-learn": "scikit-learn `calibration_curve(strategy='quantile')`: bins without an error",
     }
     ratio = seconds["calibrant"] / seconds["bare"]
-    return _beside("what sorts", seconds, names), [
-        Goal("equal-mass, sweep and KS, of argsort's time", ratio, 2.5, " times")
+    return _beside("sorted rows", seconds, names), [
+        Goal("equal-mass, sweep and KS, relative to argsort", ratio, 2.5, " times")
     ]
 
 
@@ -92,7 +92,7 @@ def bootstrap() -> tuple[list[str], list[Goal]]:
     """The table of intervals, and its goals."""
     seconds = in_child(speed.bootstrap)
     peers = {
-        "numpy": "numpy: rows drawn again, the bincount formula",
+        "numpy": "numpy: resampled rows, the bincount formula",
         "uncertainty-calibration": "uncertainty-calibration: `resample` and `get_ece`",
     }
     lines = [
@@ -103,8 +103,8 @@ def bootstrap() -> tuple[list[str], list[Goal]]:
             for name in speed.BINNINGS
         ),
         *(
-            f"| {told}; {speed.TIMED} timed, the rest extrapolated | {seconds[name]:,.0f} | |"
-            for name, told in peers.items()
+            f"| {title}; {speed.TIMED} timed, the rest extrapolated | {seconds[name]:,.0f} | |"
+            for name, title in peers.items()
         ),
         "",
     ]
@@ -112,18 +112,18 @@ def bootstrap() -> tuple[list[str], list[Goal]]:
 
 
 def smooth() -> tuple[list[str], list[Goal]]:
-    """The table of the smooth error, and its goal; a note while the catalogue has no such measure."""
+    """The table of the smooth error and its goal; a note if the catalogue has no such measure."""
     seconds = in_child(speed.smooth)
     if seconds is None:
         return ["Smooth ECE: not measured, the catalogue has no `smooth-ece` yet.", ""], []
     names = {"calibrant": "`calibrant.evaluate`", "relplot": "relplot `smECE`"}
     ratio = seconds["calibrant"] / seconds["relplot"]
-    return _beside("smooth ECE", seconds, names), [Goal("smooth ECE, of relplot's time", ratio, 1.0, " times")]
+    return _beside("smooth ECE", seconds, names), [Goal("smooth ECE, relative to relplot", ratio, 1.0, " times")]
 
 
 def kernel() -> tuple[list[str], list[Goal]]:
-    """The table of the kernel errors, and its goals; a note while the catalogue has no such measure."""
-    lines = ["| compares every pair of rows | s | peak, MB |", "|---|---|---|"]
+    """The table of the kernel errors and its goals; a note if the catalogue has no such measure."""
+    lines = ["| measure of all pairs of rows | s | peak, MB |", "|---|---|---|"]
     goals: list[Goal] = []
     for what, work in (("binary", memory.kernel_binary), ("canonical, K = 10", memory.kernel_canonical)):
         cost = in_child(work, PAIRED)
@@ -138,14 +138,15 @@ def kernel() -> tuple[list[str], list[Goal]]:
         ]
     peer = in_child(memory.netcal_kernel, PAIRED)
     lines.append(
-        f"| netcal `MMCE` of the confidence, biased: the nearest | {peer.seconds['mmce']:.2f} | {peer.megabytes:,.0f} |"
+        "| netcal `MMCE` of the confidence, biased: the closest "
+        f"counterpart | {peer.seconds['mmce']:.2f} | {peer.megabytes:,.0f} |"
     )
     return [*lines, ""], goals
 
 
 def panels() -> tuple[list[str], list[Goal]]:
     """The table of the large matrix, and its goals."""
-    lines = ["| what | confidence, s | class-wise, s | peak with the input, MB |", "|---|---|---|---|"]
+    lines = ["| library | confidence, s | class-wise, s | peak with the input, MB |", "|---|---|---|---|"]
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         in_child(save_matrix, folder, ROWS, CLASSES)
@@ -157,75 +158,75 @@ def panels() -> tuple[list[str], list[Goal]]:
                 memory.uncertainty_calibration
             ),
         }
-        costs = {"`calibrant.evaluate`, the default panel of four": ours}
+        costs = {"`calibrant.evaluate`, the four default measures": ours}
         costs |= {name: in_child(work, folder) for name, work in peers.items()}
     for name, cost in costs.items():
         by_class = f"{cost.seconds['classwise']:.2f}" if "classwise" in cost.seconds else ""
         lines.append(f"| {name} | {cost.seconds['confidence']:.3f} | {by_class} | {cost.megabytes:,.0f} |")
     goals = [
-        Goal("confidence and class-wise panel, K = 1,000", sum(ours.seconds.values()), 3.0, " s"),
-        Goal("confidence and class-wise panel, K = 1,000, peak", ours.megabytes, 1_000, " MB"),
+        Goal("default measures, confidence and class-wise, K = 1,000", sum(ours.seconds.values()), 3.0, " s"),
+        Goal("default measures, confidence and class-wise, K = 1,000, peak", ours.megabytes, 1_000, " MB"),
     ]
     return [*lines, ""], goals
 
 
-_PAGE = """# Beside the peers
+_PAGE = """# Comparison with other libraries
 
-Made by `make peers` ({machine}; load average {load:.1f} before the run).
-Medians of {rounds} runs after one that does not count, contenders in turns. Compare ratios, not milliseconds.
+Generated by `make peers` ({machine}; load average {load:.1f} before the run).
+Medians of {rounds} interleaved runs after a warm-up. Compare ratios, not milliseconds.
 Versions: {versions}.
-torch uses every core, calibrant one.
+torch uses every core, calibrant uses one.
 
 ## Goals
 
-| what | measured | at most | |
+| quantity | measured | at most | result |
 |---|---|---|---|
 {goals}
 
 ## A million rows, binary
 
 {binary}
-calibrant's interval inverts tests of the size of the gaps; the percentile interval, which plain resampling gives, never
-covers the truth of a calibrated classifier ([coverage](interval-coverage.md)).
+calibrant's interval inverts tests of the size of the gaps. The percentile interval of plain resampling never covers the
+true value of a calibrated classifier ([coverage](interval-coverage.md)).
 
-## Every pair of {paired_rows:,} rows
+## All pairs of {paired_rows:,} rows
 
 {paired}
 ## {rows:,} rows of {classes:,} classes, float32
 
-The input alone is {megabytes:.0f} MB. Each peak is of a process that does nothing else.
+The input alone is {megabytes:.0f} MB. Each peak is that of a process that does nothing else.
 
 {large}
 ## Agreement
 
-{shared_rows:,} rows and {bins} bins where nothing else is said; of classes 20,000 rows of 10, the MMCE 2,000 of them.
-The difference is theirs less ours.
+{shared_rows:,} rows and {bins} bins unless stated otherwise. With classes: 20,000 rows of 10 classes, 2,000 of them for
+the MMCE. The difference is theirs minus ours.
 
-| definition | peer | theirs | ours | difference | because |
+| definition | library | theirs | ours | difference | reason |
 |---|---|---|---|---|---|
 {agreement}
 
-netcal's `ACE` is not the adaptive error of Nixon et al. (2019), `ace` here: it weighs equal-width bins alike, whatever
-they hold.
+netcal's `ACE` is not the adaptive error of Nixon et al. (2019), which is `ace` here: it weights all equal-width bins
+equally, however many rows they have.
 
-## At the edges
+## Edge cases
 
-The ECE as each library gives it, equal-width where nothing else is said. uncertainty-calibration and scikit-learn close
+The ECE of each library, with equal-width bins unless stated otherwise. uncertainty-calibration and scikit-learn close
 bins on the right, which is another convention, not an error.
 
 | rows | by definition | {columns} |
 |{rule}
 {edges}
 
-netcal and relplot put a score on a border where rounding has it: numpy's linspace has .6000000000000001 for 3/5, and
-.6 / .2 is 2.9999999999999996.
-torchmetrics gives p = 1 a bin of its own, and takes all values for logits as soon as one is outside [0, 1] or is NaN.
-netcal clips what is outside, and leaves NaN out of the bins.
+netcal and relplot assign a score on a bin edge by rounding errors: numpy's linspace has 0.6000000000000001 for 3/5, and
+0.6 / 0.2 is 2.9999999999999996.
+torchmetrics puts p = 1 into a bin of its own, and treats all values as logits if any value is outside [0, 1] or NaN.
+netcal clips values outside [0, 1], and omits NaN from the bins.
 """
 
 
 def page() -> str:
-    """Measure everything and write it down."""
+    """Measure everything and return the page."""
     load = os.getloadavg()[0]
     million = [equal_width(), sorted_panel(), bootstrap(), smooth()]
     paired, large = kernel(), panels()

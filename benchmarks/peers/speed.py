@@ -1,4 +1,4 @@
-"""Seconds at a million binary rows, every contender in turns in one process."""
+"""Time at a million binary rows, interleaved in one process."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from benchmarks.peers.data import Array, Labels, binary
 from benchmarks.timing import medians
 
 N, ROUNDS, BINS = 1_000_000, 5, 15
-#: Resamples of a bootstrap, and how many of them are timed where each one takes long.
+#: Resamples of a bootstrap, and the number timed if each is slow.
 RESAMPLES, TIMED = 1_000, 3
 EQUAL_WIDTH = [{"name": "ece", "binning": "equal-width"}]
 #: The binnings whose intervals are timed.
@@ -22,7 +22,7 @@ Seconds = dict[str, float]
 
 
 def bare_equal_width(p: Array, y: Labels) -> float:
-    """The formula of the error over equal-width bins with numpy alone: no checks, no debiasing, borders by rounding."""
+    """The equal-width formula with numpy alone: no checks, no debiasing, edges by rounding."""
     index = np.minimum((p * BINS).astype(np.int64), BINS - 1)
     return float(np.abs(np.bincount(index, p, BINS) - np.bincount(index, y, BINS)).sum() / len(p))
 
@@ -51,7 +51,7 @@ def equal_width() -> Seconds:
 
 
 def sorted_panel() -> Seconds:
-    """Equal-mass bins, the sweep and the KS error in one call; the peers have the first of them alone."""
+    """Equal-mass bins, the sweep and the KS error in one call; other libraries have only the first."""
     import calibration
     from netcal.metrics import ECE
     from sklearn.calibration import calibration_curve
@@ -70,7 +70,7 @@ def sorted_panel() -> Seconds:
 
 
 def bootstrap() -> Seconds:
-    """A thousand resamples of the error; what resamples rows one by one is timed for three and multiplied."""
+    """A thousand resamples of the error; slow ones are extrapolated from three."""
     import calibration
 
     p, y = binary(N)
@@ -97,7 +97,7 @@ def bootstrap() -> Seconds:
 
 
 def smooth() -> Seconds | None:
-    """Smooth calibration error; None where the catalogue has none."""
+    """Smooth calibration error; None if the catalogue has none."""
     import relplot
 
     if "smooth-ece" not in calibrant.MEASURES:

@@ -1,1 +1,1 @@
-"""Evaluators of calibration beside a nearly known truth (Kangsepp, Valk & Kull 2022, appendix D.2)."""
+"""Evaluators of calibration against a nearly known true map (Kangsepp, Valk & Kull 2022, appendix D.2)."""

@@ -19,13 +19,13 @@ PROCESSES = min(os.cpu_count() or 1, 4)
 
 
 def code() -> str:
-    """Hash of all that the results depend on."""
+    """Hash of everything that the results depend on."""
     here = [Path(str(module.__file__)) for module in (calibrators, experiment, model, truth)]
     return experiment.digest(*sorted(Path(calibrant.__file__).parent.rglob("*.py")), *here)
 
 
 def load(of: str) -> dict[Job, list[Record]]:
-    """Results stored by the same code. A line cut off by an interruption is left out."""
+    """Results stored by the same code, without an incomplete last line."""
     results = {}
     for line in RESULTS.read_text("utf-8").splitlines() if RESULTS.exists() else []:
         try:
@@ -38,13 +38,13 @@ def load(of: str) -> dict[Job, list[Record]]:
 
 
 def store(job: Job, records: list[Record], of: str) -> None:
-    # The line begins with its break, so that one cut off before does not swallow it.
+    # The line break comes first, so that an incomplete line before does not spoil this one.
     with RESULTS.open("a", encoding="utf-8") as file:
         file.write("\n" + json.dumps({"code": of, "job": vars(job), "records": records}))
 
 
 def main() -> None:
-    os.environ["OMP_NUM_THREADS"] = "1"  # the processes, which inherit it, already fill the cores
+    os.environ["OMP_NUM_THREADS"] = "1"  # the processes inherit it and already use all cores
     of = code()
     FOLDER.mkdir(parents=True, exist_ok=True)
     with ProcessPoolExecutor(PROCESSES, multiprocessing.get_context("spawn")) as pool:

@@ -66,7 +66,7 @@ def _library(method: str, p: Floats, y: npt.NDArray[np.int8]) -> BinaryMap:
     return calibrant.fit(method, p, y).curve
 
 
-#: Calibrators of one event: they see its probability alone.
+#: Calibrators of one event, which use only its probability.
 BINARY: Mapping[str, Callable[[Floats, npt.NDArray[np.int8]], BinaryMap]] = {
     "beta": partial(_library, "beta"),
     "Platt": partial(_library, "platt"),
@@ -78,7 +78,7 @@ CALIBRATORS = ("vector scaling", *BINARY)
 
 
 def calibrated(name: str, training: Rows, rows: Rows, event: str) -> Event:
-    """Fit a calibrator to ``training`` and give its output on ``rows``, as the event's probability.
+    """Fit a calibrator to ``training`` and return its output on ``rows``, as the event's probability.
 
     Vector scaling may predict another class, so ``confidence`` is then about that class; the others
     keep the model's. One-vs-rest outputs are not renormalised.

@@ -21,7 +21,7 @@ FOLDER = Path(__file__).parents[2] / ".calibrant" / "pseudo-real"
 EVENTS = ("class:0", "class:1", "class:2", "confidence")
 SIZES, SEEDS = (1_000, 3_000, 10_000), 5
 CALIBRATION_ROWS, TRUTH_ROWS = 5_000, 1_000_000
-#: Of the truth's rows, those on which the distance to the true map is taken.
+#: Rows on which the distance to the true map is computed.
 DISTANCE_ROWS = 100_000
 HELD_OUT = CALIBRATION_ROWS + SEEDS * sum(SIZES) + TRUTH_ROWS
 BINNED = {"ES_15": "ece", "ES_sweep": "ece-sweep"}
@@ -43,12 +43,12 @@ JOBS = tuple(Job(*names) for names in product(model.MODELS, EVENTS, CALIBRATORS)
 
 
 def digest(*paths: Path) -> str:
-    """Short hash of some files: results of another code are not taken for these."""
+    """Short hash of some files, which separates results of different code."""
     return hashlib.sha256(b"".join(path.read_bytes() for path in paths)).hexdigest()[:12]
 
 
 def predict(name: str) -> None:
-    """Train a model and store what it gives on the held-out rows, unless stored already."""
+    """Train a model and store its output on the held-out rows, unless stored already."""
     if _stored(name).exists():
         return
     parts = list(model.held_out(name, HELD_OUT))
@@ -80,7 +80,7 @@ def describe(name: str) -> Record:
 
 
 def evaluated_rows(n: int, seed: int) -> slice:
-    """Which held-out rows a run evaluates; no two runs share any."""
+    """The held-out rows of a run; no two runs share rows."""
     start = CALIBRATION_ROWS + seed * sum(SIZES) + sum(size for size in SIZES if size < n)
     return slice(start, start + n)
 

@@ -1,4 +1,4 @@
-"""Generated rows of ten classes, and three classifiers trained on some of them."""
+"""Simulated rows of ten classes, and three classifiers trained on some of them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sklearn.neural_network import MLPClassifier
 CLASSES, PARTS, FEATURES = 10, 3, 20
 #: Distance of the parts' means from each other, in units of their spread.
 SPREAD = 1.0
-#: Rows that each model is trained on: few enough for it to be too sure of itself.
+#: Training rows of each model: few enough to make it overconfident.
 TRAINING_ROWS = {"network": 45_000, "quadratic": 3_000, "boosting": 15_000}
 #: Rows generated and predicted at once.
 CHUNK = 25_000
@@ -35,7 +35,7 @@ class Mixture:
 
     @classmethod
     def make(cls, seed: int) -> Mixture:
-        """Parts at random places, each with its own correlations."""
+        """Create components at random places, each with its own correlations."""
         random = np.random.default_rng(seed)
         means = SPREAD * random.standard_normal((CLASSES, PARTS, FEATURES))
         shapes = np.eye(FEATURES) + random.standard_normal((CLASSES, PARTS, FEATURES, FEATURES)) / np.sqrt(FEATURES)
@@ -81,7 +81,7 @@ def _boosting(x: Singles, labels: Labels) -> Classifier:
     return lambda x: model.decision_function(x).astype(np.float32)
 
 
-#: Name -> training of it.
+#: Name -> training function.
 MODELS: Mapping[str, Callable[[Singles, Labels], Classifier]] = {
     "network": _network,
     "quadratic": _quadratic,
@@ -90,7 +90,7 @@ MODELS: Mapping[str, Callable[[Singles, Labels], Classifier]] = {
 
 
 def held_out(name: str, n: int) -> Iterator[tuple[Singles, Labels]]:
-    """Train a model, then give its logits and the labels of ``n`` rows it has not seen, in chunks."""
+    """Train a model, then return its logits and the labels of ``n`` held-out rows, in chunks."""
     mixture = Mixture.make(0)
     classifier = MODELS[name](*mixture.draw(TRAINING_ROWS[name], np.random.default_rng(1)))
     random = np.random.default_rng(2)

@@ -1,4 +1,4 @@
-"""Maps read off bins, and three estimates of the true map of an event."""
+"""Maps from bins, and three estimates of the true map of an event."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TRUTHS = ("isotonic", "flat", "slope 1")
 
 @dataclass(frozen=True)
 class BinnedMap:
-    """Equal-mass bins as a map: bin k holds the predictions from ``first[k]`` up to ``first[k + 1]``.
+    """Equal-mass bins as a map: bin k has the predictions from ``first[k]`` up to ``first[k + 1]``.
 
     Bins end where predictions change, as those of ``calibrant.evaluate`` do. The published code
     splits ties instead, and then sends tied queries to the last of the bins that share them.

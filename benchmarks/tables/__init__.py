@@ -1,1 +1,1 @@
-"""Tables F20 to F23 of Kangsepp, Valk & Kull (2022), rebuilt on the paper's own datasets."""
+"""Tables F20 to F23 of Kangsepp, Valk & Kull (2022), reproduced on the paper's datasets."""

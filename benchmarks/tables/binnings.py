@@ -1,4 +1,4 @@
-"""Calibration maps of binnings as the paper's code has them: tilted roofs, unclipped, 0 in empty bins."""
+"""Calibration maps of binnings as in the paper's code: slope 1 per bin, unclipped, 0 in empty bins."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _FOLDS = 10
 
 @dataclass(frozen=True)
 class Roof:
-    """c(p) = p + offset of the bin; ``inner (b - 1,)`` borders; bins that are empty map to 0."""
+    """c(p) = p + offset of the bin; ``inner (b - 1,)`` edges; empty bins map to 0."""
 
     inner: Floats
     offset: Floats
@@ -60,7 +60,7 @@ def roof(kind: Kind, p: Floats, y: Floats, count: int) -> Roof:
 
 
 def swept(kind: Kind, p: Floats, y: Floats) -> Roof:
-    """As many bins as keep the label means from falling, from 1 on."""
+    """The largest number of bins, from 1 on, with non-decreasing label means."""
     found = roof(kind, p, y, 1)
     for count in range(2, len(p) + 1):
         trial = roof(kind, p, y, count)

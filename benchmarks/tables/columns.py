@@ -1,4 +1,4 @@
-"""What every method answers on one dataset."""
+"""The results of every method on one dataset."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from calibrant.piecewise.options import Loss, PiecewiseOptions
 from calibrant.validation import simplest
 
 Map = Callable[[Floats], Floats]
-#: Maps that cost over 50 ms for a million points are compared with the truth on every 50th.
+#: Maps that need over 50 ms for a million points are compared with the true map on every 50th point.
 SLOW_STEP = 50
 _KINDS: tuple[Kind, ...] = ("ES", "EW")
 _PIECEWISE: tuple[tuple[Family, Loss, str, int], ...] = (
@@ -33,13 +33,13 @@ _PIECEWISE: tuple[tuple[Family, Loss, str, int], ...] = (
     ("pl3", "log-loss", "PL3 CE", SLOW_STEP),
     ("pl3", "brier", "PL3 MSE", SLOW_STEP),
 )
-#: Cells of the unseen points, by calibrated probability, in which the truth after calibration is averaged.
+#: Cells of the test points, by calibrated probability, in which the true probability is averaged.
 _AFTER_CELLS = 2_000
 
 
 @dataclass(frozen=True)
 class Column:
-    """A method's map, its calibration errors as it would report them, and how often the truth is looked up."""
+    """A method's map, its reported calibration errors, and the step of its test points."""
 
     map: Map
     errors: tuple[float, float]
@@ -72,7 +72,7 @@ def answers(data: Dataset) -> dict[str, dict[str, Any]]:
 
 
 def error_after(calibrated: Floats, truth: Floats) -> float:
-    """Squared calibration error after calibration: the truth is averaged where the map's values agree, or nearly."""
+    """Squared calibration error after calibration: the true probability is averaged over (nearly) equal map values."""
     order = np.argsort(calibrated, kind="stable")
     values, true = calibrated[order], truth[order]
     starts = np.unique(np.searchsorted(values, values[np.arange(_AFTER_CELLS) * len(values) // _AFTER_CELLS]))
@@ -103,7 +103,7 @@ def _plain(curve: Map, p: Floats) -> tuple[float, float]:
 
 
 def _fitted(data: Dataset, cells: FoldCells) -> dict[str, Column]:
-    """PL and PL3 in all their ways, and the average."""
+    """All variants of PL and PL3, and the average."""
     columns: dict[str, Column] = {}
     counts = PiecewiseOptions().piece_counts(data.n)
     fits: list[CrossFit] = []
@@ -130,7 +130,7 @@ def _fitted(data: Dataset, cells: FoldCells) -> dict[str, Column]:
 
 
 def debiased_errors(data: Dataset) -> dict[str, Any]:
-    """The true error, the debiased errors of the average and of ES_15, and that of an oracle told every sign."""
+    """The true error, the debiased errors of the average and of ES_15, and of an oracle that knows every sign."""
     belief = process_belief(fit_process(fold_cells(sort_rows(data.p, data.y), 10, 0)))
     return {
         "truth": float(np.abs(data.p - data.c).mean()),

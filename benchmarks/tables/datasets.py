@@ -1,7 +1,7 @@
 """The synthetic datasets: five shapes of miscalibration, 21 strengths of each, three sizes, five label draws.
 
-A classifier emits p = f_w(c) = (1 - w) c + w f(c) where the truth is c, uniform. The weights w of ``derivates.json``
-make the expected distance of p from c the derivate's name (found by bisection in the paper's code).
+A classifier predicts p = f_w(c) = (1 - w) c + w f(c) for uniform true probabilities c. With the weights w of
+``derivates.json`` the expected distance of p from c is the derivate's name (by bisection in the paper's code).
 """
 
 from __future__ import annotations
@@ -66,13 +66,13 @@ class Dataset:
 
 
 def dataset(shape: str, derivate: str, n: int, seed: int) -> Dataset:
-    """Draw a dataset as the paper's code draws it: the labels depend on n and seed alone."""
+    """Draw a dataset as in the paper's code: labels depend only on n and the seed."""
     c, y = _truth(n, seed)
     return Dataset(shape, derivate, n, seed, c, emitted(shape, derivate, c), y)
 
 
 def emitted(shape: str, derivate: str, c: Floats) -> Floats:
-    """What the classifier emits where the truth is ``c``."""
+    """The prediction of the classifier for the true probability ``c``."""
     w = float(_WEIGHTS[shape][derivate])
     return (1 - w) * c + w * SHAPES[shape](c)
 

@@ -1,6 +1,6 @@
-"""Run every dataset, on both cores, and write docs/benchmarks/tables.md. What is done already is not done again.
+"""Run every dataset on all cores and write docs/benchmarks/tables.md, resuming a previous run.
 
-``python -m benchmarks.tables.run`` does the paper's 1,575 datasets (some ten minutes), ``--fresh 200`` the
+``python -m benchmarks.tables.run`` runs the paper's 1,575 datasets (some ten minutes), ``--fresh 200`` the
 debiased error of the average, ES_15 and the oracle on as many new label draws.
 """
 
@@ -34,18 +34,18 @@ def published_keys() -> list[Key]:
 
 
 def fresh_keys(draws: int) -> list[Key]:
-    """As many label draws of each size that the paper does not have."""
+    """``draws`` new label draws of each size."""
     return list(product(SHAPES, DERIVATES, SIZES, range(_FRESH_FROM, _FRESH_FROM + draws)))
 
 
 def fresh_map_keys() -> list[Key]:
-    """Ten fresh draws of each size, every fourth derivate: enough to see whether maps keep their order."""
+    """Ten fresh draws of each size and every fourth derivate: enough to compare the order of maps."""
     return list(product(SHAPES, DERIVATES[::4], SIZES, range(_FRESH_FROM, _FRESH_FROM + 10)))
 
 
 def whole(key: Key) -> dict[str, Any]:
     """Every method on one dataset."""
-    from benchmarks.tables.columns import answers  # torch, in the worker alone
+    from benchmarks.tables.columns import answers  # imports torch, only in the worker
     from benchmarks.tables.datasets import dataset
 
     return answers(dataset(*key))
@@ -60,7 +60,7 @@ def errors_alone(key: Key) -> dict[str, Any]:
 
 
 def collect(name: str, keys: Sequence[Key], task: Callable[[Key], dict[str, Any]]) -> Records:
-    """Records of all keys: those kept from an earlier run, and the rest."""
+    """Records of all keys, reusing those of an earlier run."""
     path = KEPT / name
     KEPT.mkdir(mode=0o700, exist_ok=True)
     done = dict(_read(path)) if path.exists() else {}
@@ -84,13 +84,13 @@ def _read(path: Path) -> Iterator[tuple[Key, dict[str, Any]]]:
     for line in path.read_text("utf-8").splitlines():
         try:
             (shape, derivate, n, seed), record = json.loads(line)
-        except ValueError:  # the last line of a run that was killed
+        except ValueError:  # the incomplete last line of a killed run
             continue
         yield (shape, derivate, n, seed), record
 
 
 def main() -> None:
-    """Measure what is asked for and write the page."""
+    """Run the requested datasets and write the page."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--fresh", type=int, default=200, help="fresh label draws of each size")
     asked = parser.parse_args()

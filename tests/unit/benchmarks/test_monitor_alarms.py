@@ -6,7 +6,7 @@ import numpy as np
 
 from benchmarks.calibration_test import miscalibrated
 from benchmarks.monitors.accuracy import GOAL, compared, shaped
-from benchmarks.monitors.alarms import told
+from benchmarks.monitors.alarms import delay_cell
 from benchmarks.monitors.streams import Stream
 from benchmarks.monitors.watching import BUCKET, Betting, Windows
 
@@ -25,8 +25,8 @@ def test_the_watch_is_the_test_and_finds_the_error_after_it_began() -> None:
 
 
 def test_a_delay_that_never_ends_is_told() -> None:
-    assert told([1_000, 3_000, 2_000]) == "2,000 / 3,000"
-    assert told([1_000, None, 2_000, None]) == "never / never (50%)"
+    assert delay_cell([1_000, 3_000, 2_000]) == "2,000 / 3,000"
+    assert delay_cell([1_000, None, 2_000, None]) == "never / never (50%)"
 
 
 def test_a_shape_is_read_off_its_tally_to_the_goal() -> None:

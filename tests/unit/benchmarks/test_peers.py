@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from benchmarks.peers.agreement import EDGE_COLUMNS, EDGES, Shared, compared, told
+from benchmarks.peers.agreement import EDGE_COLUMNS, EDGES, Shared, compared, shown
 from benchmarks.peers.data import binary, matrix
 from benchmarks.peers.run import Goal
 from calibrant.errors import EmptyBatch
@@ -40,9 +40,9 @@ def test_what_a_library_raises_is_told_by_name() -> None:
     def refuses() -> float:
         raise EmptyBatch("no rows")
 
-    assert told(refuses) == "refused: empty-batch"
-    assert told(lambda: 1 / 0) == "ZeroDivisionError"
-    assert told(lambda: 0.25) == "0.25"
+    assert shown(refuses) == "refused: empty-batch"
+    assert shown(lambda: 1 / 0) == "ZeroDivisionError"
+    assert shown(lambda: 0.25) == "0.25"
 
 
 def test_edges_have_as_many_outcomes_as_predictions() -> None:
