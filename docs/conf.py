@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import calibrant
+
+if TYPE_CHECKING:
+    from sphinx.application import Sphinx
 
 project = "Calibrant"
 project_copyright = "the Calibrant developers"
@@ -49,3 +54,12 @@ html_theme_options = {
     "pygments_light_style": "a11y-high-contrast-light",
     "pygments_dark_style": "a11y-high-contrast-dark",
 }
+
+
+def _skip(_app: object, _kind: str, name: str, _value: object, skip: bool, _options: object) -> bool:
+    """Leave out the methods that scikit-learn adds for metadata routing: their text links to its own site."""
+    return skip or (name.startswith("set_") and name.endswith("_request"))
+
+
+def setup(app: Sphinx) -> None:
+    app.connect("autodoc-skip-member", _skip)

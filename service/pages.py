@@ -39,6 +39,7 @@ def docs() -> Response:
         '<a href="openapi.json">/openapi.json</a>.</noscript>',
         root="",
         head='<link rel="stylesheet" href="assets/swagger-ui.css">\n'
+        '<link rel="stylesheet" href="assets/docs.css">\n'
         '<script src="assets/swagger-ui-bundle.js" defer></script>\n<script src="assets/docs.js" defer></script>',
         policy=_DOCS_POLICY,
     )

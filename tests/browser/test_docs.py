@@ -7,6 +7,7 @@ from playwright.sync_api import Page, expect
 
 from service.openapi import operations
 from service.stack import Stack
+from tests.browser.judged import grave_violations
 
 
 def test_the_page_shows_every_call_and_resolves_every_reference(page: Page, service: Stack) -> None:
@@ -19,3 +20,4 @@ def test_the_page_shows_every_call_and_resolves_every_reference(page: Page, serv
         expect(page.locator(f"{call} .request-body, {call} .opblock-section-request-body").first).to_be_visible()
         expect(page.locator(f"{call} .model-example").first).to_be_visible()
     expect(page.locator(".errors-wrapper")).to_have_count(0)
+    assert grave_violations(page) == []
