@@ -82,9 +82,9 @@ OWN = (
     Entry(
         "reliability",
         "Reliability diagram with diagonal filling",
-        "`reliability`. Each bin's roof has slope 1 through its mean prediction and label share; between roof and "
-        "diagonal "
-        "lies the error. Points are as large as their bins are heavy, and the rows stand below.",
+        "`reliability`. The line of each bin has slope 1 and passes through its mean prediction and observed "
+        "frequency; the area between line and diagonal is the error. The size of a point is the weight of its bin; the "
+        "histogram below shows the rows.",
         own.reliability,
     ),
     Entry(

@@ -25,7 +25,7 @@ def equal_bars(form: Format, theme: Theme, width: int) -> Drawn:
     canvas = Canvas(width, theme=theme, form=form)
     title = "The same bars, three different errors"
     keys = [
-        Key("label share", "rule"),
+        Key("observed frequency", "rule"),
         Key("mean prediction", "second", "dot"),
         Key("error", "first-tint", "area"),
         CALIBRATED,
@@ -38,9 +38,9 @@ def equal_bars(form: Format, theme: Theme, width: int) -> Drawn:
     top = _row(Grid(canvas, top, 3), [("", "")] * 3, bins, dots=True, filled=True)
     each = "; ".join(f"{one.title}: {decimal(found['ece'])}" for one, found in zip(classifiers, bins, strict=True))
     alt = (
-        f"{title}. Three classifiers whose five bins have the label shares 0.1, 0.3, 0.5, 0.7 and 0.9; ECE of each: "
-        f"{each}. Four rows of panels: bars alone, which are the same; bars with the mean prediction of each bin; the "
-        "share of the rows in each bin; and diagonal filling, whose distance from the diagonal, weighted by the rows, "
+        f"{title}. Three classifiers whose five bins have the observed frequencies 0.1, 0.3, 0.5, 0.7 and 0.9; ECE of "
+        f"each: {each}. Four rows of panels: bars alone, which are equal; bars with the mean prediction of each bin; "
+        "the share of the rows in each bin; and diagonal filling, whose distance from the diagonal, weighted by rows, "
         "is the ECE."
     )
     return canvas.drawn(top, title, alt)
@@ -61,9 +61,9 @@ def _row(grid: Grid, captions: Any, bins: list[dict[str, Any]], *, dots: bool, f
             panel.pieces(np.stack([start, end], 1), roofs, "first", width=2.0)
         if dots:
             panel.dots(mean, up, radii(values(found["share"])), "second", stroke="paper")
-        panel.base(evenly(*UNIT, 3), "prediction" if filled else "")
+        panel.base(evenly(*UNIT, 3), "predicted probability" if filled else "")
         if i == 0:
-            panel.side(evenly(*UNIT, 4), "label share")
+            panel.side(evenly(*UNIT, 4), "observed frequency")
     return grid.below(_BARS) - (0.0 if filled else 36.0)
 
 

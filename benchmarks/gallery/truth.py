@@ -48,7 +48,7 @@ def row_errors(form: Format, theme: Theme, width: int) -> Drawn:
     )
     for panel in (one, other):
         panel.diagonal()
-        panel.base(evenly(*UNIT, 6), "prediction")
+        panel.base(evenly(*UNIT, 6), "predicted probability")
     one.side(evenly(*UNIT, 6), "probability of label 1")
     shown = np.linspace(0, len(data.p) - 1, _LINES).astype(int)
     _errors(one, data.p[shown], data.p[shown], data.c[shown])
@@ -58,8 +58,8 @@ def row_errors(form: Format, theme: Theme, width: int) -> Drawn:
     alt = (
         f"{title}. Two panels of the same 3,000 rows. (a) Lines from the diagonal to the true calibration map, "
         f"one for each of 100 rows; over all rows their mean length is the calibration error, {decimal(error)}. (b) A "
-        "reliability diagram of 15 bins of equal mass with a line from mean prediction to label share in each; their "
-        f"mean length is the ECE, {decimal(bins['ece'])}."
+        "reliability diagram of 15 bins of equal mass with a line from mean prediction to observed frequency in each; "
+        f"their mean length is the ECE, {decimal(bins['ece'])}."
     )
     return canvas.drawn(grid.below(), title, alt)
 
@@ -83,9 +83,9 @@ def slopes(form: Format, theme: Theme, width: int) -> Drawn:
     shown = np.linspace(0, len(data.p) - 1, 61).astype(int)
     for i, panel in enumerate(grid.panels(captions)):
         panel.diagonal()
-        panel.base(evenly(*UNIT, 4), "prediction")
+        panel.base(evenly(*UNIT, 4), "predicted probability")
         if i == 0:
-            panel.side(evenly(*UNIT, 6), "label share")
+            panel.side(evenly(*UNIT, 6), "observed frequency")
             _bars(panel, bins)
             _errors(panel, bins["mean_prediction"], bins["mean_prediction"], bins["observed_frequency"], width=2.2)
             continue
@@ -101,10 +101,10 @@ def slopes(form: Format, theme: Theme, width: int) -> Drawn:
             width=2.2,
         )
     alt = (
-        f"{title}. Three panels of the same rows and 5 bins. (a) From mean prediction to label share, the mean length "
-        f"is {decimal(bins['ece'])}, the ECE. (b) From the diagonal to flat roofs row by row it is "
+        f"{title}. Three panels of the same rows and 5 bins. (a) From mean prediction to observed frequency, the mean "
+        f"length is {decimal(bins['ece'])}, the ECE. (b) From the diagonal to flat lines row by row it is "
         f"{decimal(flat.error)}. "
-        f"(c) To roofs of slope 1 it is {decimal(unit.error)}, the ECE again: each line is as long as that of its bin."
+        f"(c) To lines of slope 1 it is {decimal(unit.error)}, the ECE again: each line is as long as that of its bin."
     )
     return canvas.drawn(grid.below(), title, alt)
 
@@ -128,7 +128,7 @@ def over_the_truth(shape: str, form: Format, theme: Theme, width: int) -> Drawn:
         captions = [(label, f"says {decimal(f.error)}, off by {decimal(f.away)}") for label, f in row]
         for i, (panel, (_, found)) in enumerate(zip(grid.panels(captions), row, strict=True)):
             _over(panel, data, found)
-            panel.base(evenly(*UNIT, 3), "prediction")
+            panel.base(evenly(*UNIT, 3), "predicted probability")
             if i == 0:
                 panel.side(evenly(*UNIT, 4), "probability")
         grid = Grid(canvas, grid.below(), 4)

@@ -146,7 +146,7 @@ def test_what_is_no_calibrant_server_is_told_apart_from_a_refusal(csv: Path) -> 
             stranger.shutdown()
             thread.join()
     assert found.exit_code == 3
-    assert found.stderr.splitlines()[-1].startswith("calibrant: No problem document")
+    assert found.stderr.splitlines()[-1].startswith("calibrant: Error without a problem document")
 
 
 class _Stranger(BaseHTTPRequestHandler):

@@ -38,4 +38,4 @@ def test_what_a_server_refuses_is_told_in_a_line(service: Stack) -> None:
     assert unknown.stderr.splitlines()[-1].startswith("calibrant: Unknown job")
     nobody = CliRunner().invoke(app, ["jobs", "list", "--server", "http://127.0.0.1:9"])
     assert nobody.exit_code == 3
-    assert "does not answer" in nobody.stderr
+    assert "cannot reach the server" in nobody.stderr

@@ -87,8 +87,8 @@ def test_labelled_rows_are_sent_and_rows_that_are_refused_are_told(run: Run, mon
         (["--what", "labels", "--label", "is"], 2, "--id"),
         (["--what", "verdicts"], 2, "rows, predictions or labels"),
         (["--what", "labels", "--id", "key", "--label", "is"], 1, "no column 'key'; it has 'id', 'is'"),
-        (["--what", "labels", "--id", "id", "--label", "is"], 1, "row 1 is no class; say which it is by --map-label"),
-        (["--what", "labels", "--id", "id"], 1, "name their column by --label"),
+        (["--what", "labels", "--id", "id", "--label", "is"], 1, "row 1 is not a class; map it with --map-label"),
+        (["--what", "labels", "--id", "id"], 1, "--what labels needs --label"),
     ],
 )
 def test_a_file_that_cannot_be_sent_is_told_in_a_line(
@@ -153,7 +153,7 @@ def test_an_alarm_is_watched_as_it_comes_and_shown(service: Stack, run: Run, mon
     assert shown.exit_code == 4
     assert "alarm" in next(line for line in shown.stdout.splitlines() if line.startswith("evidence"))
     already = run("watch", monitor, "--first")
-    assert (already.exit_code, already.stderr) == (4, f"calibrant: watching {monitor}, with alarms up of evidence\n")
+    assert (already.exit_code, already.stderr) == (4, f"calibrant: watching {monitor}; raised alarms: evidence\n")
 
 
 def test_a_monitor_is_made_with_its_bucket_and_retention(run: Run) -> None:

@@ -134,7 +134,7 @@ def test_a_report_of_ten_thousand_rows_in_a_few_groups_is_answered_at_once(http:
 def test_a_coin_is_not_told_to_be_certain(http: httpx.Client) -> None:
     body = {"predictions": [0.5] * 200, "labels": [0, 1] * 100}
     text = _report(http.post("/evaluate", json=body, headers=PAGE))
-    assert "an error below 7.2 points could hide" in text
+    assert "errors below 7.2 points cannot be excluded" in text
     assert "A decision that bears a mean error of 7.2 points may use" in text
 
 

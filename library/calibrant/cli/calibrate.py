@@ -1,4 +1,4 @@
-"""``calibrant calibrate``: a map applied to a file of predictions."""
+"""``calibrant calibrate``: apply a calibration map to a file of predictions."""
 
 from __future__ import annotations
 
@@ -21,21 +21,22 @@ if TYPE_CHECKING:
     from calibrant.cells import Floats
 
 
-# --- Calibrated probabilities as a file: beside the columns that they came from, where those are text
+# --- Writing the calibrated probabilities; for a text file, next to its own columns
 
-#: How a file that is written may end.
+#: Allowed suffixes of the output file.
 FORMS = (".csv", ".tsv", ".txt", ".npz")
 _COLUMN = "calibrated"
-#: Rows that are written at once.
+#: Rows per write.
 _BLOCK = 1 << 14
 
 
 def write_calibrated(
     source: BinaryIO, file: Path, calibrated: Floats, classes: Sequence[str] | None, out: Path
 ) -> None:
-    """Write ``calibrated`` (n,) or (n, K); after the columns of ``source`` where it is text; raises ``Refused``.
+    """Write ``calibrated`` (n,) or (n, K), after the columns of ``source`` if that is a text file.
 
-    ``file`` is what the source is called, ``classes`` are the names of its classes.
+    ``file`` is the path of the source, ``classes`` are the names of the classes. Raises ``Refused`` if the source
+    already has a column of that name.
     """
     if out.suffix.lower() == ".npz":
         import numpy as np
@@ -57,14 +58,14 @@ def write_calibrated(
             columns = calibrated.reshape(len(calibrated), -1)
             for at in range(0, len(columns), _BLOCK):
                 block = columns[at : at + _BLOCK].tolist()
-                # The shortest digits that are read as the same number again.
+                # repr: the shortest digits that parse to the same double.
                 lines = [old + [repr(p) for p in new] for old, new in zip(islice(rows, len(block)), block, strict=True)]
                 written.write(_lines(lines, separator))
                 shown(at + len(block), len(columns), "writing")
 
 
 def _names(header: Sequence[str], calibrated: Floats, classes: Sequence[str] | None) -> list[str]:
-    """The names of the new columns, none of which may be there already."""
+    """The names of the new columns; raises ``Refused`` if the file already has one of them."""
     if calibrated.ndim == 1:
         names = [_COLUMN]
     else:
@@ -72,22 +73,22 @@ def _names(header: Sequence[str], calibrated: Floats, classes: Sequence[str] | N
         names = [f"{_COLUMN}_{suffix}" for suffix in suffixes]
     for name in names:
         if name in header:
-            raise Refused(f"the file has a column '{plain(name)}' already: rename it")
+            raise Refused(f"the file already has a column '{plain(name)}'; rename it")
     return names
 
 
 def _lines(rows: Sequence[Sequence[str]], separator: str) -> bytes:
     text = io.StringIO()
     csv.writer(text, delimiter=separator, lineterminator="\n").writerows(rows)
-    # Bytes of other columns that are no UTF-8 were read as lone surrogates, and are written as they were.
+    # Bytes that are not UTF-8 were read as lone surrogates; write the same bytes again.
     return text.getvalue().encode("utf-8", "surrogateescape")
 
 
-# --- ``calibrant calibrate``: a map applied to a file of predictions
+# --- The command
 
 MapOf = Annotated[
     str,
-    typer.Option("--map", help="Map: a file with its document, or with a server its id, name, name:3 or name@alias."),
+    typer.Option("--map", help="Calibration map: a JSON file, or with --server an id, name, name:3 or name@alias."),
 ]
 
 
@@ -99,13 +100,14 @@ def calibrate(
     out: Out = STANDARD,
     server: Server = None,
 ) -> None:
-    """Write the file with its calibrated probabilities.
+    """Apply a calibration map to a file of predictions.
 
-    A text file is written as it is, with the column ``calibrated`` after its own, or a column a class,
-    ``calibrated_0`` and so on; of other files the calibrated columns alone, as CSV, or as NPZ where --out ends so.
+    For a text file, the output is the file with a new last column ``calibrated``, or with one column per class,
+    ``calibrated_0`` and so on. For other files, the output has only the calibrated columns. The format is CSV, or NPZ
+    if --out ends in .npz.
     """
     if out != STANDARD and out.suffix.lower() not in FORMS:
-        raise typer.BadParameter(f"must end in {', '.join(FORMS)}", param_hint="--out")
+        raise typer.BadParameter(f"must end in one of {', '.join(FORMS)}", param_hint="--out")
     with engine_of(server) as engine:
         applied = read_map(map_of, server)
         with source_of(file) as source:

@@ -1,4 +1,4 @@
-"""``calibrant diagram``: a picture of a file's rows, as SVG or PNG."""
+"""``calibrant diagram``: draw a diagram of a file's predictions as SVG or PNG."""
 
 from __future__ import annotations
 
@@ -17,25 +17,26 @@ Diagram = Annotated[
     str,
     typer.Option(
         "--diagram",
-        help="Diagram: reliability, fit-on-test, corp, logit-logit, ks-graphs or by-size, or a JSON object, such as "
-        '{"name": "by-size", "measures": ["ece", "ks"]}.',
+        help="Diagram: reliability, fit-on-test, corp, logit-logit, ks-graphs or by-size; or a JSON object with "
+        'options, such as {"name": "by-size", "measures": ["ece", "ks"]}.',
     ),
 ]
 MapOf = Annotated[
     str | None,
     typer.Option(
         "--map",
-        help="Map to draw before and after, one over the other: a file with its document, or with a server its id, "
-        "name, name:3 or name@alias.",
+        help="Calibration map; the diagram overlays the predictions before and after it. A JSON file, or with --server "
+        "an id, name, name:3 or name@alias.",
     ),
 ]
 Interval = Annotated[
-    float | None, typer.Option("--interval", help="Level of the error's interval in the title; 0.95 by default.")
+    float | None,
+    typer.Option("--interval", help="Level of the confidence interval of the error in the title; 0.95 by default."),
 ]
 Theme = Annotated[
-    str, typer.Option("--theme", help="auto, which in SVG follows the reader's own preference, light or dark.")
+    str, typer.Option("--theme", help="light, dark or auto. An SVG with auto follows the color scheme of its viewer.")
 ]
-Width = Annotated[int, typer.Option("--width", help="Pixels, 320 to 2000; a PNG has twice as many.")]
+Width = Annotated[int, typer.Option("--width", help="Width in pixels, 320 to 2000. A PNG has twice as many.")]
 
 
 def diagram(
@@ -55,9 +56,12 @@ def diagram(
     out: Out = STANDARD,
     server: Server = None,
 ) -> None:
-    """Draw a diagram as SVG, or as PNG where --out ends so; with --map before and after it."""
+    """Draw a diagram as SVG or PNG; with --map, before and after the map.
+
+    The format is PNG if --out ends in .png, else SVG.
+    """
     if out != STANDARD and out.suffix not in (".svg", ".png"):
-        raise typer.BadParameter("must end in .svg or .png, or be - for an SVG", param_hint="--out")
+        raise typer.BadParameter("must end in .svg or .png, or be - for SVG on standard output", param_hint="--out")
     with engine_of(server) as engine:
         applied = None if map_of is None else read_map(map_of, server)
         png = out.suffix == ".png"

@@ -1,4 +1,4 @@
-"""Where the work of a command is done: in this process or by a server, with the same results to the last digit."""
+"""The engine of a command: this process or a server, with identical results."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Fitted(NamedTuple):
-    """A fitted map: its document, its scores on the rows of the fit, and where a server keeps it."""
+    """A fitted map: its document, its in-sample scores, and its reference on the server."""
 
     document: dict[str, Any]
     in_sample: dict[str, Any] | None
@@ -30,28 +30,28 @@ class Fitted(NamedTuple):
 
 
 class Engine(Protocol):
-    """What does the work."""
+    """Runs the operations of the commands."""
 
     def evaluate(self, rows: Sheet, request: Evaluate) -> dict[str, Any]:
-        """The report of the rows, as ``POST /evaluate`` answers it."""
+        """Evaluate the rows; returns the JSON of ``POST /evaluate``."""
         ...
 
     def fit(self, rows: Sheet, request: Fit) -> Fitted:
-        """A map fitted to the rows."""
+        """Fit a map to the rows."""
         ...
 
     def calibrate(self, rows: Sheet, map: str | dict[str, Any]) -> Floats:
-        """The predictions after a map."""
+        """Apply a map to the predictions."""
         ...
 
     def draw(self, rows: Sheet, request: Picture) -> bytes:
-        """A picture of the rows, as ``POST /diagrams`` answers it."""
+        """Draw a diagram of the rows; returns the SVG or PNG of ``POST /diagrams``."""
         ...
 
 
 @contextlib.contextmanager
 def engine_of(server: str | None) -> Iterator[Engine]:
-    """The engine of a command; its errors end the command with one line."""
+    """Open the local or the remote engine; an error ends the command with one line."""
     if not server:
         from calibrant.cli.local import Local
 
@@ -65,35 +65,33 @@ def engine_of(server: str | None) -> Iterator[Engine]:
 
 
 def read_map(text: str, server: str | None) -> str | dict[str, Any]:
-    """The map that ``--map`` names: a document in a file, or a reference of the server's.
+    """Resolve ``--map``: the document in a file, or with a server a reference.
 
-    A server applies only the maps that it stores, so a file is refused with the command that imports it.
+    A server applies only maps that it stores. A file is refused; the error names the command that imports it.
     """
     path = Path(text)
     is_file = path.suffix == ".json" or len(path.parts) > 1
     if server:
         if is_file:
             raise typer.BadParameter(
-                "is a file, and a server applies the maps that it keeps: store it there by "
-                f"'calibrant maps import {text}', or leave out the server",
+                f"must be a map on the server, not a file; import it with 'calibrant maps import {text}', "
+                "or omit --server",
                 param_hint="--map",
             )
         return text
     if not is_file and not path.is_file():
-        raise typer.BadParameter(
-            "is no file, and the names of maps are a server's: name one by --server", param_hint="--map"
-        )
+        raise typer.BadParameter("file does not exist; to use a map on a server, add --server", param_hint="--map")
     return read_document(path)
 
 
 def read_document(path: Path) -> dict[str, Any]:
-    """A map's document from a file, or from standard input; raises ``Refused`` where it is no JSON object."""
+    """Read a map from a JSON file or from standard input; raises ``Refused`` if it is not a JSON object."""
     standard = path == STANDARD
     whose = "standard input" if standard else str(path)
     try:
         document = read_json(sys.stdin.buffer.read() if standard else path.read_bytes())
     except json.JSONDecodeError as error:
-        raise Refused(f"{whose} is no map's document: no JSON from line {error.lineno} on") from None
+        raise Refused(f"{whose} is not a calibration map: invalid JSON in line {error.lineno}") from None
     if not isinstance(document, dict):
-        raise Refused(f"{whose} is no map's document: that is a JSON object")
+        raise Refused(f"{whose} is not a calibration map: it must be a JSON object")
     return document

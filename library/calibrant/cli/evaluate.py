@@ -1,4 +1,4 @@
-"""``calibrant evaluate``: how well a file's predictions are calibrated."""
+"""``calibrant evaluate``: measure the calibration of the predictions in a file."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from calibrant.cli.rows import (
     Prediction,
     ScaleName,
     Weight,
-    judged_as,
+    note_reduction,
     read_rows,
 )
 from calibrant.cli.server_url import Server
@@ -39,7 +39,8 @@ MapOf = Annotated[
     str | None,
     typer.Option(
         "--map",
-        help="Map to apply first: a file with its document, or with a server its id, name, name:3 or name@alias.",
+        help="Calibration map; measures are given before and after it. A JSON file, or with --server an id, name, "
+        "name:3 or name@alias.",
     ),
 ]
 
@@ -63,19 +64,19 @@ def evaluate(
     as_json: Json = False,
     server: Server = None,
 ) -> None:
-    """Measure how well predictions are calibrated; with --map before and after it."""
+    """Measure the calibration of predictions; with --map, before and after the map."""
     with engine_of(server) as engine:
         from calibrant.measures.catalogue import read_requests
         from calibrant.measures.intervals import Resampling
 
-        # Check the request before a long file is read or sent.
+        # Check the options before a long file is read or sent.
         Resampling.read(interval, resamples, seed)
         measures = read_measures(measure)
         keys = [request.key for request in read_requests(measures)]
         gate = Gate.read(fail_above, fail_by, keys=keys, interval=interval)
         applied = None if map_of is None else read_map(map_of, server)
         columns = Columns(prediction, label, weight, group, scale, map_label)
-        rows = judged_as(read_rows(file, columns), reduction)
+        rows = note_reduction(read_rows(file, columns), reduction)
         report = engine.evaluate(rows, Evaluate(measures, None, reduction, applied, interval, resamples, seed))
     with errors_in_a_line():
         if as_json:

@@ -1,4 +1,4 @@
-"""Exit codes of the commands, and the line on standard error that says why one failed."""
+"""Exit codes of the commands, and their one-line error messages."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import typer
 
 from calibrant.errors import in_rows
 
-# --- Errors in terms of the command line: flags and rows instead of JSON Pointers
+# --- Errors in terms of the command line: options and rows instead of JSON Pointers
 
-#: Field of the wire's contract -> the flag that sets it.
+#: Field of the HTTP API -> the option that sets it.
 _FLAGS = {
     "measures": "--measure",
     "diagram": "--diagram",
@@ -36,7 +36,7 @@ _OF_ROWS = ("predictions", "labels", "weights", "groups")
 
 
 class Place(Protocol):
-    """One invalid place, as both the library and a server report it."""
+    """One invalid place of a request, as reported by the library and by a server."""
 
     @property
     def pointer(self) -> str: ...  # noqa: D102
@@ -45,7 +45,7 @@ class Place(Protocol):
 
 
 def line_of(detail: str, places: Sequence[Place]) -> str:
-    """The line for an error with its ``detail``: its first place, which is what a person fixes first.
+    """Return the message for an error: its first invalid place, or its ``detail`` if it has none.
 
     >>> from calibrant.errors import Offence
     >>> line_of("", [Offence("/labels/17", "is not 0 or 1")])
@@ -67,25 +67,25 @@ def line_of(detail: str, places: Sequence[Place]) -> str:
     return f"{_FLAGS[field]}{f' {inner}' if inner else ''}: {first.detail}"
 
 
-# --- Exit codes of the commands, and the line on standard error that says why one failed
+# --- Exit codes and failures
 
-#: The data or the request is refused; the server is away, or failed by an error of its own; a measure is above its
-#: bound. 2 is wrong usage and 130 Ctrl-C, as everywhere.
+#: Invalid data or request; server unreachable or failed; measure above its bound or alarm raised. 2 (usage error) and
+#: 130 (Ctrl-C) are conventional.
 REFUSED, AWAY, ABOVE = 1, 3, 4
 EXIT_CODES = (
-    "Exit codes: 0 fine; 1 the data or the request is refused; 2 wrong usage; 3 the server is away or failed; "
-    "4 a measure is above --fail-above, or an alarm is up; 130 ended by Ctrl-C."
+    "Exit codes: 0 success; 1 invalid data or request; 2 usage error; 3 the server is unreachable or failed; "
+    "4 a measure is above --fail-above, or an alarm is raised; 130 interrupted by Ctrl-C."
 )
-#: Status codes from here on are errors of a server's own.
+#: Status codes from here on are server errors.
 _OF_THE_SERVER = 500
 
 
 class Refused(Exception):
-    """An error of the command line itself; its text is shown to the user."""
+    """An error of a command; its text is shown to the user."""
 
 
 class Failure(NamedTuple):
-    """The line for an error, without ``calibrant:`` before it, and the exit code."""
+    """The message for an error, without the prefix ``calibrant:``, and the exit code."""
 
     line: str
     code: int = REFUSED
@@ -93,7 +93,7 @@ class Failure(NamedTuple):
 
 @contextlib.contextmanager
 def errors_in_a_line(whose: str | None = None) -> Iterator[None]:
-    """Print an error that a user can fix in one line and exit with its code; ``whose`` is the URL of the server."""
+    """Print an expected error in one line and exit with its code; ``whose`` is the URL of the server."""
     try:
         yield
     except Exception as error:
@@ -105,11 +105,11 @@ def errors_in_a_line(whose: str | None = None) -> Iterator[None]:
 
 
 def _failure(error: Exception, whose: str | None) -> Failure | None:
-    """The failure for an error; None for a bug, which keeps its traceback."""
+    """Return the failure for an error; None for a bug, which keeps its traceback."""
     if isinstance(error, Refused):
         return Failure(str(error))
     if isinstance(error, MemoryError):
-        return Failure("there is not enough memory for this")
+        return Failure("not enough memory")
     return _of_the_numbers(error) or _of_a_server(error, whose) or _of_a_file(error)
 
 
@@ -125,7 +125,7 @@ def _of_the_numbers(error: Exception) -> Failure | None:
 
 
 def _of_a_server(error: Exception, whose: str | None) -> Failure | None:
-    if "httpx" not in sys.modules:  # no client was made
+    if "httpx" not in sys.modules:  # no client was created
         return None
     import httpx
 
@@ -133,12 +133,12 @@ def _of_a_server(error: Exception, whose: str | None) -> Failure | None:
 
     if isinstance(error, ProblemResponse):
         problem = error.problem
-        # What has no type is no answer of the service's: that of a proxy, or of another server.
+        # A response without a problem type comes from a proxy or another server.
         refused = problem.type != "about:blank" and problem.status < _OF_THE_SERVER
         code = REFUSED if refused else AWAY
         return Failure(line_of(f"{problem.title}: {problem.detail}", problem.errors), code)
     if isinstance(error, httpx.TransportError):
-        return Failure(f"{whose} does not answer ({type(error).__name__})", AWAY)
+        return Failure(f"cannot reach the server {whose} ({type(error).__name__})", AWAY)
     return None
 
 

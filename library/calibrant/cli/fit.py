@@ -1,4 +1,4 @@
-"""``calibrant fit``: a calibration map from a file of predictions and labels."""
+"""``calibrant fit``: fit a calibration map to a file of predictions and labels."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from calibrant.cli.server_url import Server
 if TYPE_CHECKING:
     from calibrant.cli.engine import Fitted
 
-Method = Annotated[str, typer.Option("--method", help="Method of the fit, such as averaged, isotonic or temperature.")]
+Method = Annotated[str, typer.Option("--method", help="Calibration method, such as averaged, isotonic or temperature.")]
 Options = Annotated[
     list[str] | None, typer.Option("--option", help="Option of the method, such as folds=5; repeatable.")
 ]
 Name = Annotated[
     str | None,
-    typer.Option("--name", help="Name by which the server keeps the map; an existing one gets its next version."),
+    typer.Option("--name", help="Name of the map on the server; an existing name gets a new version."),
 ]
 Out = Annotated[
     Path | None,
     typer.Option(
         "--out",
         callback=in_a_folder,
-        help="File for the map's document; - for standard output, the default without a server.",
+        help="JSON file for the map; - for standard output, the default without --server.",
     ),
 ]
 
@@ -53,10 +53,11 @@ def fit(
 ) -> None:
     """Fit a calibration map.
 
-    The answer is its document, from which alone it can be applied; with a server it is what the map is called there.
+    Without a server, the command prints the map as JSON. With --server, the server stores the map and the command
+    prints its name and version, or its id.
     """
     if not server and name is not None:
-        raise typer.BadParameter("is kept by a server: name one by --server, or a file by --out", param_hint="--name")
+        raise typer.BadParameter("needs --server; to write the map to a file, use --out", param_hint="--name")
     with engine_of(server) as engine:
         from calibrant.calibrators import Fitting
 
@@ -65,7 +66,7 @@ def fit(
         rows = read_rows(file, Columns(prediction, label, weight, None, scale, map_label))
         fitted = engine.fit(rows, Fit(method, options, name, reduction, seed))
     with errors_in_a_line():
-        _tell(fitted, len(rows))
+        _summarize(fitted, len(rows))
         if out is not None and out != STANDARD:
             write_json(fitted.document, out)
         if as_json or out == STANDARD or (out is None and fitted.ref is None):
@@ -74,13 +75,13 @@ def fit(
             write_lines(fitted.ref)
 
 
-def _tell(fitted: Fitted, n: int) -> None:
-    """Say what was fitted, and that scores on the rows of the fit prove nothing."""
+def _summarize(fitted: Fitted, n: int) -> None:
+    """Print the method, the number of rows and the in-sample scores."""
     document, scores = fitted.document, fitted.in_sample
-    say(f"{document['method']} of {document['reduction']}, fitted to {counted(n)}")
+    say(f"fitted {document['method']} ({document['reduction']}) to {counted(n)}")
     if scores is not None:
         changes = (
             f"{name.replace('_', ' ')} {scores['before'][name]:.4f} -> {scores['after'][name]:.4f}"
             for name in ("log_loss", "brier", "ece")
         )
-        say(f"on the rows of the fit, which proves nothing: {', '.join(changes)}")
+        say(f"in-sample scores (optimistic): {', '.join(changes)}")

@@ -1,4 +1,4 @@
-"""``--fail-above``: a bound that a measure may not pass, for pipelines that must stop there."""
+"""``--fail-above``: exit with 4 if a measure exceeds a bound, for CI pipelines."""
 
 from __future__ import annotations
 
@@ -19,29 +19,30 @@ FailAbove = Annotated[
     list[str] | None,
     typer.Option(
         _FLAG,
-        help="Exit with 4 if a measure is above a bound, such as ece=0.05; repeatable. With --map it is the measure "
-        "after the map.",
+        help="Exit with 4 if a measure is above a bound, such as ece=0.05; repeatable. With --map, the measure after "
+        "the map is compared.",
     ),
 ]
 FailBy = Annotated[
     str,
     typer.Option(
         "--fail-by",
-        help="Figure that --fail-above compares: value; debiased, if the measure has it; or an end of --interval, "
-        "lower (fail if the whole interval is above) or upper (fail unless the whole interval is below).",
+        help="Number that --fail-above compares with the bound: value; debiased (value if the measure has no debiased "
+        "value); lower, which fails if the whole interval is above the bound; or upper, which fails unless the whole "
+        "interval is below the bound. lower and upper need --interval.",
     ),
 ]
 
 
 class Gate(NamedTuple):
-    """Bounds by the key of their measure, and which figure of a measure is compared with them."""
+    """Bounds by the key of the measure, and the number that is compared with them."""
 
     bounds: Mapping[str, float]
     by: By
 
     @classmethod
     def read(cls, given: Sequence[str] | None, by: str, *, keys: Sequence[str], interval: float | None) -> Gate:
-        """Check the bounds before anything is measured; ``keys`` are those of the measures."""
+        """Parse the bounds before anything is measured; ``keys`` are the keys of the requested measures."""
         if by not in get_args(By):
             raise typer.BadParameter(f"must be one of: {', '.join(get_args(By))}", param_hint="--fail-by")
         if by in ("lower", "upper") and interval is None:
@@ -51,7 +52,7 @@ class Gate(NamedTuple):
             key, _, number = text.rpartition("=")
             bounds[key] = _bound(number)
             if key not in keys:
-                raise typer.BadParameter(f"is no requested measure; those are {', '.join(keys)}", param_hint=_FLAG)
+                raise typer.BadParameter(f"measure is not requested; requested: {', '.join(keys)}", param_hint=_FLAG)
         return cls(bounds, cast(By, by))
 
     def check(self, report: Mapping[str, Any]) -> None:
@@ -68,15 +69,15 @@ class Gate(NamedTuple):
             raise typer.Exit(ABOVE)
 
     def _of(self, measure: Mapping[str, Any], key: str) -> tuple[float, str]:
-        """The figure of a measure that is compared with its bound, and its name."""
+        """Return the number that is compared with the bound, and its name."""
         found, name = measure["value"], "value"
         if self.by == "debiased" and measure["debiased"] is not None:
             found, name = measure["debiased"], "debiased"
         elif self.by in _ENDS:
-            interval, name = measure["interval"], f"{self.by} end of its interval"
+            interval, name = measure["interval"], f"{self.by} end of the interval"
             found = None if interval is None else interval[_ENDS[self.by]]
         if found is None:
-            raise Refused(f"{key} cannot be compared with {_FLAG}: {measure['problem'] or f'it has no {name}'}")
+            raise Refused(f"{_FLAG} cannot compare {key}: {measure['problem'] or f'it has no {name}'}")
         return float(found), name
 
 
@@ -88,5 +89,5 @@ def _bound(text: str) -> float:
     except ValueError:
         bound = math.nan
     if not math.isfinite(bound):
-        raise typer.BadParameter("must be a measure's name, = and a number, such as ece=0.05", param_hint=_FLAG)
+        raise typer.BadParameter("must be measure=number, such as ece=0.05", param_hint=_FLAG)
     return bound

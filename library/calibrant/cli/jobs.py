@@ -1,4 +1,4 @@
-"""``calibrant jobs``: the jobs of a server, and how far they are."""
+"""``calibrant jobs``: list, watch and cancel jobs on a server."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from calibrant.client.answers import JobSummary
 
-jobs = typer.Typer(help="List, watch and cancel the jobs of a server.", no_args_is_help=True)
+jobs = typer.Typer(help="List, watch and cancel the jobs on a server.", no_args_is_help=True)
 
 JobId = Annotated[str, typer.Argument(help="Id of the job.")]
 _WHOSE = "jobs"
@@ -24,7 +24,7 @@ _WHOSE = "jobs"
 
 @jobs.command()
 def watch(job_id: JobId, server: NeededServer = None) -> None:
-    """Show a job's progress until it has ended; exits with 1 where it did not succeed."""
+    """Show the progress of a job until it ends; exit with 1 if it did not succeed."""
     from calibrant.client.answers import FINAL
 
     with client_of(server, _WHOSE) as client, _bar() as (bar, task):
@@ -45,7 +45,8 @@ def watch(job_id: JobId, server: NeededServer = None) -> None:
 def list_jobs(
     server: NeededServer = None,
     status: Annotated[
-        str | None, typer.Option("--status", help="queued, running, succeeded, failed or cancelled.")
+        str | None,
+        typer.Option("--status", help="Only jobs with this status: queued, running, succeeded, failed or cancelled."),
     ] = None,
     as_json: Json = False,
 ) -> None:
@@ -55,7 +56,7 @@ def list_jobs(
     if as_json:
         write_json([job.to_dict() for job in found])
         return
-    # An id that is cut is none.
+    # A truncated id would be useless.
     shown = table("id", "kind", "status", "progress", "created", left=5)
     shown.columns[0].min_width = 34
     for job in found:
@@ -65,7 +66,7 @@ def list_jobs(
 
 @jobs.command()
 def cancel(job_id: JobId, server: NeededServer = None) -> None:
-    """End a job that waits or runs; nothing of it is kept."""
+    """Cancel a queued or running job; it leaves no result."""
     with client_of(server, _WHOSE) as client:
         typer.echo(f"{job_id} {client.cancel(job_id).status}")
 
@@ -77,7 +78,7 @@ def _share(job: JobSummary) -> str:
 
 @contextlib.contextmanager
 def _bar() -> Iterator[tuple[Progress, TaskID]]:
-    """A bar that stays when the job has ended: here it is the answer."""
+    """A progress bar that stays on the terminal after the job has ended."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 

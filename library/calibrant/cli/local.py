@@ -1,4 +1,4 @@
-"""The work of a command done in this process by the library, without a server."""
+"""The engine that runs the work in this process, without a server."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ if TYPE_CHECKING:
     from calibrant.io.table import Sheet
     from calibrant.plots.canvas import Format
 
-#: The level of the interval in a diagram's title.
+#: Default level of the interval in the title of a diagram.
 LEVEL = 0.95
 
 
 class Local:
-    """The ``Engine`` of this process."""
+    """The ``Engine`` in this process."""
 
     def evaluate(self, rows: Sheet, request: Evaluate) -> dict[str, Any]:
-        """Measure the rows."""
+        """Evaluate the rows."""
         from calibrant.batch import read_batch
         from calibrant.diagrams.catalogue import read_diagrams
         from calibrant.evaluation import Evaluation
@@ -45,7 +45,7 @@ class Local:
         return as_answered(report)
 
     def fit(self, rows: Sheet, request: Fit) -> Fitted:
-        """Fit a map to the rows; it is kept nowhere."""
+        """Fit a map to the rows, without storing it."""
         from calibrant.batch import read_batch
         from calibrant.calibrators import FitContext, Fitting
         from calibrant.in_sample import in_sample
@@ -57,8 +57,8 @@ class Local:
         fitting.check(batch)
         with bar() as shown:
             fitted = fitting.run(batch, FitContext(request.seed, "cpu", shown))
-        seen = in_sample(batch, fitted)
-        scores = [{"log_loss": s.log_loss, "brier": s.brier, "ece": s.ece} for s in (seen.before, seen.after)]
+        change = in_sample(batch, fitted)
+        scores = [{"log_loss": s.log_loss, "brier": s.brier, "ece": s.ece} for s in (change.before, change.after)]
         return Fitted(fitted.to_document(), {"before": scores[0], "after": scores[1]})
 
     def calibrate(self, rows: Sheet, map: str | dict[str, Any]) -> Floats:
@@ -69,7 +69,7 @@ class Local:
         return load(_document(map)).apply_checked(read_predictions(rows.predictions, scale=rows.scale))
 
     def draw(self, rows: Sheet, request: Picture) -> bytes:
-        """Draw the rows."""
+        """Draw a diagram of the rows."""
         from calibrant.plots.canvas import PictureError
         from calibrant.reports.pictures import BY_SIZE, draw_report, is_picture, keys_of
 
@@ -82,7 +82,7 @@ class Local:
             raise Refused(error.detail) from error
 
     def _diagram(self, rows: Sheet, request: Picture) -> dict[str, Any]:
-        """The report of a diagram of the catalogue, with the error in its title."""
+        """The report for a diagram of the catalogue, with the error for its title."""
         from calibrant.reports.pictures import read_diagram, shown_error
 
         diagram = read_diagram(request.diagram)
@@ -107,7 +107,7 @@ def _by_size(rows: Sheet, request: Picture) -> dict[str, Any]:
 
 
 def as_answered(report: dict[str, Any]) -> dict[str, Any]:
-    """A report as a server sends it: its fields in the contract's order, and plain JSON throughout."""
+    """Return a report as a server sends it: plain JSON, with its fields in the order of the API."""
     import orjson
 
     from calibrant.client.answers import ReportAnswer, decode
@@ -117,5 +117,5 @@ def as_answered(report: dict[str, Any]) -> dict[str, Any]:
 
 def _document(map: str | dict[str, Any]) -> dict[str, Any]:
     if isinstance(map, str):
-        raise Refused("a map's name or id is known to a server alone; name one by --server, or give a file")
+        raise Refused("a map name or id needs --server; without a server, give the JSON file of the map")
     return map

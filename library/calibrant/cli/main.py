@@ -1,7 +1,8 @@
-"""The commands by name: the library's own, and those that other packages add. Each is loaded when it is needed.
+"""The registry of commands, built in or added by other packages; each is imported on first use.
 
-A package adds a command with an entry point of the group ``calibrant.commands``: a function that typer makes a command
-of, or a ``typer.Typer`` of several. A command that cannot be loaded says so and leaves the others as they are.
+A package adds a command with an entry point in the group ``calibrant.commands``. The entry point is a function that
+typer turns into a command, or a ``typer.Typer`` with subcommands. If a command cannot be loaded, running it prints the
+reason and exits with 1; the other commands work.
 """
 
 from __future__ import annotations
@@ -21,25 +22,24 @@ from typer.core import TyperGroup
 from calibrant.cli.exits import EXIT_CODES
 
 GROUP = "calibrant.commands"
-#: The library's own commands, each in the module of its name, with the first line of its help: a list of commands is
-#: written without loading them.
+#: The built-in commands and their one-line help. Each is in the module of its name, which ``--help`` does not import.
 OWN: Mapping[str, str] = MappingProxyType(
     {
-        "evaluate": "Measure how well predictions are calibrated; with --map before and after it.",
+        "evaluate": "Measure the calibration of predictions; with --map, before and after the map.",
         "fit": "Fit a calibration map.",
-        "calibrate": "Write the file with its calibrated probabilities.",
-        "report": "Write a full report as one HTML file: the verdict, the diagrams, the measures and what they mean.",
-        "diagram": "Draw a diagram as SVG, or as PNG where --out ends so; with --map before and after it.",
-        "sample": "Write a naive Bayes classifier's predictions of 1,797 handwritten digits as CSV.",
-        "maps": "List, show, export, import, delete and alias the maps of a server.",
-        "jobs": "List, watch and cancel the jobs of a server.",
-        "monitors": "Make, list, show and delete the monitors of a server; send them rows; watch their alarms.",
+        "calibrate": "Apply a calibration map to a file of predictions.",
+        "report": "Write a report as one HTML file: the verdict, the diagrams, and the measures with explanations.",
+        "diagram": "Draw a diagram as SVG or PNG; with --map, before and after the map.",
+        "sample": "Write the predictions of a naive Bayes classifier for 1,797 handwritten digits as CSV.",
+        "maps": "List, show, export, import, delete and alias the maps on a server.",
+        "jobs": "List, watch and cancel the jobs on a server.",
+        "monitors": "Create, list, show and delete monitors on a server, send rows to them and watch their alarms.",
     }
 )
 
 
 class Commands(TyperGroup):
-    """The commands, loaded one by one; a list of them needs a line of each, and none of their flags."""
+    """A group that imports a command when it is used; the list of commands needs only the help lines."""
 
     _is_listed = False
 
@@ -48,11 +48,11 @@ class Commands(TyperGroup):
         return {point.name: point for point in entry_points(group=GROUP) if point.name not in OWN}
 
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002 - click's signature
-        """The names, the library's first."""
+        """Return the names of all commands, built-in ones first."""
         return [*OWN, *self._added]
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002 - click's signature
-        """The command of a name, or None."""
+        """Return the command with this name, or None."""
         if cmd_name in OWN and self._is_listed:
             return typer.core.TyperCommand(cmd_name, help=OWN[cmd_name])
         if cmd_name in OWN:
@@ -63,11 +63,11 @@ class Commands(TyperGroup):
         try:
             return self._command(cmd_name, point.load())
         except Exception as error:  # whatever another package raises
-            problem = f"the command of {point.value} cannot be loaded: {type(error).__name__}: {error}"
+            problem = f"the command {cmd_name} ({point.value}) cannot be loaded: {type(error).__name__}: {error}"
             return _broken(cmd_name, problem)
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
-        """Write the help."""
+        """Write the help without importing the built-in commands."""
         with self._listed():
             super().format_help(ctx, formatter)
 
@@ -108,7 +108,7 @@ def _broken(name: str, problem: str) -> Any:
 app = _app(
     name="calibrant",
     cls=Commands,
-    help="Is a classifier calibrated, and if not, what would make it so.",
+    help="Measure and correct the calibration of probabilistic classifiers.",
     epilog=EXIT_CODES,
     no_args_is_help=True,
 )
@@ -125,7 +125,7 @@ def _version(is_given: bool) -> None:
 @app.callback()
 def main(
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Say the version.")
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
     ] = False,
 ) -> None:
-    """Read the options that stand before the command."""
+    """Handle the options before the command."""

@@ -1,4 +1,4 @@
-"""``calibrant maps``: the registry of a server."""
+"""``calibrant maps``: the map registry of a server."""
 
 from __future__ import annotations
 
@@ -16,19 +16,21 @@ from calibrant.cli.server_url import NeededServer, client_of
 if TYPE_CHECKING:
     from calibrant.client.answers import ListedMap, MapRecord
 
-maps = typer.Typer(help="List, show, export, import, delete and alias the maps of a server.", no_args_is_help=True)
+maps = typer.Typer(help="List, show, export, import, delete and alias the maps on a server.", no_args_is_help=True)
 
-Ref = Annotated[str, typer.Argument(help="Id, name (its newest version), name:3 or name@alias.")]
-Exact = Annotated[str, typer.Argument(help="Id or name:3: one version, not what a name means today.")]
+Ref = Annotated[str, typer.Argument(help="Id, name (newest version), name:3 or name@alias.")]
+Exact = Annotated[str, typer.Argument(help="Id or name:3. A name or an alias alone is not accepted.")]
 _WHOSE = "maps"
 
 
 @maps.command(name="list")
 def list_maps(
-    name: Annotated[str | None, typer.Option("--name", help="Maps of this name alone.")] = None,
-    alias: Annotated[str | None, typer.Option("--alias", help="Maps at which this alias of their name points.")] = None,
-    method: Annotated[str | None, typer.Option("--method", help="Maps of this method alone.")] = None,
-    tag: Annotated[list[str] | None, typer.Option("--tag", help="Maps with this tag, a name or name=value.")] = None,
+    name: Annotated[str | None, typer.Option("--name", help="Only maps with this name.")] = None,
+    alias: Annotated[str | None, typer.Option("--alias", help="Only maps with this alias.")] = None,
+    method: Annotated[str | None, typer.Option("--method", help="Only maps of this method.")] = None,
+    tag: Annotated[
+        list[str] | None, typer.Option("--tag", help="Only maps with this tag, name or name=value; repeatable.")
+    ] = None,
     as_json: Json = False,
     server: NeededServer = None,
 ) -> None:
@@ -54,7 +56,7 @@ def list_maps(
 
 @maps.command()
 def show(ref: Ref, as_json: Json = False, server: NeededServer = None) -> None:
-    """Show what is known of a map; with --json its whole record."""
+    """Show a map; with --json, its whole record."""
     with client_of(server, _WHOSE) as client:
         record = client.map(ref)
     if as_json:
@@ -69,7 +71,7 @@ def show(ref: Ref, as_json: Json = False, server: NeededServer = None) -> None:
 
 @maps.command()
 def export(ref: Ref, out: Out = STANDARD, server: NeededServer = None) -> None:
-    """Write a map's document, from whose numbers alone it can be applied."""
+    """Write a map as JSON, which is all that is needed to apply it."""
     with client_of(server, _WHOSE) as client:
         document = client.export_map(ref)
     with errors_in_a_line():
@@ -78,12 +80,14 @@ def export(ref: Ref, out: Out = STANDARD, server: NeededServer = None) -> None:
 
 @maps.command(name="import")
 def import_map(
-    file: Annotated[Path, typer.Argument(help="File with the document; - for standard input.")],
-    name: Annotated[str | None, typer.Option("--name", help="Name; an existing one gets its next version.")] = None,
+    file: Annotated[Path, typer.Argument(help="JSON file of the map; - for standard input.")],
+    name: Annotated[
+        str | None, typer.Option("--name", help="Name of the map; an existing name gets a new version.")
+    ] = None,
     as_json: Json = False,
     server: NeededServer = None,
 ) -> None:
-    """Store a map from its document, and print what it is called."""
+    """Store a map from its JSON, and print its name and version, or its id."""
     with client_of(server, _WHOSE) as client:
         record = client.import_map(read_document(file), name=name)
     if as_json:
@@ -94,21 +98,21 @@ def import_map(
 
 @maps.command()
 def delete(ref: Exact, server: NeededServer = None) -> None:
-    """Forget a version of a map, at which no alias points."""
+    """Delete a version of a map. A version with an alias cannot be deleted."""
     with client_of(server, _WHOSE) as client:
         client.delete_map(ref)
-    say(f"{ref} is deleted")
+    say(f"deleted {ref}")
 
 
 @maps.command()
 def alias(
     name: Annotated[str, typer.Argument(help="Name of the maps.")],
     alias: Annotated[str, typer.Argument(help="Alias, such as champion.")],
-    version: Annotated[int, typer.Argument(min=1, help="Version at which it is to point.")],
+    version: Annotated[int, typer.Argument(min=1, help="Version that the alias points at.")],
     as_json: Json = False,
     server: NeededServer = None,
 ) -> None:
-    """Point an alias at a version of a name, from one moment to the next."""
+    """Point an alias at a version of a map; the switch is atomic."""
     with client_of(server, _WHOSE) as client:
         record = client.alias(name, alias, version)
     if as_json:
@@ -118,7 +122,7 @@ def alias(
 
 
 def _called(listed: ListedMap | MapRecord) -> str:
-    """What a map is called by whoever asks for this version."""
+    """The reference of this version: ``name:version``, or the id of a map without a name."""
     return listed.id if listed.name is None else f"{listed.name}:{listed.version}"
 
 
@@ -131,7 +135,7 @@ def _facts(record: MapRecord) -> dict[str, Any]:
         before, after = record.in_sample.before, record.in_sample.after
         for name in ("log_loss", "brier", "ece"):
             change = f"{getattr(before, name):.4f} -> {getattr(after, name):.4f}"
-            facts[f"{name.replace('_', ' ')}, rows of the fit"] = change
+            facts[f"{name.replace('_', ' ')}, in-sample"] = change
     return facts
 
 

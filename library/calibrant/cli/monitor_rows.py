@@ -1,4 +1,4 @@
-"""What ``calibrant monitors send`` reads of a file: rows, predictions or labels, with their ids and times."""
+"""The file that ``calibrant monitors send`` reads: rows, predictions or labels, with ids and timestamps."""
 
 from __future__ import annotations
 
@@ -19,35 +19,35 @@ What = Literal["rows", "predictions", "labels"]
 
 
 @dataclass(frozen=True)
-class Beside:
-    """Columns that no measure reads: the ids, and when each row was predicted, or its label became known."""
+class ExtraColumns:
+    """The columns of ids and timestamps: when a row was predicted, or when its label became known."""
 
     ids: str | None
     times: str | None
 
 
-def send_file(client: Calibrant, monitor: str, file: Path, what: What, columns: Columns, beside: Beside) -> Taken:
-    """Send a file's rows to a monitor; raises ``Refused`` for a file that cannot be read so."""
+def send_file(client: Calibrant, monitor: str, file: Path, what: What, columns: Columns, extra: ExtraColumns) -> Taken:
+    """Send the rows of a file to a monitor; raises ``Refused`` if the file cannot be read."""
     with source_of(file) as source:
         if what == "labels":
-            ids, labels = _ids_and_labels(source, file, columns, beside)
-            return client.send_labels(monitor, ids, labels, timestamps=_times(source, file, beside.times))
+            ids, labels = _ids_and_labels(source, file, columns, extra)
+            return client.send_labels(monitor, ids, labels, timestamps=_times(source, file, extra.times))
         sheet = read_rows(file, columns, labelled=what == "rows", source=source)
-        there: dict[str, Any] = {"timestamps": _times(source, file, beside.times), "groups": sheet.groups}
-        named = None if beside.ids is None else _texts(source, file, beside.ids)
+        optional: dict[str, Any] = {"timestamps": _times(source, file, extra.times), "groups": sheet.groups}
+        named = None if extra.ids is None else _texts(source, file, extra.ids)
     if what == "predictions":
-        return client.send_predictions(monitor, named or [], sheet.predictions, **there)
+        return client.send_predictions(monitor, named or [], sheet.predictions, **optional)
     if sheet.labels is None:
-        raise Refused(f"{name_of(file)}: has no labels; name their column by --label")
-    return client.send_rows(monitor, sheet.predictions, sheet.labels, ids=named, **there)
+        raise Refused(f"{name_of(file)}: no column of labels found; name it with --label")
+    return client.send_rows(monitor, sheet.predictions, sheet.labels, ids=named, **optional)
 
 
-def _ids_and_labels(source: BinaryIO, file: Path, columns: Columns, beside: Beside) -> tuple[list[str], list[int]]:
+def _ids_and_labels(source: BinaryIO, file: Path, columns: Columns, extra: ExtraColumns) -> tuple[list[str], list[int]]:
     if columns.label is None:
-        raise Refused("labels without predictions are not guessed: name their column by --label")
+        raise Refused("--what labels needs --label, the column of the labels")
     texts = _texts(source, file, columns.label)
     mapping = sheet_options(columns).mapping or {}
-    return _texts(source, file, beside.ids or ""), [_class_of(texts, i, mapping, file) for i in range(len(texts))]
+    return _texts(source, file, extra.ids or ""), [_class_of(texts, i, mapping, file) for i in range(len(texts))]
 
 
 def _class_of(texts: Sequence[str], i: int, mapping: Mapping[str, int], file: Path) -> int:
@@ -57,7 +57,7 @@ def _class_of(texts: Sequence[str], i: int, mapping: Mapping[str, int], file: Pa
     whole = text.removesuffix(".0")
     if not mapping and whole.isascii() and whole.isdigit():
         return int(whole)
-    raise Refused(f"{name_of(file)}: the label of row {i + 1} is no class; say which it is by --map-label TEXT=CLASS")
+    raise Refused(f"{name_of(file)}: the label in row {i + 1} is not a class; map it with --map-label TEXT=CLASS")
 
 
 def _texts(source: BinaryIO, file: Path, column: str) -> list[str]:
@@ -71,7 +71,7 @@ def _texts(source: BinaryIO, file: Path, column: str) -> list[str]:
 
 
 def _times(source: BinaryIO, file: Path, column: str | None) -> list[float] | None:
-    """Seconds since 1970 of numbers, or of RFC 3339; those without a zone are UTC."""
+    """Read a column of Unix times or RFC 3339 timestamps as seconds since 1970; without an offset they are UTC."""
     if column is None:
         return None
     texts = _texts(source, file, column)
@@ -79,7 +79,10 @@ def _times(source: BinaryIO, file: Path, column: str | None) -> list[float] | No
         return [_seconds(text) for text in texts]
     except ValueError:
         row = next(i for i, text in enumerate(texts) if not _is_time(text))
-        raise Refused(f"{name_of(file)}: row {row + 1} of column '{column}' is no time") from None
+        raise Refused(
+            f"{name_of(file)}: row {row + 1} of column '{column}' is not a time; "
+            "times are seconds since 1970 or RFC 3339"
+        ) from None
 
 
 def _seconds(text: str) -> float:

@@ -1,4 +1,4 @@
-"""``calibrant monitors``: the monitors of a server."""
+"""``calibrant monitors``: manage the monitors on a server."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from calibrant.client.answers import MonitorEvent, WindowReading
 
 monitors = typer.Typer(
-    help="Make, list, show and delete the monitors of a server; send them rows; watch their alarms.",
+    help="Create, list, show and delete monitors on a server, send rows to them and watch their alarms.",
     no_args_is_help=True,
 )
 
@@ -32,31 +32,40 @@ _RAISED = "monitor.alarm.raised"
 def create(
     name: Name,
     definition: Annotated[
-        Path | None, typer.Option("--definition", help="JSON file with the body of POST /monitors; flags come first.")
+        Path | None,
+        typer.Option("--definition", help="JSON file with the body of POST /monitors; other options override it."),
     ] = None,
     window: Annotated[
         list[str] | None,
-        typer.Option("--window", help="Name and length, such as day=24h, month=30d or last=10000 for rows."),
+        typer.Option(
+            "--window", help="Window as name=length, such as day=24h, month=30d, or last=10000 for rows; repeatable."
+        ),
     ] = None,
     measure: Annotated[
-        list[str] | None, typer.Option("--measure", help="Measure, by name or as a JSON object; once for each.")
+        list[str] | None, typer.Option("--measure", help="Measure, a name or a JSON object; repeatable.")
     ] = None,
     map_of: Annotated[
-        str | None, typer.Option("--map", help="Map to apply first: id, name, name:3, name@alias.")
+        str | None,
+        typer.Option("--map", help="Calibration map to apply to every prediction: an id, name, name:3 or name@alias."),
     ] = None,
     classes: Annotated[
-        int | None, typer.Option("--classes", min=2, help="Number of classes, of predictions of several columns.")
+        int | None,
+        typer.Option("--classes", min=2, help="Number of classes; required if predictions have several columns."),
     ] = None,
-    reduction: Annotated[str | None, typer.Option("--reduction", help="binary, confidence, class:3 or top:2.")] = None,
+    reduction: Annotated[
+        str | None, typer.Option("--reduction", help="Reduction: binary, confidence, class:3 or top:2.")
+    ] = None,
     scale: Annotated[
-        str | None, typer.Option("--scale", help="What the predictions are: probability or logit.")
+        str | None, typer.Option("--scale", help="Scale of the predictions: probability or logit.")
     ] = None,
-    bucket: Annotated[int | None, typer.Option("--bucket", min=1, help="Seconds that are counted together.")] = None,
-    retention: Annotated[int | None, typer.Option("--retention", min=1, help="Seconds that counts are kept.")] = None,
+    bucket: Annotated[int | None, typer.Option("--bucket", min=1, help="Length of a time bucket in seconds.")] = None,
+    retention: Annotated[
+        int | None, typer.Option("--retention", min=1, help="How long counts are kept, in seconds.")
+    ] = None,
     as_json: Json = False,
     server: NeededServer = None,
 ) -> None:
-    """Begin to watch a model, and print the monitor's name."""
+    """Create a monitor and print its name."""
     fields = {} if definition is None else _definition(definition)
     options: dict[str, Any] = {"map": map_of, "n_classes": classes, "reduction": reduction, "scale": scale}
     options |= {"bucket": bucket, "retention": retention}
@@ -75,7 +84,7 @@ def create(
         return
     for hook in made.hooks:
         if hook.secret is not None:
-            say(f"keep the secret of the hook {hook.name}, which cannot be shown again: {hook.secret}")
+            say(f"store the secret of the webhook {hook.name} now; it is not shown again: {hook.secret}")
     typer.echo(made.name)
 
 
@@ -97,7 +106,7 @@ def list_monitors(as_json: Json = False, server: NeededServer = None) -> None:
 
 @monitors.command()
 def show(name: Name, as_json: Json = False, server: NeededServer = None) -> None:
-    """Show a monitor's counts, and of each window the coverage and the measures with their intervals."""
+    """Show the counts of a monitor, and the label coverage and measures of each window."""
     with client_of(server, _WHOSE) as client:
         reading = client.monitor(name)
     if as_json:
@@ -115,69 +124,71 @@ def show(name: Name, as_json: Json = False, server: NeededServer = None) -> None
 
 @monitors.command()
 def delete(name: Name, server: NeededServer = None) -> None:
-    """Forget a monitor and all that it has counted."""
+    """Delete a monitor and all its counts."""
     with client_of(server, _WHOSE) as client:
         client.delete_monitor(name)
-    say(f"{name} is deleted")
+    say(f"deleted {name}")
 
 
 @monitors.command()
 def send(
     name: Name,
     file: File,
-    what: Annotated[str, typer.Option("--what", help="What the file holds: rows, predictions or labels.")] = "rows",
+    what: Annotated[
+        str, typer.Option("--what", help="Content of the file: rows (labelled), predictions or labels.")
+    ] = "rows",
     id_of: Annotated[
-        str | None, typer.Option("--id", help="Column of the ids; needed of predictions and of labels.")
+        str | None, typer.Option("--id", help="Column of row ids; required for predictions and labels.")
     ] = None,
     time_of: Annotated[
         str | None,
-        typer.Option("--time", help="Column of times, in seconds since 1970 or RFC 3339; now, where left out."),
+        typer.Option("--time", help="Column of timestamps, in seconds since 1970 or RFC 3339. Default: now."),
     ] = None,
     label: Label = None,
     prediction: Prediction = None,
     group: Group = None,
     map_label: MapLabel = None,
-    scale: Annotated[str, typer.Option("--scale", help="That of the monitor: probability or logit.")] = "probability",
+    scale: Annotated[
+        str, typer.Option("--scale", help="Scale of the monitor's predictions: probability or logit.")
+    ] = "probability",
     as_json: Json = False,
     server: NeededServer = None,
 ) -> None:
-    """Send a file's labelled rows, its predictions, or its labels, and say what became of them.
+    """Send labelled rows, predictions or labels from a file to a monitor, and print the counts.
 
-    Rows with ids count once however often they are sent. Exits with 1 where rows were refused, or contradict a label
-    that is known.
+    Sending rows with ids is idempotent. The exit code is 1 if rows were refused or contradict an earlier label.
     """
-    from calibrant.cli.monitor_rows import Beside, send_file
+    from calibrant.cli.monitor_rows import ExtraColumns, send_file
 
     if what not in ("rows", "predictions", "labels"):
         raise typer.BadParameter("must be rows, predictions or labels", param_hint="--what")
     if what != "rows" and id_of is None:
-        raise typer.BadParameter(f"is needed: {what} are joined by ids", param_hint="--id")
+        raise typer.BadParameter(f"is required: {what} are joined by id", param_hint="--id")
     columns = Columns(prediction, label, None, group, scale, map_label)
     with client_of(server, _WHOSE) as client:
-        taken = send_file(client, name, file, cast("What", what), columns, Beside(id_of, time_of))
+        outcome = send_file(client, name, file, cast("What", what), columns, ExtraColumns(id_of, time_of))
     if as_json:
-        write_json(taken.to_dict())
+        write_json(outcome.to_dict())
     else:
-        counts = [f"{count:,} {field.replace('_', ' ')}" for field, count in _counts(taken.to_dict()) if count]
-        typer.echo(", ".join(counts) or "nothing")
-    for refusal in taken.refusals:
+        counts = [f"{count:,} {field.replace('_', ' ')}" for field, count in _counts(outcome.to_dict()) if count]
+        typer.echo(", ".join(counts) or "no rows")
+    for refusal in outcome.refusals:
         say(f"row {refusal.row + 1}: {refusal.detail}")
-    if taken.refused or taken.contradicted:
+    if outcome.refused or outcome.contradicted:
         raise typer.Exit(1)
 
 
 @monitors.command()
 def alarms(name: Name, as_json: Json = False, server: NeededServer = None) -> None:
-    """Show what each rule of a monitor says now; exits with 4 where an alarm is up."""
+    """Show the status of each rule of a monitor; exit with 4 if an alarm is raised."""
     with client_of(server, _WHOSE) as client:
         rules = client.alarms(name)
     if as_json:
         write_json([rule.to_dict() for rule in rules])
     else:
-        shown = table("rule", "kind", "says", "since", "alarms", "rows", left=4)
+        shown = table("rule", "kind", "status", "since", "alarms", "rows", left=4)
         for rule in rules:
-            says = "alarm" if rule.status == "alarm" else rule.status
-            shown.add_row(rule.rule, rule.kind, says, rule.since or "-", str(rule.alarms), f"{rule.rows:,}")
+            shown.add_row(rule.rule, rule.kind, rule.status, rule.since or "-", str(rule.alarms), f"{rule.rows:,}")
         write_lines(shown)
     if any(rule.status == "alarm" for rule in rules):
         raise typer.Exit(ABOVE)
@@ -186,16 +197,18 @@ def alarms(name: Name, as_json: Json = False, server: NeededServer = None) -> No
 @monitors.command()
 def watch(
     name: Name,
-    every: Annotated[float, typer.Option("--every", min=0.1, help="Seconds between two looks.")] = 10.0,
-    first: Annotated[bool, typer.Option("--first", help="End with 4 at the first alarm, or if one is up.")] = False,
+    every: Annotated[float, typer.Option("--every", min=0.1, help="Polling interval in seconds.")] = 10.0,
+    first: Annotated[
+        bool, typer.Option("--first", help="Exit with 4 at the first alarm, or if one is already raised.")
+    ] = False,
     as_json: Json = False,
     server: NeededServer = None,
 ) -> None:
-    """Write a monitor's alarms as they are raised, cleared and acknowledged, until Ctrl-C."""
+    """Print the alarms of a monitor as they are raised, cleared and acknowledged, until Ctrl-C."""
     with client_of(server, _WHOSE) as client:
         known = {event.id for event in client.alarm_events(name)}
         up = [rule.rule for rule in client.alarms(name) if rule.status == "alarm"]
-        say(f"watching {name}" + (f", with alarms up of {', '.join(map(plain, up))}" if up else ""))
+        say(f"watching {name}" + (f"; raised alarms: {', '.join(map(plain, up))}" if up else ""))
         if first and up:
             raise typer.Exit(ABOVE)
         while True:
@@ -206,13 +219,13 @@ def watch(
                 fresh.append(event)
             for event in reversed(fresh):
                 known.add(event.id)
-                _tell(event, as_json)
+                _print_event(event, as_json)
                 if first and event.type == _RAISED:
                     raise typer.Exit(ABOVE)
             time.sleep(every)
 
 
-def _tell(event: MonitorEvent, as_json: bool) -> None:
+def _print_event(event: MonitorEvent, as_json: bool) -> None:
     if as_json:
         write_json(event.to_dict())
         return
@@ -222,28 +235,28 @@ def _tell(event: MonitorEvent, as_json: bool) -> None:
 
 
 def _definition(file: Path) -> dict[str, Any]:
-    """The fields of a definition but the name, which the command has."""
+    """Read the fields of a definition, except the name, which is an argument of the command."""
     try:
         found = read_json(file.read_bytes())
     except (OSError, ValueError) as error:
         raise typer.BadParameter(f"cannot be read as JSON: {error}", param_hint="--definition") from error
     if not isinstance(found, dict):
-        raise typer.BadParameter("must hold an object", param_hint="--definition")
+        raise typer.BadParameter("must be a JSON object", param_hint="--definition")
     return {field: value for field, value in found.items() if field != "name"}
 
 
 def _window(text: str) -> dict[str, Any]:
-    """A window of its name and its length: a number of rows, or of a unit of time."""
+    """Parse a window, ``name=length``; the length is a number of rows, or a time with the unit m, h or d."""
     units = {"m": 60, "h": 3600, "d": 86_400}
     name, _, length = text.partition("=")
     number, unit = (length[:-1], length[-1:]) if length[-1:] in units else (length, "")
     if not name or not number.isascii() or not number.isdigit():
-        raise typer.BadParameter("must be a name, = and a length, such as day=24h or last=10000", param_hint="--window")
+        raise typer.BadParameter("must be name=length, such as day=24h or last=10000", param_hint="--window")
     return {"name": name, "rows": int(number)} if not unit else {"name": name, "seconds": int(number) * units[unit]}
 
 
-def _counts(taken: dict[str, Any]) -> list[tuple[str, int]]:
-    return [(field, count) for field, count in taken.items() if isinstance(count, int)]
+def _counts(outcome: dict[str, Any]) -> list[tuple[str, int]]:
+    return [(field, count) for field, count in outcome.items() if isinstance(count, int)]
 
 
 def _share(part: float | None) -> str:

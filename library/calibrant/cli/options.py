@@ -1,4 +1,4 @@
-"""The options of evaluations, fits and pictures, as flags give them."""
+"""Command-line options shared by evaluations, fits and diagrams."""
 
 from __future__ import annotations
 
@@ -13,27 +13,31 @@ Measure = Annotated[
     list[str] | None,
     typer.Option(
         "--measure",
-        help='Measure: its name, such as ks, or a JSON object, such as {"name": "ece", "n_bins": 20, "as": "ece-20"}; '
-        "repeatable. By default ece, ece-equal-width, ece-sweep and ks.",
+        help='Measure: a name, such as ks, or a JSON object, such as {"name": "ece", "n_bins": 20, "as": "ece-20"}; '
+        "repeatable. Default: ece, ece-equal-width, ece-sweep and ks.",
     ),
 ]
 Reduction = Annotated[
     str | None,
-    typer.Option("--reduction", help="Event: binary, confidence, class:3, classwise, top:2, canonical and others."),
+    typer.Option(
+        "--reduction",
+        help="Reduction: the event whose probability is measured, such as binary, confidence, class:3, classwise, "
+        "top:2 or canonical.",
+    ),
 ]
 Interval = Annotated[
-    float | None, typer.Option("--interval", help="Level of the intervals, such as 0.95; none by default.")
+    float | None, typer.Option("--interval", help="Level of the confidence intervals, such as 0.95; none by default.")
 ]
-Resamples = Annotated[int, typer.Option("--resamples", help="Resamples behind the intervals.")]
-Seed = Annotated[int, typer.Option("--seed", help="Seed of all that is drawn: resamples, tests, folds.")]
+Resamples = Annotated[int, typer.Option("--resamples", help="Number of bootstrap resamples for the intervals.")]
+Seed = Annotated[int, typer.Option("--seed", help="Random seed for resamples, tests and folds.")]
 SEED, RESAMPLES = 0, 1000
-#: Pixels of a picture.
+#: Allowed widths of a picture in pixels.
 MIN_WIDTH, MAX_WIDTH = 320, 2000
 
 
 @dataclass(frozen=True)
 class Evaluate:
-    """An evaluation; ``map`` is a reference of a map on the server, or a document."""
+    """Options of an evaluation; ``map`` is a reference on the server or a map document."""
 
     measures: list[str | dict[str, Any]] | None = None
     diagrams: list[str | dict[str, Any]] | None = None
@@ -44,14 +48,14 @@ class Evaluate:
     seed: int = SEED
 
     def options(self) -> dict[str, Any]:
-        """The options of ``POST /evaluate``."""
+        """Return the options of ``POST /evaluate``, without those that are None."""
         given = {name: getattr(self, name) for name in self.__dataclass_fields__}
         return {name: value for name, value in given.items() if value is not None}
 
 
 @dataclass(frozen=True)
 class Fit:
-    """A fit."""
+    """Options of a fit."""
 
     method: str
     options: dict[str, Any]
@@ -62,7 +66,7 @@ class Fit:
 
 @dataclass(frozen=True)
 class Picture:
-    """A diagram; ``map`` is a reference of a map on the server, or a document."""
+    """Options of a diagram; ``map`` is a reference on the server or a map document."""
 
     diagram: str | dict[str, Any]
     reduction: str | None = None
@@ -74,7 +78,7 @@ class Picture:
     png: bool = False
 
     def check(self) -> None:
-        """Check everything but the map before a long file is read or sent; raises ``CalibrationError``."""
+        """Check all options but the map before a long file is read or sent; raises ``CalibrationError``."""
         from calibrant.errors import InvalidOption
         from calibrant.measures.intervals import Resampling
         from calibrant.options import read_seed
@@ -86,11 +90,13 @@ class Picture:
             raise InvalidOption.at("/width", f"must be from {MIN_WIDTH} to {MAX_WIDTH}")
         read_seed(self.seed)
         if is_picture(self.diagram, COST_PLANE):
-            raise InvalidOption.at("/batches", "must name the stored batches of two models, of the same rows")
+            raise InvalidOption.at(
+                "/batches", "must name two stored batches, the predictions of two models for the same rows"
+            )
         if is_picture(self.diagram, BY_SIZE):
             for name in ("interval", "map"):
                 if getattr(self, name) is not None:
-                    raise InvalidOption.at(f"/{name}", f"is no option beside {BY_SIZE}")
+                    raise InvalidOption.at(f"/{name}", f"is not an option of {BY_SIZE}")
             read_by_size(self.diagram, self.reduction, self.seed)
         else:
             Resampling.read(self.interval)
@@ -98,28 +104,28 @@ class Picture:
 
 
 def parse_diagram(given: str) -> str | dict[str, Any]:
-    """A diagram's name, or the JSON object that names it and its options."""
+    """Parse ``--diagram``: a name, or a JSON object with a name and options."""
     if not given.lstrip().startswith("{"):
         return given
     return _object(given, "--diagram")
 
 
 def read_json(text: str | bytes) -> Any:
-    """JSON; raises ``json.JSONDecodeError`` for what is none, and for an object that has a key twice."""
+    """Parse strict JSON; raises ``json.JSONDecodeError``, also for NaN and for a duplicate key."""
     import orjson
 
-    found = orjson.loads(text)  # which refuses NaN
+    found = orjson.loads(text)  # rejects NaN
     json.loads(text, object_pairs_hook=_each_once)
     return found
 
 
 def _each_once(pairs: list[tuple[str, Any]]) -> None:
     if len(dict(pairs)) < len(pairs):
-        raise json.JSONDecodeError("an object has a key twice", "", 0)
+        raise json.JSONDecodeError("an object has a duplicate key", "", 0)
 
 
 def read_measures(given: Sequence[str] | None) -> list[str | dict[str, Any]] | None:
-    """Names and JSON objects as the contract has them."""
+    """Parse ``--measure``: names and JSON objects."""
     return [_object(text) if text.lstrip().startswith("{") else text for text in given] if given else None
 
 
@@ -127,19 +133,21 @@ def _object(text: str, flag: str = "--measure") -> dict[str, Any]:
     try:
         read: dict[str, Any] = read_json(text)
     except json.JSONDecodeError as error:
-        raise typer.BadParameter(f"is no JSON: {error.msg}, at character {error.pos + 1}", param_hint=flag) from None
+        raise typer.BadParameter(
+            f"is not valid JSON: {error.msg}, at character {error.pos + 1}", param_hint=flag
+        ) from None
     return read
 
 
 def read_options(given: Sequence[str] | None) -> dict[str, Any]:
-    """Options of a method by name, of ``name=value``; a value is JSON, or else a text."""
+    """Parse ``name=value`` pairs; a value that is not JSON is a string."""
     options: dict[str, Any] = {}
     for pair in given or ():
         name, equals, text = pair.partition("=")
         if not equals or not name:
-            raise typer.BadParameter("must be a name, = and a value, such as folds=5", param_hint="--option")
+            raise typer.BadParameter("must be name=value, such as folds=5", param_hint="--option")
         if name in options:
-            raise typer.BadParameter(f"has {name} twice", param_hint="--option")
+            raise typer.BadParameter(f"sets {name} twice", param_hint="--option")
         try:
             options[name] = read_json(text)
         except json.JSONDecodeError:

@@ -1,4 +1,4 @@
-"""The output of commands: tables for people, JSON for programs, progress bars on standard error."""
+"""Output of the commands: tables, JSON, and progress bars on standard error."""
 
 from __future__ import annotations
 
@@ -22,32 +22,32 @@ if TYPE_CHECKING:
     from calibrant.client.answers import JobAnswer, JobSummary
 
 
-# --- Results, on standard output or in a file: a table for people, JSON for pipes
+# --- Results, on standard output or in a file
 
 STANDARD = Path("-")
-#: Width where the output is not a terminal; nothing is wrapped there.
+#: Columns if the output is not a terminal, so that nothing is wrapped.
 _WIDE = 500
 
-Json = Annotated[bool, typer.Option("--json", help="Write JSON, as the API answers it, instead of a table.")]
+Json = Annotated[bool, typer.Option("--json", help="Write the JSON of the API instead of a table.")]
 
 
 def in_a_folder(out: Path | None) -> Path | None:
-    """The file to write; raises ``BadParameter`` before a long fit, not after it, if its folder does not exist."""
+    """Check the folder of the output file at the start, not after a long fit; raises ``BadParameter``."""
     if out is not None and (not out.parent.is_dir() or out.is_dir()):
-        raise typer.BadParameter("is a folder" if out.is_dir() else f"there is no folder {out.parent}")
+        raise typer.BadParameter("is a folder" if out.is_dir() else f"the folder {out.parent} does not exist")
     return out
 
 
-Out = Annotated[Path, typer.Option("--out", callback=in_a_folder, help="File to write; - for standard output.")]
+Out = Annotated[Path, typer.Option("--out", callback=in_a_folder, help="Output file; - for standard output.")]
 
 
 def say(line: str) -> None:
-    """Write a message on standard error."""
+    """Write a message to standard error."""
     typer.echo(f"calibrant: {line}", err=True)
 
 
 def write_json(content: Any, out: Path = STANDARD) -> None:
-    """Write plain JSON on a line."""
+    """Write ``content`` as one line of JSON."""
     import orjson
 
     with opened(out) as file:
@@ -55,11 +55,11 @@ def write_json(content: Any, out: Path = STANDARD) -> None:
 
 
 def write_lines(*parts: str | Table) -> None:
-    """Write tables and text on standard output: styled on a terminal, plain and aligned elsewhere."""
+    """Write tables and text to standard output: styled on a terminal, plain and aligned elsewhere."""
     console = _console()
     with console.capture() as captured:
         for i, part in enumerate(parts):
-            if i > 0 and not console.is_terminal:  # a terminal's tables have room around them
+            if i > 0 and not console.is_terminal:  # on a terminal, tables already have blank lines around them
                 console.print()
             console.print(part, highlight=False, markup=False, soft_wrap=isinstance(part, str))
     lines = captured.get()
@@ -70,7 +70,7 @@ def write_lines(*parts: str | Table) -> None:
 
 
 def table(*columns: str, left: int = 1, title: str | None = None) -> Table:
-    """An empty table; the columns after the first ``left`` hold numbers."""
+    """Return an empty table; the columns after the first ``left`` ones are right-aligned."""
     from rich import box
     from rich.table import Table
 
@@ -91,7 +91,7 @@ def _console() -> Console:
 
 @contextlib.contextmanager
 def opened(out: Path) -> Iterator[BinaryIO]:
-    """The file to write, or standard output; a reader that closes it early, as ``head`` does, is not an error."""
+    """Open the output file or standard output; a reader that closes the pipe early, such as ``head``, is no error."""
     if out != STANDARD:
         with _replaced(out) as file:
             yield file
@@ -101,14 +101,14 @@ def opened(out: Path) -> Iterator[BinaryIO]:
         yield stream
         stream.flush()
     except BrokenPipeError:
-        # Drop the rest, including what Python itself flushes at exit.
+        # Discard the rest, including what Python flushes at exit.
         with open(os.devnull, "wb") as nowhere:
             os.dup2(nowhere.fileno(), sys.stdout.fileno())
 
 
 @contextlib.contextmanager
 def _replaced(out: Path) -> Iterator[BinaryIO]:
-    """A temporary file that replaces ``out`` when it is complete; pipes and devices are written directly."""
+    """Open a temporary file that replaces ``out`` when it is complete; pipes and devices are written directly."""
     target = out.resolve()
     plain_file = not target.exists() or target.is_file()
     written = target.with_name(f".{target.name}.{os.getpid()}.part") if plain_file else target
@@ -128,13 +128,13 @@ def _replaced(out: Path) -> Iterator[BinaryIO]:
 
 
 def counted(rows: Sequence[Any] | int, one: str = "row", several: str = "rows") -> str:
-    """A number with its noun."""
+    """Return a count with its noun, such as ``1,797 rows``."""
     n = rows if isinstance(rows, int) else len(rows)
     return f"{n:,} {one if n == 1 else several}"
 
 
 def plain(text: str) -> str:
-    """A name from outside, without characters that would control the terminal."""
+    """Return untrusted text without control characters."""
     return "".join(c if c.isprintable() else "?" for c in text)
 
 
@@ -145,14 +145,14 @@ _SECONDS = 0.5
 
 
 class Bar:
-    """A progress bar that appears on a terminal after a while and disappears when the work is done."""
+    """A progress bar that appears on a terminal after half a second and disappears at the end."""
 
     def __init__(self) -> None:
         self._began = time.monotonic()
         self._shown: Progress | None = None
 
     def __call__(self, done: int, total: int, stage: str) -> None:
-        """Move the bar, as a callback for ``calibrant.progress``."""
+        """Update the bar; a progress callback of ``calibrant.progress``."""
         if self._shown is None and time.monotonic() - self._began >= _SECONDS:
             self._shown = _progress()
             self._shown.start()
@@ -162,18 +162,18 @@ class Bar:
             self._shown.update(task, completed=done, total=max(total, 1), stage=stage)
 
     def of_job(self, job: JobAnswer | JobSummary) -> None:
-        """Move the bar to where a server's job is."""
+        """Update the bar with the progress of a job on a server."""
         self(job.progress.done, job.progress.total, job.progress.stage or job.status)
 
     def close(self) -> None:
-        """Take the bar off the terminal."""
+        """Remove the bar from the terminal."""
         if self._shown is not None:
             self._shown.stop()
 
 
 @contextlib.contextmanager
 def bar() -> Iterator[Bar]:
-    """A bar for the work within."""
+    """Show a progress bar during the block."""
     shown = Bar()
     try:
         yield shown
@@ -183,7 +183,7 @@ def bar() -> Iterator[Bar]:
 
 @contextlib.contextmanager
 def working(stage: str) -> Iterator[None]:
-    """Show a spinner on a terminal during work that reports no progress."""
+    """Show a spinner on a terminal during a block that reports no progress."""
     if not sys.stderr.isatty():
         yield
         return

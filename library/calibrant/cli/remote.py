@@ -1,4 +1,4 @@
-"""The work of a command done by a server: it sends rows and waits for jobs."""
+"""The engine that sends the work to a server and waits for its jobs."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ if TYPE_CHECKING:
 
 
 class Remote:
-    """The ``Engine`` of a server; rows travel with the request, so that the server keeps only maps."""
+    """An ``Engine`` on a server. Rows are sent with each request, so the server stores only maps."""
 
     def __init__(self, client: Calibrant) -> None:
         self._client = client
 
     def evaluate(self, rows: Sheet, request: Evaluate) -> dict[str, Any]:
-        """Measure the rows."""
+        """Evaluate the rows."""
         with bar() as shown:
             report = self._client.evaluate(**_rows(rows), **request.options(), progress=shown.of_job)
         return as_sent(report)
 
     def fit(self, rows: Sheet, request: Fit) -> Fitted:
-        """Fit a map to the rows, which the server keeps."""
+        """Fit a map to the rows; the server stores the map."""
         with bar() as shown:
             record = self._client.fit(
                 request.method,
@@ -46,12 +46,12 @@ class Remote:
         return Fitted(record.document, scores, ref)
 
     def calibrate(self, rows: Sheet, map: str | dict[str, Any]) -> Floats:
-        """Apply a map of the server's to the predictions."""
+        """Apply a stored map to the predictions."""
         calibrated: Floats = self._client.calibrate(cast(str, map), rows.predictions, scale=rows.scale)
         return calibrated
 
     def draw(self, rows: Sheet, request: Picture) -> bytes:
-        """Draw the rows."""
+        """Draw a diagram of the rows."""
         with bar() as shown:
             return self._client.diagram(
                 request.diagram,
@@ -68,7 +68,7 @@ class Remote:
 
 
 def as_sent(report: ReportAnswer) -> dict[str, Any]:
-    """The report as the server sends it: without the parts that were not requested."""
+    """Return the JSON that the server sends: the report without the parts that were not requested."""
     of_the_map = () if report.after is None else ("map", "in_sample")
     found = _present(report.to_dict(), *of_the_map)
     if "after" in found:

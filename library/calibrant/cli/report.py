@@ -1,4 +1,4 @@
-"""``calibrant report``: one HTML file that shows how well a file's predictions are calibrated."""
+"""``calibrant report``: a calibration report as one HTML file."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from calibrant.cli.rows import (
     Prediction,
     ScaleName,
     Weight,
-    judged_as,
     name_of,
+    note_reduction,
     read_rows,
     sheet_options,
 )
@@ -36,14 +36,14 @@ if TYPE_CHECKING:
     from calibrant.reports.panel import ReportSubject
 
 
-# --- How to make a report again: the command line, and Python that reads the same file
+# --- Reproducing a report: its command line, and Python that reads the same file
 
-#: What the lines call a file that came through a pipe.
+#: File name in the generated Python if the data came from a pipe.
 _PIPED = "predictions.csv"
 
 
 def command_line(context: typer.Context) -> str:
-    """The command with its arguments, quoted for a shell. Environment variables, such as the API key, are left out."""
+    """Return the command with its arguments, quoted for a shell; without environment variables such as the API key."""
     return shlex.join([*context.command_path.split(), *_words(context)])
 
 
@@ -62,7 +62,7 @@ def _words(context: typer.Context) -> Iterator[str]:
 
 
 def loading(file: Path, options: SheetOptions) -> tuple[str, ...]:
-    """Lines of Python that read the ``rows`` as the command did."""
+    """Return lines of Python that read ``rows`` as the command did."""
     path = _PIPED if file == STANDARD else str(file)
     values = ((field, getattr(options, field.name)) for field in fields(options))
     stated = ", ".join(f"{field.name}={value!r}" for field, value in values if value != field.default)
@@ -73,25 +73,25 @@ def loading(file: Path, options: SheetOptions) -> tuple[str, ...]:
         "import calibrant",
         "from calibrant.io.files import SheetOptions, read_sheet",
         "",
-        *(["# The file that standard input was."] if file == STANDARD else []),
+        *(["# A copy of the standard input."] if file == STANDARD else []),
         f"file = Path({path!r})",
         f"rows = read_sheet(file, name=file.name, options=SheetOptions({stated}), max_rows=None)",
     )
 
 
 def applying(map_of: str | None, applied: str | dict[str, Any] | None) -> str | None:
-    """The expression of a map that was read from a file; None of none, and of one that a server keeps."""
+    """Return a Python expression that loads the map from its file; None without a map or for a map on a server."""
     return f"calibrant.load(json.loads(Path({map_of!r}).read_text('utf-8')))" if isinstance(applied, dict) else None
 
 
-# --- ``calibrant report``: one HTML file that shows how well a file's predictions are calibrated
+# --- The command
 
 MapOf = Annotated[
     str | None,
     typer.Option(
         "--map",
-        help="Map to report before and after: a file with its document, or with a server its id, name, name:3 or "
-        "name@alias.",
+        help="Calibration map; the report shows the predictions before and after it. A JSON file, or with --server an "
+        "id, name, name:3 or name@alias.",
     ),
 ]
 
@@ -111,11 +111,11 @@ def report(
     out: Out = STANDARD,
     server: Server = None,
 ) -> None:
-    """Write a full report as one HTML file: the verdict, the diagrams, the measures and what they mean."""
+    """Write a report as one HTML file: the verdict, the diagrams, and the measures with explanations."""
     with engine_of(server) as engine:
         applied = None if map_of is None else read_map(map_of, server)
         columns = Columns(prediction, label, weight, group, scale, map_label)
-        rows = judged_as(read_rows(file, columns), reduction)
+        rows = note_reduction(read_rows(file, columns), reduction)
         found, options = _measured(engine, rows, reduction, seed, applied)
     with errors_in_a_line():
         about = _about(rows, file, options, map_of)
@@ -125,7 +125,7 @@ def report(
             loading=loading(file, sheet_options(columns)),
             applying=applying(map_of, applied),
         )
-        with working("drawing"):
+        with working("drawing diagrams"):
             page = _page(found, made)
         with opened(out) as written:
             written.write(page)
@@ -136,7 +136,7 @@ def report(
 def _measured(
     engine: Engine, rows: Sheet, reduction: str | None, seed: int, applied: str | dict[str, Any] | None
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The report, with that of the groups where there are any, and the options that made it."""
+    """Evaluate the rows, and each group if there are groups; return the report and the options of the evaluation."""
     from calibrant.reports.panel import by_group, full, joined
 
     n_classes = None if rows.predictions.ndim == 1 else rows.predictions.shape[1]
@@ -151,7 +151,7 @@ def _measured(
 
 
 def _beside(rows: Sheet, reduction: str | None, seed: int, *, recommended: bool) -> dict[str, Any]:
-    """The groups' diagrams and the map to fit; they are found here, whoever measures: that takes about a second."""
+    """Return the diagrams of the groups and the recommended map; computed locally even if a server evaluates."""
     from calibrant.batch import read_batch
     from calibrant.reports.advice import recommend
     from calibrant.reports.panel import group_diagrams

@@ -1,4 +1,4 @@
-"""A report as tables: the measures, what the map changed, and the groups."""
+"""A report as terminal tables: measures, improvement by the map, groups."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Json = Mapping[str, Any]
 
 
 def report_tables(report: Json) -> Iterator[str | Table]:
-    """What a terminal shows of the JSON of a ``ReportAnswer``."""
+    """Yield the tables and lines for the JSON of a ``ReportAnswer``."""
     yield _rows(report)
     after = report.get("after")
     if after is None:
@@ -57,13 +57,13 @@ def _gains(report: Json) -> Iterator[str | Table]:
     if improvement is None:
         return
     if report["in_sample"]:
-        yield "The map was fitted to these rows: its gain is that of maps fitted without each fold."
+        yield "The map was fitted to these rows; the improvement is cross-fitted (out-of-fold)."
     rows = [(key, _number(m["value"]), _interval(m["interval"]), _p(m["p_value"])) for key, m in improvement.items()]
-    yield _filled(("the map gains", "value", "interval", "p-value"), rows)
+    yield _filled(("improvement", "value", "interval", "p-value"), rows)
 
 
 def _groups(report: Json) -> Table:
-    """A row a group, and the largest gap between two; after a map the measures after it."""
+    """One row per group and the largest gap between two groups; with a map, after the map."""
     after = "after" in report
     keys = list(report["measures"])
     shown = table("group, after the map" if after else "group", "rows", *keys)
@@ -78,7 +78,7 @@ def _groups(report: Json) -> Table:
 
 
 def _problems(report: Json) -> Iterator[str]:
-    """Why a measure has no value."""
+    """The reasons why measures have no value or no interval."""
     for where, measures in (("", report["measures"]), (" after the map", report.get("after", {}).get("measures", {}))):
         for key, found in measures.items():
             if found["problem"]:
@@ -86,7 +86,7 @@ def _problems(report: Json) -> Iterator[str]:
 
 
 def _filled(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
-    """A table without the columns in which nothing stands."""
+    """A table without its empty columns."""
     kept = [i for i in range(len(columns)) if any(row[i] != _NONE for row in rows)]
     shown = table(*(columns[i] for i in kept))
     for row in rows:

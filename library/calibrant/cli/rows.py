@@ -1,4 +1,4 @@
-"""The rows of a command: the file, its columns, and notes on what was inferred."""
+"""The input file of a command, its columns, and notes on what was inferred."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from calibrant.io.errors import TabularError
     from calibrant.io.table import Scale, Sheet, SheetOptions
 
-#: The flag of each field.
+#: The option for each field of ``calibrant.io``.
 _FLAGS = {
     "predictions": "--prediction",
     "labels": "--label",
@@ -28,32 +28,35 @@ _FLAGS = {
     "mapping": "--map-label",
 }
 
-#: Number of columns offered as a choice.
+#: The most columns that an error suggests.
 _OFFERED = 4
 
-File = Annotated[Path, typer.Argument(help="CSV, TSV, NPZ, Parquet or Arrow file; - for standard input.")]
-Label = Annotated[str | None, typer.Option("--label", help="Column of the labels; inferred from its name if left out.")]
+File = Annotated[Path, typer.Argument(help="CSV, TSV, NPZ, NPY, Parquet or Arrow file; - for standard input.")]
+Label = Annotated[str | None, typer.Option("--label", help="Column of the labels; inferred if omitted.")]
 Prediction = Annotated[
     list[str] | None,
     typer.Option(
         "--prediction",
-        help="Column of P(Y=1), or once for each class, in their order; inferred from names if left out, logits never.",
+        help="Column of P(Y=1); for several classes, repeat the option in class order. Inferred from column names if "
+        "omitted.",
     ),
 ]
-Group = Annotated[str | None, typer.Option("--group", help="Column of group names: each group is measured as well.")]
-Weight = Annotated[str | None, typer.Option("--weight", help="Column of weights, each at least 0.")]
+Group = Annotated[
+    str | None, typer.Option("--group", help="Column of group names; each group is also measured separately.")
+]
+Weight = Annotated[str | None, typer.Option("--weight", help="Column of row weights, each at least 0.")]
 ScaleName = Annotated[
-    str, typer.Option("--scale", help="What the predictions are: probability or logit; never inferred.")
+    str, typer.Option("--scale", help="Scale of the predictions: probability or logit. Never inferred.")
 ]
 MapLabel = Annotated[
     list[str] | None,
-    typer.Option("--map-label", help="Class of a label that is a text, such as spam=1; once for each text."),
+    typer.Option("--map-label", help="Class of a string label as label=class, such as spam=1; repeatable."),
 ]
 
 
 @dataclass(frozen=True)
 class Columns:
-    """The columns of a file, as given on the command line."""
+    """The column options of a command."""
 
     prediction: Sequence[str] | None = None
     label: str | None = None
@@ -63,14 +66,14 @@ class Columns:
     map_label: Sequence[str] | None = None
 
     def of(self, field: str) -> Sequence[str]:
-        """The columns requested for a field of ``calibrant.io``."""
+        """Return the columns given for a field of ``calibrant.io``."""
         single = {"labels": self.label, "weights": self.weight, "groups": self.group}
         return self.prediction or () if field == "predictions" else [name for name in (single.get(field),) if name]
 
 
 @contextlib.contextmanager
 def source_of(file: Path) -> Iterator[BinaryIO]:
-    """The file, or standard input, as a stream that can be read more than once; a pipe is copied."""
+    """Open the file or standard input as a seekable stream; a pipe is copied to a temporary file."""
     from calibrant.io.errors import TabularError
     from calibrant.io.limits import FileLimits
     from calibrant.io.source import blocks_of, spooled, write_blocks
@@ -88,7 +91,10 @@ def source_of(file: Path) -> Iterator[BinaryIO]:
 
 
 def read_rows(file: Path, columns: Columns, *, labelled: bool = True, source: BinaryIO | None = None) -> Sheet:
-    """Read a file, ``source`` if it is open, and print what was inferred on standard error; raises ``Refused``."""
+    """Read a file and print what was inferred on standard error; raises ``Refused``.
+
+    ``source`` is the open file, if it is already open.
+    """
     if source is None:
         with source_of(file) as source:
             return read_rows(file, columns, labelled=labelled, source=source)
@@ -105,17 +111,17 @@ def read_rows(file: Path, columns: Columns, *, labelled: bool = True, source: Bi
     return sheet
 
 
-def judged_as(rows: Sheet, reduction: str | None) -> Sheet:
-    """The rows, with a note on the default reduction of two columns, which differs from that of one column."""
+def note_reduction(rows: Sheet, reduction: str | None) -> Sheet:
+    """Add and print a note on the default reduction of two columns, which is not that of one column."""
     if reduction is not None or rows.predictions.ndim == 1 or rows.predictions.shape[1] != 2:
         return rows
-    sentence = "two classes: judged by confidence; --reduction binary for the probability of class 1"
+    sentence = "reduction: confidence, the default for two columns; for P(Y=1) use --reduction binary"
     say(sentence)
     return replace(rows, notes=(*rows.notes, sentence))
 
 
 def sheet_options(columns: Columns) -> SheetOptions:
-    """The choices as the reader of files takes them; raises ``BadParameter``."""
+    """Convert the options to those of ``calibrant.io``; raises ``BadParameter``."""
     from calibrant.io.table import SheetOptions
 
     return SheetOptions(
@@ -129,11 +135,11 @@ def sheet_options(columns: Columns) -> SheetOptions:
 
 
 def _line(error: TabularError, file: Path, columns: Columns | None = None) -> str:
-    """The message for a file that cannot be read, with flags that would fix it, ready to copy."""
+    """Return the message for a file that cannot be read, with the options that fix it, ready to copy."""
     from calibrant.io.errors import OutOfRange
     from calibrant.io.texts import quoted
 
-    # Name the file once, even if the message begins with its name.
+    # The message may already begin with the file name.
     message = f"{name_of(file)}: {error.detail.removeprefix(quoted(name_of(file))).lstrip()}"
     flag, offer = _FLAGS.get(error.field), error.offer
     if isinstance(error, OutOfRange):
@@ -151,7 +157,7 @@ def _line(error: TabularError, file: Path, columns: Columns | None = None) -> st
 
 
 def _near(name: str, offer: Sequence[str]) -> list[str]:
-    """The names that are most like one that does not exist, whatever their case."""
+    """Return the two names most similar to ``name``, ignoring case."""
     from difflib import get_close_matches
 
     by_lower = {text.lower(): text for text in offer}
@@ -165,7 +171,7 @@ def _shell(text: str) -> str:
 
 
 def name_of(file: Path) -> str:
-    """What a file is called in messages."""
+    """Return the name of the file in messages."""
     return "standard input" if file == STANDARD else str(file)
 
 
@@ -176,15 +182,15 @@ def _scale(name: str) -> Scale:
 
 
 def _mapping(pairs: Sequence[str] | None) -> dict[str, int] | None:
-    """Texts with the classes that they mean, of ``text=class``; a text may hold = itself."""
+    """Parse ``label=class`` pairs; a label may contain ``=`` itself."""
     if not pairs:
         return None
     mapping: dict[str, int] = {}
     for pair in pairs:
         text, _, number = pair.rpartition("=")
         if not number.isascii() or not number.isdigit() or not text:
-            raise typer.BadParameter("must be a text, = and its class, such as spam=1", param_hint="--map-label")
+            raise typer.BadParameter("must be label=class, such as spam=1", param_hint="--map-label")
         if text in mapping:
-            raise typer.BadParameter("names a text twice", param_hint="--map-label")
+            raise typer.BadParameter("maps a label twice", param_hint="--map-label")
         mapping[text] = int(number)
     return mapping

@@ -1,4 +1,4 @@
-"""``calibrant sample``: the predictions of a real classifier, to try things with."""
+"""``calibrant sample``: predictions of a real classifier, for trying out the other commands."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ if TYPE_CHECKING:
 
 
 def sample() -> None:
-    """Write a naive Bayes classifier's predictions of 1,797 handwritten digits as CSV.
+    """Write the predictions of a naive Bayes classifier for 1,797 handwritten digits as CSV.
 
-    The columns are label and prob_0 to prob_9. Each row is predicted by a model that was trained without it. The
-    classifier is far too sure of itself.
+    The columns are label and prob_0 to prob_9. The predictions are out-of-sample (5-fold cross-validation). The
+    classifier is strongly overconfident.
     """
     write_sample(sys.stdout)
 
 
 def write_sample(out: IO[str]) -> None:
-    """Write the file, a row for each digit."""
+    """Write the CSV, one row per digit."""
     digits = naive_bayes()
     rows = csv.writer(out, lineterminator="\n")
     rows.writerow(["label", *(f"prob_{k}" for k in range(digits.predictions.shape[1]))])
@@ -30,14 +30,14 @@ def write_sample(out: IO[str]) -> None:
 
 
 class Classifier(NamedTuple):
-    """Predictions that a classifier made for rows it had not seen."""
+    """Out-of-sample predictions of a classifier, with the labels."""
 
     title: str
     predictions: npt.NDArray[np.float64]
     labels: npt.NDArray[np.int64]
 
     def halves(self) -> list[Classifier]:
-        """Two random halves: maps are fitted on the first and judged on the second."""
+        """Split at random into two halves, one to fit a map and one to evaluate it."""
         import numpy as np
 
         order = np.random.default_rng(0).permutation(len(self.labels))
@@ -45,7 +45,7 @@ class Classifier(NamedTuple):
 
 
 def boosted() -> Classifier:
-    """AdaBoost on scikit-learn's handwritten digits, whether one is 5 or more."""
+    """Predictions of AdaBoost on scikit-learn's handwritten digits: is the digit 5 or more?"""
     import numpy as np
     from sklearn.datasets import load_digits
     from sklearn.ensemble import AdaBoostClassifier
@@ -56,7 +56,7 @@ def boosted() -> Classifier:
 
 
 def naive_bayes() -> Classifier:
-    """Naive Bayes on scikit-learn's handwritten digits, which of the ten one is."""
+    """Predictions of naive Bayes on scikit-learn's handwritten digits, ten classes."""
     import numpy as np
     from sklearn.datasets import load_digits
     from sklearn.naive_bayes import GaussianNB
@@ -66,7 +66,7 @@ def naive_bayes() -> Classifier:
 
 
 def _held_out(model: Any, X: npt.NDArray[Any], labels: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
-    """What is predicted of each row by a model that was trained without it (5 folds)."""
+    """Out-of-fold predictions (5 folds)."""
     from sklearn.model_selection import cross_val_predict
 
     predictions: npt.NDArray[np.float64] = cross_val_predict(model, X, labels, cv=5, method="predict_proba")

@@ -1,4 +1,4 @@
-"""The server of a command, and its API key."""
+"""The server of a command and its API key."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from calibrant.cli.exits import errors_in_a_line
 if TYPE_CHECKING:
     from calibrant.client import Calibrant
 
-#: The key of the server: never a flag, which everyone on the machine could read.
+#: The API key is never an option: other users of the machine can see command lines.
 KEY_VARIABLE = "CALIBRANT_API_KEY"
 _VARIABLE = "CALIBRANT_SERVER"
 
@@ -23,7 +23,7 @@ Server = Annotated[
     typer.Option(
         "--server",
         envvar=_VARIABLE,
-        help=f"URL of the server; its API key is taken from {KEY_VARIABLE}. Without one, all is done in this process.",
+        help=f"URL of a server; {KEY_VARIABLE} holds the API key. Without a server, the command runs in this process.",
     ),
 ]
 NeededServer = Annotated[
@@ -31,17 +31,17 @@ NeededServer = Annotated[
     typer.Option(
         "--server",
         envvar=_VARIABLE,
-        help=f"URL of the server, which is needed; its API key is taken from {KEY_VARIABLE}.",
+        help=f"URL of the server (required); {KEY_VARIABLE} holds the API key.",
     ),
 ]
 
 
 @contextlib.contextmanager
 def client_of(server: str | None, whose: str) -> Iterator[Calibrant]:
-    """The client of a server, whose errors end the command with one line; ``whose`` names what the server keeps."""
+    """Open a client of the server; an error ends the command with one line. ``whose`` is what the command manages."""
     if not server:
         raise typer.BadParameter(
-            f"{whose} are kept by a server; name it by --server or {_VARIABLE}", param_hint="--server"
+            f"is required: {whose} are stored on a server; set --server or {_VARIABLE}", param_hint="--server"
         )
     with errors_in_a_line(server), _client(server) as client:
         yield client

@@ -1,4 +1,4 @@
-"""The Python client of a Calibrant server: ``from calibrant.client import Calibrant, AsyncCalibrant``."""
+"""The HTTP client of a Calibrant server, synchronous (``Calibrant``) and asynchronous (``AsyncCalibrant``)."""
 
 from calibrant.errors import requires
 

@@ -37,11 +37,11 @@ _Awaited: TypeAlias = "Callable[Concatenate[AsyncCalibrant, P], Coroutine[Any, A
 _Iterated: TypeAlias = "Callable[Concatenate[AsyncCalibrant, P], AsyncIterator[T]]"
 
 
-# --- The steps of one call, on a client that awaits; the task may be cancelled at each step
+# --- Running the steps of a call; the task may be cancelled at each step
 
 
 async def _run(http: httpx.AsyncClient, steps: Steps[T]) -> T:
-    """Take the steps of a call; what it returns."""
+    """Run the steps of a call and return its result."""
     async with _Wire(http) as wire:
         at = advance(steps)
         while not isinstance(at, Done):
@@ -51,7 +51,7 @@ async def _run(http: httpx.AsyncClient, steps: Steps[T]) -> T:
 
 
 async def _iterate(http: httpx.AsyncClient, items: Items[T]) -> AsyncIterator[T]:
-    """Take the steps of a call, and yield its items as they arrive."""
+    """Run the steps of a call and yield its items as they arrive."""
     async with _Wire(http) as wire:
         at = advance(items)
         while not isinstance(at, Done):
@@ -63,7 +63,7 @@ async def _iterate(http: httpx.AsyncClient, items: Items[T]) -> AsyncIterator[T]
 
 
 class _Wire:
-    """One call's use of a connection: at most one stream is open, and is closed when the call ends."""
+    """The connection during one call; at most one stream is open, and it is closed at the end."""
 
     def __init__(self, http: httpx.AsyncClient) -> None:
         self._http = http
@@ -77,7 +77,7 @@ class _Wire:
         await self._stream.aclose()
 
     async def take(self, step: Step) -> Outcome:
-        """Take a step; its outcome."""
+        """Run a step and return its outcome."""
         try:
             return await self._take(step), None
         except httpx.TransportError as error:
@@ -109,7 +109,7 @@ class _Wire:
 def _call(
     steps: Callable[Concatenate[Patience, P], Steps[T]],
 ) -> _Awaited[P, T]:
-    """The method that takes a call's steps, and returns what it returns."""
+    """Make a method from the steps of a call."""
 
     @wraps(steps)
     async def method(client: AsyncCalibrant, /, *args: P.args, **kwargs: P.kwargs) -> T:
@@ -121,7 +121,7 @@ def _call(
 def _each(
     items: Callable[Concatenate[Patience, P], Items[T]],
 ) -> _Iterated[P, T]:
-    """The method that takes a call's steps, and gives what it gives."""
+    """Make an iterating method from the steps of a call."""
 
     @wraps(items)
     def method(client: AsyncCalibrant, /, *args: P.args, **kwargs: P.kwargs) -> AsyncIterator[T]:
@@ -131,15 +131,15 @@ def _each(
 
 
 class AsyncCalibrant:
-    """A connection to a server. Use it as an asynchronous context manager, or ``close`` it.
+    """An asynchronous client of a Calibrant server. Use it as an asynchronous context manager, or ``close`` it.
 
-    The same calls as ``Calibrant``, each to be awaited; lists and events are for ``async for``.
-    A task that is cancelled leaves its request, and closes its stream of events; what the server has begun goes on.
+    It has the methods of ``Calibrant`` as coroutines; methods that yield items are asynchronous iterators. Cancelling a
+    task abandons its request and closes its stream of events; work that the server has started continues.
 
     Parameters
     ----------
     url, api_key, timeout, tries, verify, transport
-        As of ``Calibrant``.
+        As for ``Calibrant``.
 
     Examples
     --------
@@ -170,7 +170,7 @@ class AsyncCalibrant:
         return f"AsyncCalibrant({shown(self._http.base_url)!r})"
 
     async def __aenter__(self) -> Self:
-        """Give the client itself."""
+        """Return the client."""
         return self
 
     async def __aexit__(
@@ -190,7 +190,7 @@ class AsyncCalibrant:
     @overload
     async def calibrate(self, map: str, predictions: ArrayLike, *, scale: str | None = None) -> calls.maps.Floats: ...
     @wraps(calls.maps.calibrate)
-    async def calibrate(self, map: str, predictions: Any, *, scale: str | None = None) -> Any:  # noqa: D102 - wraps tells
+    async def calibrate(self, map: str, predictions: Any, *, scale: str | None = None) -> Any:  # noqa: D102 - docstring by wraps
         return await _run(self._http, calls.maps.calibrate(self._patience, map, predictions, scale=scale))
 
     upload = _call(calls.batches.upload)

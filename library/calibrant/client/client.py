@@ -35,11 +35,11 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-# --- The steps of one call, on a client that blocks
+# --- Running the steps of a call
 
 
 def _run(http: httpx.Client, steps: Steps[T]) -> T:
-    """Take the steps of a call; what it returns."""
+    """Run the steps of a call and return its result."""
     with _Wire(http) as wire:
         at = advance(steps)
         while not isinstance(at, Done):
@@ -49,7 +49,7 @@ def _run(http: httpx.Client, steps: Steps[T]) -> T:
 
 
 def _iterate(http: httpx.Client, items: Items[T]) -> Iterator[T]:
-    """Take the steps of a call, and yield its items as they arrive."""
+    """Run the steps of a call and yield its items as they arrive."""
     with _Wire(http) as wire:
         at = advance(items)
         while not isinstance(at, Done):
@@ -61,7 +61,7 @@ def _iterate(http: httpx.Client, items: Items[T]) -> Iterator[T]:
 
 
 class _Wire:
-    """One call's use of a connection: at most one stream is open, and is closed when the call ends."""
+    """The connection during one call; at most one stream is open, and it is closed at the end."""
 
     def __init__(self, http: httpx.Client) -> None:
         self._http = http
@@ -75,7 +75,7 @@ class _Wire:
         self._stream.close()
 
     def take(self, step: Step) -> Outcome:
-        """Take a step; its outcome."""
+        """Run a step and return its outcome."""
         try:
             return self._take(step), None
         except httpx.TransportError as error:
@@ -105,7 +105,7 @@ class _Wire:
 
 
 def _call(steps: Callable[Concatenate[Patience, P], Steps[T]]) -> Callable[Concatenate[Calibrant, P], T]:
-    """The method that takes a call's steps, and returns what it returns."""
+    """Make a method from the steps of a call."""
 
     @wraps(steps)
     def method(client: Calibrant, /, *args: P.args, **kwargs: P.kwargs) -> T:
@@ -115,7 +115,7 @@ def _call(steps: Callable[Concatenate[Patience, P], Steps[T]]) -> Callable[Conca
 
 
 def _each(items: Callable[Concatenate[Patience, P], Items[T]]) -> Callable[Concatenate[Calibrant, P], Iterator[T]]:
-    """The method that takes a call's steps, and gives what it gives."""
+    """Make an iterating method from the steps of a call."""
 
     @wraps(items)
     def method(client: Calibrant, /, *args: P.args, **kwargs: P.kwargs) -> Iterator[T]:
@@ -125,26 +125,27 @@ def _each(items: Callable[Concatenate[Patience, P], Items[T]]) -> Callable[Conca
 
 
 class Calibrant:
-    """A connection to a server. Use it as a context manager, or ``close`` it.
+    """A synchronous client of a Calibrant server. Use it as a context manager, or ``close`` it.
 
-    Arrays travel as NPZ. What changes something is sent under an idempotency key; anything is sent again where the
-    connection breaks or the server has too much to do, up to ``tries`` times within ``timeout`` seconds. Every call
-    raises ``ProblemResponse`` for what the server refuses, and ``httpx.TransportError`` where it does not answer.
+    Arrays are sent as NPZ. Requests are retried if the connection breaks or the server is overloaded, up to ``tries``
+    times within ``timeout`` seconds; requests that change something have an idempotency key, so retries are safe. Every
+    method raises ``ProblemResponse`` if the server refuses the request, and ``httpx.TransportError`` if it does not
+    respond.
 
     Parameters
     ----------
-    url
-        Of the server; by default that of ``CALIBRANT_SERVER``, else ``http://127.0.0.1:8000``.
-    api_key
-        By default that of ``CALIBRANT_API_KEY``. It is in no message of the client.
-    timeout
-        Seconds in which a request and its repetitions must be done; a job that is waited for has the call's own.
-    tries
-        How often a request is sent at most.
-    verify
-        A context of TLS of your own, for a private authority or a client certificate.
-    transport
-        What carries the requests in the place of the network.
+    url : str, optional
+        URL of the server. Default: the environment variable ``CALIBRANT_SERVER``, else ``http://127.0.0.1:8000``.
+    api_key : str, optional
+        API key. Default: the environment variable ``CALIBRANT_API_KEY``. No message of the client contains it.
+    timeout : float
+        Seconds for a request with its retries. Waiting for a job has a timeout of its own.
+    tries : int
+        The most times a request is sent.
+    verify : ssl.SSLContext, optional
+        TLS context, for example for a private certificate authority or a client certificate.
+    transport : httpx.BaseTransport, optional
+        Replaces the network transport of httpx.
 
     Examples
     --------
@@ -173,7 +174,7 @@ class Calibrant:
         return f"Calibrant({shown(self._http.base_url)!r})"
 
     def __enter__(self) -> Self:
-        """Give the client itself."""
+        """Return the client."""
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
@@ -191,7 +192,7 @@ class Calibrant:
     @overload
     def calibrate(self, map: str, predictions: ArrayLike, *, scale: str | None = None) -> calls.maps.Floats: ...
     @wraps(calls.maps.calibrate)
-    def calibrate(self, map: str, predictions: Any, *, scale: str | None = None) -> Any:  # noqa: D102 - wraps tells
+    def calibrate(self, map: str, predictions: Any, *, scale: str | None = None) -> Any:  # noqa: D102 - docstring by wraps
         return _run(self._http, calls.maps.calibrate(self._patience, map, predictions, scale=scale))
 
     upload = _call(calls.batches.upload)

@@ -1,4 +1,4 @@
-"""Errors of the client: a server's problem, a failed or late job, and rows that cannot be sent."""
+"""Errors of the client: problem responses, failed and unfinished jobs, and invalid rows."""
 
 from __future__ import annotations
 
@@ -11,7 +11,15 @@ from calibrant.client.steps import Answer
 
 
 class ProblemResponse(Exception):
-    """A response that is a problem document; ``problem`` holds it, ``request_id`` what the server's log calls it."""
+    """An error response of the server, an RFC 9457 problem document.
+
+    Attributes
+    ----------
+    problem : Problem
+        The problem document.
+    request_id : str or None
+        Id of the request in the log of the server.
+    """
 
     def __init__(self, problem: Problem, request_id: str | None = None) -> None:
         super().__init__(f"{problem.status} {problem.title}: {problem.detail}")
@@ -20,7 +28,7 @@ class ProblemResponse(Exception):
 
     @property
     def code(self) -> str:
-        """The stable name of the problem, such as ``unknown-map``; docs/reference/problems.md explains each."""
+        """The stable code of the problem, such as ``unknown-map``; docs/reference/problems.md describes all codes."""
         return self.problem.type.rpartition("/")[2]
 
     @property
@@ -30,23 +38,23 @@ class ProblemResponse(Exception):
 
 
 class JobFailed(ProblemResponse):
-    """A job that ended without a result."""
+    """A job failed or was cancelled."""
 
 
 class JobTimeout(TimeoutError):
-    """A job that has not ended in the time that the caller had. It goes on: wait for ``job_id`` again, or cancel it."""
+    """A job has not ended within the timeout. It continues: wait for ``job_id`` again, or cancel it."""
 
     def __init__(self, job_id: str, status: str, seconds: float) -> None:
-        super().__init__(f"job {job_id} is still {status} after {seconds:g} s; it goes on")
+        super().__init__(f"job {job_id} is still {status} after {seconds:g} s; it continues on the server")
         self.job_id = job_id
 
 
 class UnusableRows(ValueError):
-    """Rows that cannot be sent as they are: something is missing in them, or is no number."""
+    """Rows that cannot be sent, for example because of missing values or a wrong type."""
 
 
 def problem_of(answer: Answer) -> ProblemResponse:
-    """The error of an answer that is no success."""
+    """Return the error for an unsuccessful response."""
     request_id = answer.headers.get("X-Request-Id")
     try:
         problem = decode(Problem, orjson.loads(answer.content))
@@ -56,11 +64,11 @@ def problem_of(answer: Answer) -> ProblemResponse:
 
 
 def unreadable(answer: Answer, error: Exception | None = None) -> ProblemResponse:
-    """The error of an answer that is a success, but not one of this service; names the field if ``error`` does."""
-    detail = "is this the address of a Calibrant server, and is it of the client's version?"
+    """Return the error for a successful response with unexpected content."""
+    detail = "check that the URL is that of a Calibrant server of the same version as the client"
     if isinstance(error, Mismatch):
         detail = f"{error}; {detail}"
-    problem = Problem(type="about:blank", title="The answer cannot be read", status=answer.status, detail=detail)
+    problem = Problem(type="about:blank", title="Unexpected response", status=answer.status, detail=detail)
     return ProblemResponse(problem, answer.headers.get("X-Request-Id"))
 
 
@@ -68,5 +76,5 @@ def _without_document(answer: Answer) -> Problem:
     known = answer.status in HTTPStatus._value2member_map_
     detail = HTTPStatus(answer.status).phrase if known else "an unknown status"
     if 300 <= answer.status < 400:
-        detail += "; redirects are not followed, since the API key would go with them"
-    return Problem(type="about:blank", title="No problem document", status=answer.status, detail=detail)
+        detail += "; redirects are not followed, to protect the API key"
+    return Problem(type="about:blank", title="Error without a problem document", status=answer.status, detail=detail)

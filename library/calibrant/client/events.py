@@ -1,4 +1,4 @@
-"""The changes of a job as they come, across broken connections."""
+"""The events of a job, with reconnection after broken connections."""
 
 from __future__ import annotations
 
@@ -13,12 +13,22 @@ from calibrant.client.errors import problem_of, unreadable
 from calibrant.client.retries import Patience, backoff, pause_of
 from calibrant.client.steps import Answer, Item, Items, Line, Open, Pause, Request
 
-#: A stream that says nothing for so long is broken: a heartbeat comes every 5 s.
+#: Seconds without data after which a stream counts as broken; the server sends a heartbeat every 5 s.
 _SILENCE_SECONDS = 15.0
 
 
 class Event(NamedTuple):
-    """One change: its id, what changed (``status`` or ``progress``), and the job after it."""
+    """A change of a job.
+
+    Attributes
+    ----------
+    id : str
+        Id of the event.
+    name : {"status", "progress"}
+        What changed.
+    job : JobSummary
+        The job after the change.
+    """
 
     id: str
     name: str
@@ -26,13 +36,13 @@ class Event(NamedTuple):
 
 
 class EventReader:
-    """Events from the lines of a stream."""
+    """Parser of server-sent events, line by line."""
 
     def __init__(self) -> None:
         self._fields: dict[str, str] = {}
 
     def read(self, line: str) -> Event | None:
-        """The event that a line ends, if it does; a comment is none. Raises ``ValueError`` for an invalid event.
+        """Read a line; returns an event if the line completes one. Raises ``ValueError`` for an invalid event.
 
         >>> reader = EventReader()
         >>> [reader.read(line) for line in (": still here", "id: 1-0", "event: status")]
@@ -51,10 +61,10 @@ class EventReader:
 
 
 def follow(patience: Patience, path: str, last: str | None, *, until: float | None = None) -> Items[Event]:
-    """The events behind ``last`` to the job's end, none twice, or to the first line after ``until`` by the clock.
+    """Yield the events after ``last``, each once, until the job ends or the monotonic clock passes ``until``.
 
-    A stream that breaks is taken up where it broke; one that breaks again and again without an event is given up:
-    ``httpx.TransportError``, or ``ProblemResponse`` where the server does not give it.
+    A broken stream is resumed after the last event. If it breaks repeatedly without an event, this raises
+    ``httpx.TransportError``; if the server refuses the stream, ``ProblemResponse``.
     """
     failures = 0
     while True:
@@ -77,7 +87,7 @@ def follow(patience: Patience, path: str, last: str | None, *, until: float | No
                 if _is_over(event, until):
                     return
             if failures >= patience.tries:
-                raise RemoteProtocolError("the stream of events ends before its first event")
+                raise RemoteProtocolError("the stream of events ended before its first event")
         except TransportError:
             if failures >= patience.tries:
                 raise

@@ -1,6 +1,6 @@
-"""Arrays from the callers' types, and back: numpy and lists, Series and DataFrames of pandas and polars, Arrow.
+"""Conversion between arrays and the types of callers: numpy, lists, pandas, polars, Arrow.
 
-Neither pandas nor polars is imported: who hands over a frame has imported its library.
+pandas and polars are not imported: a caller that passes a frame has already imported its library.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy.typing as npt
 from calibrant.client.errors import UnusableRows
 from calibrant.client.packing import Array
 
-#: Anything that holds numbers or names: what numpy takes, or a Series or DataFrame.
+#: Anything that numpy accepts, or a Series or DataFrame.
 ArrayLike = npt.ArrayLike
 
 
@@ -38,9 +38,9 @@ Series = TypeVar("Series", bound=SeriesLike)
 
 
 def numbers_of(value: Any, field: str) -> Array:
-    """The numbers of what was given for ``field``, in the type that they have; (n, K) of a frame of K columns.
+    """Convert to an array of numbers, keeping their type; a frame with K columns becomes (n, K).
 
-    Raises ``UnusableRows`` where one is missing, or no number.
+    Raises ``UnusableRows`` for missing values and other types; ``field`` is for the message.
     """
     array = _array_of(value, field)
     if array.dtype.kind not in "biuf":
@@ -49,37 +49,37 @@ def numbers_of(value: Any, field: str) -> Array:
 
 
 def labels_of(value: Any) -> Array:
-    """Labels as they travel: booleans as 0 and 1, integers in the fewest bytes that hold them."""
+    """Convert labels to an array: booleans to 0 and 1, integers to the smallest type that fits."""
     array = _array_of(value, "labels")
     if array.dtype.kind == "b":
         return array.astype(np.uint8)
     if array.dtype.kind not in "iuf":
-        raise UnusableRows(f"labels: must be integers, 0/1 or 0..K-1, not {_kind(array)}; map them first")
+        raise UnusableRows(f"labels: must be integers, 0/1 or 0..K-1, not {_kind(array)}; map them to integers first")
     if array.dtype.kind == "f" or not array.size:
         return array
     return array.astype(np.result_type(np.min_scalar_type(array.min()), np.min_scalar_type(array.max())))
 
 
 def names_of(value: Any, field: str = "groups") -> Array:
-    """The name of each row's group, as text."""
+    """Convert names to an array of strings."""
     array = _array_of(value, field)
-    if not array.size:  # of what is empty nobody can say the type
+    if not array.size:  # the type of an empty array is arbitrary
         return array.astype(np.str_)
     if array.dtype.kind == "O" and all(isinstance(name, str) for name in array.flat):
         array = array.astype(np.str_)
     if array.dtype.kind not in "UT":
-        raise UnusableRows(f"{field}: must hold names as text, not {_kind(array)}")
+        raise UnusableRows(f"{field}: must be strings, not {_kind(array)}")
     return array.astype(np.str_)
 
 
 def groups_of(value: Any) -> Array:
-    """The name of each row's group, as text; "" where it is missing, of a row without group."""
+    """Convert names of groups to an array of strings; a missing name becomes "", a row without a group."""
     frames = [each for name in ("pandas", "polars") if (each := sys.modules.get(name)) is not None]
     if any(isinstance(value, _kinds_of(library)) for library in frames):
         value = value.to_list()
     elif hasattr(value, "to_pylist"):
         value = value.to_pylist()
-    # numpy would make text of NaN, as pandas has a name that is missing.
+    # numpy would convert NaN, a missing name of pandas, to a string.
     array = np.asarray(value, dtype=object) if isinstance(value, list | tuple) else np.asarray(value)
     if array.dtype.kind == "O":
         missing = np.frompyfunc(lambda name: name is None or name != name, 1, 1)(array).astype(np.bool_)
@@ -88,15 +88,15 @@ def groups_of(value: Any) -> Array:
 
 
 def ids_of(value: Any) -> Array:
-    """The id of each row: text, or integers as they are."""
+    """Convert ids to an array of strings or integers."""
     array = _array_of(value, "ids")
     return array if array.dtype.kind in "iu" else names_of(array, "ids")
 
 
 def times_of(value: Any) -> Array:
-    """Times as seconds since 1970, of such numbers or of dates; dates without a zone are UTC."""
+    """Convert times to seconds since 1970; datetimes without a time zone are UTC."""
     dates = getattr(value, "dt", None)
-    if dates is not None and getattr(dates, "tz", None) is not None:  # pandas would make objects of them
+    if dates is not None and getattr(dates, "tz", None) is not None:  # pandas would return an array of objects
         value = dates.tz_convert("UTC").dt.tz_localize(None)
     array = _array_of(value, "timestamps")
     if array.dtype.kind != "M":
@@ -107,7 +107,7 @@ def times_of(value: Any) -> Array:
 
 
 def check_aligned(given: Mapping[str, Any]) -> None:
-    """Raise ``UnusableRows`` where two of pandas' have different indexes: their rows are not the same rows."""
+    """Raise ``UnusableRows`` if pandas objects have different indexes, so that their rows do not match."""
     pandas = sys.modules.get("pandas")
     if pandas is None:
         return
@@ -115,11 +115,11 @@ def check_aligned(given: Mapping[str, Any]) -> None:
     for field, index in indexed[1:]:
         first, other = indexed[0]
         if len(index) == len(other) and not index.equals(other):
-            raise UnusableRows(f"{field}: has another index than {first}; align them, or give .to_numpy() of both")
+            raise UnusableRows(f"{field}: has a different index than {first}; align them, or pass .to_numpy() of both")
 
 
 def given_back(given: Any, values: npt.NDArray[np.float64]) -> Any:
-    """The values in the form in which the predictions came: with their index, name and columns, where they had such."""
+    """Convert values to the type of the predictions, with the same index, name and columns."""
     pandas, polars = sys.modules.get("pandas"), sys.modules.get("polars")
     if pandas is not None and isinstance(given, _kinds_of(pandas)):
         if values.ndim == 2:
@@ -133,13 +133,13 @@ def given_back(given: Any, values: npt.NDArray[np.float64]) -> Any:
 
 
 def _array_of(value: Any, field: str) -> Array:
-    """The array of anything, whole: raises ``UnusableRows`` where a value is missing."""
+    """Convert to an array; raises ``UnusableRows`` for missing values."""
     pandas, polars = sys.modules.get("pandas"), sys.modules.get("polars")
     if pandas is not None and isinstance(value, _kinds_of(pandas)):
         _refuse_missing(value.isna().to_numpy(), field)
         return _columns_of(value, (value.iloc[:, k] for k in range(value.shape[1])) if value.ndim == 2 else None)
     if polars is not None and isinstance(value, polars.LazyFrame):
-        raise UnusableRows(f"{field}: is a query that has not run; collect() it first")
+        raise UnusableRows(f"{field}: is a lazy frame; call collect() first")
     if polars is not None and isinstance(value, _kinds_of(polars)):
         series = value.get_columns() if isinstance(value, polars.DataFrame) else [value]
         for each in series:
@@ -150,7 +150,7 @@ def _array_of(value: Any, field: str) -> Array:
         _refuse_missing(np.ma.getmaskarray(value), field)
         return np.asarray(value.data)
     columns = getattr(value, "columns", None)
-    for column in columns if isinstance(columns, list) else [value]:  # Arrow's tables and arrays count their nulls
+    for column in columns if isinstance(columns, list) else [value]:  # tables and arrays of Arrow
         if isinstance(count := getattr(column, "null_count", 0), int) and count:
             raise UnusableRows(f"{field}: {_values_are(count)} missing")
     array = np.asarray(value)
@@ -160,7 +160,7 @@ def _array_of(value: Any, field: str) -> Array:
 
 
 def _columns_of(value: Any, columns: Iterable[Any] | None) -> Array:
-    """The array of a frame; column by column where its library makes objects of columns of different types."""
+    """Convert a frame to an array, column by column if its library would return an array of objects."""
     array: Array = np.asarray(value.to_numpy())
     if array.dtype.kind == "O" and columns is not None:
         return np.column_stack([np.asarray(column.to_numpy()) for column in columns])
@@ -168,11 +168,11 @@ def _columns_of(value: Any, columns: Iterable[Any] | None) -> Array:
 
 
 def _refuse_missing(missing: Array, field: str) -> None:
-    """Raise ``UnusableRows`` that counts what is missing and names the first row, from 0."""
+    """Raise ``UnusableRows`` with the number of missing values and the first row, counted from 0."""
     rows = np.flatnonzero(missing.reshape(len(missing), -1).any(axis=1)) if missing.ndim else np.flatnonzero(missing)
     if len(rows):
         count = int(np.count_nonzero(missing))
-        raise UnusableRows(f"{field}: {_values_are(count)} missing, the first in row {rows[0]}, counted from 0")
+        raise UnusableRows(f"{field}: {_values_are(count)} missing, first in row {rows[0]} (counted from 0)")
 
 
 def _values_are(count: int) -> str:
@@ -192,11 +192,22 @@ def _kinds_of(library: Any) -> Any:
 
 
 class Rows(TypedDict, total=False):
-    """Rows by keyword: ``predictions`` (n,) or (n, K), integer or boolean ``labels`` (n,), ``weights`` (n,).
+    """Rows as keyword arguments; arrays, lists, or Series and DataFrames of pandas or polars.
 
-    ``groups`` are a name per row; ``scale`` is ``probability`` or ``logit``; ``weights_kind`` is ``frequency`` or
-    ``importance``. Each array may be numpy's, a list, or a Series or DataFrame of pandas or polars, whose columns are
-    the classes in order.
+    Attributes
+    ----------
+    predictions : array_like
+        (n,) for P(Y=1), or (n, K); the columns of a DataFrame are the classes in order.
+    labels : array_like
+        (n,), integers 0 to K - 1 or booleans.
+    weights : array_like
+        (n,), at least 0.
+    groups : array_like of str
+        One name per row.
+    scale : {"probability", "logit"}
+        Scale of the predictions.
+    weights_kind : {"frequency", "importance"}
+        Kind of weights.
     """
 
     predictions: ArrayLike
@@ -212,7 +223,7 @@ _OPTIONS = ("scale", "weights_kind")
 
 
 def split_rows(rows: Mapping[str, Any]) -> tuple[dict[str, Array], dict[str, Any]]:
-    """The arrays and the options of rows; raises ``UnusableRows`` for those that cannot be sent."""
+    """Split rows into arrays and options; raises ``UnusableRows`` for invalid rows."""
     unknown = sorted(set(rows) - {*_ARRAYS, *_OPTIONS})
     if unknown:
         raise TypeError(f"unexpected keyword argument {unknown[0]!r}")

@@ -1,4 +1,4 @@
-"""The rows of a monitor: arrays that are checked, cut into pieces, and packed as they travel."""
+"""Rows for monitors: validation, splitting into requests, and encoding."""
 
 from __future__ import annotations
 
@@ -18,16 +18,21 @@ from calibrant.errors import requires
 Form: TypeAlias = Literal["npz", "arrow", "json"]
 
 ARROW = "application/vnd.apache.arrow.stream"
-#: What each array is called as a field of one row.
+#: Name of each array as a field of a row.
 _OF_A_ROW = {"ids": "id", "predictions": "prediction", "labels": "label", "timestamps": "timestamp", "groups": "group"}
 
 
-class Beside(TypedDict, total=False):
-    """What may stand beside predictions: ``ids``, ``timestamps`` and ``groups``, each (n,).
+class RowFields(TypedDict, total=False):
+    """Optional fields of rows of a monitor, each of shape (n,).
 
-    ``ids`` are integers, or texts of 200 bytes at most, by which labels that come later find their prediction and by
-    which a row that is sent twice counts once. ``timestamps`` are when each was predicted: seconds since 1970, or
-    dates, UTC where they tell no zone; now, where they are not given. ``groups`` are a name per row, None for no group.
+    Attributes
+    ----------
+    ids : array_like
+        Integers, or strings of at most 200 bytes. They join labels with predictions and make sending idempotent.
+    timestamps : array_like
+        Times of prediction: seconds since 1970, or datetimes (UTC without a time zone). Default: now.
+    groups : array_like of str
+        Name of a group per row; None for no group.
     """
 
     ids: ArrayLike | None
@@ -36,7 +41,7 @@ class Beside(TypedDict, total=False):
 
 
 def arrays_of(given: Mapping[str, Any]) -> dict[str, Array]:
-    """The arrays of what was given, all of one length; raises ``UnusableRows``."""
+    """Convert the fields to arrays of the same length; raises ``UnusableRows``."""
     there = {name: value for name, value in given.items() if value is not None}
     unknown = sorted(set(there) - set(_OF_A_ROW))
     if unknown:
@@ -46,21 +51,21 @@ def arrays_of(given: Mapping[str, Any]) -> dict[str, Array]:
     first, *others = arrays
     for name in others:
         if len(arrays[name]) != len(arrays[first]):
-            raise UnusableRows(f"{name}: has {len(arrays[name])} rows where {first} has {len(arrays[first])}")
+            raise UnusableRows(f"{name}: has {len(arrays[name])} rows, but {first} has {len(arrays[first])}")
     return arrays
 
 
 def pieces(arrays: Arrays, rows: int) -> Iterator[tuple[int, Arrays]]:
-    """Arrays of at most so many rows each, with the place of their first row; at least one piece."""
+    """Split arrays into pieces of at most ``rows`` rows, with the index of the first row; at least one piece."""
     if rows < 1:
-        raise ValueError("piece must be at least 1 row")
+        raise ValueError("piece must be at least 1")
     n = len(next(iter(arrays.values())))
     for start in range(0, max(n, 1), rows):
         yield start, {name: array[start : start + rows] for name, array in arrays.items()}
 
 
 def packed(arrays: Arrays, form: Form) -> tuple[str, bytes]:
-    """The media type and the body of some rows; ``arrow`` needs pyarrow."""
+    """Encode rows; returns the media type and the body. ``arrow`` needs pyarrow."""
     kinds: Mapping[str, tuple[str, Callable[[Arrays], bytes]]]
     kinds = {"npz": (NPZ, pack), "arrow": (ARROW, _arrow), "json": (JSON, _json)}
     if form not in kinds:
@@ -79,14 +84,14 @@ def _array(name: str, value: Any) -> Array:
 
 def _json(arrays: Arrays) -> bytes:
     columns = [array.tolist() for array in arrays.values()]
-    if "groups" in arrays:  # no name is null
+    if "groups" in arrays:  # an empty name means no group
         columns[list(arrays).index("groups")] = [name or None for name in arrays["groups"].tolist()]
     names = [_OF_A_ROW[name] for name in arrays]
     return orjson.dumps({"rows": [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]})
 
 
 def _arrow(arrays: Arrays) -> bytes:
-    """A stream of one batch; vectors are lists of one length."""
+    """Encode rows as an Arrow stream with one batch; vectors are fixed-size lists."""
     with requires("files", 'form="arrow"'):
         import pyarrow as arrow
         import pyarrow.ipc

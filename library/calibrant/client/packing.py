@@ -1,4 +1,4 @@
-"""Arrays as NPZ and NPY, uncompressed: numbers hardly shrink, and compression would touch every byte."""
+"""Encoding of arrays as NPZ and NPY, uncompressed, since numbers compress badly."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ NPZ, NPY = "application/x-npz", "application/x-npy"
 
 
 def pack(arrays: Arrays) -> bytes:
-    """An archive of arrays, uncompressed, each in the type that it has."""
+    """Encode arrays as an uncompressed NPZ archive."""
     out = io.BytesIO()
     np.savez(out, allow_pickle=False, **arrays)
     return out.getvalue()
 
 
 def pack_one(array: Array) -> bytes:
-    """One array without an archive around it, which spares a checksum of every byte."""
+    """Encode one array as NPY, without the checksum of an archive."""
     out = io.BytesIO()
     np.save(out, array, allow_pickle=False)
     return out.getvalue()
 
 
 def unpack(content: bytes) -> dict[str, Array]:
-    """The arrays of an archive; raises ``ValueError`` where it is none."""
+    """Decode an NPZ archive; raises ``ValueError`` if it is invalid."""
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             return {name.removesuffix(".npy"): _array(archive.read(name)) for name in archive.namelist()}
     except zipfile.BadZipFile as error:
-        raise ValueError("no NPZ archive") from error
+        raise ValueError("not an NPZ archive") from error
 
 
 def _array(data: bytes) -> Array:

@@ -1,4 +1,4 @@
-"""Requests from the arguments of a call, and answers as the contract's documents."""
+"""Building requests and decoding responses."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 def path_of(*parts: str) -> str:
-    """The path of names that may hold anything.
+    """Build a path from parts, which are percent-encoded.
 
     >>> path_of("maps", "spam@champion", "aliases", "a/b")
     '/maps/spam@champion/aliases/a%2Fb'
@@ -26,14 +26,14 @@ def path_of(*parts: str) -> str:
 
 
 def get(path: str, query: Mapping[str, Any] | None = None, *, accept: str = JSON) -> Request:
-    """A request that reads; what is None in its query is left out."""
+    """Build a GET request; None is omitted from the query."""
     return Request("GET", path, _given(query or {}), {"Accept": accept}, reads=True)
 
 
 def with_fields(
     method: str, path: str, fields: Mapping[str, Any], *, headers: Mapping[str, str] | None = None
 ) -> Request:
-    """A request whose body is these fields, but those that are None."""
+    """Build a request with a JSON body; fields that are None are omitted."""
     all_headers = {"Accept": JSON, "Content-Type": JSON, **(headers or {})}
     return Request(method, path, headers=all_headers, content=_json(_given(fields)))
 
@@ -41,7 +41,7 @@ def with_fields(
 def with_rows(
     path: str, arrays: Arrays, fields: Mapping[str, Any], *, headers: Mapping[str, str] | None = None
 ) -> Request:
-    """A post of arrays, as NPZ with the fields in the query; of fields alone where there are no arrays."""
+    """Build a POST request with arrays as NPZ and fields in the query; without arrays, with fields as JSON."""
     if not arrays:
         return with_fields("POST", path, fields, headers=headers)
     query = {name: _text(value) for name, value in _given(fields).items()}
@@ -49,14 +49,14 @@ def with_rows(
 
 
 def with_predictions(path: str, predictions: Array, fields: Mapping[str, Any]) -> Request:
-    """A post of predictions alone, of which nothing is stored; its answer is an NPZ."""
+    """Build a POST request with predictions as NPY, which stores nothing and is answered with NPZ."""
     query = {name: _text(value) for name, value in _given(fields).items()}
     headers = {"Accept": NPZ, "Content-Type": NPY}
     return Request("POST", path, query, headers, pack_one(predictions), reads=True)
 
 
 def read(kind: type[T], answer: Answer) -> T:
-    """Decode the body of an answer as ``kind``: an answer's class, or a list of one."""
+    """Decode a response as ``kind``, an answer class or a list of one."""
     try:
         return decode(kind, orjson.loads(answer.content))
     except ValueError as error:
@@ -68,7 +68,7 @@ def _given(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _text(value: Any) -> str:
-    """A field as a query has it: strings as they are, all else as JSON."""
+    """Encode a query field: strings unchanged, other values as JSON."""
     return value if isinstance(value, str) else _json(value).decode()
 
 

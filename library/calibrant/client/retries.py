@@ -1,4 +1,4 @@
-"""Requests that are sent again while that may help and there is time; changes are made once."""
+"""Retries of requests, with idempotency keys for requests that change something."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ from httpx import ConnectError, ConnectTimeout, LocalProtocolError, PoolTimeout,
 from calibrant.client.errors import problem_of
 from calibrant.client.steps import Answer, Pause, Request, Steps, sent
 
-#: Seconds before a request is sent a second time, doubled each time and no longer than the last.
+#: Seconds before the first retry, doubled for each further one, and the maximum.
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.25, 8.0
-#: A connection gets so many seconds at least, however little is left.
+#: The smallest timeout of a connection in seconds, even if less time is left.
 _LEAST_SECONDS = 0.1
-#: Statuses that may change later; 409 only with a ``Retry-After``.
+#: Statuses that are retried; 409 only with ``Retry-After``.
 _EARLY, _EARLY_IF_DATED = (429, 502, 503, 504), 409
-#: Errors that repeating does not help, and errors before the server has received anything.
+#: Errors that are not retried, and errors before the server has received anything.
 _HOPELESS = (LocalProtocolError, UnsupportedProtocol)
-_UNHEARD = (ConnectError, ConnectTimeout, PoolTimeout)
+_NOT_SENT = (ConnectError, ConnectTimeout, PoolTimeout)
 
 
 @dataclass(frozen=True)
 class Patience:
-    """How often a request is sent at most, and the seconds in which all of that happens."""
+    """The most times that a request is sent, and the total time in seconds."""
 
     tries: int = 4
     seconds: float = 60.0
 
     def __post_init__(self) -> None:
         if self.tries < 1 or not self.seconds > 0.0:
-            raise ValueError("tries must be at least 1, and timeout above 0 seconds")
+            raise ValueError("tries must be at least 1, and timeout above 0")
 
 
 class Headed(Protocol):
@@ -45,15 +45,15 @@ class Headed(Protocol):
     def headers(self) -> Mapping[str, str]: ...  # noqa: D102
 
 
-def ask(patience: Patience, request: Request) -> Steps[Answer]:
-    """The answer to a request, which is sent again where no answer came, or none could be given yet.
+def send(patience: Patience, request: Request) -> Steps[Answer]:
+    """Send a request and return the response; retries if there is no response or a temporary error.
 
-    What may change something goes under an idempotency key, the same each time, so that it is done once. Raises
-    ``ProblemResponse``, or ``httpx.TransportError`` where the last try had no answer.
+    A request that may change something has the same idempotency key on each try, so that it takes effect once. Raises
+    ``ProblemResponse``, or ``httpx.TransportError`` if the last try had no response.
     """
     deadline = time.monotonic() + patience.seconds
     request = request if request.reads else _keyed(request)
-    heard = False
+    received = False
     for tried in range(1, patience.tries + 1):
         try:
             answer = yield from sent(request, max(deadline - time.monotonic(), _LEAST_SECONDS))
@@ -61,9 +61,9 @@ def ask(patience: Patience, request: Request) -> Steps[Answer]:
             pause = backoff(tried)
             if isinstance(error, _HOPELESS) or not _is_worth(patience, tried, pause, deadline):
                 raise
-            heard = heard or not isinstance(error, _UNHEARD)
+            received = received or not isinstance(error, _NOT_SENT)
         else:
-            if answer.is_success or (request.forgets and heard and answer.status == 404):
+            if answer.is_success or (request.forgets and received and answer.status == 404):
                 return answer
             pause = pause_of(answer, tried)
             if not _is_early(answer) or not _is_worth(patience, tried, pause, deadline):
@@ -73,19 +73,19 @@ def ask(patience: Patience, request: Request) -> Steps[Answer]:
 
 
 def pause_of(response: Headed, tried: int = 1) -> float:
-    """Seconds to wait after an answer: those of its ``Retry-After``, else those of ``backoff``."""
+    """Return the seconds to wait after a response: its ``Retry-After``, else ``backoff``."""
     seconds = retry_after(response.headers)
     return backoff(tried) if seconds is None else seconds
 
 
 def backoff(tried: int) -> float:
-    """Seconds to wait after so many tries: twice as long each time, by chance up to half of it less."""
+    """Return the seconds to wait after ``tried`` tries: exponential backoff with jitter."""
     most = min(_FIRST_PAUSE * 2.0 ** (tried - 1), _LONGEST_PAUSE)
     return most * random.uniform(0.5, 1.0)  # noqa: S311 - no secret
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
-    """Seconds of ``Retry-After``, a number or a date by the server's own clock; None without one.
+    """Return the seconds of ``Retry-After``, a number or a date by the clock of the server; None without it.
 
     >>> retry_after({"Retry-After": "7"})
     7.0
@@ -108,7 +108,7 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
 
 
 def _keyed(request: Request) -> Request:
-    """The request under an idempotency key: its own, or a fresh one."""
+    """Add an idempotency key if the request has none."""
     return replace(request, headers={"Idempotency-Key": uuid.uuid4().hex, **request.headers})
 
 

@@ -1,4 +1,4 @@
-"""The server's URL, and the headers of every request."""
+"""The URL of the server and the headers of every request."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from importlib.metadata import PackageNotFoundError, version
 
 import httpx
 
-#: Where the server is, and the key to it, where a program does not say.
+#: Environment variables of the default URL and API key.
 SERVER_VARIABLE, KEY_VARIABLE = "CALIBRANT_SERVER", "CALIBRANT_API_KEY"
 LOCAL = "http://127.0.0.1:8000"
 _KEY = re.compile(r"[\x21-\x7e]+")
 
 
 def url_of(url: str | None) -> str:
-    """The URL given, that of CALIBRANT_SERVER, or this machine's."""
+    """Return the given URL, that of CALIBRANT_SERVER, or the local default."""
     found = url or os.environ.get(SERVER_VARIABLE) or LOCAL
     if not found.startswith(("http://", "https://")):
         raise ValueError("the URL of the server must begin with http:// or https://")
@@ -23,23 +23,23 @@ def url_of(url: str | None) -> str:
 
 
 def headers_of(api_key: str | None) -> dict[str, str]:
-    """The headers of every request, with the key given or that of CALIBRANT_API_KEY, if there is one."""
+    """Return the headers of every request, with the given API key or that of CALIBRANT_API_KEY, if any."""
     key = os.environ.get(KEY_VARIABLE) if api_key is None else api_key
     headers = {"User-Agent": f"calibrant-client/{_version()} httpx/{httpx.__version__}"}
     if not key:
         return headers
-    if not _KEY.fullmatch(key):  # the transport's own refusal would tell the key
-        raise ValueError("the API key must be visible ASCII characters, without spaces or line ends")
+    if not _KEY.fullmatch(key):  # the error of the transport would contain the key
+        raise ValueError("the API key must consist of visible ASCII characters, without spaces or line ends")
     return {**headers, "Authorization": f"Bearer {key}"}
 
 
 def shown(url: httpx.URL) -> str:
-    """The URL as it may be shown: without a password."""
+    """Return the URL without a user name and password."""
     return str(url.copy_with(username=None, password=None)).rstrip("/")
 
 
 def _version() -> str:
     try:
         return version("calibrant")
-    except PackageNotFoundError:  # a copy of the source, not installed
+    except PackageNotFoundError:  # source tree that is not installed
         return "0"

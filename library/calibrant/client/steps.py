@@ -1,8 +1,8 @@
-"""The steps of a call, without I/O: a client takes the steps, and sends back the outcome of each.
+"""The steps of a call, without I/O, shared by the synchronous and the asynchronous client.
 
-A call is a generator. It yields a step, is sent its outcome or has the error of a broken connection raised in it, and
-returns what the caller gets. So what is sent, when it is sent again and how an answer is read is written once, for a
-client that blocks and one that awaits.
+A call is a generator. It yields a step, the client runs it and sends the outcome back, or throws the error of a broken
+connection. The return value of the generator is the result of the call. So requests, retries and decoding are written
+once for both clients.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ JSON = "application/json"
 
 @dataclass(frozen=True)
 class Request:
-    """A request.
+    """An HTTP request.
 
-    ``reads`` where it changes nothing; ``forgets`` where it takes something away, which is gone when it is sent again.
+    ``reads`` if it changes nothing. ``forgets`` if it deletes something, so that a retry may find it deleted.
     """
 
     method: str
@@ -35,7 +35,7 @@ class Request:
 
 
 class Answer(NamedTuple):
-    """What came back; the names of ``headers`` are of any case."""
+    """An HTTP response; names of ``headers`` are case-insensitive."""
 
     status: int
     headers: Mapping[str, str]
@@ -43,26 +43,26 @@ class Answer(NamedTuple):
 
     @property
     def is_success(self) -> bool:
-        """Whether the request was done, or will be."""
+        """Whether the status is 2xx."""
         return 200 <= self.status < 300
 
 
 class Send(NamedTuple):
-    """Send a request and read the whole ``Answer``, each wait being ``seconds`` at most."""
+    """Send a request and read the whole ``Answer``; each wait takes at most ``seconds``."""
 
     request: Request
     seconds: float
 
 
 class Open(NamedTuple):
-    """Send a request and read the beginning of the ``Answer``; its ``content`` only where it is a refusal."""
+    """Send a request and open the stream of its ``Answer``; ``content`` is read only for an error response."""
 
     request: Request
     seconds: float
 
 
 class Line(NamedTuple):
-    """Read the next line of what was opened, None at its end. Every other step but ``Item`` closes it."""
+    """Read the next line of the open stream, None at its end. Every other step but ``Item`` closes the stream."""
 
 
 class Pause(NamedTuple):
@@ -72,27 +72,27 @@ class Pause(NamedTuple):
 
 
 class Item(NamedTuple, Generic[T]):
-    """Give the caller one of several."""
+    """Yield an item to the caller."""
 
     value: T
 
 
 class Done(NamedTuple, Generic[T]):
-    """There is no step left: what the call returns."""
+    """The result of a call, after its last step."""
 
     value: T
 
 
 Step: TypeAlias = Send | Open | Line | Pause
 Steps: TypeAlias = Generator[Step, Any, T]
-#: The steps of a call that gives its answer in pieces.
+#: The steps of a call that yields items.
 Items: TypeAlias = Generator[Step | Item[T], Any, None]
-#: The outcome of a step: the answer, a line or None, and the error if the connection broke.
+#: The outcome of a step: the response, a line or None, and the error if the connection broke.
 Outcome: TypeAlias = tuple[Answer | str | None, TransportError | None]
 
 
 def advance(steps: Generator[Any, Any, T], came: Outcome = (None, None)) -> Any:
-    """Send a call the outcome of its last step; its next one, or ``Done``."""
+    """Send the outcome of the last step to a call; returns the next step, or ``Done``."""
     reply, error = came
     try:
         return steps.send(reply) if error is None else steps.throw(error)
@@ -101,13 +101,13 @@ def advance(steps: Generator[Any, Any, T], came: Outcome = (None, None)) -> Any:
 
 
 def sent(request: Request, seconds: float) -> Steps[Answer]:
-    """The answer to a request that is sent once."""
+    """Send a request once and return the response."""
     answer: Answer = yield Send(request, seconds)
     return answer
 
 
 def relayed(items: Items[T], receive: Callable[[T], None]) -> Steps[None]:
-    """Take the steps of ``items`` within another call, and pass each item to ``receive``."""
+    """Run ``items`` within another call and pass each item to ``receive``."""
     at = advance(items)
     while not isinstance(at, Done):
         if isinstance(at, Item):
@@ -123,7 +123,7 @@ def relayed(items: Items[T], receive: Callable[[T], None]) -> Steps[None]:
 
 
 def httpx_options(request: Request, seconds: float) -> dict[str, Any]:
-    """The arguments of httpx for a request."""
+    """Return the arguments of httpx for a request."""
     return {
         "method": request.method,
         "url": request.path,
@@ -131,5 +131,5 @@ def httpx_options(request: Request, seconds: float) -> dict[str, Any]:
         "headers": request.headers,
         "content": request.content,
         "timeout": seconds,
-        "follow_redirects": False,  # the key would go along
+        "follow_redirects": False,  # a redirect would receive the API key
     }

@@ -1,1 +1,1 @@
-"""Diagrams as data: what a picture of calibration shows, as plain numbers that any program can draw."""
+"""Diagrams as data: the numbers of a calibration diagram, for any plotting program."""

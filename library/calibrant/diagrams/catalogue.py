@@ -1,4 +1,4 @@
-"""The catalogue of diagrams: every one by name, and how a request for some of them is read."""
+"""The catalogue of diagrams by name, and parsing of requests for diagrams."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from calibrant.measures.intervals import Resampling
 from calibrant.options import Option, read_entries
 from calibrant.piecewise.options import MAX_FOLDS
 
-#: A report draws at most this many diagrams.
+#: The most diagrams of a report.
 MAX_DIAGRAMS = 16
 
 _KANGSEPP = "Kangsepp, Valk & Kull (2022)"
@@ -29,8 +29,9 @@ _CUT = {
     "n_bins": Option(15, high=MAX_BARS),
 }
 _CUTS = (
-    "bins: equal-mass, borders between distinct predictions; equal-width; adaptive, from ranks round(i n / b); count: "
-    f"fixed, n_bins; sweep, as ece-sweep, at most {MAX_BARS}; cross-validated, as ece-cv"
+    "Binning: equal-mass (borders between distinct predictions), equal-width, or adaptive (borders at ranks "
+    f"round(i n / b)). Number of bins: fixed (n_bins), sweep (as ece-sweep, at most {MAX_BARS}) or cross-validated (as "
+    "ece-cv)."
 )
 
 
@@ -49,27 +50,27 @@ DIAGRAMS: Mapping[str, Diagram] = MappingProxyType(
             Diagram(
                 "reliability",
                 "Reliability diagram, flat and with diagonal filling",
-                "label share against mean prediction of bins, with Wilson's interval at level of effective rows; flat: "
-                "bars of height ybar; diagonal filling: the roof p + ybar - pbar of each bin, whose mean distance "
-                f"from the diagonal over the rows is the ECE of the bins. {_CUTS}",
+                "Observed frequency ybar against mean prediction pbar of each bin, with Wilson's interval at level for "
+                "the effective rows. Flat: bars of height ybar. Diagonal filling: the line p + ybar - pbar in each "
+                f"bin, whose mean distance from the diagonal over the rows is the ECE of the bins. {_CUTS}",
                 f"{_KANGSEPP}, section 4.5 and theorem 2; Wilson (1927)",
                 reliability,
                 {
-                    "start": "where a bin begins on the axis of predictions",
-                    "end": "where it ends",
-                    "count": "rows in it",
-                    "rows": "effective rows",
-                    "share": "its share of the mass",
-                    "mean_prediction": "pbar",
-                    "observed_frequency": "ybar, the height of its flat bar",
+                    "start": "smallest prediction of the bin",
+                    "end": "largest prediction of the bin",
+                    "count": "rows in the bin",
+                    "rows": "effective rows in the bin",
+                    "share": "fraction of the mass",
+                    "mean_prediction": "mean prediction pbar",
+                    "observed_frequency": "observed frequency ybar, the height of the flat bar",
                     "gap": "ybar - pbar",
                     "low": "lower end of the interval of ybar",
-                    "high": "upper end",
-                    "roof_start": "height of the diagonal filling at start",
-                    "roof_end": "height at end",
-                    "ece": "sum of share |gap|",
-                    "ece_debiased": "the same, debiased as ece",
-                    "histogram": "edges of equal width, with count and share of the rows between them",
+                    "high": "upper end of the interval of ybar",
+                    "roof_start": "height of the line of slope 1 at start",
+                    "roof_end": "height of the line of slope 1 at end",
+                    "ece": "expected calibration error, the sum of share |gap|",
+                    "ece_debiased": "the same, debiased as in the measure ece",
+                    "histogram": "edges of equal width, with the count and share of the rows between them",
                 },
                 "O(n log n)",
                 {
@@ -83,22 +84,22 @@ DIAGRAMS: Mapping[str, Diagram] = MappingProxyType(
             Diagram(
                 "fit-on-test",
                 "Fit-on-test diagram",
-                "the map c that the method fits to these rows, at predictions of equal mass and evenly spaced ones, "
-                "with a pointwise band at level from a Gaussian process's posterior, moved to the map; its errors "
-                "mean |c(p) - p| and mean (c(p) - p)^2. isotonic by default: quick, and of no assumed shape but "
-                "rising; pl, pl3 and averaged are jobs",
+                "The map c that the method fits to these rows, at predictions of equal mass and at evenly spaced "
+                "predictions, with a pointwise band at level from the posterior of a Gaussian process, centred on the "
+                "map. Errors: mean |c(p) - p| and mean (c(p) - p)^2. The default, isotonic, is fast and assumes only "
+                "that the map is increasing; pl, pl3 and averaged run as jobs.",
                 f"{_KANGSEPP}, sections 3 and 4.5; docs/explanation/averaging.md",
                 fitted_curve,
                 {
-                    "predictions": "p, from the smallest seen to the largest",
-                    "calibrated": "c(p)",
+                    "predictions": "predictions p, from the smallest to the largest",
+                    "calibrated": "calibrated probabilities c(p)",
                     "low": "lower end of the band",
-                    "high": "upper end",
-                    "identity_probability": "posterior probability that the predictions are calibrated as they are",
-                    "family": "of the curve",
-                    "parameters": "of the curve where they are few: of pl and pl3 the knots and heights",
+                    "high": "upper end of the band",
+                    "identity_probability": "posterior probability that the predictions are calibrated",
+                    "family": "family of the curve",
+                    "parameters": "parameters of the curve if they are few; for pl and pl3 the knots and heights",
                     "alpha_1": "mean |c(p) - p|",
-                    "alpha_1_debiased": "the same, debiased as ece-METHOD",
+                    "alpha_1_debiased": "the same, debiased as in the measure ece-METHOD",
                     "alpha_2": "mean (c(p) - p)^2",
                 },
                 "O(n log n) and a fit to a few hundred cells",
@@ -113,23 +114,24 @@ DIAGRAMS: Mapping[str, Diagram] = MappingProxyType(
             Diagram(
                 "corp",
                 "CORP reliability diagram with consistency band",
-                "isotonic regression of the labels; at each prediction the band that such a curve of labels drawn from "
-                "the predictions keeps to at level; Brier score = miscalibration - discrimination + uncertainty",
+                "Isotonic regression of the labels, with a pointwise consistency band at level: the range of such "
+                "curves for labels drawn from the predictions. Brier score = miscalibration - discrimination + "
+                "uncertainty.",
                 "Dimitriadis, Gneiting & Jordan (2021)",
                 corp,
                 {
-                    "start": "first prediction of a block",
-                    "end": "last prediction of it",
-                    "calibrated": "its label share, rising from block to block",
-                    "share": "its share of the mass",
-                    "blocks": "how many there are; at most 250 are listed",
-                    "band_p": "predictions at which the band is given",
-                    "band_low": "its lower end",
-                    "band_high": "its upper end",
-                    "brier": "mean (p - y)^2",
-                    "miscalibration": "brier less that of the curve",
-                    "discrimination": "uncertainty less the curve's brier",
-                    "uncertainty": "r (1 - r), r the share of positives",
+                    "start": "first prediction of the block",
+                    "end": "last prediction of the block",
+                    "calibrated": "observed frequency of the block, increasing from block to block",
+                    "share": "fraction of the mass of the block",
+                    "blocks": "number of blocks; at most 250 are listed",
+                    "band_p": "predictions of the band",
+                    "band_low": "lower end of the band",
+                    "band_high": "upper end of the band",
+                    "brier": "Brier score, mean (p - y)^2",
+                    "miscalibration": "brier minus the Brier score of the curve",
+                    "discrimination": "uncertainty minus the Brier score of the curve",
+                    "uncertainty": "r (1 - r) for the fraction r of positives",
                 },
                 "O(n log n + 1000 resamples)",
                 {"level": Option(0.9, low=0.5, high=0.999, real=True)},
@@ -137,22 +139,22 @@ DIAGRAMS: Mapping[str, Diagram] = MappingProxyType(
             ),
             Diagram(
                 "logit-logit",
-                "Reliability on logit axes, with the Platt line",
-                "logit of (k + 1/2) / (m + 1), k positives of m effective rows, against logit of the mean prediction "
-                "of bins, interval -+ z (1 / (k + 1/2) + 1 / (m - k + 1/2))^(1/2) at level; the line of Platt scaling; "
-                f"logits of predictions clip at 2^-52. {_CUTS}",
+                "Reliability diagram on logit axes, with the line of Platt scaling",
+                "Logit of (k + 1/2) / (m + 1) for k positives of m effective rows, against the logit of the mean "
+                "prediction of each bin, with the interval -+ z (1 / (k + 1/2) + 1 / (m - k + 1/2))^(1/2) at level, "
+                f"and the line of Platt scaling. Predictions are clipped at 2^-52 and 1 - 2^-52. {_CUTS}",
                 "Platt (1999); Gart & Zweifel (1967)",
                 logit_reliability,
                 {
-                    "x": "logit of a bin's mean prediction",
-                    "y": "logit of its corrected label share",
+                    "x": "logit of the mean prediction of the bin",
+                    "y": "logit of the corrected observed frequency",
                     "low": "lower end of the interval of y",
-                    "high": "upper end",
-                    "count": "rows in it",
-                    "share": "its share of the mass",
-                    "slope": "of the Platt line",
-                    "intercept": "of the Platt line",
-                    "clipped": "rows whose prediction is beyond the clip",
+                    "high": "upper end of the interval of y",
+                    "count": "rows in the bin",
+                    "share": "fraction of the mass",
+                    "slope": "slope of the line of Platt scaling",
+                    "intercept": "intercept of the line of Platt scaling",
+                    "clipped": "rows whose prediction is clipped",
                 },
                 "O(n log n)",
                 {**_CUT, "level": _LEVEL},
@@ -160,23 +162,24 @@ DIAGRAMS: Mapping[str, Diagram] = MappingProxyType(
             ),
             Diagram(
                 "ks-graphs",
-                "The four graphs of the KS error",
-                "cumulative score and label, (a) against the fractile, (b) against the cumulative score; score and "
-                "probability, (c) against the fractile, (d) against the score; probability: score plus the slope of a "
-                "natural cubic spline, of evenly spaced knots, fitted to cumulative label less score; in [0, 1]",
+                "KS graphs",
+                "Cumulative score and label, (a) against the fractile and (b) against the cumulative score; score and "
+                "probability, (c) against the fractile and (d) against the score. The probability is the score plus "
+                "the slope of a natural cubic spline with evenly spaced knots, fitted to cumulative label minus score, "
+                "clipped to [0, 1].",
                 "Gupta et al. (2021), Figure 1 and section 4",
                 ks_graphs,
                 {
-                    "fractile": "share of the mass up to a place; the first is before all rows",
-                    "score": "the prediction there",
-                    "cumulative_score": "sum of w p up to it over the mass",
-                    "cumulative_label": "sum of w y up to it over the mass",
-                    "probability": "estimate of P(Y=1) at this score",
-                    "ks": "the KS error",
-                    "signed": "the same with the sign of labels less scores",
-                    "reached_fractile": "where it is reached",
-                    "reached_score": "the prediction there",
-                    "end": "cumulative label less score at the end",
+                    "fractile": "fraction of the mass up to the point; the first point is before all rows",
+                    "score": "prediction at the point",
+                    "cumulative_score": "sum of w p up to the point, divided by the mass",
+                    "cumulative_label": "sum of w y up to the point, divided by the mass",
+                    "probability": "estimate of P(Y=1) at the score",
+                    "ks": "KS error",
+                    "signed": "KS error with the sign of label minus score",
+                    "reached_fractile": "fractile at which the KS error is reached",
+                    "reached_score": "score at which the KS error is reached",
+                    "end": "cumulative label minus score at the end",
                 },
                 "O(n log n)",
                 {"points": Option(400, low=10, high=1000), "knots": Option(6, low=3, high=30)},
@@ -187,9 +190,22 @@ DIAGRAMS: Mapping[str, Diagram] = MappingProxyType(
 
 
 def read_diagrams(diagrams: Sequence[str | Mapping[str, Any]] | None) -> tuple[DiagramRequest, ...]:
-    """Read a request for diagrams: names, or objects of a name, options and ``as``; none for None.
+    """Parse a request for diagrams.
 
-    Raises ``UnknownDiagram`` or ``InvalidOption``, each naming the place; equal keys are refused.
+    Parameters
+    ----------
+    diagrams : sequence of str or mapping, or None
+        Names, or objects with ``name``, options and ``as``, the key of the result. None requests no diagrams.
+
+    Returns
+    -------
+    tuple of DiagramRequest
+        The requests with all options.
+
+    Raises
+    ------
+    UnknownDiagram, InvalidOption
+        With a JSON Pointer to the invalid place; also for duplicate keys.
     """
     entries = read_entries(
         () if diagrams is None else diagrams, DIAGRAMS, "diagram", most=MAX_DIAGRAMS, unknown=UnknownDiagram

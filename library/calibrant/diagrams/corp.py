@@ -1,4 +1,4 @@
-"""CORP: the reliability curve by isotonic regression, its consistency band and the Brier score's decomposition."""
+"""CORP: reliability curve by isotonic regression, consistency band, and decomposition of the Brier score."""
 
 from __future__ import annotations
 
@@ -16,21 +16,31 @@ from calibrant.measures.simulated import label_shares
 from calibrant.progress import check
 from calibrant.reductions import Event
 
-#: The most blocks of the curve, and places of the band, that are kept.
+#: The most blocks of the curve and points of the band.
 _BLOCKS, _PLACES = 250, 200
-#: Resamples drawn at once.
+#: Resamples per step.
 _BATCH = 500
 
 
 @dataclass(frozen=True)
 class Corp(Picture):
-    """The curve: blocks of ``share`` of the mass, from their first prediction ``start`` to their last ``end``.
+    """Data of a CORP reliability diagram.
 
-    ``calibrated`` is the label share of a block, strictly increasing; between blocks the curve is drawn straight. Of
-    ``blocks`` in all at most 250 are kept. ``band_p``, ``band_low``, ``band_high`` are the consistency band: where such
-    a curve lies of labels drawn from the predictions; None where rows hang together.
-
-    ``brier`` = ``miscalibration`` - ``discrimination`` + ``uncertainty``, the first two at least 0.
+    Attributes
+    ----------
+    start, end : ndarray
+        First and last prediction of each block of the curve; at most 250 blocks are kept.
+    calibrated : ndarray
+        Observed frequency of each block, strictly increasing; the curve is straight between blocks.
+    share : ndarray
+        Fraction of the mass of each block.
+    blocks : int
+        Number of all blocks.
+    band_p, band_low, band_high : ndarray or None
+        Consistency band: the range of such curves for labels drawn from the predictions. None if rows are dependent.
+    brier, miscalibration, discrimination, uncertainty : float
+        ``brier`` = ``miscalibration`` - ``discrimination`` + ``uncertainty``; miscalibration and discrimination are at
+        least 0.
     """
 
     start: Floats
@@ -48,11 +58,12 @@ class Corp(Picture):
 
 
 def corp(event: Event, resampling: Resampling, *, level: float) -> Corp:
-    """The CORP reliability diagram (Dimitriadis, Gneiting & Jordan 2021). O(n log n) and the resamples' fits.
+    """Compute the CORP reliability diagram (Dimitriadis, Gneiting & Jordan 2021).
 
-    The curve is the isotonic regression of the labels (pooled adjacent violators). The band holds, at each prediction
-    by itself, the curve of y* ~ Bernoulli(p), p fixed, at ``level``; resamples are fitted on at most about 1,000 cells,
-    with the mean prediction of each: with no more distinct predictions nothing is lost.
+    The curve is the isotonic regression of the labels (pool adjacent violators). The band contains, pointwise at
+    ``level``, the curve for labels y* ~ Bernoulli(p) with p fixed. Resamples are fitted to at most about 1,000 cells
+    with the mean prediction of each, which is exact for up to as many distinct predictions. O(n log n) and the fits of
+    the resamples.
     """
     cells = event.cells
     fitted = np.clip(scipy.optimize.isotonic_regression(cells.wy / cells.w, weights=cells.w).x, 0.0, 1.0)
@@ -82,7 +93,7 @@ def corp(event: Event, resampling: Resampling, *, level: float) -> Corp:
 
 
 def consistency_band(cells: Cells, resampling: Resampling, level: float) -> tuple[Floats, Floats, Floats]:
-    """Where the curve of calibrated labels lies: at most 200 predictions, and the quantiles there.
+    """Return at most 200 predictions, and the quantiles of the curves of calibrated labels there.
 
     O(resamples x 1,000).
     """
@@ -100,7 +111,7 @@ def consistency_band(cells: Cells, resampling: Resampling, level: float) -> tupl
 
 
 def thinned(ends: Floats, most: int) -> npt.NDArray[np.int64]:
-    """Of pieces with the cumulative mass ``ends (b + 1,)``, at most ``most`` at even quantiles, and first and last."""
+    """Return indices of at most ``most`` of b pieces with cumulative mass ``ends`` (b+1,), at even quantiles."""
     size = len(ends) - 1
     if size <= most:
         return np.arange(size)

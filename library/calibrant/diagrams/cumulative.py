@@ -1,4 +1,4 @@
-"""The four graphs of the KS error: scores and labels added up along the predictions, and their slopes."""
+"""The four KS graphs: cumulative scores and labels along the predictions, and their slopes."""
 
 from __future__ import annotations
 
@@ -13,22 +13,35 @@ from calibrant.measures.cumulative import ks_error
 from calibrant.measures.intervals import Resampling
 from calibrant.reductions import Event
 
-#: The spline sees at most so many places of the path.
+#: The most points of the path that the spline is fitted to.
 _PLACES = 10_000
 
 
 @dataclass(frozen=True)
 class KsGraphs(Picture):
-    """The path at some of the distinct predictions, all arrays ``(t,)``; the first place is before all rows.
+    """Data of the KS graphs: arrays of shape (t,) at some distinct predictions; the first point is before all rows.
 
-    ``fractile`` is the share of the mass up to a place, ``score`` the prediction there, ``cumulative_score`` and
-    ``cumulative_label`` the sums up to it over the mass, ``probability`` the estimate of P(Y=1) at that score.
+    The graphs are (a) cumulative score and label against ``fractile``; (b) the same against ``cumulative_score``;
+    (c) score and probability against ``fractile``; (d) the same against ``score``.
 
-    The graphs: (a) the two cumulated ones against the fractile; (b) the same against ``cumulative_score``, where that
-    itself is straight; (c) score and probability against the fractile; (d) against the score.
-
-    ``ks`` is the largest distance of the two cumulated ones, ``signed`` it with its sign, above 0 where labels are more
-    than the scores say, ``reached_fractile`` and ``reached_score`` where; ``end`` the signed distance at the end.
+    Attributes
+    ----------
+    fractile : ndarray
+        Fraction of the mass up to a point.
+    score : ndarray
+        Prediction at the point.
+    cumulative_score, cumulative_label : ndarray
+        Sums up to the point, divided by the mass.
+    probability : ndarray
+        Estimate of P(Y=1) at the score.
+    ks : float
+        Largest absolute difference of the cumulative curves.
+    signed : float
+        The same with its sign, above 0 if there are more positives than predicted.
+    reached_fractile, reached_score : float
+        Where the largest difference is reached.
+    end : float
+        Signed difference at the end.
     """
 
     fractile: Floats
@@ -44,9 +57,9 @@ class KsGraphs(Picture):
 
 
 def ks_graphs(event: Event, _: Resampling, *, points: int, knots: int) -> KsGraphs:
-    """The graphs of Gupta et al. (2021), Figure 1. O(n log n).
+    """Compute the graphs of Gupta et al. (2021), Figure 1. O(n log n).
 
-    All is read at the ends of ties, as in ``ks_error``. The place of the largest distance is among the points.
+    Curves are evaluated at the ends of ties, as in ``ks_error``. The points include the largest difference.
     """
     cells = event.cells
     path = cells.cumulative_wy - cells.cumulative_wp
@@ -56,9 +69,9 @@ def ks_graphs(event: Event, _: Resampling, *, points: int, knots: int) -> KsGrap
     score = cells.p[np.maximum(at - 1, 0)]
     fractile = cells.cumulative_w / cells.mass
     n = _places(cells)
-    # Row i of n lies at (i - 1) / (n - 1) of the spline, and a tie at the middle of its rows.
+    # Row i of n is at (i - 1) / (n - 1) of the spline, a tie at the middle of its rows.
     middle = ((fractile[at] + fractile[np.maximum(at - 1, 0)]) * n - 1.0) / 2.0 / (n - 1.0)
-    # A step there is n / (n - 1) of one of the fractile, which the released code leaves out.
+    # A step there is n / (n - 1) times a step of the fractile; the released code omits this factor.
     slope = difference_spline(cells, knots)(np.clip(middle, 0.0, 1.0), 1) * n / (n - 1.0)
     return KsGraphs(
         fractile[at],
@@ -75,22 +88,22 @@ def ks_graphs(event: Event, _: Resampling, *, points: int, knots: int) -> KsGrap
 
 
 def difference_spline(cells: Cells, knots: int) -> scipy.interpolate.CubicSpline:
-    """Natural cubic spline, by least squares, of the cumulative labels less scores against the fractile.
+    """Fit a natural cubic spline by least squares to cumulative label minus score against the fractile.
 
-    Score plus its slope estimates P(Y=1 | score) (Gupta et al. 2021, section 4). The paper speaks of the cumulative
-    labels against i / N; as its released code, this takes the difference, D_i at (i - 1) / (n - 1), and ``knots``
-    evenly spaced ones. Inside a tie the path is straight, where the code follows the order of the rows; of more than
-    10,000 rows as many even places stand for all, and of fewer than 32 as many. O(m + 10,000 knots^2).
+    Score plus slope of the spline estimates P(Y=1 | score) (Gupta et al. 2021, section 4). The paper fits the
+    cumulative labels against i / N; like the released code, this fits the difference, D_i at (i - 1) / (n - 1), with
+    ``knots`` evenly spaced knots. Within a tie, the path is straight; the released code follows the order of the rows.
+    The fit uses one point per row, but at least 32 and at most 10,000 evenly spaced points. O(m + 10,000 knots^2).
     """
     n = _places(cells)
     path = (cells.cumulative_wy - cells.cumulative_wp) / cells.mass
-    seen = np.interp(np.arange(1, n + 1) / n, cells.cumulative_w / cells.mass, path)
+    differences = np.interp(np.arange(1, n + 1) / n, cells.cumulative_w / cells.mass, path)
     places = np.linspace(0.0, 1.0, knots)
     basis = scipy.interpolate.CubicSpline(places, np.eye(knots), bc_type="natural")(np.arange(n) / (n - 1.0))
-    return scipy.interpolate.CubicSpline(places, np.linalg.lstsq(basis, seen, rcond=None)[0], bc_type="natural")
+    return scipy.interpolate.CubicSpline(places, np.linalg.lstsq(basis, differences, rcond=None)[0], bc_type="natural")
 
 
 def _places(cells: Cells) -> int:
-    """How many rows the spline sees."""
+    """Return the number of points of the fit."""
     rows = cells.mass if cells.counts_rows else float(cells.rows.sum())
     return int(min(max(rows, 32.0), _PLACES))

@@ -1,4 +1,4 @@
-"""What a diagram is, what it shows, and how a request for one is drawn."""
+"""The base classes of diagrams, and requests for them."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from calibrant.progress import step
 from calibrant.reductions import Event, Subject
 
 Runs = Literal["inline", "job"]
-#: Seconds that a row costs a diagram, which sorts and adds up.
+#: Seconds per row of a diagram that sorts and sums.
 _ROW = 3e-7
-#: What stands in place of intervals where rows hang together.
-DEPENDENT = "no intervals: the probabilities of one row hang together"
+#: The problem of a diagram without intervals because several probabilities belong to one row.
+DEPENDENT = "no intervals: the probabilities of one row are dependent"
 
 
 @dataclass(frozen=True)
 class Picture:
-    """The numbers that a diagram draws: arrays and numbers, all finite. ``problem`` says what is missing of them."""
+    """The data of a diagram: finite numbers and arrays. ``problem`` is the reason why data is missing, or None."""
 
     problem: str | None = field(default=None, kw_only=True)
 
     def to_document(self) -> dict[str, Any]:
-        """The fields as plain JSON, without the problem."""
+        """Return the fields as JSON, without the problem."""
         return {f.name: _plain(getattr(self, f.name)) for f in dataclasses.fields(self) if f.name != "problem"}
 
 
@@ -38,9 +38,20 @@ class Picture:
 class Diagram:
     """An entry of the catalogue.
 
-    ``draw`` makes the picture of an event; it takes the resampling, for its seed and how many resamples, and the
-    options. ``shown`` says what each field of the picture is. ``runs`` decides from the options whether the service
-    leaves it to a job, ``seconds`` how long n events (n K under pooled) take.
+    Attributes
+    ----------
+    name, title, definition, source, cost : str
+        Description.
+    draw : callable
+        Computes the data from an event, the resampling and the options.
+    shown : mapping of str to str
+        Description of each field of the data.
+    options : mapping of str to Option
+        Options with defaults.
+    runs : callable
+        Whether the service computes it inline or as a job, depending on the options.
+    seconds : callable
+        Estimated seconds for n events (n K under pooled).
     """
 
     name: str
@@ -65,7 +76,7 @@ class DiagramRequest:
 
     @property
     def runs(self) -> Runs:
-        """Whether the service draws it at once or leaves it to a job."""
+        """Whether the service computes it inline or as a job."""
         return self.diagram.runs(self.options)
 
     def seconds(self, extent: Extent, resampling: Resampling = PLAIN) -> float:
@@ -73,10 +84,10 @@ class DiagramRequest:
         return self.diagram.seconds(extent.rows, self.options, resampling)
 
     def drawn(self, subject: Subject, resampling: Resampling = PLAIN) -> dict[str, Any]:
-        """The diagram of one subject as plain JSON: ``data``, the ``definition`` in full and the ``problem`` or None.
+        """Return the diagram of a subject as JSON: ``data``, the full ``definition``, and ``problem`` or None.
 
-        ``data`` is None where the diagram cannot be drawn: under ``classwise`` and ``canonical``, and of an event that
-        lacks what it needs.
+        ``data`` is None if the diagram is not defined: under ``classwise`` and ``canonical``, or if the event does not
+        meet its requirements.
         """
         definition = {"name": self.diagram.name, **self.options}
         if not isinstance(subject, Event):
@@ -94,7 +105,7 @@ class DiagramRequest:
 def diagrams_of(
     requests: Iterable[DiagramRequest], subject: Subject, resampling: Resampling
 ) -> dict[str, dict[str, Any]]:
-    """The diagrams of all requests, by key."""
+    """Return the diagrams of all requests, by key."""
     drawn, requests = {}, list(requests)
     for i, request in enumerate(requests):
         with step(i, len(requests), request.key):

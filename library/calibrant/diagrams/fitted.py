@@ -1,4 +1,4 @@
-"""The fit-on-test diagram: a calibration map fitted to the rows it is drawn of, with what chance leaves possible."""
+"""The fit-on-test diagram: a calibration map fitted to the evaluated rows, with an uncertainty band."""
 
 from __future__ import annotations
 
@@ -16,21 +16,33 @@ from calibrant.measures.intervals import Resampling
 from calibrant.piecewise.folds import fold_cells
 from calibrant.reductions import Event
 
-#: The curve is given at this many places of equal mass, and as many evenly spaced ones.
+#: Points of the curve at equal mass, and evenly spaced.
 _BY_MASS = _EVEN = 101
-#: Families whose parameters are a table of the curve, and add nothing to it.
+#: Families whose parameters are just a table of the curve.
 _TABLES = ("isotonic", "averaged", "kde")
 
 
 @dataclass(frozen=True)
 class FittedCurve(Picture):
-    """The map ``calibrated (g,)`` at ``predictions (g,)``, and its band from ``low`` to ``high``.
+    """Data of a fit-on-test diagram.
 
-    The predictions run from the smallest seen to the largest. The band is None where rows hang together.
-    ``identity_probability`` is that of the predictions being calibrated as they are, which the band supposes they are
-    not. ``parameters`` are the numbers of the curve where they are few: for PL the knots and heights of each curve of
-    the average, for PL3 the same on the logit scale; else None. ``alpha_1`` and ``alpha_2`` are the mean of
-    |c(p) - p| and of its square, ``alpha_1_debiased`` the first as the measure ``ece-`` of the method debiases it.
+    Attributes
+    ----------
+    predictions, calibrated : ndarray
+        The map, from the smallest to the largest prediction; shape (g,).
+    low, high : ndarray or None
+        The band; None if rows are dependent.
+    identity_probability : float
+        Posterior probability that the predictions are calibrated; the band assumes that they are not.
+    family : str
+        Family of the curve.
+    parameters : dict or None
+        Parameters of the curve if they are few: for PL the knots and heights of each averaged curve, for PL3 the same
+        on the logit scale.
+    alpha_1, alpha_2 : float
+        Mean of |c(p) - p| and of its square.
+    alpha_1_debiased : float
+        ``alpha_1`` debiased as in the measure ``ece-`` of the method.
     """
 
     predictions: Floats
@@ -46,11 +58,11 @@ class FittedCurve(Picture):
 
 
 def fitted_curve(event: Event, _: Resampling, *, method: str, folds: int, level: float) -> FittedCurve:
-    """The diagram of Kangsepp, Valk & Kull (2022), section 4.5, for any method, with a band.
+    """Compute the diagram of Kangsepp, Valk & Kull (2022), section 4.5, for any method, with a band.
 
-    The band is that of the Gaussian process of ``averaged``: pointwise quantiles, at ``level``, of its curves' distance
-    from their mean, about the map drawn. O(n log n) and the fit. Raises ``TooFewRows``, ``OneClass`` and
-    ``OnePrediction``.
+    The band is from the Gaussian process of ``averaged``: pointwise quantiles, at ``level``, of the deviations of its
+    curves from their mean, centred on the map. Raises ``TooFewRows``, ``OneClass`` and ``OnePrediction``. O(n log n)
+    and the fit.
     """
     found = fitted_error(event, method, norm=1, folds=folds, level=None)
     cells, curve = event.cells, found.curve
@@ -81,7 +93,7 @@ def _parameters(curve: Curve) -> dict[str, Any] | None:
 
 
 def _deviations(belief: Belief, level: float) -> tuple[Floats, Floats]:
-    """How far below and above their mean the curves' quantiles lie, at each cell: at most 0, and at least 0."""
+    """Return the deviations of the curves' quantiles from their mean at each cell: at most 0, and at least 0."""
     order = np.argsort(belief.draws, axis=0)
     ranked = np.take_along_axis(belief.draws, order, axis=0)
     reached = np.cumsum(belief.weights[order], axis=0)

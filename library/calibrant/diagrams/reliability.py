@@ -1,4 +1,4 @@
-"""Reliability diagrams: label shares of bins as flat bars, as diagonal fillings and on logit axes."""
+"""Reliability diagrams: observed frequencies of bins as flat bars, with diagonal filling, and on logit axes."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ from calibrant.reductions import Event
 
 BinningName = Literal["equal-mass", "equal-width", "adaptive"]
 Count = Literal["fixed", "sweep", "cross-validated"]
-#: The most bars: more cannot be distinguished.
+#: The most bins and bars.
 MAX_BARS = 200
-#: Candidates and folds of a cross-validated count.
+#: Candidates and folds of a cross-validated number of bins.
 _MOST, _FOLDS = 40, 10
 
 
 @dataclass(frozen=True)
 class Histogram(Picture):
-    """Where the predictions lie: ``share (b,)`` of the mass and ``count (b,)`` of rows between ``edges (b + 1,)``."""
+    """A histogram of the predictions: ``share`` (b,) of the mass and ``count`` (b,) of rows at ``edges`` (b + 1,)."""
 
     edges: Floats
     count: Floats
@@ -46,16 +46,32 @@ class Histogram(Picture):
 
 @dataclass(frozen=True)
 class Reliability(Picture):
-    """Non-empty bins in ascending order, all arrays ``(b,)``.
+    """Data of a reliability diagram: non-empty bins in ascending order, arrays of shape (b,).
 
-    A bin covers ``start`` to ``end`` of the axis of predictions and holds ``count`` rows, ``rows`` effective ones, and
-    ``share`` of the mass. ``mean_prediction`` and ``observed_frequency`` are in [0, 1], and ``gap`` is the second less
-    the first. ``low`` and ``high`` are Wilson's interval of the observed frequency, None if the rows of a bin depend on
-    one another.
+    A flat diagram has bars of height ``observed_frequency``. A diagram with diagonal filling has the line p + gap in
+    each bin, from ``roof_start`` to ``roof_end``, not clipped to [0, 1]: the best calibration map with slope 1. Its
+    mean distance from the diagonal over the rows is ``ece``.
 
-    The flat picture draws bars of height ``observed_frequency``. The diagonal filling draws the roof p + gap in each
-    bin, from ``roof_start`` to ``roof_end``, not clipped to [0, 1]: the calibration map of slope 1 that fits best. Its
-    distance from the diagonal, averaged over rows (``share`` over ``end - start`` per unit of area), is ``ece``.
+    Attributes
+    ----------
+    start, end : ndarray
+        Range of predictions of each bin.
+    count, rows : ndarray
+        Rows and effective rows.
+    share : ndarray
+        Fraction of the mass.
+    mean_prediction, observed_frequency : ndarray
+        In [0, 1].
+    gap : ndarray
+        ``observed_frequency - mean_prediction``.
+    low, high : ndarray or None
+        Wilson's interval of the observed frequency; None if the rows of a bin are dependent.
+    roof_start, roof_end : ndarray
+        Ends of the line of slope 1.
+    ece, ece_debiased : float
+        Expected calibration error of the bins.
+    histogram : Histogram
+        Distribution of the predictions.
     """
 
     start: Floats
@@ -77,11 +93,20 @@ class Reliability(Picture):
 
 @dataclass(frozen=True)
 class LogitReliability(Picture):
-    """Bins on logit axes, all arrays ``(b,)``, and the Platt line through the rows.
+    """Data of a reliability diagram on logit axes, arrays of shape (b,), with the line of Platt scaling.
 
-    ``x`` is the logit of the mean prediction, ``y`` that of (k + 1/2) / (m + 1) for k positives of m effective rows;
-    ``low`` and ``high`` hold its interval. The line is ``slope`` x + ``intercept``, None where it cannot be fitted.
-    ``clipped`` rows have a logit beyond that of 2^-52.
+    Attributes
+    ----------
+    x : ndarray
+        Logit of the mean prediction.
+    y, low, high : ndarray
+        Logit of (k + 1/2) / (m + 1) for k positives of m effective rows, and its interval.
+    count, share : ndarray
+        Rows and fraction of the mass.
+    slope, intercept : float or None
+        The line ``slope`` x + ``intercept``; None if it cannot be fitted.
+    clipped : int
+        Rows whose prediction is clipped at 2^-52 or 1 - 2^-52.
     """
 
     x: Floats
@@ -98,12 +123,12 @@ class LogitReliability(Picture):
 def reliability(
     event: Event, resampling: Resampling, *, level: float, histogram: int, closed: Closed, **cut: Any
 ) -> Reliability:
-    """The reliability diagram of an event; its diagonal filling is that of Kangsepp, Valk & Kull (2022), section 4.5.
+    """Compute the reliability diagram of an event, with the diagonal filling of Kangsepp, Valk & Kull (2022).
 
-    Theorem 2 there: the roof of slope 1 through (mean prediction, label share) of each bin is the fit of the family of
-    such roofs by Brier score, and its mean distance from the diagonal over the rows is the ECE of these bins.
-    Intervals are Wilson's (1927) at ``level`` with the effective rows. O(n log n). Raises ``InvalidOption`` and
-    ``TooFewRows``.
+    By their theorem 2, the line of slope 1 through (mean prediction, observed frequency) of each bin minimizes the
+    Brier score among such lines, and its mean distance from the diagonal over the rows is the ECE of the bins.
+    Intervals are Wilson's (1927) at ``level`` with the effective rows. Raises ``InvalidOption`` and ``TooFewRows``.
+    O(n log n).
     """
     bins, ends = _cut(event, resampling, closed=closed, **cut)
     start = ends[0]
@@ -133,9 +158,9 @@ def reliability(
 
 
 def logit_reliability(event: Event, resampling: Resampling, *, level: float, **cut: Any) -> LogitReliability:
-    """Reliability on logit axes, where sparse ends are as wide as the middle and Platt scaling is a line.
+    """Compute the reliability diagram on logit axes, which spread out the ends and make Platt scaling a line.
 
-    Half a row of each label is added to a bin (Haldane 1956; Anscombe 1956), so that its logit is finite; the interval
+    Half a row of each label is added to a bin (Haldane 1956; Anscombe 1956), so that its logit is finite. The interval
     is y -+ z (1 / (k + 1/2) + 1 / (m - k + 1/2))^(1/2) (Gart & Zweifel 1967). O(n log n).
     """
     bins, _ = _cut(event, resampling, **cut)
@@ -160,23 +185,23 @@ def logit_reliability(event: Event, resampling: Resampling, *, level: float, **c
 
 
 def wilson(share: Floats, rows: Floats, level: float) -> tuple[Floats, Floats]:
-    """Interval of a probability of which ``rows`` (> 0, not always whole) show ``share`` (Wilson 1927); in [0, 1]."""
+    """Return Wilson's (1927) interval, in [0, 1], of a probability with frequency ``share`` in ``rows`` > 0 rows."""
     z = float(ndtri((1.0 + level) / 2.0))
     centre = (rows * share + z * z / 2.0) / (rows + z * z)
     reach = z * np.sqrt(rows * share * (1.0 - share) + z * z / 4.0) / (rows + z * z)
-    # At a share of 0 or 1 an end is that share, but for rounding.
+    # For a frequency of 0 or 1, an end equals it except for rounding.
     return np.clip(centre - reach, 0.0, share), np.clip(centre + reach, share, 1.0)
 
 
 def counts(event: Event, bins: Bins) -> Floats:
-    """How many rows each bin holds, of rows with weight. O(m log b)."""
+    """Return the number of rows with weight in each bin. O(m log b)."""
     return np.bincount(bins.index(event.cells.p), event.cells.rows, len(bins)).astype(np.float64)
 
 
 def _cut(
     event: Event, resampling: Resampling, *, binning: BinningName, count: Count, n_bins: int, closed: Closed = "left"
 ) -> tuple[Bins, tuple[Floats, Floats]]:
-    """The bins, and where each begins and ends on the axis: bins along the rows share out all of [0, 1]."""
+    """Return the bins and their ranges; equal-mass and adaptive bins cover all of [0, 1]."""
     if count != "fixed":
         n_bins = _chosen(event, binning, count, resampling)
     if binning == "equal-width":
@@ -189,7 +214,7 @@ def _cut(
 
 def _chosen(event: Event, binning: BinningName, count: Count, resampling: Resampling) -> int:
     if binning == "adaptive":
-        raise InvalidOption("adaptive bins have no count but a fixed one")
+        raise InvalidOption("adaptive bins need count fixed")
     if count == "cross-validated":
         return cross_validated_count(event, binning, folds=_FOLDS, most=_MOST, seed=resampling.seed + 1)
     swept = sweep_count(event.cells) if binning == "equal-mass" else width_sweep_count(event)
@@ -205,7 +230,7 @@ def _histogram(event: Event, n_bars: int) -> Histogram:
 
 
 def _line(event: Event) -> tuple[Platt | None, str | None]:
-    # Platt's smoothed targets count rows, of which only effective ones are independent of the weights' scale.
+    # Platt's smoothed targets use the number of rows; effective rows do not depend on the scale of the weights.
     cells = event.cells if event.kind == "frequency" else cells_of(event.counted_rows)
     try:
         return fit_platt(cells), None

@@ -1,5 +1,5 @@
-"""One reader per format: CSV, NPZ, NPY, Parquet and Arrow, from files or from the bodies of requests to arrays.
+"""Readers of CSV, NPZ, NPY, Parquet and Arrow data, from files and from request bodies.
 
-``files`` is the mode for files of people: it infers the kind of file and the columns, and notes what it inferred.
-``strict`` is the mode for programs: exact names and types, and errors that name the field and the first bad row.
+``files`` reads files of users: it infers the format and the columns, and returns notes on what it inferred.
+``strict`` reads request bodies: names and types must be exact, and errors name the field and the first bad row.
 """

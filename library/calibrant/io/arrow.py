@@ -1,4 +1,4 @@
-"""Parquet files, Arrow (Feather) files and Arrow streams, read by pyarrow after their metadata were checked."""
+"""Readers of Parquet files, Arrow (Feather) files and Arrow streams, which check the metadata before pyarrow runs."""
 
 from __future__ import annotations
 
@@ -31,26 +31,26 @@ from calibrant.io.source import bytes_of
 from calibrant.io.table import Array, Body, Coded, Column, Floats, Ints, Places, Values
 from calibrant.io.texts import Coding, listed, quoted, row_of
 
-# --- The messages of an Arrow stream, checked before pyarrow reads them
+# --- Checks of an Arrow stream before pyarrow reads it
 #
-# A compressed buffer begins with its size once unpacked; pyarrow allocates that much, and never unpacks more. So the
-# sizes that stand there bound what a stream becomes. The messages are flatbuffers, of which pyarrow has checked that
-# every offset stays inside (Arrow columnar format 1.5, "Encapsulated message format", "RecordBatch message").
+# A compressed buffer begins with its decompressed size; pyarrow allocates that size and never decompresses more. So
+# these sizes bound the memory of a stream. Messages are flatbuffers whose offsets pyarrow has validated (Arrow columnar
+# format 1.5, "Encapsulated message format", "RecordBatch message").
 
 _DICTIONARY, _RECORDS = 2, 3
-#: Places of the fields in their tables.
+#: Field indices in the flatbuffer tables.
 _HEADER_TYPE, _HEADER = 1, 2
 _LENGTH, _BUFFERS, _COMPRESSION = 0, 2, 3
 _DATA_OF_DICTIONARY = 1
-#: Reading a message costs more than its bytes: so many are free, and one more for each KiB.
+#: A message is expensive to read: on top of the free ones, one is allowed for each KiB.
 _FREE_MESSAGES, _BYTES_A_MESSAGE = 256, 1024
 
 
 def check_messages(arrow: Any, buffer: object, n_bytes: int, limits: Limits) -> None:
-    """Raise the limits' own error for a stream that states more rows or unpacked bytes than they allow.
+    """Check the rows and decompressed bytes that a stream declares; raises the error of the limits.
 
-    ``arrow`` is pyarrow, ``buffer`` the stream of ``n_bytes`` as a Buffer of it. Raises ``FileTooLarge`` for too many
-    messages, and ``DamagedFile`` for a stream that breaks off.
+    ``arrow`` is pyarrow, ``buffer`` its Buffer of the stream. Also raises ``FileTooLarge`` for too many messages, and
+    ``DamagedFile`` for a damaged message.
     """
     rows, unpacked = 0, n_bytes
     for count, (metadata, body) in enumerate(_messages(arrow, buffer)):
@@ -80,27 +80,27 @@ def _messages(arrow: Any, buffer: object) -> Iterator[tuple[memoryview, memoryvi
 
 
 class _Table:
-    """One table of a flatbuffer."""
+    """A table of a flatbuffer."""
 
     def __init__(self, data: memoryview, at: int) -> None:
         self.data, self.at = data, at
         self._fields = at - _read("<i", data, at)
 
     def place(self, field: int) -> int | None:
-        """Where a field's value stands; None for a field that is left out."""
+        """Return the offset of a field's value, or None if the field is absent."""
         if 4 + 2 * field >= _read("<H", self.data, self._fields):
             return None
         offset = _read("<H", self.data, self._fields + 4 + 2 * field)
         return self.at + offset if offset else None
 
     def table(self, field: int) -> _Table | None:
-        """The table that a field points to."""
+        """Return the table that a field points to, or None if the field is absent."""
         at = self.place(field)
         return None if at is None else _Table(self.data, at + _read("<I", self.data, at))
 
 
 def _batch(metadata: memoryview) -> tuple[_Table | None, bool]:
-    """The record batch of a message, and whether it is a dictionary's."""
+    """Return the record batch of a message, and whether it belongs to a dictionary."""
     message = _Table(metadata, _read("<I", metadata, 0))
     kind = message.place(_HEADER_TYPE)
     kind = None if kind is None else metadata[kind]
@@ -111,7 +111,7 @@ def _batch(metadata: memoryview) -> tuple[_Table | None, bool]:
 
 
 def _stated(batch: _Table, body: memoryview) -> tuple[int, int]:
-    """The rows of a batch, and the bytes to which its compressed buffers unpack, both as they are stated."""
+    """Return the declared rows of a batch and the declared decompressed bytes of its buffers."""
     at = batch.place(_LENGTH)
     rows = 0 if at is None else _read("<q", batch.data, at)
     place = batch.place(_BUFFERS)
@@ -122,14 +122,14 @@ def _stated(batch: _Table, body: memoryview) -> tuple[int, int]:
     for i in range(_read("<I", batch.data, vector)):
         offset, length = struct.unpack_from("<qq", batch.data, vector + 4 + 16 * i)
         if length:
-            # -1 says that this buffer is not compressed.
+            # -1 marks a buffer that is not compressed.
             unpacked += max(0, _read("<q", body, _natural(offset)))
     return _natural(rows), unpacked
 
 
 def _natural(number: int) -> int:
     if number < 0:
-        raise DamagedFile("the stream states a negative number")
+        raise DamagedFile("the stream has a negative size")
     return number
 
 
@@ -138,27 +138,26 @@ def _read(form: str, data: memoryview, at: int) -> int:
     return value
 
 
-# --- Thrift structs in the compact protocol, of which Parquet's footer and page headers are made
+# --- Thrift structs in the compact protocol, the format of the footer and page headers of Parquet
 #
-# pyarrow's own view of a footer ends the process where a list of the footer is shorter than another says; a forged
-# file must do no more than be refused.
+# pyarrow aborts the process on a footer with inconsistent list lengths, so the footer is parsed and checked here first.
 
 _TRUE, _FALSE, _BYTE, _I16, _I32, _I64, _DOUBLE, _BINARY, _LIST, _SET, _STRUCT = 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12
-#: A varint of 64 bits, and how deep structs and lists of Parquet may nest.
+#: The largest shift of a 64-bit varint, and the deepest nesting of structs and lists.
 _MOST_BITS, _DEEPEST = 63, 12
-#: A list that is longer says so in a varint.
+#: Length code of a list whose length is in a varint.
 _LONG_LIST = 15
 
 Struct = dict[int, Any]
 
 
 def read_struct(data: memoryview, at: int, depth: int = 0) -> tuple[Struct, int]:
-    """One struct: values by the number of their field, and where it ends.
+    """Parse a struct; returns its values by field number, and the offset of its end.
 
-    Raises ``DamagedFile``, or ``IndexError`` where the bytes end before it does.
+    Raises ``DamagedFile``, or ``IndexError`` if the struct is truncated.
     """
     if depth > _DEEPEST:
-        raise DamagedFile("a header nests too deep")
+        raise DamagedFile("a header is nested too deeply")
     found: Struct = {}
     field = 0
     while head := data[at]:
@@ -184,12 +183,12 @@ def _value(data: memoryview, at: int, kind: int, depth: int) -> tuple[Any, int]:
         return _list(data, at, depth + 1)
     if kind in (_TRUE, _FALSE, _BYTE, _DOUBLE):
         return data[at], at + (8 if kind == _DOUBLE else 1)
-    raise DamagedFile("a header holds what none has")
+    raise DamagedFile("a header has a field of an unknown type")
 
 
 def _list(data: memoryview, at: int, depth: int) -> tuple[list[Any], int]:
     if depth > _DEEPEST:
-        raise DamagedFile("a header nests too deep")
+        raise DamagedFile("a header is nested too deeply")
     length, kind = data[at] >> 4, data[at] & 15
     at += 1
     if length == _LONG_LIST:
@@ -216,13 +215,13 @@ def _unsigned(data: memoryview, at: int) -> tuple[int, int]:
             return number, at
         shift += 7
         if shift > _MOST_BITS:
-            raise DamagedFile("a header holds too long a number")
+            raise DamagedFile("a header has a number of more than 64 bits")
 
 
-# --- The footer and page headers of a Parquet file, checked before pyarrow reads them
+# --- Checks of the footer and page headers of a Parquet file before pyarrow reads it
 #
-# The footer may say anything; the reader follows each page's own header, allocates what that states and unpacks no
-# more. So the sum over all pages bounds what a file becomes (parquet.thrift, FileMetaData and PageHeader).
+# The footer may be wrong; the reader follows the header of each page, allocates the declared size and decompresses no
+# more. So the sum over all pages bounds the memory of a file (parquet.thrift, FileMetaData and PageHeader).
 
 _MAGIC = b"PAR1"
 #: Fields of FileMetaData, SchemaElement, RowGroup, ColumnChunk and ColumnMetaData.
@@ -230,23 +229,22 @@ _SCHEMA, _ROWS, _GROUPS = 2, 3, 4
 _NAME, _CHILDREN = 4, 5
 _CHUNKS, _FILE_PATH, _COLUMN = 1, 1, 3
 _N_VALUES, _N_BYTES, _DATA_AT, _DICTIONARY_AT = 5, 7, 9, 11
-#: Fields of a PageHeader, and in the headers of the kinds of pages: count of values and encoding.
+#: Fields of a PageHeader; for each kind of page, the fields of the number of values and of the encoding.
 _UNPACKED, _PACKED = 2, 3
 _KINDS = {5: (1, 2), 7: (1, 2), 8: (1, 4)}
-#: A value takes at most so many bytes as a number, a level or a code.
+#: The most bytes of a value: a number, a level or a code.
 _VALUE_BYTES = 8
-#: Encodings that give at most what their bytes hold, or a value a code. DELTA_BYTE_ARRAY (7) repeats prefixes.
+#: Encodings whose output is bounded by the input or by the number of values. DELTA_BYTE_ARRAY (7) repeats prefixes.
 _ENCODINGS = frozenset({0, 2, 3, 4, 5, 6, 8, 9})
-#: A footer is parsed in Python; one a page or column costs more than its bytes: so many are free, and one for each KiB.
+#: The largest footer, which is parsed in Python. A page is expensive: on top of the free ones, one is allowed per KiB.
 _FOOTER_BYTES, _FREE, _BYTES_EACH = 4 * 1024 * 1024, 4096, 1024
 
 
 def check_file(body: memoryview, limits: Limits) -> list[str]:
-    """The names of the columns, after a look at everything that the file states.
+    """Check all declared sizes of a Parquet file; returns the names of the columns.
 
-    Raises the limits' own error for rows, columns or bytes over them, stated by the footer or by the pages,
-    ``FileTooLarge`` for too many pages, and ``DamagedFile`` for a file whose parts do not fit each other or whose
-    encodings could unpack without bound.
+    Raises the error of the limits for too many rows, columns or bytes, ``FileTooLarge`` for too many pages, and
+    ``DamagedFile`` for an inconsistent file or an encoding whose output is not bounded.
     """
     footer = _footer(body)
     limits.check_rows(_natural_field(footer.get(_ROWS)))
@@ -268,14 +266,14 @@ def check_file(body: memoryview, limits: Limits) -> list[str]:
 def _footer(body: memoryview) -> Struct:
     size = int.from_bytes(body[-8:-4], "little")
     if bytes(body[:4]) != _MAGIC or bytes(body[-4:]) != _MAGIC or not 0 < size <= len(body) - 12:
-        raise DamagedFile("this is not a Parquet file, or is cut off")
+        raise DamagedFile("the file is not a Parquet file, or it is truncated")
     if size > _FOOTER_BYTES:
         raise FileTooLarge(f"the footer may have at most {_FOOTER_BYTES} bytes")
     return read_struct(body[-8 - size : -8], 0)[0]
 
 
 def _chunks(footer: Struct, n_leaves: int) -> Iterator[Struct]:
-    """The column chunks of every row group, one for each leaf of the schema."""
+    """Yield the column chunks of every row group, one for each leaf of the schema."""
     for group in _list_field(footer, _GROUPS):
         chunks = _list_field(group, _CHUNKS) if isinstance(group, dict) else []
         if len(chunks) != n_leaves:
@@ -283,14 +281,14 @@ def _chunks(footer: Struct, n_leaves: int) -> Iterator[Struct]:
         for chunk in chunks:
             column = chunk.get(_COLUMN) if isinstance(chunk, dict) else None
             if not isinstance(column, dict) or _FILE_PATH in chunk:
-                raise DamagedFile("a column is encrypted, or stands in another file")
+                raise DamagedFile("a column is encrypted or in another file")
             yield column
 
 
 def _pages(body: memoryview, column: Struct) -> Iterator[int]:
-    """The bytes that each page of a column chunk may become; a dictionary stands before the data."""
+    """Yield the most bytes of each page of a column chunk; the dictionary page is before the data pages."""
     if not _natural_field(column.get(_N_VALUES)):
-        return  # no page is read, and the offsets are anything
+        return  # no page is read, and the offsets are arbitrary
     at, dictionary = _natural_field(column.get(_DATA_AT)), column.get(_DICTIONARY_AT)
     if dictionary is not None and 0 < _natural_field(dictionary) < at:
         at = dictionary
@@ -310,7 +308,7 @@ def _page(header: Struct) -> int:
             inner = header[kind] if isinstance(header[kind], dict) else {}
             values += _natural_field(inner.get(count))
             if _natural_field(inner.get(encoding)) not in _ENCODINGS:
-                raise DamagedFile("a page has an encoding that is not read here")
+                raise DamagedFile("a page has an unsupported encoding")
     return _natural_field(header.get(_UNPACKED)) + values * _VALUE_BYTES
 
 
@@ -327,11 +325,11 @@ def _natural_field(number: Any) -> int:
     return number
 
 
-# --- Columns of pyarrow as arrays of numpy, without a copy if a column is in one piece and holds no null
+# --- Columns of pyarrow as arrays of numpy, without a copy if a column has one chunk and no nulls
 
 
 def whole(column: Any) -> Any:
-    """A column in one piece; its dictionaries become one."""
+    """Return a column as one chunk, with unified dictionaries."""
     if not hasattr(column, "chunks"):
         return column
     if column.num_chunks == 1:
@@ -340,18 +338,18 @@ def whole(column: Any) -> Any:
 
 
 def decoded(column: Any) -> Any:
-    """A column in one piece without a dictionary."""
+    """Return a column as one chunk, without a dictionary."""
     plain = whole(column)
     return plain.dictionary_decode() if _types().is_dictionary(plain.type) else plain
 
 
 def value_type(kind: Any) -> Any:
-    """The type of a dictionary's values; any other type itself."""
+    """Return the value type of a dictionary; any other type unchanged."""
     return kind.value_type if _types().is_dictionary(kind) else kind
 
 
 def is_list(kind: Any) -> bool:
-    """Whether a type is a list, of fixed length or not."""
+    """Whether a type is a list, of fixed or variable length."""
     types = _types()
     return bool(types.is_fixed_size_list(kind) or types.is_list(kind) or types.is_large_list(kind))
 
@@ -367,7 +365,7 @@ def is_text(kind: Any) -> bool:
 
 
 def null_rows(column: Any) -> Ints:
-    """The rows of a column that are null, also by a null in its dictionary."""
+    """Return the indices of null rows, including nulls in a dictionary."""
     plain = whole(column)
     if _types().is_dictionary(plain.type) and plain.dictionary.null_count:
         plain = plain.dictionary_decode()
@@ -377,13 +375,13 @@ def null_rows(column: Any) -> Ints:
 
 
 def number_array(column: Any) -> Array:
-    """A column of numbers as an array, NaN where it is null."""
+    """Convert a numeric column to an array; null becomes NaN."""
     found: Array = decoded(column).to_numpy(zero_copy_only=False)
     return found
 
 
 def lists_of(column: Any) -> tuple[Ints, Any]:
-    """The length of each list of a column, -1 for null, and the elements of the others as one column."""
+    """Return the length of each list of a column, -1 for null, and all elements as one column."""
     rows = whole(column)
     lengths = rows.value_lengths()
     if rows.null_count:
@@ -392,7 +390,7 @@ def lists_of(column: Any) -> tuple[Ints, Any]:
 
 
 def codes_of(column: Any) -> tuple[Ints, list[Any]]:
-    """Of each row the place of its value among the values, -1 for null; and the values, None for a null among them."""
+    """Dictionary-encode a column; returns the codes, -1 for null, and the values, None for a null value."""
     coded = whole(column if _types().is_dictionary(column.type) else column.dictionary_encode())
     indices = coded.indices.fill_null(-1) if coded.null_count else coded.indices
     codes = indices.to_numpy(zero_copy_only=False).astype(np.int64)
@@ -407,15 +405,29 @@ def _types() -> Any:
     return needed_pyarrow("types", "Arrow data").types
 
 
-# --- Streams and files that are read whole, by the names and types that their reader accepts
+# --- Streams and files that are read whole, after a check of their schema
 
 Read = TypeVar("Read")
 
 
 def read_stream(data: Body, limits: Limits, check: Callable[[Any], None], read: Callable[[Any], Read]) -> Read:
-    """Return what ``read`` makes of the table of a stream; ``check`` sees its schema before any row is read.
+    """Read an Arrow stream.
 
-    Raises the limits' own error, ``FileTooLarge``, ``DamagedFile``, ``MissingExtra``, or what the two raise.
+    Parameters
+    ----------
+    data : bytes or bytearray
+        The stream.
+    limits : Limits
+        Raises its own error.
+    check : callable
+        Called with the schema before any row is read.
+    read : callable
+        Called with the table; its result is returned.
+
+    Raises
+    ------
+    FileTooLarge, DamagedFile, MissingExtra
+        And the errors of ``limits``, ``check`` and ``read``.
     """
     arrow = needed_pyarrow("ipc", "an Arrow or Feather file")
     limits.check_bytes(len(data))
@@ -430,10 +442,7 @@ def read_stream(data: Body, limits: Limits, check: Callable[[Any], None], read: 
 def read_parquet(
     data: Body, limits: Limits, check: Callable[[Any], None], read: Callable[[Any], Read], names: str
 ) -> Read:
-    """Return what ``read`` makes of the table of a Parquet file, otherwise as ``read_stream``.
-
-    The texts of the column ``names`` stay codes into a dictionary.
-    """
+    """Read a Parquet file like ``read_stream``; the column ``names`` stays dictionary-encoded."""
     arrow = needed_pyarrow("parquet", "a Parquet file")
     limits.check_bytes(len(data))
     with damage(arrow):
@@ -444,37 +453,37 @@ def read_parquet(
 
 
 def _parquet_file(arrow: Any, data: Body | memoryview, coded: Sequence[str] = ()) -> Any:
-    """A file, some of whose columns stay codes: one long text and a million codes are not written out."""
+    """Open a file; the columns ``coded`` stay dictionary-encoded, so that repeated strings take little memory."""
     return arrow.parquet.ParquetFile(arrow.BufferReader(arrow.py_buffer(data)), read_dictionary=list(coded))
 
 
 def _validated(table: Any, limits: Limits) -> Any:
     limits.check_rows(table.num_rows)
-    table.validate(full=True)  # pyarrow believes the offsets that a stream states
+    table.validate(full=True)  # pyarrow does not check the offsets of a stream
     return table
 
 
 @contextmanager
 def damage(arrow: Any) -> Iterator[None]:
-    """Turn what a damaged file raises into ``DamagedFile``."""
+    """Convert the errors of a damaged file to ``DamagedFile``."""
     broken = (arrow.ArrowException, OSError, MemoryError, LookupError, ValueError, NotImplementedError)
     try:
         yield
     except (TabularError, CalibrationError):
         raise
     except broken as error:
-        raise DamagedFile("the file is a damaged Parquet or Arrow file, or one that is cut off") from error
+        raise DamagedFile("the Parquet or Arrow file is damaged or truncated") from error
 
 
-# --- Files as tables: a look at the first rows, then the columns that are needed
+# --- Files as tables: first the first rows, then the chosen columns
 
 _SAMPLE_ROWS = 1000
-#: Before the stream that an Arrow file holds.
+#: First bytes of an Arrow file, followed by a stream.
 _FILE_MAGIC = b"ARROW1\0\0"
 
 
 class _Columns(ABC):
-    """A ``Table`` of pyarrow's; ``first`` are its first rows, ``_whole`` reads some columns by name."""
+    """Base of the tables read by pyarrow; ``first`` are the first rows, ``_whole`` reads columns by name."""
 
     notes: tuple[str, ...] = ()
 
@@ -485,14 +494,14 @@ class _Columns(ABC):
             limits.check_classes(len(names))
             if len(set(names)) < len(names):
                 twice = sorted({name for name in names if names.count(name) > 1})
-                raise DuplicateColumns(f"the file has {listed(twice)} more than once: rename one of them")
+                raise DuplicateColumns(f"the file has {listed(twice)} more than once; rename the duplicates")
             if not first.num_rows:
                 raise EmptyFile("the file has no rows")
             first.validate(full=True)
             self.columns = tuple(self._column(name, first.column(name)) for name in names)
 
     def read(self, places: Places) -> Values:
-        """Read some columns of every row; raises the ``TabularError`` of the first bad one."""
+        """Read some columns; raises the ``TabularError`` of the first bad one."""
         with damage(self._arrow):
             names = [self.columns[at].name for at in (*places.numbers, *places.texts)]
             table = self._whole(names)
@@ -507,13 +516,14 @@ class _Columns(ABC):
             return values_at(places, read)
 
     def texts(self, at: int) -> list[str]:
-        """The cells of one column of every row, as texts; null is empty."""
+        """Read one column as strings; null becomes empty."""
         name = self.columns[at].name
         with damage(self._arrow):
             column = self._whole([name]).column(name)
             if not (self._is_plain(column.type) or self._arrow.types.is_timestamp(column.type)):
                 raise NotLabels(
-                    f"column {quoted(name)} holds no texts or numbers, but {_kind(column.type)}", field="file"
+                    f"column {quoted(name)} has the type {_kind(column.type)}; it must be numbers or strings",
+                    field="file",
                 )
             column.validate(full=True)
             cells = column.to_pylist()
@@ -521,10 +531,10 @@ class _Columns(ABC):
 
     @abstractmethod
     def _whole(self, names: list[str]) -> Any:
-        """The table of these columns."""
+        """Read these columns as a pyarrow table."""
 
     def _column(self, name: str, first: Any) -> Column:
-        """A column by its first rows; of lists, how many numbers the first has."""
+        """Describe a column by its first rows; the width of lists is the length of the first."""
         if is_list(first.type):
             row = first[0].as_py() or ()
             return Column(name, (), max(1, len(row)))
@@ -536,21 +546,25 @@ class _Columns(ABC):
         if is_list(column.type) and field == "predictions":
             return self._lists(column, name)
         if not (is_number(column.type) or self._arrow.types.is_decimal(column.type)):
-            raise NotANumber(f"column {quoted(name)} holds no numbers, but {_kind(column.type)}", field=field)
+            raise NotANumber(
+                f"column {quoted(name)} has the type {_kind(column.type)}; {field} must be numbers", field=field
+            )
         self._refuse_null(column, name, field)
         return numbers_of(number_array(column.cast(self._arrow.float64(), safe=False)), name, field)
 
     def _lists(self, column: Any, name: str) -> Floats:
-        """A column of lists as (n, K)."""
+        """Convert a column of lists to (n, K)."""
         self._refuse_null(column, name, "predictions")
         lengths, flat = lists_of(column)
         width = int(lengths[0])
         if not width or np.any(lengths != width):
             row = row_of(int(np.argmax(lengths != width)))
-            raise WrongShape(f"{row} of column {quoted(name)} has another length than the first", field="predictions")
+            raise WrongShape(
+                f"{row} of column {quoted(name)} does not have the length of the first row", field="predictions"
+            )
         if len(empty := null_rows(flat)):
             row = row_of(int(empty[0]) // width)
-            raise MissingValue(f"{row} of column {quoted(name)} holds an empty number", field="predictions")
+            raise MissingValue(f"{row} of column {quoted(name)} has a missing number", field="predictions")
         return numbers_of(self._numbers(flat, name, "predictions").reshape(-1, width), name, "predictions")
 
     def _texts(self, column: Any, name: str, field: Field) -> Coded:
@@ -562,16 +576,18 @@ class _Columns(ABC):
             coding.add_coded([value or "" for value in values], codes)
             return coding.done()
         if not (is_number(kind) or self._arrow.types.is_boolean(kind)):
-            raise NotLabels(f"column {quoted(name)} holds no {field}, but {_kind(kind)}", field=field)
+            raise NotLabels(
+                f"column {quoted(name)} has the type {_kind(kind)}; {field} must be numbers or strings", field=field
+            )
         return texts_of(number_array(column), name, field)
 
     def _refuse_null(self, column: Any, name: str, field: Field) -> None:
         empty = null_rows(column)
         if n := len(empty):
             row, where = row_of(int(empty[0])), f"column {quoted(name)}"
-            what = f"{n:,} rows of {where} are empty, the first is {row}" if n > 1 else f"{row} of {where} is empty"
+            what = f"{n:,} rows of {where} are empty, first {row}" if n > 1 else f"{row} of {where} is empty"
             raise MissingValue(
-                f"{what}: fill {'them' if n > 1 else 'it'} in or leave the {'rows' if n > 1 else 'row'} out",
+                f"{what}; fill {'them' if n > 1 else 'it'} in or remove the {'rows' if n > 1 else 'row'}",
                 field=field,
             )
 
@@ -604,7 +620,7 @@ class ParquetTable(_Columns):
 
 
 class ArrowTable(_Columns):
-    """A ``Table`` of an Arrow stream, or of a file, which holds one; raises as ``ParquetTable`` does."""
+    """A ``Table`` of an Arrow stream or file; raises as ``ParquetTable`` does."""
 
     def __init__(self, file: BinaryIO, limits: FileLimits) -> None:
         arrow = needed_pyarrow("ipc", "an Arrow or Feather file")
@@ -624,5 +640,5 @@ class ArrowTable(_Columns):
 
 
 def _kind(kind: Any) -> str:
-    """The name of a type, without what it may be made of."""
+    """Return the name of a type, without its parameters."""
     return str(kind).split("<", 1)[0].split("[", 1)[0]

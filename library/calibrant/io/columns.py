@@ -1,4 +1,4 @@
-"""Which columns of a table are predictions, labels, weights and groups, by their names and by their contents."""
+"""Inference of the columns of predictions, labels, weights and groups from names and contents."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from calibrant.io.errors import (
 from calibrant.io.table import Column, Floats, Places, Scale, SheetOptions
 from calibrant.io.texts import is_missing, is_number, is_numeric, listed, quoted, row_of, span
 
-# --- Column names: labels, predictions, logits, weights or groups, and of which class
+# --- Column names
 
 
 def _set_of(text: str) -> frozenset[str]:
@@ -40,7 +40,7 @@ PREDICTIONS = _set_of(
 LOGITS = _set_of("logit logits logodds ylogit ylogits")
 WEIGHTS = _set_of("w weight weights sampleweight sampleweights")
 GROUPS = _set_of("group groups subgroup")
-#: Before the number of a class, beside the names of predictions.
+#: Words before the number of a class, in addition to names of predictions.
 _OF_CLASS = frozenset(("class",))
 
 _NUMBERED = re.compile(r"(.*?)[ _.\-\[(]*(0|[1-9][0-9]{0,5})[\])]?")
@@ -48,20 +48,20 @@ _NAMED = re.compile(r"([A-Za-z_ ]+?)[ _.\-\[(]+([^\])]+)[\])]?")
 
 
 def word(name: str) -> str:
-    """The letters and digits of a name, in lower case."""
+    """Return the letters and digits of a name, in lower case."""
     return "".join(c for c in name.casefold() if c.isalnum())
 
 
 @dataclass(frozen=True)
 class Family:
-    """Columns that belong together, one a class: their places, and the names of the classes in the same order."""
+    """Columns of predictions that belong together: their indices, and the names of their classes."""
 
     places: tuple[int, ...]
     classes: tuple[str, ...]
 
 
 def suffix(name: str, known: frozenset[str] = PREDICTIONS | LOGITS) -> str | None:
-    """The class that a column's name ends in: ``cat`` of ``prob_cat``, ``1`` of ``p1``; None if it names none."""
+    """Return the class at the end of a column name: ``cat`` for ``prob_cat``, ``1`` for ``p1``, or None."""
     for pattern in (_NUMBERED, _NAMED):
         found = pattern.fullmatch(name)
         if found is not None and word(found[1]) in known:
@@ -70,10 +70,9 @@ def suffix(name: str, known: frozenset[str] = PREDICTIONS | LOGITS) -> str | Non
 
 
 def numbered(names: Sequence[str], known: frozenset[str]) -> list[Family]:
-    """Columns such as ``prob_0`` to ``prob_9``, or ``0`` to ``9``, in the order of their numbers.
+    """Find columns such as ``prob_0`` to ``prob_9``, or ``0`` to ``9``, in the order of their numbers.
 
-    One that stands alone is of them too, if a word stands before its number. Whether numbers after a word are without
-    a gap is not looked at.
+    A single column counts if it has a word before its number. Gaps between numbers after a word are not checked.
     """
     stems: dict[str, dict[int, int]] = {}
     for at, name in enumerate(names):
@@ -88,7 +87,7 @@ def numbered(names: Sequence[str], known: frozenset[str]) -> list[Family]:
 
 
 def named(names: Sequence[str], known: frozenset[str]) -> list[Family]:
-    """Columns such as ``prob_cat`` and ``prob_dog``, in the order of the file."""
+    """Find columns such as ``prob_cat`` and ``prob_dog``, in file order."""
     stems: dict[str, list[tuple[int, str]]] = {}
     for at, name in enumerate(names):
         found = _NAMED.fullmatch(name)
@@ -97,15 +96,15 @@ def named(names: Sequence[str], known: frozenset[str]) -> list[Family]:
     return [Family(tuple(at for at, _ in of), tuple(name for _, name in of)) for of in stems.values() if len(of) > 1]
 
 
-# --- Which columns are predictions, labels, weights and groups: as the options state, else inferred from their names
+# --- Choosing columns: those given in the options, else inferred
 
-#: Names that an error offers.
+#: The most names in the offer of an error.
 _MAX_OFFERED = 100
 
 
 @dataclass(frozen=True)
 class Chosen:
-    """``places`` of the columns; for each class the names that its column gives it; notes on what was inferred."""
+    """The chosen columns; for each class, the names that its column gives it; notes on what was inferred."""
 
     places: Places
     classes: tuple[tuple[str, ...], ...]
@@ -113,7 +112,7 @@ class Chosen:
 
 
 class _Chooser:
-    """Chooses the columns of one table."""
+    """Chooses the columns of a table."""
 
     def __init__(self, columns: Sequence[Column], options: SheetOptions) -> None:
         self._columns, self._options = columns, options
@@ -145,20 +144,20 @@ class _Chooser:
     def _choose(self, at: int, field: Field) -> int:
         if at in self._chosen:
             raise UnclearColumns(
-                f"column {quoted(self._names[at])} cannot be {self._chosen[at]} and {field}", field=field
+                f"column {quoted(self._names[at])} cannot be used for both {self._chosen[at]} and {field}", field=field
             )
         self._chosen[at] = field
         return at
 
     def _one(self, stated: str | None, known: frozenset[str], field: Field) -> int | None:
-        """The one column that the options state, or whose name is known."""
+        """Return the column that the options name, else the only column with a known name."""
         if stated is not None:
             return self._find(stated, field)
         found = [at for at, name in enumerate(self._names) if word(name) in known and at not in self._chosen]
         if len(found) > 1:
             raise self._unclear([self._names[at] for at in found], field)
         for at in found:
-            self._notes.append(f"{field}: column {quoted(self._names[at])}, by its name")
+            self._notes.append(f"{field}: column {quoted(self._names[at])} (inferred from its name)")
             return self._choose(at, field)
         return None
 
@@ -166,7 +165,7 @@ class _Chooser:
         return Family(tuple(predictions), tuple(self._names[at] for at in predictions))
 
     def _guess(self, labels: int | None) -> Family:
-        """The predictions by the names of their columns; raises the error of none or of several."""
+        """Infer the columns of predictions from their names; raises an error if there are none or several."""
         known = LOGITS if self._options.scale == "logit" else PREDICTIONS
         found = self._candidates(known, labels)
         if not found and self._options.scale == "logit":
@@ -178,7 +177,7 @@ class _Chooser:
         if len(found) > 1:
             raise self._unclear([self._names[at] for family in found for at in family.places], "predictions")
         self._check_gap(found[0])
-        self._say(found[0])
+        self._note(found[0])
         for at in found[0].places:
             self._choose(at, "predictions")
         return found[0]
@@ -188,13 +187,13 @@ class _Chooser:
         single = [Family((at,), (name,)) for at, name in enumerate(names) if word(name) in known]
         used = {at for family in single for at in family.places}
         several = [family for family in numbered(names, known) if not used & set(family.places)]
-        # The probability of class 0 alone is not that of class 1.
+        # A single column prob_0 is not P(Y=1).
         several = [family for family in several if family.classes != ("0",)]
         texts = self._texts(labels)
         return single + several + [family for family in named(names, known) if texts and texts <= {*family.classes}]
 
     def _of_labels(self, labels: int | None) -> Family | None:
-        """Columns that are called as the labels are."""
+        """Find columns named like the labels."""
         texts = self._texts(labels)
         free = [at for at in range(len(self._names)) if self._names[at] and self._is_free_number(at)]
         if not texts or not texts <= {self._names[at] for at in free}:
@@ -217,7 +216,7 @@ class _Chooser:
         return {text.strip() for text in sample if not is_missing(text)}
 
     def _is_free_number(self, at: int) -> bool:
-        """Whether a column is not chosen yet, and holds something meant as a number, or nothing at all."""
+        """Whether a column is not chosen yet and is numeric or entirely missing."""
         sample = self._columns[at].sample
         return at not in self._chosen and (any(map(is_numeric, sample)) or all(map(is_missing, sample)))
 
@@ -229,23 +228,25 @@ class _Chooser:
         missing = next((k for k in range(low, low + len(present)) if k not in present), None)
         if missing is not None:
             raise UnclearColumns(
-                f"the predictions stand in a column a class, {span([self._names[at] for at in family.places])}, "
-                f"but that of class {missing} is not among them",
+                f"the predictions have one column per class, {span([self._names[at] for at in family.places])}, "
+                f"but the column of class {missing} is missing",
                 field="predictions",
             )
 
-    def _say(self, family: Family) -> None:
+    def _note(self, family: Family) -> None:
         names = [self._names[at] for at in family.places]
         if len(names) > 1:
-            self._notes.append(f"predictions: {span(names)}, the classes in this order, by their names")
+            self._notes.append(f"predictions: {span(names)}, one per class in this order (inferred from their names)")
         elif self._columns[family.places[0]].width > 1:
-            self._notes.append(f"predictions: {quoted(names[0])}, by its name")
+            self._notes.append(f"predictions: {quoted(names[0])} (inferred from its name)")
         else:
             what = "logit" if self._options.scale == "logit" else "probability"
-            self._notes.append(f"predictions: column {quoted(names[0])} as the {what} of class 1, by its name")
+            self._notes.append(
+                f"predictions: column {quoted(names[0])}, the {what} of class 1 (inferred from its name)"
+            )
 
     def _labels_by_content(self, family: Family) -> int:
-        """The one column that could be labels by what it holds."""
+        """Return the only column whose content can be labels; raises an error if there are none or several."""
         width = len(family.places) if len(family.places) > 1 else max(2, self._columns[family.places[0]].width)
         found = [at for at in range(len(self._names)) if self._could_be_labels(at, width)]
         others = [
@@ -255,16 +256,16 @@ class _Chooser:
             raise self._unclear(others, "labels")
         if not found:
             raise NoLabels(
-                "no column is known to hold the labels: call it 'label', or say which"
-                + (f" of {self._listed(others)}" if others else "; the file has no other column"),
+                "no column of labels found; name it 'label'"
+                + (f", or choose one of {self._listed(others)}" if others else " (the file has no other column)"),
                 field="labels",
                 offer=tuple(others[:_MAX_OFFERED]),
             )
-        self._notes.append(f"labels: column {quoted(self._names[found[0]])}, the only one that could be")
+        self._notes.append(f"labels: column {quoted(self._names[found[0]])} (the only column that can be labels)")
         return self._choose(found[0], "labels")
 
     def _could_be_labels(self, at: int, width: int) -> bool:
-        """Whether a column has a name and at most ``width`` different values, none of them a fraction."""
+        """Whether a column has a name and at most ``width`` distinct values in its first rows, without fractions."""
         texts = self._texts(at)
         if at in self._chosen or not self._names[at] or not texts or len(texts) > width:
             return False
@@ -273,29 +274,25 @@ class _Chooser:
     def _none_found(self, labels: int | None) -> NoPredictions | LooksLikeLogits:
         if self._options.scale == "probability" and (logits := self._candidates(LOGITS, labels)):
             names = [self._names[at] for at in logits[0].places]
+            verb = "seems" if len(names) == 1 else "seem"
             return LooksLikeLogits(
-                f"{span(names)} is called logits: if that is what it holds, say so by the scale"
-                if len(names) == 1
-                else f"{span(names)} are called logits: if that is what they hold, say so by the scale",
+                f"{span(names)} {verb} to be logits; if so, set the scale to logit",
                 field="scale",
                 offer=("logit",),
             )
         free = [self._names[at] for at in range(len(self._names)) if self._names[at] and self._is_free_number(at)]
-        # What is called so is labels: as predictions it would make a report that says nothing.
+        # Do not offer a column of labels: a report on it would be meaningless.
         free = [name for name in free if word(name) not in LABELS | WEIGHTS | GROUPS]
         if len(self._names) == 1:
-            detail = f"the file has one column only, {quoted(self._names[0])}: are its columns separated by commas?"
+            detail = f"the file has only one column, {quoted(self._names[0])}; are its columns separated by commas?"
         else:
-            detail = "no column is known to hold the predictions: call it 'p', or 'prob_0', 'prob_1' and so on for " + (
-                f"several classes, or say which of {self._listed(free)}"
-                if free
-                else "several classes; none has numbers"
-            )
+            detail = "no column of predictions found; name it 'p', or 'prob_0', 'prob_1' and so on for several classes"
+            detail += f", or choose one of {self._listed(free)}" if free else " (no column has numbers)"
         return NoPredictions(detail, field="predictions", offer=tuple(free[:_MAX_OFFERED]))
 
     def _unclear(self, names: Sequence[str], field: Field) -> UnclearColumns:
         return UnclearColumns(
-            f"several columns could be the {field}: {listed(names)}; say which",
+            f"several columns could be the {field}: {listed(names)}; choose one",
             field=field,
             offer=tuple(names[:_MAX_OFFERED]),
         )
@@ -304,7 +301,7 @@ class _Chooser:
         return listed([name for name in names if name])
 
     def _aliases(self, family: Family) -> tuple[tuple[str, ...], ...]:
-        """For each class the names that its column gives it: the column's own, and its suffix."""
+        """Return for each class the names from its column: the name of the class, of the column, and its suffix."""
         found = []
         for at, name in zip(family.places, family.classes, strict=True):
             end = suffix(self._names[at])
@@ -313,59 +310,57 @@ class _Chooser:
 
 
 def choose(columns: Sequence[Column], options: SheetOptions, *, labelled: bool) -> Chosen:
-    """Choose the columns of a table; raises the ``TabularError`` of what is missing or unclear.
+    """Choose the columns of a table; raises a ``TabularError`` if a column is missing or ambiguous.
 
-    Columns are inferred from their names; labels also from their content, if only one column qualifies. Logits are
-    never inferred.
+    Columns are inferred from their names; labels also from their content if only one column qualifies. The scale logit
+    is never inferred.
     """
     return _Chooser(columns, options).choose(labelled=labelled)
 
 
-# --- Checks of the stated scale: probabilities must not be percentages or logits
+# --- Checks of the scale: probabilities must not be percentages or logits
 
 _WHOLE = 100.0
 
 
 def check_scale(predictions: Floats, scale: Scale, what: str) -> tuple[str, ...]:
-    """Raise the error of predictions that are no probabilities; numbers within 1e-4 of [0, 1] are left as they are.
+    """Raise an error if the predictions do not match the scale; values up to 1e-4 outside [0, 1] are accepted.
 
-    ``what`` names the columns. Returns notes on numbers that look like something else.
+    ``what`` names the columns. Returns notes on values that look like something else.
     """
     low, high = float(predictions.min()), float(predictions.max())
     inside = low >= -TOLERANCE and high <= 1 + TOLERANCE
     if scale == "logit":
-        return (
-            (f"predictions: read as logits, as stated, though all numbers of {what} are in [0, 1]",) if inside else ()
-        )
+        return (f"predictions: read as logits as requested, but all values of {what} are in [0, 1]",) if inside else ()
     if inside:
-        return (f"predictions: {what} says 0 or 1 only, as predicted classes do",) if _are_whole(predictions) else ()
+        note = f"predictions: {what} has only the values 0 and 1, like predicted classes"
+        return (note,) if _are_whole(predictions) else ()
     if low < -TOLERANCE:
         raise LooksLikeLogits(
-            f"numbers of {what} are negative, as no probability is: if these are logits, say so by the scale",
+            f"values of {what} are negative, so they are not probabilities; if they are logits, set the scale to logit",
             field="scale",
             offer=("logit",),
         )
     if high <= _WHOLE * (1 + TOLERANCE) and _sums_to_hundred(predictions):
-        classes = ", or like predicted classes, which are no probabilities" if _are_whole(predictions) else ""
+        classes = " (or predicted classes, which are not probabilities)" if _are_whole(predictions) else ""
         raise LooksLikePercent(
-            f"numbers of {what} are above 1 and none above 100: these look like percent: divide by 100{classes}",
+            f"values of {what} are above 1 but not above 100; they look like percentages{classes}: divide by 100",
             field="predictions",
         )
     row = int(np.argmax((predictions > 1 + TOLERANCE).reshape(len(predictions), -1).any(axis=1)))
     raise OutOfRange(
-        f"numbers of {what} are outside [0, 1], first in {row_of(row)}: "
-        "the scale is probability; if these are logits, say so by the scale",
+        f"values of {what} are outside [0, 1], first in {row_of(row)}; if they are logits, set the scale to logit",
         field="predictions",
     )
 
 
 def _sums_to_hundred(predictions: Floats) -> bool:
-    """Whether the rows of several classes are hundreds; one column has no sum to look at."""
+    """Whether rows of several classes sum to 100; True for one column."""
     if predictions.ndim == 1:
         return True
     return bool(abs(float(np.median(predictions.sum(axis=1))) - _WHOLE) <= 1)
 
 
 def _are_whole(predictions: Floats) -> bool:
-    """Whether one column holds whole numbers alone."""
+    """Whether predictions are one column of whole numbers."""
     return predictions.ndim == 1 and bool(np.all(predictions == np.floor(predictions)))

@@ -1,4 +1,4 @@
-"""Decompression of gzip, deflate and Zstandard, in pieces of bounded size so that no bomb fits into memory."""
+"""Decompression of gzip, deflate and Zstandard in pieces of bounded size, as a defence against decompression bombs."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from typing import Any, NamedTuple
 from calibrant.errors import requires
 from calibrant.io.errors import DamagedFile
 
-#: Bytes of gzip or deflate that are read at once, and the most that is unpacked of them at once.
+#: Input and output bytes of one step of gzip or deflate.
 _ZLIB_PIECE, _ZLIB_OUT = 64 * 1024, 1024 * 1024
-#: Each byte of zstd can become 32 KiB, and a piece is unpacked whole: 512 bytes are at most 16 MiB.
+#: Input bytes of one step of zstd, which decompresses all of it: a byte can become 32 KiB, so 512 bytes at most 16 MiB.
 _ZSTD_PIECE = 512
-#: Beginning a member costs more than reading one: some are free, and one more for each KiB.
+#: Starting a member is expensive: on top of the free ones, one is allowed for each KiB of input.
 _BYTES_A_MEMBER = 1024
 
 
 class Allowance(NamedTuple):
-    """What packed data may ask of the decoder: the window of a zstd frame in bytes, and members that are free.
+    """Limits of compressed data: the window of a zstd frame in bytes, and the number of free members.
 
-    ``padding`` allows zeros between and after members, which gzip itself ignores.
+    ``padding`` allows zeros between and after members, which the gzip command ignores.
     """
 
     window: int
@@ -28,16 +28,16 @@ class Allowance(NamedTuple):
     padding: bool
 
 
-#: Of an HTTP body: the window that decoders must have and need not exceed (RFC 9659).
+#: For an HTTP body: the window that decoders must support; they may refuse larger ones (RFC 9659).
 HTTP = Allowance(8 << 20, 64, padding=False)
-#: Of a file: the window of zstd's own command, and small files that were concatenated.
+#: For a file: the window of the zstd command, and many concatenated small files.
 FILE = Allowance(1 << 27, 65_536, padding=True)
 
 
 def unpacked(data: memoryview, encoding: str, allowance: Allowance) -> Iterator[bytes]:
-    """What gzip members, zlib streams or zstd frames unpack to, in pieces; ``encoding`` is gzip, deflate or zstd.
+    """Decompress gzip members, zlib streams or zstd frames, in pieces; ``encoding`` is gzip, deflate or zstd.
 
-    Raises ``DamagedFile`` for data that are damaged, cut off or followed by something else, and ``MissingExtra``.
+    Raises ``DamagedFile`` if the data is damaged, truncated or followed by other data, and ``MissingExtra``.
     """
     begin, feed, size, broken = _decoder(encoding, allowance)
     member, members = begin(), 0
@@ -50,29 +50,29 @@ def unpacked(data: memoryview, encoding: str, allowance: Allowance) -> Iterator[
                         break
                     member, members = begin(), members + 1
                     if members > allowance.free_members + len(data) // _BYTES_A_MEMBER:
-                        raise DamagedFile(f"{encoding} data with too many members for their size")
+                        raise DamagedFile(f"{encoding} data has too many members for its size")
                 yield from feed(member, piece)
                 piece = member.unused_data if member.eof else b""
     except broken as error:
-        raise DamagedFile(f"not {encoding} data, or damaged") from error
+        raise DamagedFile(f"data is not {encoding} or is damaged") from error
     if not member.eof:
-        raise DamagedFile(f"{encoding} data that are cut off")
+        raise DamagedFile(f"{encoding} data is truncated")
 
 
 _Feed = Callable[[Any, bytes | memoryview], Iterator[bytes]]
 
 
 def _decoder(encoding: str, allowance: Allowance) -> tuple[Callable[[], Any], _Feed, int, type[Exception]]:
-    """What begins a member and what feeds it, the bytes to feed at once, and the error of damaged data."""
+    """Return the functions that start and feed a member, the input bytes of a step, and the error of damaged data."""
     if encoding == "zstd":
-        with requires("files", "a file packed by Zstandard", instead="or pack it by gzip"):
+        with requires("files", "a Zstandard file", instead="or compress it with gzip"):
             import zstandard
 
         def begin() -> Any:
             return zstandard.ZstdDecompressor(max_window_size=allowance.window).decompressobj()
 
         return begin, _feed_zstd, _ZSTD_PIECE, zstandard.ZstdError
-    # RFC 9110 means the zlib format by deflate; a few clients send raw deflate data.
+    # In RFC 9110, "deflate" is the zlib format; a few clients send raw deflate data instead, which is refused.
     bits = 31 if encoding == "gzip" else 15
     return lambda: zlib.decompressobj(wbits=bits), _feed_zlib, _ZLIB_PIECE, zlib.error
 

@@ -1,4 +1,4 @@
-"""Text tables: CSV, or separated by semicolons, tabs or bars; read by pyarrow or by the standard library."""
+"""Reader of CSV and of text tables separated by semicolons, tabs or bars; uses pyarrow or the standard library."""
 
 from __future__ import annotations
 
@@ -35,26 +35,26 @@ from calibrant.io.source import Kept
 from calibrant.io.table import Column, Floats, Places, Values
 from calibrant.io.texts import Coding, is_number, listed, number, quoted, refusal, row_of
 
-# --- The rows of a text table by the standard library, a block at a time, with the row and the line of what is wrong
+# --- Rows of a text table, read by the standard library in blocks, with row and line numbers for errors
 
 
 @dataclass(frozen=True)
 class Block:
-    """Some rows, the first of them ``row`` counted from 0; ``line`` is its line if each row has one line."""
+    """Consecutive rows; ``row`` is the index of the first, ``line`` its line number if every row has one line."""
 
     row: int
     line: int | None
     rows: list[list[str]]
 
     def line_of(self, i: int) -> int | None:
-        """The line of the i-th of them."""
+        """Return the line number of the i-th row, if known."""
         return None if self.line is None else self.line + i
 
 
 class Rows:
-    """The rows of a file from its beginning, no line longer than ``longest`` characters.
+    """The rows of a text file; lines have at most ``longest`` characters.
 
-    Blank lines are skipped, and bytes that are not UTF-8 become lone surrogates; if ``strict``, both are errors.
+    Blank lines are skipped and bytes that are not UTF-8 become lone surrogates; if ``strict``, both are errors.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class Rows:
         self.header_lines = 0
 
     def header(self) -> list[str]:
-        """The names of the columns, of the first line, or of the first that is not blank."""
+        """Read the column names from the first line, or from the first line that is not blank."""
         for cells in self._next(1):
             self._width = len(cells)
             self.header_lines = self._reader.line_num
@@ -78,11 +78,11 @@ class Rows:
         return []
 
     def sample(self, rows: int) -> list[list[str]]:
-        """At most so many of the first rows."""
+        """Read at most ``rows`` rows."""
         return self._block(rows).rows
 
     def blocks(self, rows: int) -> Iterator[Block]:
-        """All rows, at most so many at once."""
+        """Yield all rows in blocks of at most ``rows``."""
         while (block := self._block(rows)).rows:
             yield block
 
@@ -97,7 +97,7 @@ class Rows:
         return block
 
     def _next(self, rows: int) -> list[list[str]]:
-        """The next rows; none only at the end."""
+        """Read the next rows; an empty list only at the end."""
         found: list[list[str]] = []
         try:
             while not found and (read := list(islice(self._reader, rows))):
@@ -109,45 +109,41 @@ class Rows:
         return found
 
     def _lines(self, longest: int) -> Iterator[str]:
-        """The lines, none of them so long that it alone fills the memory."""
+        """Yield the lines; raises ``FileTooLarge`` before a long line fills the memory."""
         number = 0
         while line := self._text.readline(longest + 1):
             number += 1
             if len(line) > longest:
-                raise FileTooLarge(f"line {number} has more than {longest:,} characters, which is the limit")
+                raise FileTooLarge(f"line {number} has more than the limit of {longest:,} characters")
             yield line
 
     def _refuse_ragged(self, block: Block) -> NoReturn:
         i = next(i for i, cells in enumerate(block.rows) if len(cells) != self._width)
         has, where = len(block.rows[i]), row_of(block.row + i, block.line_of(i))
         if self._strict:  # programs count from 0
-            raise RaggedRow(f"row {block.row + i} has {has} cells where the header has {self._width}")
-        hint = (
-            ": is a decimal comma among them? Write 0.5, not 0,5"
-            if self._separator == "," and has > self._width
-            else ""
-        )
+            raise RaggedRow(f"row {block.row + i} has {has} cells, but the header has {self._width}")
+        hint = "; if it has a decimal comma, write 0.5, not 0,5" if self._separator == "," and has > self._width else ""
         raise RaggedRow(
-            f"{where} has {has:,} {'cell' if has == 1 else 'cells'} where the header has {self._width:,}{hint}"
+            f"{where} has {has:,} {'cell' if has == 1 else 'cells'}, but the header has {self._width:,}{hint}"
         )
 
     def _malformed(self, error: csv.Error) -> TabularError:
-        """The error of what the standard library's reader found, which names no cell."""
+        """Return the error for one of the standard library's reader, which has no row or column."""
         line = self._reader.line_num
         if "NUL" in str(error):
-            return NotUtf8(f"line {line} holds a NUL byte: the file is damaged, or not text")
+            return NotUtf8(f"line {line} has a NUL byte; the file is damaged or not a text file")
         return UnclosedQuote(
-            f"a quotation mark in or before line {line} is not closed, or text follows where one closed: "
-            'write "" for a quotation mark within quotation marks'
+            f"a quotation mark in or before line {line} is not closed, or text follows a closing one; "
+            'write "" for a quotation mark in a quoted cell'
         )
 
     def _undecodable(self) -> NotUtf8:
         if self._encoding == "utf-16":
-            return NotUtf8("the file is not the UTF-16 that it begins as: save it as CSV in UTF-8")
-        return NotUtf8(f"the text is not UTF-8 from row {self._row} on, or a later one")
+            return NotUtf8("the file begins with a UTF-16 byte order mark but is not UTF-16; save it as UTF-8")
+        return NotUtf8(f"the text is not UTF-8 in row {self._row} or later")
 
 
-#: Cells that are converted at once.
+#: Cells per block.
 _BLOCK_CELLS = 1 << 16
 
 
@@ -158,9 +154,20 @@ def read_cells(
     texts: Mapping[int, Callable[[Sequence[str]], object]],
     limits: Limits,
 ) -> dict[int, Floats]:
-    """The columns of numbers of all rows, each by what converts its cells; the cells of ``texts`` are handed on.
+    """Read the numeric columns of all rows and pass the cells of the string columns on.
 
-    ``width`` is the number of columns of the table. Raises the limits' own error, and what is wrong with the rows.
+    Parameters
+    ----------
+    rows : Rows
+        The rows after the header.
+    width : int
+        Number of columns of the table.
+    numbers : mapping of int to callable
+        For the index of each numeric column, the function that converts the cells of a block.
+    texts : mapping of int to callable
+        For the index of each string column, the function that receives the cells of a block.
+    limits : Limits
+        Raises its own error.
     """
     found = {at: array("d") for at in numbers}
     read = 0
@@ -176,7 +183,7 @@ def read_cells(
 
 # --- The layout of a text file, inferred from its beginning: encoding, separator, header, first rows
 
-#: Rows that columns are guessed from.
+#: Rows from which columns are inferred.
 SAMPLE_ROWS = 1000
 _SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "vertical bars"}
 _UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
@@ -184,7 +191,7 @@ _UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 @dataclass(frozen=True)
 class Layout:
-    """``header`` are the names; rows of data begin at byte ``data_at`` if the header is a plain first line."""
+    """The layout; ``data_at`` is the byte at which data begins if the header is a plain first line, else None."""
 
     encoding: str
     separator: str
@@ -195,7 +202,7 @@ class Layout:
 
 
 def layout_of(file: BinaryIO, limits: FileLimits) -> Layout:
-    """Look at a file's beginning; raises the ``TabularError`` of what makes a table of it impossible."""
+    """Infer the layout from the beginning of a file; raises a ``TabularError`` if it is not a table."""
     file.seek(0)
     head = file.read(MAX_LINE)
     if not head.strip(b"\xef\xbb\xbf\xff\xfe \t\r\n"):
@@ -209,7 +216,7 @@ def layout_of(file: BinaryIO, limits: FileLimits) -> Layout:
     _check_header(header)
     sample = tuple(map(tuple, rows.sample(SAMPLE_ROWS)))
     if not sample:
-        raise EmptyFile(f"the file has a header ({listed(header)}) and no rows")
+        raise EmptyFile(f"the file has a header ({listed(header)}) but no rows")
     notes = () if separator == "," else (f"the columns are separated by {_SEPARATORS[separator]}",)
     if encoding == "utf-16":
         notes = ("the text is UTF-16", *notes)
@@ -221,61 +228,60 @@ def _encoding(head: bytes) -> str:
         return "utf-16"
     if b"\0" in head:
         raise WrongKind(
-            "the file holds NUL bytes: it is not text, or text in UTF-16 without its mark; save it as UTF-8"
+            "the file has NUL bytes: it is not a text file, or it is UTF-16 without a byte order mark; save it as UTF-8"
         )
     return "utf-8-sig"
 
 
 def _first_line(head: bytes, encoding: str) -> str:
-    """The first line that is not blank."""
+    """Return the first line that is not blank."""
     decoder = codecs.getincrementaldecoder(encoding)("strict" if encoding == "utf-16" else "surrogateescape")
     try:
         text = decoder.decode(head)
     except UnicodeDecodeError as error:
-        raise NotUtf8("the file begins as UTF-16 and is not: save it as CSV in UTF-8") from error
+        raise NotUtf8("the file begins with a UTF-16 byte order mark but is not UTF-16; save it as UTF-8") from error
     line = next((line for line in io.StringIO(text, newline=None) if line.strip()), "")
     if len(line) >= len(text) and len(head) >= MAX_LINE:
-        raise FileTooLarge(f"the first line has more than {MAX_LINE:,} characters, which is the limit")
+        raise FileTooLarge(f"the first line has more than the limit of {MAX_LINE:,} characters")
     return line
 
 
 def _separator(line: str) -> str:
-    """The most frequent separator in a line outside quotation marks; a comma if there is none."""
+    """Return the most frequent separator outside quotation marks; a comma if there is none."""
     outside = "".join(line.split('"')[::2])
     return max(_SEPARATORS, key=lambda separator: outside.count(separator))
 
 
 def _check_header(header: tuple[str, ...]) -> None:
-    """Raise the error of names that are numbers, not UTF-8, or twice there."""
+    """Raise the error for names that are numbers, not UTF-8 or duplicates."""
     names = [name for name in header if name]
     try:
         "".join(names).encode()
     except UnicodeEncodeError as error:
-        raise NotUtf8("the header is not UTF-8 (Latin-1, perhaps): save the file as CSV in UTF-8") from error
+        raise NotUtf8("the header is not UTF-8 (perhaps Latin-1); save the file as UTF-8") from error
     classes = [str(k) for k in range(len(names))]
     if all(map(is_number, names)) and not (len(names) > 2 and names == classes):
         raise NoHeader(
-            "the first line holds numbers where the names of the columns must stand: put a line such as "
-            f"{quoted('label,p')} before it"
+            f"the first line has numbers instead of column names; add a header line such as {quoted('label,p')}"
         )
     twice = sorted({name for name in names if names.count(name) > 1}) if len(set(names)) < len(names) else []
     if twice:
-        raise DuplicateColumns(f"the header has {listed(twice)} more than once: rename one of them")
+        raise DuplicateColumns(f"the header has {listed(twice)} more than once; rename the duplicates")
 
 
 def _data_at(head: bytes, encoding: str, header_lines: int) -> int | None:
-    """Where the rows begin, if the header is the first line and ends as lines do."""
+    """Return the byte at which the rows begin if the header is the first line and lines end in LF or CR LF."""
     end = head.find(b"\n")
     return (
         end + 1 if encoding == "utf-8-sig" and header_lines == 1 and end >= 0 and b"\r" not in head[: end - 1] else None
     )
 
 
-# --- A text table read by the standard library: what is accepted, and the errors
+# --- Reading with the standard library, which defines what is accepted and the errors
 
 
 def read_plain(file: BinaryIO, layout: Layout, places: Places, limits: FileLimits) -> Values:
-    """Read some columns of every row; raises the ``TabularError`` of the first bad block's first bad column."""
+    """Read some columns; raises the ``TabularError`` of the first bad column in the first bad block."""
     texts = {at: Coding(layout.header[at], places.field_of(at)) for at in places.texts}
     rows = Rows(file, layout.encoding, layout.separator)
     rows.header()
@@ -287,7 +293,7 @@ def read_plain(file: BinaryIO, layout: Layout, places: Places, limits: FileLimit
 
 
 def _numbers(cells: Sequence[str], block: Block, *, name: str, field: Field) -> Floats:
-    """Cells as finite numbers."""
+    """Convert cells to finite numbers."""
     joined = "".join(cells)
     parse: Callable[[str], float] = float if joined.isascii() and "_" not in joined else number
     try:
@@ -307,17 +313,17 @@ def _is_finite(cell: str) -> bool:
         return False
 
 
-# --- A text table by pyarrow, ten times as fast; what it refuses, or finds empty, the standard library reads again
+# --- Reading with pyarrow, ten times as fast; if it fails, the standard library reads again to report the error
 
-#: Larger files are mapped, smaller ones copied.
+#: Larger files are memory-mapped, smaller ones copied.
 _IN_MEMORY = 32 << 20
 _BLOCK = 1 << 20
 
 
 def read_fast(file: BinaryIO, layout: Layout, places: Places, limits: FileLimits) -> Values | None:
-    """Read some columns of every row, as ``read_plain`` does; None if that must find out what is wrong.
+    """Read some columns like ``read_plain``; returns None if that must read the file to report an error.
 
-    Raises ``FileTooLarge`` and what a column of texts is refused for.
+    Raises ``FileTooLarge`` and the errors of string columns.
     """
     arrow = pyarrow("csv")
     if arrow is None or layout.data_at is None:
@@ -338,14 +344,14 @@ def read_fast(file: BinaryIO, layout: Layout, places: Places, limits: FileLimits
 
 
 def _native(arrow: Any, file: BinaryIO, start: int) -> Any:
-    """The file from ``start`` on as one that pyarrow reads without Python.
+    """Open the file from ``start`` on as a native pyarrow file.
 
-    pyarrow reads ahead in threads of its own, which may still run when the caller has stopped reading. If they read a
-    Python file, they would move its position under the next reader, and end the process when it exits: a thread that
-    waits for the interpreter's lock is then killed inside C++ ("terminate called without an active exception").
+    pyarrow reads ahead in its own threads, which may still run after the caller has stopped. On a Python file, they
+    would move its position under the next reader, and they could abort the process at exit: a thread that waits for
+    the GIL is then killed inside C++ ("terminate called without an active exception").
     """
     if file.seek(0, io.SEEK_END) - start > _IN_MEMORY:
-        with contextlib.suppress(io.UnsupportedOperation):  # of what lies in memory
+        with contextlib.suppress(io.UnsupportedOperation):  # raised by a file in memory
             mapped = arrow.memory_map(f"/dev/fd/{file.fileno()}")
             mapped.seek(start)
             return mapped
@@ -365,13 +371,13 @@ def _options(arrow: Any, layout: Layout, places: Places) -> dict[str, Any]:
         "read_options": arrow.csv.ReadOptions(column_names=names, block_size=2 * MAX_LINE),
         "parse_options": arrow.csv.ParseOptions(delimiter=layout.separator, newlines_in_values=quotes),
         "convert_options": arrow.csv.ConvertOptions(include_columns=list(types), column_types=types),
-        # The default one keeps what a large file took.
+        # The default pool would keep the memory of a large file.
         "memory_pool": arrow.system_memory_pool(),
     }
 
 
 class _Found:
-    """The batches so far."""
+    """The batches read so far."""
 
     def __init__(self, layout: Layout, places: Places) -> None:
         self._places = places
@@ -381,11 +387,11 @@ class _Found:
         self.rows = 0
 
     def add(self, batch: Any) -> bool:
-        """Add a batch; False if it holds a missing or infinite number."""
+        """Add a batch; returns False if it has a missing or infinite number."""
         columns = {at: batch.column(str(at)) for at in {*self._places.numbers, *self._places.texts}}
         if any(column.null_count for column in columns.values()):
             return False
-        # pyarrow's own way to numpy imports pandas, a third of a second of every command.
+        # pyarrow's to_numpy imports pandas, which takes a third of a second.
         numbers = {at: np.from_dlpack(columns[at]) for at in self._places.numbers}
         if not all(np.isfinite(column).all() for column in numbers.values()):
             return False
@@ -400,7 +406,7 @@ class _Found:
         return True
 
     def values(self) -> Values | None:
-        """All batches together; None if there is no row."""
+        """Return all batches as one; None without rows."""
         if not self.rows:
             return None
         coded = {at: coding.done() for at, coding in self._texts.items()}
@@ -412,11 +418,11 @@ class _Found:
         )
 
 
-# --- A text table: CSV, or separated by semicolons, tabs or bars
+# --- The table
 
 
 class CsvTable:
-    """A ``Table`` of text; raises the ``TabularError`` of what makes a table of it impossible."""
+    """A ``Table`` of a text file; raises a ``TabularError`` if the file is not a table."""
 
     def __init__(self, file: BinaryIO, limits: FileLimits) -> None:
         self._file, self._limits = file, limits
@@ -426,21 +432,21 @@ class CsvTable:
         self.columns = tuple(Column(name, cells) for name, cells in zip(self._layout.header, samples, strict=True))
 
     def read(self, places: Places) -> Values:
-        """Read some columns of every row; raises the ``TabularError`` of the first bad one."""
+        """Read some columns; raises the ``TabularError`` of the first bad one."""
         found = read_fast(self._file, self._layout, places, self._limits)
         return read_plain(self._file, self._layout, places, self._limits) if found is None else found
 
     def texts(self, at: int) -> list[str]:
-        """The cells of one column of every row, as they stand."""
+        """Read one column, unchanged."""
         return [row[at] for row in self.rows()]
 
     @property
     def separator(self) -> str:
-        """What stands between two columns."""
+        """The separator of columns."""
         return self._layout.separator
 
     def rows(self) -> Iterator[list[str]]:
-        """The cells of every row as they stand, in the order in which ``read`` takes the rows."""
+        """Yield the cells of every row, unchanged, in the same order as ``read``."""
         rows = Rows(self._file, self._layout.encoding, self._layout.separator)
         rows.header()
         for block in rows.blocks(SAMPLE_ROWS):

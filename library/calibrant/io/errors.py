@@ -1,4 +1,4 @@
-"""The errors of reading: those of files, which a person mends, and those of bodies, which a program does."""
+"""Errors of reading: of files, with hints for a person, and of request bodies, with JSON Pointers for a program."""
 
 from __future__ import annotations
 
@@ -9,18 +9,30 @@ from typing import Any, ClassVar, Literal
 
 from calibrant.errors import CalibrationError, requires
 
-# --- The errors of files: what is wrong, which of the options it concerns, and what would mend it
+# --- Errors of files: the cause, the option that it concerns, and values to choose from
 #
-# A message shows names of columns and texts of labels, cleaned and cut short, because the reader needs them to choose;
-# it never repeats numbers of the file. An error never changes the file.
+# Messages show column names and label strings, cleaned and shortened, because a user needs them to choose. They never
+# show numbers from the file.
 
 Field = Literal["file", "predictions", "labels", "weights", "groups", "scale", "mapping"]
-#: A mapping of labels, or columns or a value to choose from.
+#: A mapping of labels to classes, or columns or values to choose from.
 Offer = Mapping[str, int] | tuple[str, ...]
 
 
 class TabularError(ValueError):
-    """Base of every error of a file; ``field`` is the option that it concerns."""
+    """Base class of all errors of files.
+
+    Attributes
+    ----------
+    code : str
+        Stable name of the error.
+    detail : str
+        Message for the user.
+    field : str
+        The option that the error concerns, such as ``labels``, or ``file``.
+    offer : mapping, tuple of str or None
+        Values of the option to choose from.
+    """
 
     code: ClassVar[str] = "tabular-error"
 
@@ -38,7 +50,7 @@ class UnreadableFile(TabularError):
 
 
 class NoRoom(TabularError):
-    """No room for a temporary file, which holds what is unpacked or comes through a pipe."""
+    """No space for a temporary file, which holds decompressed data and data from a pipe."""
 
     code = "spool-full"
 
@@ -56,7 +68,7 @@ class DamagedFile(TabularError):
 
 
 class PickledObjects(TabularError):
-    """An array of Python objects, which are pickles."""
+    """An array of Python objects, which would need pickle, or of records."""
 
     code = "pickled-objects"
 
@@ -68,13 +80,13 @@ class EmptyFile(TabularError):
 
 
 class FileTooLarge(TabularError):
-    """More bytes, rows, columns or numbers than the limit, which the message names."""
+    """More bytes, rows, columns or numbers than the limit."""
 
     code = "file-too-large"
 
 
 class NotUtf8(TabularError):
-    """Text in another encoding than UTF-8, or UTF-16 with its mark."""
+    """Text that is neither UTF-8 nor UTF-16 with a byte order mark."""
 
     code = "not-utf-8"
 
@@ -98,7 +110,7 @@ class RaggedRow(TabularError):
 
 
 class UnclosedQuote(TabularError):
-    """A quotation mark that opens and does not close, or text after one that closed."""
+    """A quotation mark that is not closed, or text after a closing one."""
 
     code = "unclosed-quote"
 
@@ -134,61 +146,61 @@ class UnknownColumn(TabularError):
 
 
 class UnclearColumns(TabularError):
-    """Several columns that could be meant."""
+    """Several columns that fit, or a column given for two purposes."""
 
     code = "unclear-columns"
 
 
 class NoPredictions(TabularError):
-    """A file without a column that is known to hold predictions."""
+    """A file in which no column of predictions was found."""
 
     code = "no-predictions"
 
 
 class NoLabels(TabularError):
-    """A file without a column that is known to hold labels."""
+    """A file in which no column of labels was found."""
 
     code = "no-labels"
 
 
 class TooManyGroups(TabularError):
-    """More different groups than the library compares."""
+    """More distinct groups than the library compares."""
 
     code = "too-many-groups"
 
 
 class LooksLikePercent(TabularError):
-    """Predictions that seem to be percent."""
+    """Predictions that look like percentages."""
 
     code = "looks-like-percent"
 
 
 class LooksLikeLogits(TabularError):
-    """Predictions that look like logits, or are named so, although the scale is probability."""
+    """Predictions that look like logits, or have such a name, although the scale is probability."""
 
     code = "looks-like-logits"
 
 
 class OutOfRange(TabularError):
-    """Predictions outside [0, 1] that look like neither percent nor logits."""
+    """Predictions outside [0, 1] that look like neither percentages nor logits."""
 
     code = "out-of-range"
 
 
 class WrongShape(TabularError):
-    """Arrays whose shapes do not fit."""
+    """Arrays with an invalid shape or with shapes that do not match."""
 
     code = "wrong-shape"
 
 
 class NotLabels(TabularError):
-    """A column that cannot be labels: fractions, or more values than there are classes."""
+    """A column that cannot be labels: it has fractions, or more values than there are classes."""
 
     code = "not-labels"
 
 
 class LabelsNeedMapping(TabularError):
-    """Labels whose order of classes is not evident; ``offer`` is a mapping to confirm, if one can be suggested."""
+    """Labels without a known order of classes; ``offer`` is a suggested mapping, if there is one."""
 
     code = "labels-need-mapping"
 
@@ -200,16 +212,16 @@ class UnmappedLabel(TabularError):
 
 
 class BadMapping(TabularError):
-    """A mapping onto something other than classes."""
+    """A mapping to values that are not classes, or to a single class."""
 
     code = "bad-mapping"
 
 
-# --- The errors of bodies, which are read strictly: their places are JSON Pointers, rows are counted from 0
+# --- Errors of request bodies: places are JSON Pointers, rows are counted from 0
 
 
 class TooLarge(CalibrationError):
-    """A body, what it unpacks to, its rows, its classes or its nesting over the limit."""
+    """A body whose bytes, decompressed bytes, rows, classes or nesting exceed the limit."""
 
     code = "too-large"
 
@@ -233,29 +245,29 @@ class MalformedNpy(CalibrationError):
 
 
 class MalformedArrow(CalibrationError):
-    """A body that is not an Arrow IPC stream of columns that can be read."""
+    """A body that is not a valid Arrow IPC stream."""
 
     code = "malformed-arrow"
 
 
 class MalformedParquet(CalibrationError):
-    """A body that is not a Parquet file of columns that can be read."""
+    """A body that is not a valid Parquet file."""
 
     code = "malformed-parquet"
 
 
 class MalformedCsv(CalibrationError):
-    """A body that is not CSV in UTF-8 with a header and rows of its length."""
+    """A body that is not UTF-8 CSV with a header and rows of the same length."""
 
     code = "malformed-csv"
 
 
-# --- pyarrow and zstandard, which are extras: imported when the first file needs them
+# --- pyarrow, an optional dependency that is imported on first use
 
 
 @cache
 def pyarrow(part: str) -> Any | None:
-    """Return the module with a part of it (``csv``, ``parquet``, ``ipc``), or None if it is not installed."""
+    """Import pyarrow with a submodule (``csv``, ``parquet``, ``ipc``); returns None if it is not installed."""
     try:
         arrow = importlib.import_module("pyarrow")
         importlib.import_module(f"pyarrow.{part}")
@@ -265,7 +277,7 @@ def pyarrow(part: str) -> Any | None:
 
 
 def needed_pyarrow(part: str, what: str) -> Any:
-    """Import pyarrow with a part of it; raises ``MissingExtra`` if it is not installed."""
+    """Import pyarrow with a submodule; raises ``MissingExtra`` if it is not installed."""
     with requires("files", what, instead="or save it as CSV or NPZ"):
         importlib.import_module(f"pyarrow.{part}")
     return importlib.import_module("pyarrow")

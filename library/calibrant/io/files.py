@@ -1,4 +1,4 @@
-"""Files of people: what kind a file is by its content, which column is what, and the arrays."""
+"""Read files of users: the format is detected from the content, columns are inferred or given."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from calibrant.io.texts import listed, quoted, row_of, span
 
 __all__ = ["Sheet", "SheetOptions", "open_table", "read_columns", "read_sheet"]
 
-# --- Reading a file as a sheet, or some of its columns as texts
+# --- Reading a file as a sheet, or some of its columns as strings
 
 
 def read_sheet(
@@ -36,29 +36,51 @@ def read_sheet(
     heavy: Callable[[], None] | None = None,
     spool: Callable[[int], None] | None = None,
 ) -> Sheet:
-    """Read a CSV, NPZ, NPY, Parquet or Arrow file, also one packed by gzip or Zstandard.
+    r"""Read a CSV, NPZ, NPY, Parquet or Arrow file, optionally compressed with gzip or Zstandard.
+
+    The format is detected from the content, not from the name.
 
     Parameters
     ----------
-    source
-        A path, or a stream, which stays open; one that can seek is read from its beginning.
-    name
-        The file's name for messages.
-    options
-        What is not to be inferred.
-    max_rows, max_bytes
-        More rows, or more bytes once unpacked, are refused. None is no limit of rows but that of 1e8 numbers.
-    labelled
-        Whether labels are needed. If not, none are looked for: a column of them is read only if the options name it.
-    heavy
-        Called before more than 1 MiB is unpacked or read; a ``CalibrationError`` that it raises ends the reading.
-    spool
-        Called with the size that a temporary file is about to have; a ``CalibrationError`` ends the reading as well.
+    source : Path or binary stream
+        A seekable stream is read from its beginning. A stream stays open.
+    name : str
+        Name of the file in messages.
+    options : SheetOptions
+        Columns, scale and mapping of labels; what is None is inferred.
+    max_rows : int or None
+        The most rows. With None, only the limit of 1e8 numbers applies.
+    labelled : bool
+        If False, labels are read only if the options name their column.
+    max_bytes : int
+        The most bytes after decompression.
+    heavy : callable, optional
+        Called before more than 1 MiB is decompressed or read. A ``CalibrationError`` that it raises ends the reading.
+    spool : callable, optional
+        Called with the size that a temporary file is about to reach. A ``CalibrationError`` that it raises ends the
+        reading.
+
+    Returns
+    -------
+    Sheet
+        The arrays, and notes on what was inferred.
 
     Raises
     ------
     TabularError
-        What is wrong, and which option it concerns; nothing else is raised for any content.
+        If the content cannot be read; no other error is raised for any content.
+    MissingExtra
+        If the format needs pyarrow or zstandard and it is not installed.
+
+    Examples
+    --------
+    >>> import io
+    >>> from calibrant.io.files import read_sheet
+    >>> sheet = read_sheet(io.BytesIO(b"label,p\n1,0.8\n0,0.3\n"), name="preds.csv", max_rows=None)
+    >>> sheet.predictions.tolist(), sheet.labels.tolist()
+    ([0.8, 0.3], [1, 0])
+    >>> sheet.notes[0]
+    "labels: column 'label' (inferred from its name)"
     """
     limits = FileLimits(max_bytes, max_rows, heavy=heavy, spool=spool)
     with opened(source, limits) as file, open_table(file, name, limits) as table:
@@ -84,7 +106,7 @@ def _sheet(table: Table, chosen: Chosen, options: SheetOptions, values: Values) 
 
 
 def _check_shapes(values: Values) -> None:
-    """Raise ``WrongShape`` for columns that are not of one length, which arrays of an archive may be."""
+    """Raise ``WrongShape`` for columns of different lengths, which the arrays of an archive can have."""
     n = len(values.predictions)
     lengths = {
         "labels": None if values.labels is None else len(values.labels.codes),
@@ -93,7 +115,7 @@ def _check_shapes(values: Values) -> None:
     }
     for field, length in lengths.items():
         if length is not None and length != n:
-            raise WrongShape(f"there are {length:,} {field} for {n:,} rows of predictions")
+            raise WrongShape(f"{field} has length {length:,}, but predictions has length {n:,}")
 
 
 def _classes(table: Table, chosen: Chosen, options: SheetOptions, values: Values) -> Classes | None:
@@ -107,7 +129,7 @@ def _classes(table: Table, chosen: Chosen, options: SheetOptions, values: Values
 def _groups(coded: Coded, table: Table, chosen: Chosen) -> list[str]:
     name = "" if chosen.places.groups is None else table.columns[chosen.places.groups].name
     if len(coded.texts) > MAX_GROUPS:
-        raise TooManyGroups(f"column {quoted(name)} has more than {MAX_GROUPS:,} different groups", field="groups")
+        raise TooManyGroups(f"column {quoted(name)} has more than {MAX_GROUPS:,} distinct groups", field="groups")
     if "" in coded.texts:
         row = row_of(coded.first(coded.texts.index("")))
         raise MissingValue(f"{row} of column {quoted(name)} is empty", field="groups")
@@ -117,9 +139,28 @@ def _groups(coded: Coded, table: Table, chosen: Chosen) -> list[str]:
 def read_columns(
     source: Path | BinaryIO, names: Sequence[str], *, name: str, max_bytes: int = FileLimits.max_unpacked_bytes
 ) -> list[list[str]]:
-    """The cells of some columns of every row, without the blanks around them; ``name`` is what the file is called.
+    """Read some columns as strings, without surrounding blanks.
 
-    Raises the ``TabularError`` of a file that cannot be read, of a column that it has not, or of the first empty cell.
+    Parameters
+    ----------
+    source : Path or binary stream
+        As for ``read_sheet``.
+    names : sequence of str
+        Names of the columns.
+    name : str
+        Name of the file in messages.
+    max_bytes : int
+        The most bytes after decompression.
+
+    Returns
+    -------
+    list of list of str
+        The cells of each column.
+
+    Raises
+    ------
+    TabularError
+        If the file cannot be read, has no such column, or a cell is empty.
     """
     limits = FileLimits(max_bytes)
     with opened(source, limits) as file, open_table(file, name, limits) as table:
@@ -142,25 +183,25 @@ def _whole(cells: list[str], name: str) -> list[str]:
     return found
 
 
-# --- What kind a file is, by its first bytes; its name decides nothing
+# --- Detection of the format from the first bytes
 
-#: The beginnings of files that are none of ours, and what people call them.
+#: First bytes of unsupported formats, and what the message calls them.
 _OTHERS = (
     (b"\x89PNG\r\n\x1a\n", "a PNG image"),
     (b"\xff\xd8\xff", "a JPEG image"),
     (b"GIF8", "a GIF image"),
     (b"II*\0", "a TIFF image"),
     (b"MM\0*", "a TIFF image"),
-    (b"RIFF", "an image, sound or film (RIFF)"),
+    (b"RIFF", "an image, audio or video file (RIFF)"),
     (b"%PDF", "a PDF document"),
     (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "an old Excel or Office document: save it as CSV"),
     (b"\x89HDF", "an HDF5 file"),
     (b"SQLite format 3\0", "an SQLite database"),
-    (b"BZh", "packed by bzip2: unpack it, or pack it by gzip"),
-    (b"\xfd7zXZ\0", "packed by xz: unpack it, or pack it by gzip"),
-    (b"7z\xbc\xaf\x27\x1c", "a 7-Zip archive: unpack it"),
-    (b"Rar!", "a RAR archive: unpack it"),
-    (b"\x7fELF", "a program"),
+    (b"BZh", "compressed with bzip2: decompress it, or compress it with gzip"),
+    (b"\xfd7zXZ\0", "compressed with xz: decompress it, or compress it with gzip"),
+    (b"7z\xbc\xaf\x27\x1c", "a 7-Zip archive: extract it"),
+    (b"Rar!", "a RAR archive: extract it"),
+    (b"\x7fELF", "an executable"),
     (b"{\\rtf", "an RTF document"),
     (b"FEA1", "an old Feather file: save it as Feather version 2 or Parquet"),
     (b"Obj\x01", "an Avro file: save it as CSV or Parquet"),
@@ -175,7 +216,7 @@ _HEAD = 512
 
 @contextmanager
 def open_table(file: BinaryIO, name: str, limits: FileLimits) -> Iterator[Table]:
-    """Open a file as the table that it is; raises ``WrongKind``, or what the kind's own reader raises."""
+    """Open a file as a table; raises ``WrongKind`` for an unsupported format, or the error of the reader."""
     head = _head(file)
     packed = _packed(head)
     if packed is None:
@@ -185,7 +226,7 @@ def open_table(file: BinaryIO, name: str, limits: FileLimits) -> Iterator[Table]
         _unpack(file, packed, plain, limits)
         head = _head(plain)
         if _packed(head) is not None:
-            raise WrongKind(f"{quoted(name)} is packed twice: unpack it")
+            raise WrongKind(f"{quoted(name)} is compressed twice; decompress it once")
         yield _table(plain, head, name, limits)
 
 
@@ -195,7 +236,7 @@ def _head(file: BinaryIO) -> bytes:
 
 
 def _packed(head: bytes) -> str | None:
-    """How a file that begins so is packed; None if it is not."""
+    """Return the compression, gzip or zstd, or None."""
     return next((encoding for magic, encoding in _PACKED.items() if head.startswith(magic)), None)
 
 
@@ -204,7 +245,7 @@ def _unpack(file: BinaryIO, encoding: str, target: BinaryIO, limits: FileLimits)
         write_blocks(unpacked(bytes_of(file), encoding, FILE), target, limits)
     except DamagedFile as error:
         name = "Zstandard" if encoding == "zstd" else encoding
-        raise DamagedFile(f"the file is packed by {name}, and damaged or cut off") from error
+        raise DamagedFile(f"the {name} file is damaged or truncated") from error
 
 
 def _table(file: BinaryIO, head: bytes, name: str, limits: FileLimits) -> Table:
@@ -225,7 +266,7 @@ def _refuse_others(head: bytes, name: str) -> None:
         if head.startswith(magic):
             raise _wrong(name, kind)
     if head.startswith(_PICKLES):
-        raise _wrong(name, "a Python pickle, which is never opened: it could run any program; save it as NPZ or CSV")
+        raise _wrong(name, "a Python pickle, which is never loaded because it can run any code: save it as NPZ or CSV")
     text = head.removeprefix(b"\xef\xbb\xbf").lstrip().lower()
     if text.startswith((b"<!doctype", b"<html", b"<?xml", b"<svg")):
         raise _wrong(name, "an HTML or XML page")
@@ -234,4 +275,4 @@ def _refuse_others(head: bytes, name: str) -> None:
 
 
 def _wrong(name: str, kind: str) -> WrongKind:
-    return WrongKind(f"{quoted(name)} is {kind}. CSV, NPZ, NPY, Parquet and Arrow files are read")
+    return WrongKind(f"{quoted(name)} is {kind}. Supported formats are CSV, NPZ, NPY, Parquet and Arrow")

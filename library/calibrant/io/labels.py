@@ -1,4 +1,4 @@
-"""Labels as people write them to classes 0 to K - 1, without inferring an order of classes that is not evident."""
+"""Conversion of labels, such as strings, to classes 0 to K - 1; an order of classes is never guessed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _INTEGER = re.compile(r"([+-]?\d{1,18})(\.0*)?", re.ASCII)
 
 @dataclass(frozen=True)
 class Classes:
-    """Labels as classes; ``names`` of the classes if they are known, and notes."""
+    """Labels as integer classes, the names of the classes if they are known, and notes."""
 
     labels: Ints
     names: tuple[str, ...] | None
@@ -25,7 +25,7 @@ class Classes:
 
 
 def integer(text: str) -> int | None:
-    """The integer that a text is, written 1 or 1.0; None for every other."""
+    """Parse an integer written as ``1`` or ``1.0``; returns None for any other text."""
     found = _INTEGER.fullmatch(text)
     return None if found is None else int(found[1])
 
@@ -33,18 +33,38 @@ def integer(text: str) -> int | None:
 def read_labels(
     coded: Coded, name: str, aliases: Sequence[Sequence[str]], n_classes: int, mapping: Mapping[str, int] | None
 ) -> Classes:
-    """Turn the texts of column ``name`` into classes below ``n_classes``.
+    """Convert the values of the column ``name`` to classes 0 to ``n_classes`` - 1.
 
-    ``aliases`` are the names of each class that its column of predictions gives it. Raises ``MissingValue``, and
-    ``LabelsNeedMapping``, ``NotLabels``, ``UnmappedLabel`` or ``BadMapping``.
+    Parameters
+    ----------
+    coded : Coded
+        The column.
+    name : str
+        Its name, for messages.
+    aliases : sequence of sequence of str
+        For each class, the names from its column of predictions.
+    n_classes : int
+        Number of classes of the predictions.
+    mapping : mapping of str to int or None
+        Class of each value, if given.
+
+    Returns
+    -------
+    Classes
+        The labels, names of the classes and notes.
+
+    Raises
+    ------
+    MissingValue, LabelsNeedMapping, NotLabels, UnmappedLabel, BadMapping
+        If a value is missing or cannot be converted.
     """
     by_name = _by_name(aliases, n_classes)
     known = {*(mapping or ()), *by_name}
     for code, text in enumerate(coded.texts):
         if is_missing(text) and text not in known:
-            what = "is empty" if not text else f"says {quoted(text)}, which is no label"
+            what = "is empty" if not text else f"is {quoted(text)}, a missing value"
             where = f"{row_of(coded.first(code))} of column {quoted(name)}"
-            raise MissingValue(f"{where} {what}: fill it in or leave the row out", field="labels")
+            raise MissingValue(f"{where} {what}; fill it in or remove the row", field="labels")
     if mapping is not None:
         return _mapped(coded, name, _checked(mapping, n_classes), n_classes)
     whole = [integer(text) for text in coded.texts]
@@ -54,13 +74,13 @@ def read_labels(
     numbers = [k for k in whole if k is not None]
     if len(numbers) == len(whole) and all(0 <= k < n_classes for k in numbers):
         as_floats = any(text != str(k) for text, k in zip(coded.texts, numbers, strict=True))
-        notes = ("labels: written as 0.0 and 1.0, taken as integers",) if as_floats else ()
+        notes = ("labels: written as 0.0 and 1.0, read as integers",) if as_floats else ()
         return Classes(_classes(numbers, coded), None, notes)
     raise _refusal(coded, plain, name, aliases, n_classes)
 
 
 def _by_name(aliases: Sequence[Sequence[str]], n_classes: int) -> dict[str, int]:
-    """The class of each name; empty if the predictions are one column, or two classes share a name."""
+    """Return the class of each name; empty for one column of predictions or if two classes share a name."""
     if len(aliases) != n_classes:
         return {}
     pairs = [(name, k) for k, names in enumerate(aliases) for name in names]
@@ -74,22 +94,22 @@ def _classes(of_code: Sequence[int], coded: Coded) -> Ints:
 def _of_columns(
     coded: Coded, plain: Sequence[str], by_name: Mapping[str, int], aliases: Sequence[Sequence[str]]
 ) -> Classes:
-    """Labels that are called as the columns of predictions are."""
+    """Convert labels that are the names of the columns of predictions."""
     labels = _classes([by_name[text] for text in plain], coded)
-    # The end of prob_cat or the whole, whichever the labels say.
+    # Name the classes as the labels do: by the suffix of prob_cat or by the whole name.
     way = max(aliases[by_name[text]].index(text) for text in plain)
     names = tuple(of[min(way, len(of) - 1)] for of in aliases)
     if names == tuple(str(k) for k in range(len(names))):
         return Classes(labels, None)
-    return Classes(labels, names, (f"classes: by the names of the columns, {listed(names)} in this order",))
+    return Classes(labels, names, (f"classes: {listed(names)}, in this order (inferred from the column names)",))
 
 
 def _checked(mapping: Mapping[str, int], n_classes: int) -> dict[str, int]:
-    """A mapping whose values are classes; its keys also as integers are written."""
+    """Check that the values of a mapping are classes; adds integer keys in their plain form."""
     for text, k in mapping.items():
         if isinstance(k, bool) or not isinstance(k, int) or not 0 <= k < n_classes:
             raise BadMapping(
-                f"the mapping gives {quoted(text)} no class: it must be an integer from 0 to {n_classes - 1}",
+                f"the mapping of {quoted(text)} must be a class, an integer from 0 to {n_classes - 1}",
                 field="mapping",
             )
     found = {text.strip(): k for text, k in mapping.items()}
@@ -110,10 +130,10 @@ def _mapped(coded: Coded, name: str, mapping: Mapping[str, int], n_classes: int)
         of_code.append(k)
     different = {text if (whole := integer(text)) is None else whole for text in coded.texts}
     if len({*of_code}) < 2 <= len(different):
-        raise BadMapping("the mapping gives all labels the same class: two classes are needed", field="mapping")
+        raise BadMapping("the mapping gives all labels the same class; it must use at least two", field="mapping")
     of_class = {k: text for text, k in mapping.items()}
     names = tuple(of_class.get(k, "") for k in range(n_classes))
-    note = "labels: mapped as stated, " + ", ".join(
+    note = "labels: mapped as requested, " + ", ".join(
         f"{quoted(text)} to {k}" for k, text in sorted(of_class.items())[:8]
     )
     return Classes(_classes(of_code, coded), names if all(names) else None, (note,))
@@ -122,27 +142,27 @@ def _mapped(coded: Coded, name: str, mapping: Mapping[str, int], n_classes: int)
 def _refusal(
     coded: Coded, plain: Sequence[str], name: str, aliases: Sequence[Sequence[str]], n_classes: int
 ) -> TabularError:
-    """Why texts are no classes, and the mapping that would make them so."""
+    """Return the error for values that cannot be converted, with a suggested mapping if there is one."""
     where, texts = f"column {quoted(name)}", sorted(plain, key=_natural)
     numbers = [text for text in texts if is_number(text)]
     if any(integer(text) is None for text in numbers):
-        return NotLabels(f"{where} holds fractions, which are no labels: is it another column?", field="labels")
+        return NotLabels(f"{where} has fractions, which cannot be labels; is this the right column?", field="labels")
     if numbers and len(numbers) < len(texts):
         stray = next(text for text in coded.texts if not is_number(text))
         row = row_of(coded.first(coded.texts.index(stray)))
-        return NotLabels(f"{where} mixes numbers and texts: {row} is {quoted(stray)}", field="labels")
-    hint = "is it another column, or are columns of predictions missing?"
+        return NotLabels(f"{where} mixes numbers and strings: {row} is {quoted(stray)}", field="labels")
+    hint = "is this the right column, or are columns of predictions missing?"
     if numbers and not _is_near(numbers, n_classes):
         strange = next(code for code, text in enumerate(plain) if not 0 <= int(text) < n_classes)
-        what = f"{row_of(coded.first(strange))} of {where} is no class from 0 to {n_classes - 1}"
-        return NotLabels(f"{what}, which the predictions have: {hint}", field="labels")
+        what = f"{row_of(coded.first(strange))} of {where} is not one of the classes 0 to {n_classes - 1}"
+        return NotLabels(f"{what} of the predictions; {hint}", field="labels")
     if len(texts) > n_classes:
-        what = f"{where} has {len(texts):,} different labels where the predictions have {n_classes} classes"
-        return NotLabels(f"{what}: {hint}", field="labels")
+        what = f"{where} has {len(texts):,} distinct labels, but the predictions have {n_classes} classes"
+        return NotLabels(f"{what}; {hint}", field="labels")
     offer = _offer(texts, numbers, aliases, n_classes)
-    hint = "; or name the columns of predictions after them" if len(aliases) > 1 and not numbers else ""
+    hint = "; or name the columns of predictions after the labels" if len(aliases) > 1 and not numbers else ""
     return LabelsNeedMapping(
-        f"the labels are {listed(texts)}: say which class each of them is"
+        f"the labels are {listed(texts)}; map each of them to a class"
         + (f", such as {_pairs(offer)}" if offer else "")
         + hint,
         field="mapping",
@@ -151,7 +171,7 @@ def _refusal(
 
 
 def _is_near(numbers: Sequence[str], n_classes: int) -> bool:
-    """Whether integers are classes that are counted from 1, or one or two of any size for two classes."""
+    """Whether integers are classes counted from 1, or at most two integers for two classes."""
     return (n_classes == 2 and len(numbers) <= 2) or all(1 <= int(text) <= n_classes for text in numbers)
 
 
@@ -162,13 +182,13 @@ def _offer(
         return {str(k + 1): k for k in range(n_classes)}
     if len(texts) != n_classes:
         return None
-    # The class whose probability the one column of predictions names is class 1.
+    # The label that a single column of predictions names is class 1.
     order = sorted(texts, key=lambda text: (len(aliases) == 1 and text in aliases[0], *_natural(text)))
     return {text: k for k, text in enumerate(order)}
 
 
 def _natural(text: str) -> tuple[int, str]:
-    """Integers by their value, before all other texts by the alphabet."""
+    """Sort key: integers by value, then other strings alphabetically."""
     return (int(text), "") if integer(text) is not None else (1 << 62, text.casefold())
 
 

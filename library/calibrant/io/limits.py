@@ -1,4 +1,4 @@
-"""The limits of reading: how much a file or a body may hold, checked against what it states before that is believed."""
+"""Size limits of files and request bodies, checked against declared sizes before anything is allocated."""
 
 from __future__ import annotations
 
@@ -8,19 +8,28 @@ from typing import NoReturn
 
 from calibrant.io.errors import FileTooLarge, TooLarge
 
-#: More unpacked bytes, or bytes of numbers, than these are heavy work.
+#: ``heavy`` is called before more bytes than this are decompressed or converted.
 LIGHT_BYTES = 1 << 20
-#: Bytes of a line of text, and of what is examined before anything is read.
+#: Bytes of the longest line of text, and of the beginning of a file that is inspected before reading.
 MAX_LINE = 1 << 20
 _NUMBER_BYTES = 8
 
 
 @dataclass(frozen=True)
 class Limits:
-    """The limits of a body; every check raises ``TooLarge``. None is no limit.
+    """The limits of a request body; every check raises ``TooLarge``.
 
-    ``max_classes`` bounds the columns of predictions. ``heavy`` is called, at least once, before more than
-    ``LIGHT_BYTES`` are unpacked or read; it may raise a ``CalibrationError``, which reaches the caller as it is.
+    Parameters
+    ----------
+    max_unpacked_bytes : int
+        Bytes after decompression.
+    max_rows : int or None
+        Rows; None for no limit.
+    max_classes : int
+        Columns of predictions.
+    heavy : callable, optional
+        Called at least once before more than ``LIGHT_BYTES`` are decompressed or read. A ``CalibrationError`` that it
+        raises reaches the caller.
     """
 
     max_unpacked_bytes: int
@@ -29,7 +38,7 @@ class Limits:
     heavy: Callable[[], None] | None = field(default=None, kw_only=True)
 
     def check_rows(self, rows: int, pointer: str = "", *, width: int = 1) -> None:
-        """Check the number of rows, each of ``width`` numbers."""
+        """Check the number of rows; each has ``width`` numbers."""
         if self.max_rows is not None and rows > self.max_rows:
             self._refuse(self.max_rows, "rows", pointer)
         self._weigh(rows * width * _NUMBER_BYTES)
@@ -47,9 +56,9 @@ class Limits:
             self.check_classes(shape[1], pointer)
 
     def check_bytes(self, size: int) -> None:
-        """Check the number of bytes, unpacked."""
+        """Check the number of bytes after decompression."""
         if size > self.max_unpacked_bytes:
-            self._refuse(self.max_unpacked_bytes, "bytes, unpacked", None)
+            self._refuse(self.max_unpacked_bytes, "bytes after decompression", None)
         self._weigh(size)
 
     def _weigh(self, size: int) -> None:
@@ -64,25 +73,26 @@ class Limits:
 
 @dataclass(frozen=True)
 class FileLimits(Limits):
-    """The limits of a file of people, where ``max_classes`` bounds all columns; every check raises ``FileTooLarge``.
+    """The limits of a file; every check raises ``FileTooLarge``.
 
-    ``spool`` is called with the size that a temporary file is about to have, and may raise as ``heavy`` may.
+    As ``Limits``, except that ``max_classes`` bounds the number of all columns. ``spool`` is called with the size that
+    a temporary file is about to reach; like ``heavy`` it may raise a ``CalibrationError``.
     """
 
     max_unpacked_bytes: int = 2 << 30
     max_rows: int | None = None
     max_classes: int = 10_000
-    #: Numbers that are held at once: 800 MB.
+    #: Numbers in memory: 800 MB.
     max_numbers: int = 100_000_000
     spool: Callable[[int], None] | None = None
 
     def check_rows(self, rows: int, pointer: str = "", *, width: int = 1) -> None:
-        """Check the number of rows, and the numbers in rows of ``width``."""
+        """Check the number of rows, and the number of values in rows of ``width``."""
         super().check_rows(rows, pointer, width=width)
         if rows * width > self.max_numbers:
             self._refuse(self.max_numbers // width, f"rows of {width} numbers", pointer)
 
     def _refuse(self, most: int, what: str, pointer: str | None) -> NoReturn:  # noqa: ARG002
-        hint = ": take a sample of them" if what.startswith("rows") else ""
+        hint = "; use a sample of the rows" if what.startswith("rows") else ""
         name = "columns" if what == "classes" else what
-        raise FileTooLarge(f"the file has more than {most:,} {name}, which is the limit{hint}")
+        raise FileTooLarge(f"the file has more than the limit of {most:,} {name}{hint}")

@@ -1,4 +1,4 @@
-"""NPZ and NPY files: arrays of numpy by name, of which only those that are needed are read."""
+"""Readers of NPZ and NPY files, which decompress only the arrays that are needed and never unpickle."""
 
 from __future__ import annotations
 
@@ -31,39 +31,39 @@ from calibrant.io.source import View, bytes_of
 from calibrant.io.table import Array, Coded, Column, Floats, Places, Values
 from calibrant.io.texts import Coding, quoted, row_of
 
-# --- Arrays of numpy as columns: finite numbers, or texts
+# --- Arrays as columns of finite numbers or of strings
 
-#: Rows of text that are worked on at once.
+#: Rows of strings per step.
 _BLOCK = 1 << 16
 
 
 def numbers_of(array: Array, name: str, field: Field) -> Floats:
-    """An array as float64; raises the error of values of another kind, or of the first number that is not finite."""
+    """Convert an array to float64; raises the error of a wrong type or shape, or of the first non-finite number."""
     if array.dtype.kind not in "fiu":
-        raise NotANumber(f"{quoted(name)} holds {_kind(array)}, not numbers", field=field)
+        raise NotANumber(f"{quoted(name)} has {_kind(array)}, not numbers", field=field)
     flat = array[:, 0] if array.ndim == 2 and array.shape[1] == 1 else array
     if flat.ndim not in ((1, 2) if field == "predictions" else (1,)) or not flat.size:
-        raise WrongShape(f"{quoted(name)} has the shape {array.shape}: a number a row is needed", field=field)
+        raise WrongShape(f"{quoted(name)} has the shape {array.shape}; one number per row is required", field=field)
     found = np.ascontiguousarray(flat, dtype=np.float64)
     finite = np.isfinite(found)
     if not finite.all():
         place = tuple(int(i) for i in np.unravel_index(int(np.argmin(finite)), found.shape))
         where = f"{row_of(place[0])} of {quoted(name)}"
         if np.isnan(found[place]):
-            raise MissingValue(f"{where} is NaN, which is no value: fill it in or leave the row out", field=field)
-        raise NotFinite(f"{where} is infinite: every number must be finite", field=field)
+            raise MissingValue(f"{where} is NaN; fill it in or remove the row", field=field)
+        raise NotFinite(f"{where} is infinite; numbers must be finite", field=field)
     return found
 
 
 def texts_of(array: Array, name: str, field: Field) -> Coded:
-    """An array of labels or names as texts: integers as they are written, booleans as False and True."""
+    """Convert an array of labels or names to strings; booleans become ``False`` and ``True``."""
     if array.dtype.kind not in "fiubU":
-        raise NotLabels(f"{quoted(name)} holds {_kind(array)}: numbers or texts are needed", field=field)
+        raise NotLabels(f"{quoted(name)} has {_kind(array)}; {field} must be numbers or strings", field=field)
     flat = array[:, 0] if array.ndim == 2 and array.shape[1] == 1 else array
     if flat.ndim != 1:
-        hint = ": of one-hot rows take the argmax" if flat.ndim == 2 else ""
+        hint = "; for one-hot rows, take the argmax" if flat.ndim == 2 else ""
         raise NotLabels(
-            f"{quoted(name)} has {flat.ndim} dimensions where one {field[:-1]} a row is needed{hint}", field=field
+            f"{quoted(name)} has {flat.ndim} dimensions, but one {field[:-1]} per row is required{hint}", field=field
         )
     coding = Coding(name, field)
     if flat.dtype.kind == "U":
@@ -76,20 +76,22 @@ def texts_of(array: Array, name: str, field: Field) -> Coded:
 
 
 def plain_texts(array: Array, name: str) -> list[str]:
-    """The values of an array as texts; raises ``WrongShape`` if there is not one a row."""
+    """Convert an array (n,) to strings; raises ``WrongShape`` for another type or shape."""
     if array.ndim != 1 or array.dtype.kind not in "fiuU":
-        raise WrongShape(f"{quoted(name)} holds {_kind(array)} of the shape {array.shape}: one text or number a row")
+        raise WrongShape(
+            f"{quoted(name)} has {_kind(array)} of the shape {array.shape}; one string or number per row is required"
+        )
     return [str(value) for value in array.tolist()]
 
 
 def values_at(places: Places, read: Callable[[int, Field], Any]) -> Values:
-    """The values of some columns, each by ``read(place, field)``; several predictions are a column a class.
+    """Read some columns with ``read(index, field)``; several columns of predictions become (n, K).
 
-    Raises ``WrongShape`` for predictions that do not fit each other.
+    Raises ``WrongShape`` for columns of predictions with different shapes.
     """
     columns = [read(at, "predictions") for at in places.predictions]
     if len(columns) > 1 and (len({column.shape for column in columns}) > 1 or columns[0].ndim > 1):
-        raise WrongShape("the predictions of several classes need a number a row each", field="predictions")
+        raise WrongShape("each column of predictions must have one number per row", field="predictions")
     return Values(
         columns[0] if len(columns) == 1 else np.column_stack(columns),
         None if places.weights is None else read(places.weights, "weights"),
@@ -100,30 +102,30 @@ def values_at(places: Places, read: Callable[[int, Field], Any]) -> Values:
 
 def _kind(array: Array) -> str:
     kinds = {
-        "O": "Python objects, which are never opened",
+        "O": "Python objects, which are never loaded",
         "b": "booleans",
-        "U": "texts",
+        "U": "strings",
         "S": "bytes",
         "c": "complex numbers",
     }
-    return kinds.get(array.dtype.kind, "values of another kind")
+    return kinds.get(array.dtype.kind, "values of an unsupported type")
 
 
-# --- One .npy array, read without trusting a single size that it states
+# --- One .npy array; its declared sizes are not trusted
 
-#: A header is a short Python literal; a longer one is an attack on its parser.
+#: A header is a short Python literal; a longer one could exhaust the parser.
 _MAX_HEADER = 4096
-#: The magic, the version and the length before it.
+#: Bytes of the magic string, the version and the header length.
 _BEFORE_HEADER = 12
 
 
 class DamagedArray(DamagedFile):
-    """An array that is damaged; the detail reads on from its name."""
+    """An array that is damaged; ``detail`` continues a sentence that begins with its name."""
 
 
 @dataclass(frozen=True)
 class Header:
-    """Shape, order and type that an array states, and how many bytes its header has."""
+    """The shape, order and dtype of an array, and the number of bytes of its header."""
 
     shape: tuple[int, ...]
     fortran: bool
@@ -131,29 +133,29 @@ class Header:
     length: int
 
     def fills(self, size: int) -> bool:
-        """Whether an array of this shape, with its header, has exactly so many bytes."""
+        """Whether the array and its header have exactly ``size`` bytes."""
         stated = math.prod(self.shape) * self.dtype.itemsize
         return all(length >= 0 for length in self.shape) and self.length + stated == size
 
 
 def header_of(data: bytes | memoryview) -> Header:
-    """Read the header of an array; raises ``DamagedArray``, or ``ValueError`` for what is no array at all."""
+    """Read the header of an array; raises ``DamagedArray``, or ``ValueError`` if the data is not an array."""
     stream = io.BytesIO(data[: _MAX_HEADER + _BEFORE_HEADER])
     version = np.lib.format.read_magic(stream)
     readers = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
     if version not in readers:
-        raise DamagedArray("is a .npy of an unknown version")
+        raise DamagedArray("has an unknown .npy version")
     try:
         shape, fortran, dtype = readers[version](stream, max_header_size=_MAX_HEADER)
-    except Exception as error:  # the header is a Python literal, and a hostile one fails in many ways
+    except Exception as error:  # the header is a Python literal, which can be invalid in many ways
         raise DamagedArray("has a damaged header") from error
     return Header(shape, fortran, dtype, stream.tell())
 
 
 def array_of(data: memoryview, header: Header) -> Array:
-    """The array of a header that ``fills`` its data, in native byte order: where it lies, if it is aligned there.
+    """Return the array of a header that ``fills`` its data, in native byte order; a view if the data is aligned.
 
-    Raises ``DamagedArray`` for text that is not Unicode, which numpy itself does not check.
+    Raises ``DamagedArray`` for invalid Unicode, which numpy does not check.
     """
     flat: Array = np.frombuffer(data, dtype=header.dtype, offset=header.length)
     if header.dtype.kind == "U":
@@ -165,20 +167,20 @@ def array_of(data: memoryview, header: Header) -> Array:
     return native if native.flags.aligned else native.copy()
 
 
-# --- An NPZ archive: a zip of .npy arrays, read without trusting a single size that it states
+# --- An NPZ archive: a ZIP file of .npy arrays; its declared sizes are not trusted
 
 _ENCRYPTED = 1
-#: The end of an archive: its mark, the size of the list of its members, and where that stands; the same in ZIP64.
+#: Signatures of the end of the central directory, also for ZIP64, and the bytes at the end that are searched for them.
 _END, _END_64, _TAIL = b"PK\x05\x06", b"PK\x06\x06", 1 << 17
 _MAX_LIST = 4 << 20
-#: Before a member's name in the archive; where the lengths of the name and of what follows it stand.
+#: Size of a local file header, and the bytes of the lengths of the name and of the extra field.
 _LOCAL_HEADER, _NAME_LENGTH, _EXTRA_LENGTH = 30, slice(26, 28), slice(28, 30)
-#: What zipfile raises for damaged archives.
+#: Errors of zipfile for damaged archives.
 BROKEN = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, OSError, ValueError)
 
 
 class Archive:
-    """The members of an archive; raises ``FileTooLarge`` if their list alone would fill the memory, or ``BROKEN``."""
+    """The members of an archive; raises ``FileTooLarge`` if the list of members is too large, or ``BROKEN``."""
 
     def __init__(self, data: memoryview) -> None:
         _check_list(data)
@@ -187,13 +189,13 @@ class Archive:
         self.members = self._zip.infolist()
 
     def begin(self, member: zipfile.ZipInfo, size: int) -> bytes:
-        """The first bytes of a member."""
+        """Read the first bytes of a member."""
         self._check_method(member)
         with self._zip.open(member) as data:
             return data.read(size)
 
     def unpack(self, member: zipfile.ZipInfo) -> memoryview:
-        """The bytes of a member, where they lie if it is stored; at most the ``file_size`` that it states."""
+        """Return the bytes of a member, at most its declared size; a view if it is not compressed."""
         self._check_method(member)
         if member.compress_type == zipfile.ZIP_STORED:
             return self._stored(member)
@@ -203,8 +205,8 @@ class Archive:
     @staticmethod
     def _check_method(member: zipfile.ZipInfo) -> None:
         if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED) or member.flag_bits & _ENCRYPTED:
-            # The readers of other methods inflate a member whole before they look at any size.
-            raise DamagedFile("the archive is encrypted, or compressed by another method than deflate")
+            # The readers of other methods decompress a whole member before they check its size.
+            raise DamagedFile("the archive is encrypted, or its compression method is not deflate")
 
     def _stored(self, member: zipfile.ZipInfo) -> memoryview:
         at = member.header_offset
@@ -218,22 +220,22 @@ class Archive:
 
 
 def _check_list(data: memoryview) -> None:
-    """Raise ``FileTooLarge`` for an archive whose list of members alone would fill the memory."""
+    """Raise ``FileTooLarge`` if the list of members is too large."""
     tail = bytes(data[-_TAIL:])
     for mark, place, width in ((_END, 12, 4), (_END_64, 40, 8)):
         at = tail.rfind(mark)
         stated = int.from_bytes(tail[at + place : at + place + width], "little") if at >= 0 else 0
         if stated > _MAX_LIST and stated != 0xFFFFFFFF:
-            raise FileTooLarge(f"the archive lists more members than fit {_MAX_LIST:,} bytes, which is the limit")
+            raise FileTooLarge(f"the list of members of the archive has more than the limit of {_MAX_LIST:,} bytes")
 
 
-# --- NPZ and NPY files as tables: only the arrays that are needed are unpacked, and no pickle is opened
+# --- NPZ and NPY files as tables
 
 _SAMPLE_ROWS = 1000
 
 
 class NpzTable:
-    """A ``Table`` of an archive of arrays; raises ``DamagedFile``, ``WrongKind`` or ``FileTooLarge``."""
+    """A ``Table`` of an NPZ archive; raises ``DamagedFile``, ``WrongKind`` or ``FileTooLarge``."""
 
     notes: tuple[str, ...] = ()
 
@@ -244,7 +246,9 @@ class NpzTable:
         self._members = [member for member in self._archive.members if member.filename.endswith(".npy")]
         if not self._members:
             names = [member.filename for member in self._archive.members]
-            raise WrongKind(f"{quoted(name)} is {_other(names)}. CSV, NPZ, NPY, Parquet and Arrow files are read")
+            raise WrongKind(
+                f"{quoted(name)} is {_other(names)}. Supported formats are CSV, NPZ, NPY, Parquet and Arrow"
+            )
         limits.check_classes(len(self._members))
         with _damage():
             self._headers = [
@@ -257,7 +261,7 @@ class NpzTable:
         return _values(self.columns, places, self._array)
 
     def texts(self, at: int) -> list[str]:
-        """The values of one array, as texts."""
+        """Read one array as strings."""
         return plain_texts(self._array(at), self.columns[at].name)
 
     def _array(self, at: int) -> Array:
@@ -277,7 +281,7 @@ class NpzTable:
 
 
 class NpyTable:
-    """A ``Table`` of one array, the predictions."""
+    """A ``Table`` of an NPY file, which holds the predictions."""
 
     notes: tuple[str, ...] = ()
 
@@ -289,11 +293,11 @@ class NpyTable:
         self.columns = (Column("predictions", (), shape[1] if len(shape) > 1 else 1),)
 
     def read(self, places: Places) -> Values:
-        """Read the array; raises the ``TabularError`` of what it is instead."""
+        """Read the array; raises a ``TabularError`` if it is invalid."""
         return _values(self.columns, places, self._array)
 
     def texts(self, at: int) -> list[str]:
-        """The values of the array, as texts."""
+        """Read the array as strings."""
         return plain_texts(self._array(at), self.columns[at].name)
 
     def _array(self, at: int) -> Array:
@@ -303,7 +307,7 @@ class NpyTable:
 
 
 def _kept(array: Array) -> Array:
-    """An array that does not lie in a mapped file, which another program might change."""
+    """Copy an array that is a view of a memory-mapped file, which another process might change."""
     owner = array
     while isinstance(owner.base, np.ndarray):
         owner = owner.base
@@ -320,14 +324,14 @@ def _values(columns: tuple[Column, ...], places: Places, array: Callable[[int], 
 
 
 def check_header(header: Header, name: str, size: int, limits: FileLimits) -> None:
-    """Raise the error of an array whose shape its bytes do not fill, that is too large, or holds objects."""
+    """Raise the error of an array that holds objects, does not match its size, or is too large."""
     if header.dtype.hasobject or header.dtype.names is not None:
         raise PickledObjects(
-            f"{quoted(name)} holds Python objects or records, which are never opened (they are pickles): save plain "
-            "numbers, as by np.asarray(x, dtype=float)"
+            f"{quoted(name)} has Python objects or records, which are never loaded; save plain numbers, such as "
+            "np.asarray(x, dtype=float)"
         )
     if not header.fills(size):
-        raise DamagedFile(f"{quoted(name)} has a shape that its bytes do not fill: the file is damaged or cut off")
+        raise DamagedFile(f"{quoted(name)} has a shape that does not match its size; the file is damaged or truncated")
     limits.check_bytes(size)
     if header.shape:
         limits.check_rows(header.shape[0], width=math.prod(header.shape[1:]))
@@ -335,19 +339,19 @@ def check_header(header: Header, name: str, size: int, limits: FileLimits) -> No
 
 
 def _other(names: Sequence[str]) -> str:
-    """What kind of archive has these members and no arrays."""
+    """Describe an archive with these members and no arrays."""
     if any(name.startswith("xl/") for name in names):
         return "an Excel workbook: save it as CSV"
     if "[Content_Types].xml" in names or "mimetype" in names:
         return "an Office document: save it as CSV"
     if any(name.endswith(".pkl") for name in names):
-        return "a PyTorch or other archive with pickles, which are never opened: save it as NPZ"
-    return "a zip archive without arrays: unpack it and choose one of its files"
+        return "a PyTorch or other archive with pickles, which are never loaded: save it as NPZ"
+    return "a ZIP archive without arrays: extract it and use one of its files"
 
 
 @contextmanager
 def _damage(name: str | None = None) -> Iterator[None]:
-    """Turn what a damaged archive raises into a ``DamagedFile`` that names the array."""
+    """Convert the errors of a damaged archive to a ``DamagedFile`` that names the array."""
     try:
         yield
     except DamagedArray as error:
@@ -355,4 +359,4 @@ def _damage(name: str | None = None) -> Iterator[None]:
     except (DamagedFile, FileTooLarge):
         raise
     except BROKEN as error:
-        raise DamagedFile("the file is a damaged or cut off archive of arrays") from error
+        raise DamagedFile("the NPZ or NPY file is damaged or truncated") from error

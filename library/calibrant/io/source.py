@@ -1,4 +1,4 @@
-"""A path, a stream or a body as a file that can be read again from its beginning, or as the bytes where they lie."""
+"""Paths, streams and bodies as seekable files or as buffers without a copy."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from typing import Any, BinaryIO, cast
 from calibrant.io.errors import FileTooLarge, NoRoom, UnreadableFile
 from calibrant.io.limits import FileLimits
 
-#: Bytes that are written at once, and of a file that is read rather than mapped.
+#: Bytes per write; files larger than this are memory-mapped.
 _BLOCK = 1 << 20
-#: Bytes that a stream that cannot seek may keep in memory; more are kept in a file without a name.
+#: Bytes of a stream without seek that are kept in memory; more go to an unnamed temporary file.
 _IN_MEMORY = 32 << 20
 
 
 class Kept(io.RawIOBase):
-    """A file that stays open when its reader is closed."""
+    """A file that stays open when the wrapper that reads it is closed."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
@@ -39,7 +39,7 @@ class Kept(io.RawIOBase):
 
 
 class View(io.RawIOBase):
-    """Bytes in memory as the readable, seekable file that parsers need, without a copy of them."""
+    """A readable, seekable file over bytes in memory, without a copy."""
 
     def __init__(self, view: memoryview) -> None:
         self._view = view
@@ -54,14 +54,14 @@ class View(io.RawIOBase):
         return True
 
     def tell(self) -> int:
-        """Return the position of the next byte."""
+        """Return the current position."""
         return self._at
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        """Move to a position; one before the beginning is an error."""
+        """Move to a position; raises ``ValueError`` for a negative one."""
         base = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: len(self._view)}[whence]
         if base + offset < 0:
-            raise ValueError("before the beginning")
+            raise ValueError("negative position")
         self._at = base + offset
         return self._at
 
@@ -74,7 +74,7 @@ class View(io.RawIOBase):
 
 
 def bytes_of(file: BinaryIO) -> memoryview:
-    """The bytes of a file: mapped if they are many and on a disk, else read into memory."""
+    """Return the bytes of a file: memory-mapped if it is large and on a disk, else read into memory."""
     if file.seek(0, io.SEEK_END) > _BLOCK:
         with contextlib.suppress(OSError, ValueError, AttributeError):
             return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
@@ -84,9 +84,9 @@ def bytes_of(file: BinaryIO) -> memoryview:
 
 @contextlib.contextmanager
 def opened(source: Path | BinaryIO, limits: FileLimits) -> Iterator[BinaryIO]:
-    """A source as a seekable file of bounded size; a stream of the caller's stays open.
+    """Open a source as a seekable file of bounded size; a stream of the caller stays open.
 
-    Raises ``UnreadableFile`` or ``FileTooLarge``. A stream that can seek is read from its beginning.
+    A seekable stream is read from its beginning. Raises ``UnreadableFile`` or ``FileTooLarge``.
     """
     try:
         if isinstance(source, Path):
@@ -99,28 +99,28 @@ def opened(source: Path | BinaryIO, limits: FileLimits) -> Iterator[BinaryIO]:
                 write_blocks(blocks_of(source), file, limits)
                 yield file
     except OSError as error:
-        reason = os.strerror(error.errno) if error.errno else "it cannot be read"
-        raise UnreadableFile(f"the file cannot be read: {reason}") from error
+        reason = f": {os.strerror(error.errno)}" if error.errno else ""
+        raise UnreadableFile(f"the file cannot be read{reason}") from error
 
 
 def is_full(error: OSError) -> bool:
-    """Whether nothing more can be written: the volume, a quota or the largest size of a file is reached."""
+    """Whether a write failed for lack of space: the volume, a quota or the maximum file size is reached."""
     return error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 def spooled() -> BinaryIO:
-    """An empty temporary file, in memory while it is small."""
+    """Create an empty temporary file, in memory while it is small."""
     return cast(BinaryIO, tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY))
 
 
 def blocks_of(source: BinaryIO) -> Iterator[bytes]:
-    """What is left of a stream, block by block."""
+    """Yield the rest of a stream in blocks."""
     while block := source.read(_BLOCK):
         yield block
 
 
 def write_blocks(blocks: Iterable[bytes], target: BinaryIO, limits: FileLimits) -> None:
-    """Write blocks of bytes into a ``spooled`` file, no more than the limit; raises ``NoRoom``."""
+    """Write blocks of bytes to a ``spooled`` file; raises ``NoRoom``, or ``FileTooLarge`` above the limit."""
     size, waiting = 0, bytearray()
     for block in blocks:
         size += len(block)
@@ -140,7 +140,7 @@ def _flush(waiting: bytearray, size: int, target: BinaryIO, limits: FileLimits) 
     except OSError as error:
         if not is_full(error):
             raise
-        raise NoRoom(f"the folder of temporary files is full: {tempfile.gettempdir()}") from error
+        raise NoRoom(f"no space left for temporary files in {tempfile.gettempdir()}") from error
     waiting.clear()
 
 

@@ -1,10 +1,10 @@
-"""The strict mode of the readers: bodies that programs send, whose columns have exact names and types.
+"""Strict readers of request bodies, whose columns must have exact names and types.
 
-Nothing is inferred. What is wrong is a ``CalibrationError`` that names the field and the first bad row, counted from 0,
-by a JSON Pointer; it never repeats the data. Arrays stay where they lie in the body if they can.
+Nothing is inferred. Errors are a ``CalibrationError`` with a JSON Pointer to the field and the first bad row, counted
+from 0; they never contain the data. Arrays are views of the body if possible.
 
-``predictions`` is one column of P(Y=1), in Arrow and Parquet also of lists [p_1..p_K]; or there are K columns
-``predictions.0`` to ``predictions.K-1``, in any order. ``labels``, ``weights`` and ``groups`` are a column each.
+``predictions`` is one column of P(Y=1), in Arrow and Parquet also a column of lists [p_1..p_K]; or there are K columns
+``predictions.0`` to ``predictions.K-1``, in any order. ``labels``, ``weights`` and ``groups`` are one column each.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from calibrant.io.source import View
 from calibrant.io.table import Array, Body, Floats, Ints
 from calibrant.io.texts import is_number, number
 
-#: The fields that are arrays with an element for each row.
+#: The fields with one element per row.
 ARRAYS = ("predictions", "labels", "weights", "groups")
 
 Arrays = dict[str, Array]
@@ -47,7 +47,7 @@ Arrays = dict[str, Array]
 
 @contextmanager
 def _refusing(malformed: type[CalibrationError]) -> Iterator[None]:
-    """Turn the errors of damaged and of too large files into those of bodies."""
+    """Convert errors of files to those of request bodies."""
     try:
         yield
     except FileTooLarge as error:
@@ -62,10 +62,10 @@ _OF_CLASS = re.compile(r"predictions\.(0|[1-9][0-9]{0,8})")
 
 
 def find_columns(names: Sequence[str], limits: Limits) -> dict[str, list[int]]:
-    """The places of each field's columns, those of ``predictions.k`` in the order of k.
+    """Return the indices of the columns of each field, ``predictions.k`` in the order of k.
 
-    Raises ``InvalidField`` for another column, which is named by its place since a name may be a secret too, for a
-    duplicate and for a missing class; ``TooLarge`` for too many columns.
+    Raises ``InvalidField`` for an unknown column, a duplicate or a missing class, and ``TooLarge`` for too many
+    columns. Messages give the index of an unknown column, not its name, which may be confidential.
     """
     limits.check_classes(len(names) - len(ARRAYS) + 1)
     expected = f"{', '.join(ARRAYS)} and predictions.k"
@@ -81,48 +81,70 @@ def find_columns(names: Sequence[str], limits: Limits) -> dict[str, list[int]]:
 def place_columns(
     names: Sequence[str], known: Mapping[str, str], of_class: re.Pattern[str], vector: str, expected: str
 ) -> tuple[dict[str, list[int]], dict[int, int]]:
-    """The place of each field's column, and of each class's column of the field ``vector``, both by exact names.
+    """Find the columns of the fields, and the columns of each class of the field ``vector``.
 
-    ``known`` are the fields by the names of their columns; ``of_class`` matches a name that ends in a class. Raises
-    ``InvalidField`` for any other column, for two of a field, and for a vector that is one column and one a class.
+    Parameters
+    ----------
+    names : sequence of str
+        Names of the columns.
+    known : mapping of str to str
+        Field by the name of its column.
+    of_class : Pattern
+        Matches the name of a column of one class; its first group is the class.
+    vector : str
+        Field of the columns of the classes.
+    expected : str
+        Description of the accepted names, for the message.
+
+    Returns
+    -------
+    fields : dict of str to list of int
+        Index of the column of each field.
+    classes : dict of int to int
+        Index of the column of each class.
+
+    Raises
+    ------
+    InvalidField
+        For an unknown column, a duplicate, or a vector given both as one column and as columns of classes.
     """
     single: dict[str, list[int]] = {}
     classes: dict[int, int] = {}
     for at, name in enumerate(names):
         found = of_class.fullmatch(name)
         if found is None and name not in known:
-            raise InvalidField.at("", f"column {at + 1} is none of {expected}")
+            raise InvalidField.at("", f"column {at + 1} must be one of {expected}")
         field, k = (vector, int(found[1])) if found else (known[name], -1)
         if (k in classes) if found else (field in single):
-            raise InvalidField.at(f"/{field}", f"stands twice, the second time in column {at + 1}")
+            raise InvalidField.at(f"/{field}", f"appears twice; the second is column {at + 1}")
         if found:
             classes[k] = at
         else:
             single[field] = [at]
     if classes and vector in single:
-        raise InvalidField.at(f"/{vector}", "stands as one column and as one a class; send one of the two")
+        raise InvalidField.at(f"/{vector}", "must be either one column or one column per class, not both")
     return single, classes
 
 
 def _read_columns(columns: Mapping[str, Sequence[int]], read: Callable[[int, str], Array]) -> Arrays:
-    """The arrays of a table whose column at a place ``read(place, field)`` returns."""
+    """Read the arrays of all fields; ``read(index, field)`` reads one column."""
     return {
         field: read(places[0], field) if len(places) == 1 else np.column_stack([read(at, field) for at in places])
         for field, places in columns.items()
     }
 
 
-# --- The names of groups: strings of bounded length, as an array of bounded size
+# --- Names of groups: strings of bounded length, in an array of bounded size
 
-#: numpy gives every character of text so many bytes, and every name the width of the longest.
+#: Bytes of a character in an array of numpy, in which every string has the width of the longest.
 _CHARACTER_BYTES = 4
 
 
 def read_names(values: Sequence[object], limits: Limits, first: int = 0) -> Array:
-    """Turn one name a row into an array of text; ``first`` is the place of the first row.
+    """Convert one name per row to an array of strings; ``first`` is the index of the first row.
 
-    Raises ``NotANumber`` for anything but a string, ``InvalidOption`` for a name that is too long or holds a NUL,
-    which numpy drops at an end, and ``TooLarge`` if the longest name makes all of them too wide.
+    Raises ``NotANumber`` for a value that is not a string, ``InvalidOption`` for a name that is too long or has a NUL
+    (numpy drops trailing NULs), and ``TooLarge`` if the array would be too large.
     """
     are_text = set(map(type, values)) <= {str}
     if are_text and max(map(len, values), default=0) <= MAX_NAME and "\0" not in "".join(values):  # type: ignore[arg-type]
@@ -134,7 +156,7 @@ def read_names(values: Sequence[object], limits: Limits, first: int = 0) -> Arra
 
 
 def _coded_names(values: Sequence[Any], codes: Ints, limits: Limits) -> Array:
-    """Turn a code a row, the place of its name among ``values``, into an array of text; raises as ``read_names``."""
+    """Convert one code per row, an index into ``values``, to an array of strings; raises as ``read_names``."""
     for code, name in enumerate(values):
         if _error_of(name, 0) is not None:
             rows = np.flatnonzero(codes == code)
@@ -149,41 +171,40 @@ def _error_of(name: object, row: int) -> CalibrationError | None:
     if not isinstance(name, str):
         return NotANumber.at(f"/groups/{row}", "must be a string")
     if len(name) > MAX_NAME or "\0" in name:
-        return InvalidOption.at(f"/groups/{row}", f"must have at most {MAX_NAME} characters, none of them NUL")
+        return InvalidOption.at(f"/groups/{row}", f"must have at most {MAX_NAME} characters and no NUL")
     return None
 
 
 def _text(values: Sequence[Any], n: int, limits: Limits) -> Array:
-    """The names as numpy's text, if ``n`` of them are not too many."""
+    """Convert names to an array of strings; raises ``TooLarge`` if ``n`` of them would be too large."""
     limits.check_bytes(n * max(map(len, values), default=0) * _CHARACTER_BYTES)
     return np.array(values, dtype=np.str_)
 
 
-# --- NPY and NPZ: an array a field
+# --- NPY and NPZ: one array per field
 
-#: The kinds of numpy's types that hold numbers, and those that hold text.
+#: Kinds of dtypes of numbers and of strings.
 NUMBERS, STRINGS = "fiu", "U"
-#: The arrays of a body of rows, each with the kinds that it may have.
+#: The arrays of a body of rows, and the accepted kinds of their dtypes.
 _KINDS: Mapping[str, str] = MappingProxyType({name: STRINGS if name == "groups" else NUMBERS for name in ARRAYS})
 
 
 def read_npy(body: Body, limits: Limits) -> Arrays:
-    """Read a body that is one array, the predictions. Raises ``MalformedNpy`` or ``TooLarge``."""
+    """Read predictions from an NPY body. Raises ``MalformedNpy`` or ``TooLarge``."""
     limits.check_bytes(len(body))
     try:
         return {"predictions": _read_array(memoryview(body), "predictions", limits, MalformedNpy, NUMBERS)}
     except CalibrationError:
         raise
     except (ValueError, OSError) as error:
-        raise MalformedNpy("the body is not a .npy array, or a damaged one") from error
+        raise MalformedNpy("the body is not a .npy array, or it is damaged") from error
 
 
 def read_npz(body: Body, limits: Limits, kinds: Mapping[str, str] = _KINDS) -> Arrays:
-    """Read the arrays of an archive that unpacks to at most ``max_unpacked_bytes``.
+    """Read the arrays of an NPZ body.
 
-    ``kinds`` are the arrays that it may hold, each with the kinds of numpy's types that it may have. Raises
-    ``MalformedNpz``, ``NotANumber`` or ``TooLarge``. Arrays that are stored as they are, which is how numpy.savez
-    stores them, are not copied out of the body.
+    ``kinds`` are the accepted arrays, each with the accepted kinds of its dtype. Arrays that are not compressed, as
+    ``numpy.savez`` writes them, are views of the body. Raises ``MalformedNpz``, ``NotANumber`` or ``TooLarge``.
     """
     arrays: Arrays = {}
     unpacked = 0
@@ -193,31 +214,31 @@ def read_npz(body: Body, limits: Limits, kinds: Mapping[str, str] = _KINDS) -> A
             for member in archive.members:
                 name = _field_of(member.filename, kinds)
                 if name in arrays:
-                    raise MalformedNpz.at(f"/{name}", "stands twice in the archive")
+                    raise MalformedNpz.at(f"/{name}", "appears twice in the archive")
                 unpacked += member.file_size
                 limits.check_bytes(unpacked)
                 arrays[name] = _read_array(archive.unpack(member), name, limits, MalformedNpz, kinds[name])
     except CalibrationError:
         raise
     except BROKEN as error:
-        raise MalformedNpz("the body is not an NPZ archive, or a damaged one") from error
+        raise MalformedNpz("the body is not an NPZ archive, or it is damaged") from error
     return arrays
 
 
 def _field_of(filename: str, kinds: Mapping[str, str]) -> str:
     name = filename.removesuffix(".npy")
     if name not in kinds or name == filename:
-        raise MalformedNpz.at("", f"the archive may hold {', '.join(kinds)} and nothing else")
+        raise MalformedNpz.at("", f"the archive may only have the arrays {', '.join(kinds)}")
     return name
 
 
 def _read_array(
     data: memoryview, name: str, limits: Limits, malformed: type[MalformedNpy | MalformedNpz], kinds: str
 ) -> Array:
-    """Read the array of a field, which must fill its bytes.
+    """Read the array of a field.
 
-    Nothing is unpickled: arrays of objects are refused. Booleans are no labels and no numbers, as in JSON: the same
-    data get the same answer in every format.
+    Arrays of objects are refused, so nothing is unpickled. Booleans are refused, as in JSON: the formats accept the
+    same data.
     """
     pointer = f"/{name}"
     try:
@@ -228,7 +249,7 @@ def _read_array(
         if dtype.hasobject or dtype.kind not in kinds or dtype.names is not None:
             raise malformed.at(pointer, _must_hold(kinds))
         if not header.fills(len(data)):
-            raise malformed.at(pointer, "has a shape that its bytes do not fill")
+            raise malformed.at(pointer, "has a shape that does not match its size in bytes")
         limits.check_shape(header.shape, pointer)
         return array_of(data, header)
     except DamagedArray as error:
@@ -236,21 +257,21 @@ def _read_array(
 
 
 def _must_hold(kinds: str) -> str:
-    """A description of what arrays of some kinds hold."""
+    """Describe the accepted content of an array."""
     if "U" not in kinds:
-        return "must hold plain numbers, or dates" if "M" in kinds else "must hold plain numbers"
+        return "must hold plain numbers or dates" if "M" in kinds else "must hold plain numbers"
     return "must hold strings or integers" if "i" in kinds else "must hold strings"
 
 
-# --- Arrow streams and Parquet files: a column a field
+# --- Arrow streams and Parquet files: one column per field
 
 
 def read_arrow(body: Body, limits: Limits) -> Arrays:
-    """Read an Arrow IPC stream in any number of batches.
+    """Read an Arrow IPC stream.
 
-    Numbers may be integers or floats of any width, ``predictions`` also lists of them, ``groups`` strings, each of
-    them dictionary-encoded or not. Raises ``MalformedArrow``, ``TooLarge``, ``MissingExtra``, or the error of the
-    first bad column or row.
+    Numbers may be integers or floats of any width, ``predictions`` also lists of them, and ``groups`` strings; all may
+    be dictionary-encoded. Raises ``MalformedArrow``, ``TooLarge``, ``MissingExtra``, or the error of the first bad
+    column or row.
     """
     return read_stream(body, limits, lambda schema: _check_schema(schema, limits), lambda table: _arrays(table, limits))
 
@@ -258,13 +279,13 @@ def read_arrow(body: Body, limits: Limits) -> Arrays:
 def read_stream(
     body: Body, limits: Limits, check: Callable[[Any], None], read: Callable[[Any], arrow.Read]
 ) -> arrow.Read:
-    """``calibrant.io.arrow.read_stream`` of a body; raises ``MalformedArrow`` and ``TooLarge``."""
+    """Call ``calibrant.io.arrow.read_stream`` for a body; raises ``MalformedArrow`` and ``TooLarge``."""
     with _refusing(MalformedArrow):
         return arrow.read_stream(body, limits, check, read)
 
 
 def read_parquet(body: Body, limits: Limits) -> Arrays:
-    """Read a Parquet file, with the columns and types of ``read_arrow``; raises ``MalformedParquet`` and the others."""
+    """Read a Parquet body with the columns and types of ``read_arrow``; raises ``MalformedParquet`` and the same."""
     with _refusing(MalformedParquet):
         return arrow.read_parquet(
             body,
@@ -276,7 +297,7 @@ def read_parquet(body: Body, limits: Limits) -> Arrays:
 
 
 def _check_schema(schema: Any, limits: Limits) -> None:
-    """Raise the error of the first column whose name or type no field has."""
+    """Raise the error of the first column with an unknown name or type."""
     for field, places in find_columns(schema.names, limits).items():
         for at in places:
             _check_type(schema.types[at], field, alone=len(places) == 1)
@@ -291,7 +312,7 @@ def _check_type(kind: Any, field: str, *, alone: bool) -> None:
     if field == "predictions" and alone and arrow.is_list(kind):
         inner = kind.value_type
         if getattr(kind, "list_size", 1) < 1:
-            raise WrongShape.at("/predictions", "must hold at least one number a row")
+            raise WrongShape.at("/predictions", "must have at least one number per row")
     if not arrow.is_number(inner):
         what = "holds booleans, not numbers" if str(inner) == "bool" else "must be a column of numbers"
         raise NotANumber.at(f"/{field}", what)
@@ -316,31 +337,31 @@ def _refuse_null(column: Any, pointer: Callable[[int], str]) -> None:
 
 
 def _vectors(column: Any, limits: Limits) -> Array:
-    """A column of lists as (n, K); every list must have as many numbers as the first."""
+    """Convert a column of lists to (n, K); all lists must have the same length."""
     lengths, flat = arrow.lists_of(column)
     width = int(lengths[0]) if len(lengths) else 0
     limits.check_classes(width)
     if np.any(lengths != width):
         row = int(np.flatnonzero(lengths != width)[0])
-        raise WrongShape.at(f"/predictions/{row}", "has another length than the rows before it")
+        raise WrongShape.at(f"/predictions/{row}", "must have the same length as the rows before it")
     _refuse_null(flat, lambda at: f"/predictions/{at // width}/{at % width}")
     return arrow.number_array(flat).reshape(len(lengths), width)
 
 
 # --- CSV in UTF-8 with a header, read by the standard library
 #
-# A million pairs take one to two seconds, where Arrow takes milliseconds; but this needs no extra, rounds as Python
-# does, and its errors do not repeat what they found.
+# A million rows take one to two seconds; Arrow takes milliseconds. But this needs no extra, rounds like Python, and its
+# errors do not contain the data.
 
-#: The characters that a cell is given in the limit of a line.
+#: Characters per cell in the limit of a line.
 _CELL = 64
 
 
 def read_csv(body: Body, limits: Limits) -> Arrays:
-    """Read a table with a header.
+    """Read a CSV body with a header.
 
-    Raises ``MalformedCsv`` or ``NotANumber`` with the first bad row, counted from 0 after the header, or
-    ``InvalidField`` or ``TooLarge``.
+    Raises ``MalformedCsv`` or ``NotANumber`` with the first bad row, counted from 0 after the header, ``InvalidField``
+    or ``TooLarge``.
     """
     limits.check_bytes(len(body))
     parse = float if body.isascii() and b"_" not in body else number
@@ -363,7 +384,7 @@ def read_csv(body: Body, limits: Limits) -> Arrays:
 
 
 def _cells(cells: Sequence[str], block: Block, *, field: str, parse: Callable[[str], float]) -> Floats:
-    """Cells as numbers."""
+    """Convert cells to numbers."""
     try:
         return np.array([*map(parse, cells)], dtype=np.float64)
     except ValueError:

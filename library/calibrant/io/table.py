@@ -1,4 +1,4 @@
-"""A file as a table before it is read whole, and the sheet that it is read into."""
+"""The sheet that a file is read into, and the interface of an open table."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from calibrant.io.errors import Field
 
 # --- The sheet that a file is read into, and the options of reading it
 
-#: A body as it was received, or unpacked.
+#: A request body, as received or decompressed.
 Body = bytes | bytearray
 Array = npt.NDArray[Any]
 Floats = npt.NDArray[np.float64]
@@ -23,9 +23,18 @@ Scale = Literal["probability", "logit"]
 
 @dataclass(frozen=True)
 class SheetOptions:
-    """What is not to be inferred: names of columns, the scale, and the class of each text of the labels.
+    """Explicit options of reading a file; what is None is inferred.
 
-    ``predictions`` names one column of P(Y=1), or a column a class in the order of the classes.
+    Parameters
+    ----------
+    predictions : tuple of str, optional
+        Column of P(Y=1), or one column per class in class order.
+    labels, weights, groups : str, optional
+        Names of columns.
+    scale : {"probability", "logit"}
+        Scale of the predictions; never inferred.
+    mapping : mapping of str to int, optional
+        Class of each label.
     """
 
     predictions: tuple[str, ...] | None = None
@@ -38,12 +47,25 @@ class SheetOptions:
 
 @dataclass(frozen=True)
 class Sheet:
-    """A file as arrays.
+    """The content of a file as arrays.
 
-    ``predictions (n,)`` are P(Y=1) or its logit, ``(n, K)`` a column a class, float64 as the file holds them: what is
-    a little outside [0, 1] stays. ``labels (n,)`` are classes, ``weights (n,)`` and ``groups``, a name a row, are None
-    if the file has none. ``classes`` are the names of the classes in order, if the file has them. ``notes`` are
-    sentences: what was inferred, and how the file is written if that is unusual.
+    Attributes
+    ----------
+    predictions : ndarray of float64
+        (n,) for P(Y=1) or its logit, (n, K) for one column per class. Values are not changed; probabilities may lie
+        outside [0, 1] by up to 1e-4.
+    labels : ndarray of int64 or None
+        (n,), classes 0 to K - 1.
+    weights : ndarray of float64 or None
+        (n,).
+    groups : list of str or None
+        One name per row.
+    scale : {"probability", "logit"}
+        Scale of the predictions.
+    classes : tuple of str or None
+        Names of the classes in order, if the file has them.
+    notes : tuple of str
+        What was inferred, and unusual properties of the file.
     """
 
     predictions: Floats
@@ -58,24 +80,24 @@ class Sheet:
         return len(self.predictions)
 
 
-# --- A file as a table before it is read whole: its columns, their first values, and a way to read some of them
+# --- An open table: its columns, their first values, and a method to read some of them
 
 
 @dataclass(frozen=True)
 class Coded:
-    """A column of texts: each distinct text once, and for every row the place of its text."""
+    """A dictionary-encoded column of strings: the distinct strings, and for every row an index into them."""
 
     texts: tuple[str, ...]
     codes: npt.NDArray[np.int64]
 
     def first(self, code: int) -> int:
-        """The first row that holds a text."""
+        """Return the first row with a code."""
         return int(np.argmax(self.codes == code))
 
 
 @dataclass(frozen=True)
 class Column:
-    """A column: its name, the first values as texts, and how many numbers a row of it holds."""
+    """A column: its name, its first values as strings, and the numbers per row."""
 
     name: str
     sample: tuple[str, ...]
@@ -84,7 +106,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Places:
-    """Which columns are read as what, by their place."""
+    """The indices of the columns to read, by their purpose."""
 
     predictions: tuple[int, ...]
     labels: int | None = None
@@ -93,16 +115,16 @@ class Places:
 
     @property
     def numbers(self) -> tuple[int, ...]:
-        """Columns of numbers: the predictions, then the weights."""
+        """Indices of numeric columns: predictions, then weights."""
         return self.predictions if self.weights is None else (*self.predictions, self.weights)
 
     @property
     def texts(self) -> tuple[int, ...]:
-        """Columns of texts: the labels, then the groups."""
+        """Indices of string columns: labels, then groups."""
         return tuple(at for at in (self.labels, self.groups) if at is not None)
 
     def field_of(self, at: int) -> Field:
-        """The field that a column was chosen for."""
+        """Return the field that a column is read as."""
         if at in self.predictions:
             return "predictions"
         return "weights" if at == self.weights else "labels" if at == self.labels else "groups"
@@ -110,7 +132,7 @@ class Places:
 
 @dataclass(frozen=True)
 class Values:
-    """What was read: ``predictions (n,)`` or (n, K), ``weights (n,)``, labels and groups as texts."""
+    """The columns that were read: predictions (n,) or (n, K), weights (n,), labels and groups as strings."""
 
     predictions: Floats
     weights: Floats | None = None
@@ -119,16 +141,16 @@ class Values:
 
 
 class Table(Protocol):
-    """A file that is open."""
+    """An open file."""
 
     @property
     def columns(self) -> tuple[Column, ...]:
-        """All columns, in the order of the file."""
+        """All columns in file order."""
         ...
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Notes on how the file is written."""
+        """Notes on unusual properties of the file."""
         ...
 
     def read(self, places: Places) -> Values:
@@ -136,5 +158,5 @@ class Table(Protocol):
         ...
 
     def texts(self, at: int) -> list[str]:
-        """The cells of one column of every row, as texts; a missing value is empty."""
+        """Read one column as strings; a missing value is empty."""
         ...

@@ -1,4 +1,4 @@
-"""Cells and columns of text: numbers, missing values, and texts coded while they are read."""
+"""Cells of text: numbers, missing values, names in messages, and dictionary encoding of columns."""
 
 from __future__ import annotations
 
@@ -22,38 +22,38 @@ from calibrant.io.errors import (
 )
 from calibrant.io.table import Coded
 
-# --- Names and texts of a file in messages: shortened, few, and without control characters
+# --- Names and strings of a file in messages: shortened, few, and without control characters
 
-#: Characters of a name, and names in a list, that a message shows.
+#: The most characters of a name, and names in a list, that a message shows.
 MAX_CHARACTERS, MAX_LISTED = 40, 8
 
 
 def plain(text: str) -> str:
-    """A text with unprintable characters as blanks, cut to ``MAX_CHARACTERS``."""
+    """Replace unprintable characters by blanks and shorten to ``MAX_CHARACTERS``."""
     clean = "".join(c if c.isprintable() else " " for c in text[: MAX_CHARACTERS + 1])
     return clean if len(clean) <= MAX_CHARACTERS else clean[: MAX_CHARACTERS - 3] + "..."
 
 
 def quoted(text: str) -> str:
-    """A text between quotation marks."""
+    """Quote a cleaned text."""
     return f"'{plain(text)}'"
 
 
 def listed(texts: Sequence[str], most: int = MAX_LISTED) -> str:
-    """A list of quoted texts, which ends in a count of those beyond ``most``."""
+    """List quoted texts; the rest beyond ``most`` is counted."""
     shown = ", ".join(map(quoted, texts[:most]))
     return shown if len(texts) <= most else f"{shown} and {len(texts) - most} more"
 
 
 def span(texts: Sequence[str]) -> str:
-    """A column, two, or the first and the last of several."""
+    """Name one column, two, or the first and the last of several."""
     if len(texts) == 1:
         return f"column {quoted(texts[0])}"
     return f"columns {quoted(texts[0])} {'and' if len(texts) == 2 else 'to'} {quoted(texts[-1])}"
 
 
 def row_of(row: int, line: int | None = None) -> str:
-    """A row as people count: the first after the header is row 1, in a plain file line 2, if lines are known."""
+    """Name a row, counted from 1 after the header, with its line if that is known; ``row`` counts from 0."""
     return f"row {row + 1}" if line is None else f"row {row + 1} (line {line})"
 
 
@@ -71,14 +71,14 @@ def is_missing(text: str) -> bool:
 
 
 def number(text: str) -> float:
-    """A number of plain digits: Python's ``float`` also reads 1_0 as 10, and digits of every script."""
+    """Parse a number in ASCII digits; Python's ``float`` also accepts ``1_0`` and digits of other scripts."""
     if "_" in text or not text.isascii():
         raise ValueError("not plain digits")
     return float(text)
 
 
 def is_number(text: str) -> bool:
-    """Whether a cell holds a number as ``number`` reads it."""
+    """Whether ``number`` can parse a cell."""
     try:
         number(text)
     except ValueError:
@@ -87,42 +87,42 @@ def is_number(text: str) -> bool:
 
 
 def is_numeric(text: str) -> bool:
-    """Whether a cell was meant as a number, though written with a decimal comma or a percent sign."""
+    """Whether a cell is a number, also one with a decimal comma or a percent sign."""
     clean = text.strip()
     return is_number(clean.removesuffix("%")) or _COMMA.fullmatch(clean) is not None
 
 
 def refusal(text: str, name: str, field: Field, row: int, line: int | None = None) -> TabularError:
-    """The error of a cell that is no finite number; rows count from 0 here."""
+    """Return the error for a cell that is not a finite number; ``row`` counts from 0."""
     clean, where = text.strip(), f"{row_of(row, line)} of column {quoted(name)}"
     if is_missing(clean):
-        what = "is empty" if not clean else f"says {quoted(clean)}, which is no value"
-        return MissingValue(f"{where} {what}: fill it in or leave the row out", field=field)
+        what = "is empty" if not clean else f"is {quoted(clean)}, a missing value"
+        return MissingValue(f"{where} {what}; fill it in or remove the row", field=field)
     if _COMMA.fullmatch(clean):
         return DecimalComma(
-            f"column {quoted(name)} has decimal commas, first in {row_of(row, line)}: write 0.5, not 0,5", field=field
+            f"column {quoted(name)} has decimal commas, first in {row_of(row, line)}; write 0.5, not 0,5", field=field
         )
     if clean.endswith("%") and is_number(clean[:-1]):
         return LooksLikePercent(
-            f"column {quoted(name)} has percent signs, first in {row_of(row, line)}: divide by 100, so that each "
+            f"column {quoted(name)} has percent signs, first in {row_of(row, line)}; divide by 100, so that each "
             "value is in [0, 1]",
             field=field,
         )
     if _INFINITE.fullmatch(clean):
-        return NotFinite(f"{where} is infinite: every number must be finite", field=field)
+        return NotFinite(f"{where} is infinite; numbers must be finite", field=field)
     return NotANumber(f"{where} is not a number", field=field)
 
 
-# --- Columns of text, coded while they are read: a file of a million labels has few different ones
+# --- Columns of strings, dictionary-encoded while they are read: a million labels have few distinct values
 
-#: Different texts of one column; there are at most so many classes and, in the library, a thousand groups.
+#: The most distinct strings of a column, more than the most classes or groups.
 MAX_TEXTS = 20_000
-#: Characters of a text.
+#: The most characters of a string.
 MAX_TEXT = 256
 
 
 class Coding:
-    """The texts of a column so far, without the blanks around them."""
+    """The dictionary encoding of a column of strings; surrounding blanks are removed."""
 
     def __init__(self, name: str, field: Field) -> None:
         self._name, self._field = name, field
@@ -130,21 +130,21 @@ class Coding:
         self._codes = array("q")
 
     def add(self, texts: Sequence[str]) -> None:
-        """Add some rows' texts; raises ``NotLabels`` or ``NotUtf8``."""
+        """Add the strings of some rows; raises ``NotLabels`` or ``NotUtf8``."""
         places = self._places
         before = len(places)
         self._codes.extend([places.setdefault(text, len(places)) for text in texts])
         self._check(list(places)[before:] if len(places) > before else ())
 
     def add_coded(self, texts: Sequence[str], codes: npt.NDArray[np.integer]) -> None:
-        """Add rows that are coded already, by places in ``texts``."""
+        """Add encoded rows; ``codes`` are indices into ``texts``."""
         before = len(self._places)
         mine = np.array([self._places.setdefault(text, len(self._places)) for text in texts], dtype=np.int64)
         self._codes.frombytes(mine[codes].tobytes() if len(texts) else b"")
         self._check(list(self._places)[before:])
 
     def done(self) -> Coded:
-        """The whole column; texts that differ only in surrounding blanks are one."""
+        """Return the whole column; strings that differ only in surrounding blanks become one."""
         stripped: dict[str, int] = {}
         merged = np.array([stripped.setdefault(text.strip(), len(stripped)) for text in self._places], dtype=np.int64)
         codes = np.frombuffer(self._codes, dtype=np.int64) if len(self._codes) else np.empty(0, dtype=np.int64)
@@ -153,8 +153,8 @@ class Coding:
     def _check(self, fresh: Sequence[str]) -> None:
         if len(self._places) > MAX_TEXTS:
             raise NotLabels(
-                f"column {quoted(self._name)} has more than {MAX_TEXTS:,} different values, too many for "
-                f"{self._field}: is it another column?",
+                f"column {quoted(self._name)} has more than {MAX_TEXTS:,} distinct values, too many for "
+                f"{self._field}; is this the right column?",
                 field=self._field,
             )
         for text in fresh:
@@ -164,13 +164,13 @@ class Coding:
     def _refusal(self, text: str) -> TabularError | None:
         where = f"column {quoted(self._name)}"
         if len(text) > MAX_TEXT:
-            return NotLabels(f"{where} has a text of more than {MAX_TEXT} characters", field=self._field)
+            return NotLabels(f"{where} has a value of more than {MAX_TEXT} characters", field=self._field)
         try:
             text.encode()
         except UnicodeEncodeError:
             row = int(np.argmax(np.frombuffer(self._codes, dtype=np.int64) == self._places[text]))
             return NotUtf8(
-                f"{row_of(row)} of {where} is not UTF-8 (Latin-1, perhaps): save the file as CSV in UTF-8",
+                f"{row_of(row)} of {where} is not UTF-8 (perhaps Latin-1); save the file as UTF-8",
                 field="file",
             )
         return None

@@ -1,1 +1,1 @@
-"""Pictures: the data of ``calibrant.diagrams`` drawn as SVG and PNG. The only package that loads matplotlib."""
+"""Draw the data of ``calibrant.diagrams`` as SVG and PNG; the only package that imports matplotlib."""

@@ -1,4 +1,4 @@
-"""Measures against the number of rows: what is not biased stays level."""
+"""Measures against the number of rows; the curve of an unbiased measure is flat."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ from calibrant.plots.panel import (
     reach,
 )
 
-#: As many curves as there are colours and dashes to tell them apart.
+#: The most curves: one per colour and dash.
 MOST = len(SERIES)
 _DASHES: tuple[tuple[float, ...] | None, ...] = (None, (7.0, 2.5), (2.0, 2.0), (8.0, 2.0, 2.0, 2.0))
-_KIND = "Measures by size of the test set"
+_KIND = "Measures by test set size"
 _TALL, _BELOW = 280.0, 46.0
 #: Pixels between the whiskers of two curves.
 _APART = 4.0
@@ -45,10 +45,23 @@ def draw_by_size(
     theme: Theme = "auto",
     width: int = 560,
 ) -> Drawn:
-    """Draw the mean of each measure over subsamples by their size, and one standard deviation either way.
+    """Draw the mean and standard deviation of measures over random subsets, by the size of the subsets.
 
-    ``found`` is the result of ``calibrant.measure_by_size``, or the same as plain JSON; of one to four measures.
-    Raises ``NothingToDraw`` where no measure has a value.
+    Parameters
+    ----------
+    found : MeasuresBySize or mapping
+        Result of ``calibrant.measure_by_size`` with one to four measures, or the same as JSON.
+    about : About
+        Rows, reduction and name for the title.
+    form, theme, width
+        As for ``calibrant.plots.diagram.draw``.
+
+    Raises
+    ------
+    NothingToDraw
+        If no measure has a value.
+    InvalidPicture
+        For more than four measures, or an unsupported form, theme or width.
     """
     sizes, curves = _read(found)
     canvas = Canvas(width, theme=theme, form=form)
@@ -56,7 +69,7 @@ def draw_by_size(
     names = {key: cleaned(key) for key in curves}
     looks = zip(names.values(), SERIES, _DASHES, (False, True) * MOST, strict=False)
     keys = [Key(name, colour, "square" if square else "dot", dash or ()) for name, colour, dash, square in looks]
-    top = heading(canvas, title, [*lines, "mean of random subsets, one standard deviation either way"], keys)
+    top = heading(canvas, title, [*lines, "mean over random subsets, ± 1 standard deviation"], keys)
     y = reach(_ends(curves))
     marks = evenly(*y, 6)
     left = MARGIN + beside(marks, "value")
@@ -71,7 +84,7 @@ def draw_by_size(
 
 
 def _read(found: MeasuresBySize | Mapping[str, Any]) -> tuple[Array, dict[str, tuple[Array, Array]]]:
-    """Sizes, and mean and deviation of each measure; what is None is NaN."""
+    """Return the sizes, and the mean and standard deviation of each measure, NaN for None."""
     if isinstance(found, MeasuresBySize):
         sizes: Sequence[float] = found.sizes
         pairs = {key: (curve.mean, curve.standard_deviation) for key, curve in found.curves.items()}
@@ -79,7 +92,7 @@ def _read(found: MeasuresBySize | Mapping[str, Any]) -> tuple[Array, dict[str, t
         sizes = found["sizes"]
         pairs = {key: (curve["mean"], curve["standard_deviation"]) for key, curve in found["curves"].items()}
     if not 1 <= len(pairs) <= MOST:
-        raise InvalidPicture(f"from 1 to {MOST} measures go on one sheet")
+        raise InvalidPicture(f"the number of measures must be from 1 to {MOST}")
     curves = {key: (np.array(mean, dtype=float), np.array(off, dtype=float)) for key, (mean, off) in pairs.items()}
     if not any(np.isfinite(mean).any() for mean, _ in curves.values()):
         raise NothingToDraw("no measure has a value at any size")
@@ -87,13 +100,13 @@ def _read(found: MeasuresBySize | Mapping[str, Any]) -> tuple[Array, dict[str, t
 
 
 def _ends(curves: Mapping[str, tuple[Array, Array]]) -> list[float]:
-    """The ends of every deviation."""
+    """Return the ends of all error bars."""
     ends = np.concatenate([[mean - np.nan_to_num(off), mean + np.nan_to_num(off)] for mean, off in curves.values()])
     return [float(end) for end in ends[np.isfinite(ends)]]
 
 
 def _sizes(panel: Panel, sizes: Array) -> Ticks:
-    """The sizes themselves, as many as have room."""
+    """Return ticks at the sizes that have room for a label."""
     kept: list[float] = []
     for size in [sizes[-1], *sizes[:-1]]:
         place = panel.at(np.log2(size), 0.0)[0]
@@ -103,7 +116,7 @@ def _sizes(panel: Panel, sizes: Array) -> Ticks:
 
 
 def _curve(panel: Panel, x: Array, mean: Array, off: Array, i: int, of: int) -> None:
-    """One curve and its whiskers, beside those of the others."""
+    """Draw a curve and its error bars, shifted so that the bars of several curves do not overlap."""
     known = np.isfinite(mean)
     if not known.any():
         return

@@ -1,4 +1,4 @@
-"""The canvas: a sheet of given size in pixels, on which shapes and text are drawn; themes and errors."""
+"""The canvas for shapes and text with coordinates in pixels; themes, SVG and PNG output, and errors."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ import numpy.typing as npt
 
 from calibrant.plots import engine
 
-# --- Text: its width, the characters that the fonts have, and names from users
+# --- Text: width, available characters, and names from users
 
-#: Stands for a character that no font of ours has, in PNG alone: SVG leaves it to the reader's fonts.
+#: Replaces a character that the font lacks, only in PNG; an SVG uses the fonts of the viewer.
 MISSING = "\N{REPLACEMENT CHARACTER}"
-#: Controls, marks that turn the direction of what follows, line ends, surrogates, what Unicode has no use for yet.
+#: Unicode categories that are removed: control and format characters, surrogates, unassigned, private, line separators.
 _UNSHOWN = frozenset(("Cc", "Cf", "Cs", "Cn", "Co", "Zl", "Zp"))
-#: Characters of a name that are looked at: more than any picture has room for.
+#: The most characters of a name that are used.
 _MOST = 500
 
 
 def cleaned(name: str) -> str:
-    r"""A name as a picture may show it: on one line, without controls, runs of blanks as one.
+    r"""Clean a name for display: on one line, without control characters, with single blanks.
 
     >>> cleaned("two\nlines\u202e and  \x00more ")
     'two lines and more'
@@ -38,7 +38,7 @@ def cleaned(name: str) -> str:
 
 
 def shortened(text: str, room: float, size: float, weight: str = "normal") -> str:
-    """The text, or as much of its two ends as ``room`` pixels hold at a font size of ``size``.
+    """Shorten a text in the middle to ``room`` pixels at the font size ``size``.
 
     >>> shortened("a rather long name", 60, 12)
     'a rat…me'
@@ -53,12 +53,12 @@ def shortened(text: str, room: float, size: float, weight: str = "normal") -> st
 
 
 def width(text: str, size: float, weight: str = "normal") -> float:
-    """Pixels that the text takes at a font size of ``size`` pixels, in our font; most others are narrower."""
+    """Return the width of a text in pixels at the font size ``size``, in DejaVu Sans."""
     return sum(_advance(c, weight) for c in text) * size
 
 
 def settable(text: str, weight: str = "normal") -> str:
-    """The text with ``MISSING`` for what our font lacks."""
+    """Replace characters that the font lacks by ``MISSING``."""
     have = _characters(weight)
     return "".join(c if ord(c) in have else MISSING for c in text)
 
@@ -70,7 +70,7 @@ def _ends(text: str, kept: int) -> str:
 
 @lru_cache(maxsize=4096)
 def _advance(character: str, weight: str) -> float:
-    """Width of a character in units of the font size; a wide one where our font lacks it."""
+    """Width of a character in units of the font size; assumed wide if the font lacks it."""
     if ord(character) not in _characters(weight):
         return 0.0 if unicodedata.combining(character) else 1.1
     with engine.LOCK:
@@ -99,16 +99,26 @@ def _font(weight: str) -> Any:
 # --- Input and output
 
 Format = Literal["svg", "png"]
-#: ``auto`` follows the reader's own preference, in SVG alone; a PNG of it is light.
+#: An SVG with ``auto`` follows the colour scheme of the viewer; a PNG with ``auto`` is light.
 Theme = Literal["auto", "light", "dark"]
 
 
 @dataclass(frozen=True)
 class About:
-    """What a picture's title and alternative text say beside the diagram's own figures.
+    """Information for the title and the alternative text of a picture.
 
-    ``n`` rows, the ``reduction`` in full, the ``name`` of what was measured where it has one, and an ``error`` (its
-    name as people read it, its value in [0, 1]) with its ``interval`` if there is one.
+    Parameters
+    ----------
+    n : int
+        Number of rows.
+    reduction : str
+        Reduction, such as ``binary``.
+    name : str, optional
+        Name of the model or data.
+    error : (str, float), optional
+        Name and value of the error.
+    interval : (float, float), optional
+        Confidence interval of the error.
     """
 
     n: int
@@ -120,7 +130,7 @@ class About:
 
 @dataclass(frozen=True)
 class Drawn:
-    """A picture: its bytes, their media type, and in ``alt`` the same figures as text."""
+    """A picture: its bytes, their media type, and its alternative text."""
 
     content: bytes
     media_type: str
@@ -131,7 +141,7 @@ class Drawn:
 
 
 class PictureError(Exception):
-    """What all of them are: a stable ``code``, and ``detail`` for people."""
+    """Base class of errors of pictures, with a stable ``code`` and a message ``detail``."""
 
     code = "picture-error"
 
@@ -141,40 +151,40 @@ class PictureError(Exception):
 
 
 class NothingToDraw(PictureError):
-    """A diagram without data; ``detail`` is the problem that stands beside it."""
+    """A diagram without data; ``detail`` is the reason."""
 
     code = "nothing-to-draw"
 
 
 class UnknownPicture(PictureError):
-    """No diagram of this name can be drawn."""
+    """An unknown diagram."""
 
     code = "unknown-picture"
 
 
 class InvalidPicture(PictureError):
-    """A form, theme or width that no picture has, or diagrams that do not go together."""
+    """An unsupported form, theme or width, or too many diagrams or measures."""
 
     code = "invalid-picture"
 
 
 # --- Colours by role, light and dark
 #
-# Okabe & Ito's palette (2008), which people with any colour vision tell apart; pictures never tell by colour alone.
-# On dark paper each hue is lightened until it has the contrast there that it has on white.
+# The palette of Okabe & Ito (2008), which works with colour vision deficiencies; nothing is distinguished by colour
+# alone. In the dark theme, hues are lightened to have the same contrast as on white.
 
-#: What a colour stands for: text and its quieter kinds, lines that help, and what is measured (series and tints).
+#: The use of a colour: background, text, rules, series and their tints.
 Role = Literal[
     "paper", "ink", "quiet", "rule", "faint", "first", "second", "third", "fourth", "first-tint", "second-tint", "band"
 ]
 ROLES: tuple[Role, ...] = get_args(Role)
-#: Several models take these in turn, each with a dash of its own.
+#: Colours of several series, in order.
 SERIES: tuple[Role, ...] = ("first", "second", "third", "fourth")
 
 
 @dataclass(frozen=True)
 class Palette:
-    """A colour, ``#rrggbb``, for each role; no two are the same."""
+    """A distinct colour, ``#rrggbb``, for each role."""
 
     colours: Mapping[Role, str]
 
@@ -197,14 +207,14 @@ DARK = _palette(
 
 
 def palette(theme: Theme) -> Palette:
-    """The colours that a theme is drawn in; ``auto`` begins as light."""
+    """Return the colours of a theme; light for ``auto``."""
     if theme not in get_args(Theme):
         raise InvalidPicture(f"the theme must be one of {', '.join(get_args(Theme))}")
     return DARK if theme == "dark" else LIGHT
 
 
 def variable(role: Role) -> str:
-    """The CSS custom property of a role, as a colour: light where nothing defines it.
+    """Return the CSS custom property of a role, with the light colour as fallback.
 
     >>> variable("ink")
     'var(--picture-ink, #1b1f24)'
@@ -213,7 +223,7 @@ def variable(role: Role) -> str:
 
 
 def style_sheet() -> str:
-    """The rules by which a picture of theme ``auto`` follows its reader; a page that holds pictures may have its own.
+    """Return the CSS rules for the theme ``auto``; a page with pictures may define its own.
 
     >>> style_sheet().startswith(".picture{--picture-paper:#ffffff;")
     True
@@ -222,23 +232,23 @@ def style_sheet() -> str:
     return f".picture{{{light}}}@media (prefers-color-scheme:dark){{.picture{{{dark}}}}}"
 
 
-# --- SVG: matplotlib's shapes, made small and safe, with our text and colours
+# --- SVG: the shapes of matplotlib, with text and colours added
 #
-# Shapes carry presentation attributes instead of ``style``, so that a picture inside a page needs no exception from a
-# content security policy; nothing in it refers to anything outside.
+# Shapes have presentation attributes instead of ``style``, so that an inline picture needs no exception in a content
+# security policy. Nothing refers to external resources.
 
-#: All of about the same width as the font that places were measured in, or narrower.
+#: Fonts that are about as wide as the font used for layout, or narrower.
 _FAMILY = "Inter, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, 'Liberation Sans', 'DejaVu Sans', sans-serif"
 _STYLE = re.compile(r' style="([^"]*)"')
 _COLOUR = re.compile(r'"(#[0-9a-f]{6})"')
 _IDENTIFIED = re.compile(r'<g id="[^"]*"')
-#: What XML has no way to hold.
+#: Characters that XML does not allow.
 _FORBIDDEN = re.compile("[^\\t\\n\\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 @dataclass(frozen=True)
 class Label:
-    """Text at a place."""
+    """Text at a position."""
 
     x: float
     y: float
@@ -260,10 +270,10 @@ def finished(
     *,
     auto: bool,
 ) -> bytes:
-    """The SVG, from matplotlib's drawing of the shapes. ``auto``: colours follow the reader's preference."""
+    """Build the SVG from matplotlib's output; with ``auto``, colours follow the colour scheme of the viewer."""
     inks = {colours[role]: variable(role) if auto else colours[role] for role in ROLES}
     body = shapes[shapes.index("</metadata>") + len("</metadata>") : shapes.rindex("</svg>")]
-    # Rules of its own would hold for the whole page that a picture stands in.
+    # matplotlib's style rules would apply to the whole page of an inline picture.
     body = re.sub(r"<style[^>]*>.*?</style>", "", body, flags=re.DOTALL)
     body = _STYLE.sub(lambda found: _attributes(found[1]), body)
     body = _COLOUR.sub(lambda found: f'"{inks.get(found[1], found[1])}"', body)
@@ -281,7 +291,7 @@ def finished(
 
 
 def _attributes(style: str) -> str:
-    """Declarations of a style as presentation attributes."""
+    """Convert style declarations to presentation attributes."""
     pairs = (declaration.partition(":") for declaration in style.split(";") if declaration.strip())
     return "".join(f' {name.strip()}="{value.strip()}"' for name, _, value in pairs)
 
@@ -300,23 +310,22 @@ def _text(label: Label, ink: str) -> str:
     )
 
 
-# --- The canvas: shapes and text at places in pixels
+# --- The canvas: shapes and text at positions in pixels
 #
-# Pixels run from the upper left corner, as in SVG. Text stays text in SVG: it can be searched, read aloud and set
-# in the reader's font.
+# The origin is the upper left corner, as in SVG. Text remains text in SVG, so that it can be searched and read aloud.
 
 Points = npt.NDArray[np.float64]
 Anchor = Literal["start", "middle", "end"]
 Box = tuple[float, float, float, float]
 #: Font sizes in pixels.
 TITLE, BODY, SMALL = 14.0, 12.0, 11.0
-#: Widths in pixels that pictures may have.
+#: Allowed widths of a picture in pixels.
 NARROWEST, WIDEST = 320, 2000
-#: Pixels of a PNG for one of ours.
+#: Pixels of a PNG per pixel of the canvas.
 _DENSITY = 2
-#: How hard a PNG is packed: a fifth larger than at the usual 6, in two thirds of the time.
+#: PNG compression: files a fifth larger than at the default level 6, in two thirds of the time.
 _PACKING = {"compress_level": 3}
-#: Settings of matplotlib that shapes depend on, whatever the process has set.
+#: Settings of matplotlib for shapes, independent of those of the process.
 _SETTINGS: dict[Any, Any] = {
     "svg.fonttype": "none",
     "path.simplify": True,
@@ -346,7 +355,7 @@ class _Shape:
 
 
 class Canvas:
-    """Areas, above them lines, above them points, each in the order they are put, and text above all."""
+    """A drawing surface. Layers from bottom to top: areas, lines, points, text."""
 
     def __init__(self, width: int, *, theme: Theme = "auto", form: Format = "svg") -> None:
         if form not in get_args(Format):
@@ -365,26 +374,26 @@ class Canvas:
         self, pieces: Sequence[Points], fill: Role | None, *, stroke: Role | None = None, width: float = 1.0,
         hatch: str | None = None, opacity: float = 1.0, clip: Box | None = None, layer: _Layer = "area",
     ) -> None:  # fmt: skip
-        """Closed outlines, each of corners ``(m, 2)``, filled as one."""
+        """Add closed outlines with corners (m, 2), filled as one shape."""
         self._put(pieces, True, layer, fill, stroke, width, None, hatch, opacity, clip)
 
     def line(
         self, pieces: Sequence[Points], stroke: Role, *, width: float = 1.0, dash: tuple[float, ...] | None = None,
         clip: Box | None = None,
     ) -> None:  # fmt: skip
-        """Open lines through points ``(m, 2)``, each."""
+        """Add open lines through points (m, 2)."""
         self._put(pieces, False, "line", None, stroke, width, dash, None, 1.0, clip)
 
     def text(
         self, x: float, y: float, text: str, *, size: float = SMALL, colour: Role = "quiet", anchor: Anchor = "start",
         bold: bool = False, upright: bool = True,
     ) -> None:  # fmt: skip
-        """Text whose base line begins, or has its middle or end, at a place; not upright it is read from below."""
+        """Add text; ``anchor`` is the part of its baseline at (x, y). Text that is not ``upright`` reads upwards."""
         if text:
             self._labels.append(Label(x, y, text, size, colour, anchor, bold, upright))
 
     def drawn(self, height: float, title: str, alt: str) -> Drawn:
-        """The picture: ``height`` pixels of it. ``title`` and ``alt`` become the SVG's title and description."""
+        """Finish the picture with a height in pixels; ``title`` and ``alt`` become its title and description."""
         with engine.LOCK:
             import matplotlib
 
@@ -481,5 +490,5 @@ def _path(pieces: Sequence[Points], closed: bool) -> Any:
             own[-1] = Path.CLOSEPOLY
         codes.append(own)
     outlines = [np.concatenate([piece, piece[:1]]) for piece in pieces] if closed else pieces
-    # Hundredths of a pixel are beyond any screen, and half the length of an SVG.
+    # Rounding to hundredths of a pixel halves the size of an SVG.
     return Path(np.round(np.concatenate(outlines), 2), np.concatenate(codes))

@@ -1,4 +1,4 @@
-"""The CORP diagram: isotonic regression of the labels, and the band that calibrated predictions keep to."""
+"""The CORP diagram: isotonic regression of the labels with its consistency band."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _DESCRIBED = 12
 
 
 def show(panel: Panel, data: Data, look: Look) -> None:
-    """The band, and the curve, level along each block and straight between them."""
+    """Draw the band and the curve, which is flat in each block and straight between blocks."""
     if data["band_p"] is not None:
         p = values(data["band_p"])
         if look.hatch is None:
@@ -37,16 +37,16 @@ def show(panel: Panel, data: Data, look: Look) -> None:
 
 
 def keys(data: Data, definition: Mapping[str, Any], look: Look) -> list[Key]:
-    """Its marks."""
-    marks = [Key("isotonic label share", look.colour)]
+    """Return the legend."""
+    marks = [Key("observed frequency (isotonic)", look.colour)]
     if data["band_p"] is not None:
         level = percent(float(definition.get("level", 0.9)))
-        marks.append(Key(f"where {level} of calibrated curves lie", "band", "area"))
+        marks.append(Key(f"{level} consistency band", "band", "area"))
     return [*marks, CALIBRATED]
 
 
 def describe(data: Data, definition: Mapping[str, Any]) -> str:
-    """The decomposition, how much of the curve leaves the band, and the blocks."""
+    """Describe the decomposition, the part of the curve outside the band, and the blocks."""
     start, end, height, share = (values(data[name]) for name in ("start", "end", "calibrated", "share"))
     at = np.unique(np.linspace(0, len(start) - 1, _DESCRIBED).round().astype(int))
     each = "; ".join(
@@ -58,7 +58,7 @@ def describe(data: Data, definition: Mapping[str, Any]) -> str:
     several = "block" if data["blocks"] == 1 else "blocks"
     return (
         f"Brier score {brier} = miscalibration {missed} minus discrimination {resolved} plus uncertainty {left}. "
-        f"{_outside(data, definition)}{data['blocks']} {several} of predictions and their label share"
+        f"{_outside(data, definition)}{data['blocks']} {several} of predictions with their observed frequency"
         f"{_some(len(at), data['blocks'])}: {each}."
     )
 
@@ -76,12 +76,12 @@ def _outside(data: Data, definition: Mapping[str, Any]) -> str:
     )
     level = percent(float(definition.get("level", 0.9)))
     above, below = (percent(float(np.mean(out))) for out in (curve > high + 1e-12, curve < low - 1e-12))
-    return f"The curve is above the {level} consistency band at {above} of the places shown and below it at {below}. "
+    return f"The curve is above the {level} consistency band at {above} of its points and below it at {below}. "
 
 
 CORP = Plot(
     "CORP reliability diagram",
-    ("prediction", "label share"),
+    ("predicted probability", "observed frequency"),
     lambda data: ("miscalibration", float(data["miscalibration"])),
     show,
     keys,

@@ -1,4 +1,4 @@
-"""The cost plane of two models: whose decisions cost less, at each price of an error and share left to another."""
+"""The cost plane of two models: which has the lower cost at each cost ratio and abstention rate."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from calibrant.plots.panel import (
 )
 
 _KIND = "Cost plane"
-#: Up to which share of the dearer model's cost a cell is how strong.
+#: Upper bounds of the relative difference of the costs, and the opacity of cells below each.
 _STRENGTHS = ((0.02, 0.0), (0.10, 0.45), (0.30, 0.7), (1.01, 1.0))
 _HATCH = "////"
 _ROW, _BELOW = 16.0, 46.0
-#: Least heights and widths of cells that figures have room in.
+#: The smallest height and width of a cell with a number.
 _FIGURE = (13.0, 30.0)
 
 Array = npt.NDArray[np.float64]
@@ -44,10 +44,25 @@ def draw_cost_plane(
     theme: Theme = "auto",
     width: int = 560,
 ) -> Drawn:
-    """Draw which of two models' decisions cost less, by how much of the dearer one's cost.
+    """Draw which of two models has the lower cost, and by how many percent of the higher cost.
 
-    ``plane`` is the result of ``calibrant.cost_plane``, or the same as plain JSON; ``names`` are the models'. Where
-    the first is cheaper a cell is plain, where the second is it is hatched; figures are in per cent.
+    Cells in which the second model is cheaper are hatched.
+
+    Parameters
+    ----------
+    plane : CostPlane or mapping
+        Result of ``calibrant.cost_plane``, or the same as JSON.
+    about : About
+        Rows, reduction and name for the title.
+    names : (str, str)
+        Names of the models.
+    form, theme, width
+        As for ``calibrant.plots.diagram.draw``.
+
+    Raises
+    ------
+    InvalidPicture
+        For an unsupported form, theme or width.
     """
     read = plane if isinstance(plane, Mapping) else vars(plane)
     rates, ratios, relative = (values(read[name]) for name in ("abstention", "cost_ratios", "relative"))
@@ -55,8 +70,14 @@ def draw_cost_plane(
     canvas = Canvas(width, theme=theme, form=form)
     title, lines = about_lines(_KIND, about, None)
     keys = [
-        Key(f"{shortened(first, width / 2, SMALL)} is cheaper, by %", "first-tint", "area"),
-        Key(f"{shortened(second, width / 2, SMALL)} is cheaper", "second-tint", "area", hatch=_HATCH, stroke="second"),
+        Key(f"{shortened(first, width / 2, SMALL)} is cheaper (by %)", "first-tint", "area"),
+        Key(
+            f"{shortened(second, width / 2, SMALL)} is cheaper (by %)",
+            "second-tint",
+            "area",
+            hatch=_HATCH,
+            stroke="second",
+        ),
     ]
     top = heading(canvas, title, lines, keys)
     labels = [percent(rate) for rate in rates]
@@ -70,7 +91,7 @@ def draw_cost_plane(
 
 
 def _cells(panel: Panel, relative: Array) -> None:
-    """Cells by sign and strength, and the figure in each where there is room."""
+    """Draw the cells by sign and strength, with a number in each if there is room."""
     below = 0.0
     for most, opacity in _STRENGTHS:
         strong = (np.abs(relative) >= below) & (np.abs(relative) < most)
@@ -97,10 +118,10 @@ def _fill(panel: Panel, where: npt.NDArray[np.bool_], tint: Role, opacity: float
 def _axes(panel: Panel, rates: list[str], ratios: list[str]) -> None:
     rows, columns = len(rates), len(ratios)
     every = max(1, int(np.ceil(14.0 * rows / panel.box[3])))
-    panel.side(([i + 0.5 for i in range(0, rows, every)], rates[::every]), "share left to another")
+    panel.side(([i + 0.5 for i in range(0, rows, every)], rates[::every]), "abstention rate")
     across = max(1, int(np.ceil(columns * (max(width_of(r, SMALL) for r in ratios) + 8.0) / panel.box[2])))
     panel.base(
-        ([i + 0.5 for i in range(0, columns, across)], ratios[::across]), "cost of an error, in costs of leaving it"
+        ([i + 0.5 for i in range(0, columns, across)], ratios[::across]), "cost of an error / cost of an abstention"
     )
 
 
@@ -115,13 +136,13 @@ def _describe(about: About, names: tuple[str, str], rates: Array, ratios: Array,
     worst = np.unravel_index(int(np.argmax(relative)), relative.shape)
     sentences = [
         f"{_KIND} of {names[0]} and {names[1]}{about_sentence(about, None)}",
-        f"Of {relative.size} pairs of a cost ratio and a share left to another, {names[0]} is cheaper in {cheaper[0]} "
+        f"Of {relative.size} pairs of cost ratio and abstention rate, {names[0]} is cheaper in {cheaper[0]} "
         f"and {names[1]} in {cheaper[1]}.",
     ]
     for name, at in ((names[0], best), (names[1], worst)):
         if abs(relative[at]) > 0.0:
             sentences.append(
-                f"{name} is cheapest by comparison at cost ratio {ratios[at[1]]:g} and {percent(rates[at[0]])} left: "
-                f"{percent(abs(relative[at]))}."
+                f"The largest advantage of {name} is {percent(abs(relative[at]))}, at cost ratio {ratios[at[1]]:g} and "
+                f"abstention rate {percent(rates[at[0]])}."
             )
     return " ".join(sentences)

@@ -1,4 +1,4 @@
-"""A diagram of the catalogue, from the data of ``calibrant.diagrams``, as a picture."""
+"""Draw a diagram of the catalogue, for one model or for several side by side."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from calibrant.plots.canvas import (
     cleaned,
     shortened,
 )
+from calibrant.plots.canvas import width as width_of
 from calibrant.plots.corp import CORP
 from calibrant.plots.fitted import FITTED
 from calibrant.plots.ks import KS, four_graphs, two_graphs
@@ -56,28 +57,36 @@ def draw(
     theme: Theme = "auto",
     width: int = 560,
 ) -> Drawn:
-    """Draw one diagram.
+    """Draw a diagram.
 
     Parameters
     ----------
-    name : of the catalogue: reliability, fit-on-test, corp, logit-logit, ks-graphs
-    shown : what a report holds of it under ``diagrams``: ``data``, ``definition`` and ``problem``
-    about : what its title says beside its own figures
-    after : the same diagram after a map, laid over it, and what it is about
-    form, theme : ``auto`` follows the reader's preference in SVG; a PNG of it is light
-    width : in pixels, from 320 to 2000; a PNG has twice as many
+    name : {"reliability", "fit-on-test", "corp", "logit-logit", "ks-graphs"}
+        Name of the diagram.
+    shown : mapping
+        Entry of ``Report.diagrams``: ``data``, ``definition`` and ``problem``.
+    about : About
+        Rows, reduction, name and error for the title.
+    after : (mapping, About), optional
+        The same diagram after a map, which is drawn over the first.
+    form : {"svg", "png"}
+        Format.
+    theme : {"auto", "light", "dark"}
+        An SVG with ``auto`` follows the colour scheme of the viewer; a PNG with ``auto`` is light.
+    width : int
+        Width in pixels, 320 to 2000. A PNG has twice as many.
 
     Returns
     -------
     Drawn
-        the picture, its media type and its figures as text; the same bytes for the same data
+        The picture, its media type and its alternative text. Equal data gives equal bytes.
 
     Raises
     ------
     NothingToDraw
-        where ``data`` is None
+        If ``data`` is None.
     UnknownPicture, InvalidPicture
-        of a name, form, theme or width that there is not
+        For an unknown name, or an unsupported form, theme or width.
 
     Examples
     --------
@@ -95,17 +104,17 @@ def draw(
 
 
 def plot_of(name: str) -> Plot:
-    """The kind of diagram of a name. Raises ``UnknownPicture``."""
+    """Return the plot with this name; raises ``UnknownPicture``."""
     if name not in PLOTS:
-        raise UnknownPicture(f"no diagram is called so; there are {', '.join(PLOTS)}")
+        raise UnknownPicture(f"the diagram must be one of {', '.join(PLOTS)}")
     return PLOTS[name]
 
 
-# --- The same diagram of several models: one small panel each, all on the same axes
+# --- The same diagram of several models: small multiples with shared axes
 
-#: More models than this are no longer compared by eye.
+#: The most panels.
 MOST = 24
-#: The least width of a panel in pixels, the space between two, and above and below each.
+#: The smallest width of a panel in pixels, and the space between panels, above and below each.
 _NARROWEST, _BETWEEN, _ABOVE, _BELOW = 150.0, 16.0, 36.0, 22.0
 _LEFT, _HISTOGRAM, _GAP = 52.0, 24.0, 8.0
 _TICKS = 3
@@ -121,14 +130,31 @@ def draw_several(
     width: int = 560,
     each: str = "models",
 ) -> Drawn:
-    """Draw the same diagram of several models as small multiples, each under its name and error.
+    """Draw the same diagram of several models as small multiples, each with its name and error.
 
-    As ``draw``, of 1 to 24 diagrams; ``each`` says what they are of, in the plural. One without data is left out, its
-    name and problem noted below; ``NothingToDraw`` where all are. The KS graphs show the second of the four.
+    Parameters
+    ----------
+    name : str
+        Name of the diagram, as for ``draw``. ``ks-graphs`` draws only graph (b).
+    shown : sequence of (mapping, About)
+        1 to 24 diagrams. A diagram without data is omitted, with a note.
+    title : str, optional
+        Title; by default the kind of diagram.
+    form, theme, width
+        As for ``draw``.
+    each : str
+        Plural noun for the panels, such as ``models`` or ``groups``.
+
+    Raises
+    ------
+    NothingToDraw
+        If no diagram has data.
+    UnknownPicture, InvalidPicture
+        As ``draw``, and for more than 24 diagrams.
     """
     plot = plot_of(name)
     if not 1 <= len(shown) <= MOST:
-        raise InvalidPicture(f"from 1 to {MOST} diagrams go on one sheet")
+        raise InvalidPicture(f"the number of diagrams must be from 1 to {MOST}")
     kept = [(one, about) for one, about in shown if one.get("data") is not None] or list(shown)
     every = [data_of(one) for one, _ in kept]
     canvas = Canvas(width, theme=theme, form=form)
@@ -163,14 +189,21 @@ def _panels(canvas: Canvas, top: float, plot: Plot, kept: Sequence[Shown], every
         )
         panel.diagonal()
         plot.show(panel, data, BEFORE)
-        panel.side(plot.places(*y, _TICKS) if column == 0 else ((), ()), plot.axes[1] if column == 0 else "")
+        panel.side(
+            plot.places(*y, _TICKS) if column == 0 else ((), ()), _brief(plot.axes[1], side) if column == 0 else ""
+        )
         if plot.rows is not None:
             panel.base(((), ()))
             panel = Panel(canvas, (box[0], box[1] + side + _GAP, side, _HISTOGRAM), x)
             histogram(panel, [plot.rows(data)], [BEFORE], bare=True)
         beneath = i + columns >= len(kept)
-        panel.base(plot.places(*x, _TICKS), plot.axes[0] if beneath else "")
+        panel.base(plot.places(*x, _TICKS), _brief(plot.axes[0], side) if beneath else "")
     return top + (last + 1) * deep + 24.0
+
+
+def _brief(title: str, room: float) -> str:
+    """The title of an axis, without its remark in parentheses if there is no room for that."""
+    return title if width_of(title, SMALL) <= room else title.partition(" (")[0]
 
 
 def _title(canvas: Canvas, box: tuple[float, float, float, float], name: str, error: str) -> None:

@@ -1,4 +1,4 @@
-"""matplotlib, loaded on first use: with its own fonts alone, whatever the machine and its user have."""
+"""Import of matplotlib on first use, with only its own fonts, so that pictures are the same on every machine."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from pathlib import Path
 
 from calibrant.errors import requires
 
-#: Held while anything of matplotlib works: its settings and its fonts are the process's.
+#: Held during every use of matplotlib, whose settings and fonts are global.
 LOCK = threading.RLock()
-#: The fonts that pictures are set in; they come with matplotlib.
+#: The fonts of pictures, which are part of matplotlib.
 FONTS = {"normal": "DejaVuSans.ttf", "bold": "DejaVuSans-Bold.ttf"}
 _NEEDED = ("matplotlib.figure", "matplotlib.backends.backend_svg", "matplotlib.backends.backend_agg")
 _loaded = threading.Event()
 
 
 def load() -> None:
-    """Import what pictures need of matplotlib. The first call takes about half a second.
+    """Import matplotlib. The first call takes about half a second.
 
-    Its font manager would read every font of the system, and keep a list of them in the home folder or log that it
-    cannot. Told not to, and given a folder that is gone afterwards, it does neither.
+    By default, its font manager scans all fonts of the system and caches the list in the home folder, or logs a warning
+    if it cannot. The environment variables prevent both.
     """
     with LOCK:
         if _loaded.is_set():
@@ -42,7 +42,7 @@ def load() -> None:
 
 @cache
 def font_path(weight: str) -> Path:
-    """Where a font of ``FONTS`` lies."""
+    """Return the path of a font of ``FONTS``."""
     with requires("plots", "a picture"):
         import matplotlib
     return Path(matplotlib.get_data_path()) / "fonts" / "ttf" / FONTS[weight]

@@ -1,4 +1,4 @@
-"""The rows of a stored map's own fit, before the map and after it, from the bins that its record keeps."""
+"""The in-sample reliability diagram of a stored map, before and after it, from the bins in its record."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from calibrant.plots.canvas import About, Canvas, Drawn, Format, NothingToDraw, 
 from calibrant.plots.panel import one_panel, values
 from calibrant.plots.reliability import RELIABILITY
 
-#: Bins that are drawn of the 100 or fewer that are kept, and bars below them.
+#: The most bins drawn, of at most 100 in a record, and the bars of the histogram.
 _DRAWN, _BARS = 20, 20
 _LEVEL = 0.95
 
@@ -30,15 +30,28 @@ def draw_fit_bins(
     theme: Theme = "auto",
     width: int = 560,
 ) -> Drawn:
-    """Draw the reliability diagram of a fit's rows, before and after their own map, which has seen their labels.
+    """Draw the in-sample reliability diagram of a fit, before and after the map.
 
-    ``bins`` are those of a map's record, as JSON. Neighbouring ones are put together to 20, and the histogram
-    takes the rows of a bin to be spread evenly over it. ``errors`` are the ECE before and after where the record has
-    them: of the rows, which the drawn bins give only nearly. Raises ``NothingToDraw`` where the record has no bins.
+    Parameters
+    ----------
+    bins : mapping or None
+        ``bins`` of the record of a map, as JSON. Neighbouring bins are merged to 20; the histogram assumes that rows
+        are spread evenly over each bin.
+    about : About
+        Rows, reduction and name for the title.
+    errors : (float, float), optional
+        ECE of the rows before and after the map, which is more exact than that of the merged bins.
+    form, theme, width
+        As for ``calibrant.plots.diagram.draw``.
+
+    Raises
+    ------
+    NothingToDraw
+        If ``bins`` is None.
     """
     if bins is None:
-        raise NothingToDraw("the map's record has no bins of its fit")
-    plot = replace(RELIABILITY, kind="Reliability of the rows of the fit")
+        raise NothingToDraw("the record of the map has no bins of its fit")
+    plot = replace(RELIABILITY, kind="In-sample reliability diagram")
     before, after = (_shown(bins[side]) for side in ("before", "after"))
     canvas = Canvas(width, theme=theme, form=form)
     abouts = [replace(about, error=None if errors is None else ("ECE", errors[i]), interval=None) for i in range(2)]
@@ -46,7 +59,7 @@ def draw_fit_bins(
 
 
 def reliability_of(bins: Mapping[str, Any]) -> dict[str, Any]:
-    """The data of a reliability diagram of at most 20 of these bins."""
+    """Merge bins to at most 20; returns the data of a reliability diagram."""
     count, rows, share = (values(bins[name]) for name in ("count", "rows", "share"))
     groups = np.minimum((np.cumsum(share) - share / 2.0) / share.sum() * _DRAWN, _DRAWN - 1).astype(np.int64)
     first = np.unique(groups, return_index=True)[1]
@@ -66,7 +79,7 @@ def reliability_of(bins: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _histogram(bins: Mapping[str, Any]) -> dict[str, Array]:
-    """Shares between even edges, rows spread evenly from a bin's start to as far beyond its mean."""
+    """Return a histogram; the rows of a bin are spread evenly and symmetrically around its mean."""
     start, mean, share = (values(bins[name]) for name in ("start", "mean_prediction", "share"))
     following = np.append(start[1:], 1.0)
     end = np.clip(2.0 * mean - start, start, following)

@@ -1,4 +1,4 @@
-"""The fit-on-test diagram: a map fitted to the rows; what lies between it and the diagonal is the error."""
+"""The fit-on-test diagram: a map fitted to the rows; the area between the map and the diagonal is the error."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import numpy.typing as npt
 
 from calibrant.plots.panel import CALIBRATED, Data, Key, Look, Panel, Plot, decimal, half_window, percent, values
 
-#: The number of places of the map that the alternative text describes.
+#: Points of the map in the alternative text.
 _DESCRIBED = 9
 
 
 def show(panel: Panel, data: Data, look: Look) -> None:
-    """The filling, the map, its band and of a piecewise linear one the knots."""
+    """Draw the filling, the map, its band, and the knots of a piecewise linear map."""
     p, calibrated = values(data["predictions"]), values(data["calibrated"])
     if len(p) == 1:
         panel.dots(p, calibrated, 4.0, look.colour, stroke="paper", square=look.square)
@@ -33,7 +33,7 @@ def show(panel: Panel, data: Data, look: Look) -> None:
 
 
 def knots_of(data: Data) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    """Inner knots of every piecewise linear curve of an average, and the average there; none of another family."""
+    """Return the inner knots of all averaged piecewise linear curves, and the map there; empty for other families."""
     parameters = data.get("parameters")
     if data["family"] not in ("pl", "pl3") or not parameters:
         return np.empty(0), np.empty(0)
@@ -47,31 +47,32 @@ def knots_of(data: Data) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float6
 
 
 def keys(data: Data, definition: Mapping[str, Any], look: Look) -> list[Key]:
-    """Its marks."""
-    marks = [Key(f"{family(data, definition)} map", look.colour), Key("miscalibration", look.tint, "area")]
+    """Return the legend."""
+    marks = [Key(f"{family(data, definition)} map", look.colour), Key("calibration gap", look.tint, "area")]
     if data["low"] is not None:
         marks.append(Key(f"{percent(float(definition.get('level', 0.95)))} band", look.colour, dash=(1.5, 2.0)))
     if len(knots_of(data)[0]):
-        marks.append(Key("knots of the folds' curves", look.colour, "ring"))
+        marks.append(Key("knots", look.colour, "ring"))
     return [*marks, CALIBRATED]
 
 
 def family(data: Data, definition: Mapping[str, Any]) -> str:
-    """What the method is called."""
+    """Return the name of the method."""
     return str(definition.get("method", data["family"]))
 
 
 def describe(data: Data, definition: Mapping[str, Any]) -> str:
-    """The map at a few predictions, its errors and its knots."""
+    """Describe the map at a few predictions, its errors and its knots."""
     p, calibrated = values(data["predictions"]), values(data["calibrated"])
     at = np.unique(np.linspace(0, len(p) - 1, _DESCRIBED).round().astype(int))
     each = "; ".join(f"{decimal(p[i])} to {decimal(calibrated[i])}{_band(data, i)}" for i in at)
     knots = knots_of(data)[0]
-    bends = f" It bends at {len(knots)} knots from {decimal(knots[0])} to {decimal(knots[-1])}." if len(knots) else ""
+    bends = f" It has {len(knots)} knots from {decimal(knots[0])} to {decimal(knots[-1])}." if len(knots) else ""
     return (
-        f"The {family(data, definition)} map fitted to these rows lies {decimal(data['alpha_1'])} from the predictions "
-        f"on average, debiased {decimal(data['alpha_1_debiased'])}; the mean square is {decimal(data['alpha_2'])}. "
-        f"The probability that the predictions are calibrated as they are is {decimal(data['identity_probability'])}."
+        f"The {family(data, definition)} map fitted to these rows differs from the predictions by "
+        f"{decimal(data['alpha_1'])} on average, debiased {decimal(data['alpha_1_debiased'])}; "
+        f"the mean squared difference is {decimal(data['alpha_2'])}. "
+        f"The posterior probability that the predictions are calibrated is {decimal(data['identity_probability'])}."
         f"{bends} Prediction to calibrated probability: {each}."
     )
 
@@ -82,7 +83,7 @@ def _band(data: Data, i: int) -> str:
 
 FITTED = Plot(
     "Fit-on-test diagram",
-    ("prediction", "calibrated probability"),
+    ("predicted probability", "calibrated probability"),
     lambda data: ("mean |c(p) \N{MINUS SIGN} p|", float(data["alpha_1"])),
     show,
     keys,

@@ -1,4 +1,4 @@
-"""The four graphs of the KS error: labels and scores added up, and the two themselves."""
+"""The four KS graphs: cumulative labels and scores, and their slopes."""
 
 from __future__ import annotations
 
@@ -35,17 +35,17 @@ from calibrant.plots.panel import (
 )
 
 _SCORE = (5.0, 3.0)
-#: Pixels above and below each graph, and between two.
+#: Pixels above and below each graph, and between graphs.
 _ABOVE, _BELOW, _BETWEEN = 20.0, 42.0, 10.0
 _TALLEST = 230.0
 _TICKS = 4
-#: The fractiles at which the alternative text describes the path.
+#: Fractions of the rows at which the alternative text gives values.
 _DESCRIBED = (0.0, 0.1, 0.25, 0.5, 0.75, 0.9, 1.0)
 
 
 @dataclass(frozen=True)
 class _Graph:
-    """Against which field, which of the labels and which of the scores; whether these lie on the diagonal there."""
+    """The fields on the x axis, of the labels and of the scores; ``straight`` if the scores are the diagonal."""
 
     letter: str
     x: str
@@ -59,62 +59,63 @@ class _Graph:
 
 
 _GRAPHS = (
-    _Graph("a", "fractile", "cumulative_label", "cumulative_score", ("fractile of rows", "cumulative")),
+    _Graph("a", "fractile", "cumulative_label", "cumulative_score", ("fraction of rows", "cumulative")),
     _Graph("b", "cumulative_score", "cumulative_label", "cumulative_score", ("cumulative score", "cumulative")),
-    _Graph("c", "fractile", "probability", "score", ("fractile of rows", "probability")),
+    _Graph("c", "fractile", "probability", "score", ("fraction of rows", "probability")),
     _Graph("d", "score", "probability", "score", ("score", "probability")),
 )
 
 
 def show(panel: Panel, data: Data, look: Look) -> None:
-    """Graph b: cumulative label against cumulative score, and where they are furthest apart."""
+    """Draw graph (b): cumulative labels against cumulative scores, and their largest difference."""
     _curves(panel, _GRAPHS[1], data, look)
 
 
 def window(shown: Sequence[Data]) -> tuple[Range, Range]:
-    """As far as the sums go."""
+    """Return the ranges of the axes: from 0 to the largest sum."""
     most = max(float(np.max(values(data[name]))) for data in shown for name in ("cumulative_label", "cumulative_score"))
     reach = (0.0, most if most > 0.0 else 1.0)
     return reach, reach
 
 
 def keys(_: Data, __: Mapping[str, Any], look: Look) -> list[Key]:
-    """Its marks."""
+    """Return the legend."""
     return [
-        Key("label", look.colour),
-        Key("score", "quiet", dash=_SCORE),
-        Key("between them", look.tint, "area"),
-        Key("KS: the largest distance", "second", "bar"),
+        Key("labels", look.colour),
+        Key("scores", "quiet", dash=_SCORE),
+        Key("difference", look.tint, "area"),
+        Key("KS error: largest difference", "second", "bar"),
     ]
 
 
 def describe(data: Data, _: Mapping[str, Any]) -> str:
-    """Where the two are furthest apart, and the path."""
+    """Describe the largest difference and the two curves."""
     fractile, score, label = (values(data[name]) for name in ("fractile", "cumulative_score", "cumulative_label"))
     at = np.unique([int(np.argmin(np.abs(fractile - place))) for place in _DESCRIBED])
     each = "; ".join(f"{percent(fractile[i])}: {decimal(score[i])} and {decimal(label[i])}" for i in at)
     which = "more" if data["signed"] > 0.0 else "fewer"
     return (
-        f"The KS error is {decimal(data['ks'])}: at fractile {decimal(data['reached_fractile'])}, a score of "
-        f"{decimal(data['reached_score'])}, positives are {which} than the scores say. At the end "
-        f"cumulative label less score is {signed(data['end'])}. Cumulative score and label by fractile: {each}."
+        f"The KS error is {decimal(data['ks'])}, reached at a fraction of {decimal(data['reached_fractile'])} of the "
+        f"rows and a score of {decimal(data['reached_score'])}; up to there, positives are {which} than predicted. "
+        f"Over all rows, cumulative label minus score is {signed(data['end'])}. "
+        f"Cumulative score and label by fraction of rows: {each}."
     )
 
 
 def four_graphs(canvas: Canvas, shown: Shown) -> Drawn:
-    """The graphs of Gupta et al. (2021), Figure 1."""
+    """Draw the graphs of Gupta et al. (2021), Figure 1."""
     data, about = data_of(shown[0]), shown[1]
-    title, lines = about_lines("The four graphs of the KS error", about, KS.error(data))
+    title, lines = about_lines("KS graphs", about, KS.error(data))
     top = heading(canvas, title, lines, keys(data, {}, BEFORE))
     bottom = _grid(canvas, top, [(data, BEFORE)], _GRAPHS)
     return canvas.drawn(notes(canvas, bottom, [shown[0].get("problem")]), title, alternative(KS, [shown], [data]))
 
 
 def two_graphs(canvas: Canvas, before: Shown, after: Shown) -> Drawn:
-    """Graphs b and d, where the scores are the diagonal, before a map and after it."""
+    """Draw graphs (b) and (d), in which the scores are the diagonal, before and after a map."""
     shown = [before, after]
     every = [data_of(one) for one, _ in shown]
-    title, lines = about_lines("KS graphs, before and after", before[1], None)
+    title, lines = about_lines("KS graphs before and after the map", before[1], None)
     top = heading(canvas, title, lines[:1], both_keys(KS, shown, every))
     bottom = _grid(canvas, top, list(zip(every, (BEFORE, AFTER), strict=True)), _GRAPHS[1::2])
     height = notes(canvas, bottom, [one.get("problem") for one, _ in shown])

@@ -1,4 +1,4 @@
-"""Reliability on logit axes, where Platt scaling is a line and what is near 0 or 1 has room."""
+"""The reliability diagram on logit axes, which spread out the ends and make Platt scaling a straight line."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ from calibrant.plots.reliability import radii
 
 #: With more bins than this the alternative text describes some, evenly spaced.
 _DESCRIBED = 20
-#: Spans of logits below which ticks are evenly spaced probabilities.
+#: The span of logits below which ticks are evenly spaced probabilities.
 _NARROW = 3.0
 _SUPERSCRIPTS = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 _PLATT = (7.0, 2.0, 1.5, 2.0)
 
 
 def show(panel: Panel, data: Data, look: Look) -> None:
-    """The bins with their intervals, and the line of Platt scaling."""
+    """Draw the bins with their intervals, and the line of Platt scaling."""
     x, y = values(data["x"]), values(data["y"])
     if data["slope"] is not None:
         ends = np.array(panel.x)
@@ -47,7 +47,7 @@ def show(panel: Panel, data: Data, look: Look) -> None:
 
 
 def window(shown: Sequence[Data]) -> tuple[Range, Range]:
-    """What holds every bin and its interval, with a margin."""
+    """Return the ranges that contain every bin and its interval, with a margin."""
     x = np.concatenate([values(data["x"]) for data in shown])
     y = np.concatenate(
         [values(data[name]) for data in shown for name in ("y", "low", "high") if data[name] is not None]
@@ -56,7 +56,7 @@ def window(shown: Sequence[Data]) -> tuple[Range, Range]:
 
 
 def places(low: float, high: float, most: int) -> tuple[list[float], list[str]]:
-    """Logits and the probabilities that stand there: powers of ten towards both ends.
+    """Return ticks: logits, and labels with their probabilities, powers of ten towards both ends.
 
     >>> places(-5.0, 5.0, 7)[1]
     ['0.01', '0.1', '0.5', '0.9', '0.99']
@@ -74,29 +74,31 @@ def places(low: float, high: float, most: int) -> tuple[list[float], list[str]]:
 
 
 def keys(data: Data, definition: Mapping[str, Any], look: Look) -> list[Key]:
-    """Its marks."""
+    """Return the legend."""
     level = percent(float(definition.get("level", 0.95)))
-    interval = "label share" if data["low"] is None else f"label share, {level} interval"
+    interval = "observed frequency" if data["low"] is None else f"observed frequency, {level} interval"
     marks = [Key(interval, look.colour, "dot" if data["low"] is None else "whisker")]
     if data["slope"] is not None:
-        marks.append(Key(f"Platt: slope {data['slope']:.2f}, intercept {_signed(data['intercept'])}", look.colour,
-                        dash=_PLATT, brief="Platt line"))  # fmt: skip
+        marks.append(Key(f"Platt scaling: slope {data['slope']:.2f}, intercept {_signed(data['intercept'])}",
+                        look.colour, dash=_PLATT, brief="Platt scaling"))  # fmt: skip
     return [*marks, CALIBRATED]
 
 
 def describe(data: Data, _: Mapping[str, Any]) -> str:
-    """The line and the bins as probabilities."""
+    """Describe the line and the bins, as probabilities."""
     x, y, rows = (values(data[name]) for name in ("x", "y", "count"))
     at = np.unique(np.linspace(0, len(x) - 1, _DESCRIBED).round().astype(int)) if len(x) > _DESCRIBED else range(len(x))
-    each = "; ".join(f"{decimal(_share(x[i]))} to {decimal(_share(y[i]))} ({rows_of(rows[i])})" for i in at)
+    each = "; ".join(
+        f"{decimal(_share(x[i]))} predicted, {decimal(_share(y[i]))} observed ({rows_of(rows[i])})" for i in at
+    )
     line = (
-        "There is no Platt line."
+        "There is no line of Platt scaling."
         if data["slope"] is None
-        else f"The Platt line has slope {decimal(data['slope'])} and intercept {decimal(data['intercept'])}."
+        else f"The line of Platt scaling has slope {decimal(data['slope'])} and intercept {decimal(data['intercept'])}."
     )
     clipped = "was" if data["clipped"] == 1 else "were"
-    some = "" if len(at) == len(x) else f", {len(at)} of {len(x)} bins"
-    return f"{line} Mean prediction to label share{some}: {each}. {rows_of(data['clipped'])} {clipped} clipped."
+    some = "Bins" if len(at) == len(x) else f"{len(at)} of {len(x)} bins"
+    return f"{line} {some}: {each}. {rows_of(data['clipped'])} {clipped} clipped."
 
 
 def _widened(low: float, high: float) -> Range:
@@ -130,7 +132,7 @@ def _signed(number: float) -> str:
 
 LOGIT = Plot(
     "Reliability on logit axes",
-    ("prediction (logit scale)", "label share (logit scale)"),
+    ("predicted probability (logit scale)", "observed frequency (logit scale)"),
     lambda _: None,
     show,
     keys,

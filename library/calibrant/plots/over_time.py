@@ -1,4 +1,4 @@
-"""A value over time: with its interval, and where alarms were raised."""
+"""A measure over time, with its interval and the alarms."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ from calibrant.plots.panel import (
 
 _KIND = "Over time"
 _TALL, _BELOW = 260.0, 46.0
-#: Spans of time between two marks of the axis, in seconds, and how what stands there is written.
+#: Steps between ticks in seconds, and the format of their labels.
 _STEPS = (
     *((60 * minutes, "%H:%M") for minutes in (1, 2, 5, 10, 30)),
     *((3600 * hours, "%H:%M") for hours in (1, 2, 3, 6, 12)),
     *((86_400 * days, "%d %b") for days in (1, 2, 5, 10, 30, 60, 180, 360)),
 )
-#: Pixels that what stands at a mark takes.
+#: Pixels of a tick label.
 _APART = 62.0
 #: The most alarms that the alternative text lists.
 _DESCRIBED = 5
@@ -45,15 +45,27 @@ Array = npt.NDArray[np.float64]
 def draw_over_time(
     series: Mapping[str, Any], about: About, *, form: Format = "svg", theme: Theme = "auto", width: int = 560
 ) -> Drawn:
-    """Draw one value over time.
+    """Draw a measure over time.
 
-    ``series`` holds the ``measure``, as people read it; ``points``, each with ``start`` and ``end`` in seconds since
-    1970, ``value`` and ``interval`` or None; and ``alarms``, each with ``at`` and the ``rule`` that raised it. Points
-    of which one begins where the other ends are joined. Raises ``NothingToDraw`` where no point has a value.
+    Parameters
+    ----------
+    series : mapping
+        ``measure``, the name for the axis; ``points``, each with ``start`` and ``end`` in seconds since 1970, ``value``
+        and ``interval``, which may be None; and ``alarms``, each with ``at`` and ``rule``. Adjacent points are
+        connected.
+    about : About
+        Rows, reduction and name for the title.
+    form, theme, width
+        As for ``calibrant.plots.diagram.draw``.
+
+    Raises
+    ------
+    NothingToDraw
+        If no point has a value.
     """
     points = [point for point in series["points"] if point["value"] is not None]
     if not points:
-        raise NothingToDraw("no span of time has a value")
+        raise NothingToDraw("no time span has a value")
     name = cleaned(series["measure"])
     canvas = Canvas(width, theme=theme, form=form)
     title, lines = about_lines(f"{name} over time", about, None)
@@ -69,7 +81,7 @@ def draw_over_time(
     for run in _runs(points):
         _run(panel, run)
     panel.side(marks, name)
-    panel.base(_times(*x, panel.box[2]), "UTC, by the time of prediction")
+    panel.base(_times(*x, panel.box[2]), "time of prediction (UTC)")
     return canvas.drawn(notes(canvas, top + _TALL + _BELOW, []), title, _describe(name, about, points, alarms))
 
 
@@ -83,7 +95,7 @@ def _keys(points: Sequence[Mapping[str, Any]], alarms: Sequence[Mapping[str, Any
 
 
 def _run(panel: Panel, points: Sequence[Mapping[str, Any]]) -> None:
-    """Points that hang together: their intervals as steps, behind their values."""
+    """Draw connected points: their intervals as steps, and a line through their values."""
     middle = np.array([(point["start"] + point["end"]) / 2.0 for point in points])
     for point in points:
         if point["interval"] is not None:
@@ -95,7 +107,7 @@ def _run(panel: Panel, points: Sequence[Mapping[str, Any]]) -> None:
 
 
 def _runs(points: Sequence[Mapping[str, Any]]) -> list[list[Mapping[str, Any]]]:
-    """The points, parted where time is missing between two."""
+    """Split the points at gaps in time."""
     runs: list[list[Mapping[str, Any]]] = []
     for point in points:
         if runs and point["start"] <= runs[-1][-1]["end"]:
@@ -106,7 +118,7 @@ def _runs(points: Sequence[Mapping[str, Any]]) -> list[list[Mapping[str, Any]]]:
 
 
 def _times(start: float, end: float, room: float) -> Ticks:
-    """Round times, as many as have room, in UTC."""
+    """Return ticks at round times in UTC that have room for their labels."""
     most = max(2.0, room / _APART)
     step, form = next(((s, f) for s, f in _STEPS if (end - start) / s <= most), (360 * 86_400, "%d %b %y"))
     places = [step * k for k in range(math.ceil(start / step), math.floor(end / step) + 1)]
@@ -114,7 +126,7 @@ def _times(start: float, end: float, room: float) -> Ticks:
 
 
 def _form(place: float, step: float, form: str) -> str:
-    """How a time is written: a day's first hour as the day."""
+    """Return the format of a time; midnight is written as the day."""
     return "%d %b" if step < 86_400 and place % 86_400 == 0 else form
 
 
@@ -123,7 +135,8 @@ def _describe(name: str, about: About, points: Sequence[Mapping[str, Any]], alar
     last = points[-1]
     text = (
         f"{name} over time{about_sentence(about, None)} From {_moment(points[0]['start'])} to {_moment(last['end'])}, "
-        f"{len(points)} spans: from {decimal(min(values))} to {decimal(max(values))}, in the last {decimal(values[-1])}"
+        f"{len(points)} time spans: minimum {decimal(min(values))}, maximum {decimal(max(values))}, "
+        f"last {decimal(values[-1])}"
     )
     if last["interval"] is not None:
         text += f", interval {decimal(last['interval'][0])} to {decimal(last['interval'][1])}"

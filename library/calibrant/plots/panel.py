@@ -1,4 +1,4 @@
-"""Panels: a place on the canvas with two axes, the sheet around it, and what each kind of diagram defines."""
+"""Panels (two axes on a part of the canvas), headings and legends, and the definition of a plot."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from calibrant.plots.canvas import width as width_of
 Values = npt.ArrayLike
 Range = tuple[float, float]
 UNIT: Range = (0.0, 1.0)
-#: Places of an axis, and what stands there.
+#: Positions of the ticks of an axis, and their labels.
 Ticks = tuple[Sequence[float], Sequence[str]]
 #: Corners of a circle.
 _ROUND = 16
@@ -39,13 +39,13 @@ _TICK = 4.0
 
 
 def values(of: Values) -> npt.NDArray[np.float64]:
-    """What JSON holds, as numbers."""
+    """Convert values to an array of float64; None becomes NaN."""
     return np.asarray(of, dtype=np.float64)
 
 
 @dataclass(frozen=True)
 class Panel:
-    """``box`` of the canvas, left, top, width and height in pixels, that shows ``x`` and ``y`` from low to high."""
+    """A part of the canvas, ``box`` (left, top, width, height in pixels), with the ranges ``x`` and ``y``."""
 
     canvas: Canvas
     box: Box
@@ -54,28 +54,28 @@ class Panel:
 
     @property
     def grain(self) -> float:
-        """How large marks are here: on a small panel smaller."""
+        """Scale of marks, smaller on a small panel."""
         return min(1.0, max(0.7, self.box[2] / 300.0))
 
     def at(self, x: Values, y: Values) -> Points:
-        """Places on the canvas ``(m, 2)``."""
+        """Convert data to positions on the canvas (m, 2)."""
         left, top, width, height = self.box
         across = (values(x) - self.x[0]) / (self.x[1] - self.x[0])
         up = (values(y) - self.y[0]) / (self.y[1] - self.y[0])
         across, up = np.broadcast_arrays(across, up)
-        # Far outside is as good as just outside, and safe to draw.
+        # Positions far outside are clipped, since matplotlib cannot draw huge coordinates.
         return np.stack([left + width * np.clip(across, -9, 9), top + height * (1.0 - np.clip(up, -9, 9))], axis=-1)
 
     def line(
         self, x: Values, y: Values, colour: Role, *, width: float = 1.0, dash: tuple[float, ...] | None = None
     ) -> None:
-        """A line through points."""
+        """Draw a line through points."""
         self.canvas.line([self.at(x, y)], colour, width=width, dash=dash, clip=self._clip(width))
 
     def pieces(
         self, x: Values, y: Values, colour: Role, *, width: float = 1.0, dash: tuple[float, ...] | None = None
     ) -> None:
-        """Lines apart, each through its row of ``x`` and ``y (k, m)``."""
+        """Draw separate lines, one for each row of ``x`` and ``y`` (k, m)."""
         self.canvas.line(list(self.at(x, y)), colour, width=width, dash=dash, clip=self._clip(width))
 
     def between(
@@ -88,19 +88,19 @@ class Panel:
         hatch: str | None = None,
         stroke: Role | None = None,
     ) -> None:
-        """The area between two curves over ``x (m,)``."""
+        """Fill the area between two curves over ``x`` (m,)."""
         corners = np.concatenate([self.at(x, low), self.at(x, high)[::-1]])
         self.canvas.polygon([corners], fill, hatch=hatch, stroke=stroke, width=0.0, clip=self.box)
 
     def areas(self, x: Values, y: Values, fill: Role | None, *, hatch: str | None = None, stroke: Role | None = None,
               opacity: float = 1.0) -> None:  # fmt: skip
-        """Areas apart, each with its row of corners ``x`` and ``y (k, m)``."""
+        """Fill separate polygons, one for each row of ``x`` and ``y`` (k, m)."""
         corners = list(self.at(x, y))
         self.canvas.polygon(corners, fill, hatch=hatch, stroke=stroke, width=0.0, opacity=opacity, clip=self.box)
 
     def dots(self, x: Values, y: Values, radius: Values, fill: Role, *, stroke: Role | None = None,
              square: bool = False) -> None:  # fmt: skip
-        """Circles of radii in pixels, or squares about as large."""
+        """Draw circles with radii in pixels, or squares of similar size."""
         corners = 4 if square else _ROUND
         angles = np.pi * (2.0 * np.arange(corners) + 1.0) / corners
         reach = np.broadcast_to(values(radius), np.shape(values(x))) * (1.25 if square else 1.0)
@@ -110,7 +110,7 @@ class Panel:
         self.canvas.polygon(list(outlines), fill, stroke=stroke, width=edge, clip=self._clip(8.0), layer="point")
 
     def base(self, marks: Ticks, title: str = "") -> None:
-        """The axis below, and what it shows. It takes 18 pixels, and 16 with a title."""
+        """Draw the x axis, its ticks and its title."""
         left, top, width, height = self.box
         bottom = top + height
         xs = self.at(marks[0], self.y[0])[:, 0]
@@ -122,7 +122,7 @@ class Panel:
         self.canvas.text(left + width / 2, bottom + below, title, colour="ink", anchor="middle")
 
     def side(self, marks: Ticks, title: str = "") -> None:
-        """The axis at the left. It takes ``beside`` of its labels."""
+        """Draw the y axis, its ticks and its title; ``beside`` gives its width."""
         left, top, _, height = self.box
         ys = self.at(self.x[0], marks[0])[:, 1]
         self.canvas.line([np.array([[left, top], [left, top + height]])], "rule")
@@ -133,19 +133,19 @@ class Panel:
         self.canvas.text(place, top + height / 2, title, colour="ink", anchor="middle", upright=False)
 
     def diagonal(self) -> None:
-        """Where the two axes are equal."""
+        """Draw the diagonal."""
         low, high = max(self.x[0], self.y[0]), min(self.x[1], self.y[1])
         if low < high:
             self.line([low, high], [low, high], "quiet", width=1.0, dash=(5.0, 3.0))
 
     def _clip(self, width: float) -> Box:
-        """The box, and around it what a line along its border needs."""
+        """Return the box, widened for a line along its border."""
         left, top, wide, tall = self.box
         return left - width, top - width, wide + 2 * width, tall + 2 * width
 
 
 def beside(marks: Ticks, title: str) -> float:
-    """Pixels that an axis at the left takes."""
+    """Return the width of a y axis in pixels."""
     return max((width_of(label, SMALL) for label in marks[1]), default=0.0) + (26.0 if title else 6.0)
 
 
@@ -155,7 +155,7 @@ MINUS = "\N{MINUS SIGN}"
 
 
 def decimal(value: float) -> str:
-    """A number of at most about 1, to three decimals; a small one to two digits.
+    """Format a number with three decimals, a small one with two significant digits.
 
     >>> decimal(0.04137), decimal(-0.25).replace(MINUS, "-"), decimal(0.0)
     ('0.041', '-0.250', '0.000')
@@ -165,7 +165,7 @@ def decimal(value: float) -> str:
 
 
 def signed(value: float) -> str:
-    """The same with its sign.
+    """Format a number like ``decimal``, with its sign.
 
     >>> signed(0.04), signed(-0.04).replace(MINUS, "-")
     ('+0.040', '-0.040')
@@ -174,7 +174,7 @@ def signed(value: float) -> str:
 
 
 def count(number: float) -> str:
-    """Rows, whole ones by their thousands.
+    """Format a number of rows.
 
     >>> count(10000), count(2.5)
     ('10,000', '2.5')
@@ -183,7 +183,7 @@ def count(number: float) -> str:
 
 
 def rows_of(number: float) -> str:
-    """A number of rows with its unit.
+    """Format a number of rows with its noun.
 
     >>> rows_of(1), rows_of(10000)
     ('1 row', '10,000 rows')
@@ -192,7 +192,7 @@ def rows_of(number: float) -> str:
 
 
 def percent(share: float) -> str:
-    """A share of the whole.
+    """Format a fraction as a percentage.
 
     >>> percent(0.25), percent(0.004)
     ('25 %', '0.4 %')
@@ -201,7 +201,7 @@ def percent(share: float) -> str:
 
 
 def ticks(low: float, high: float, most: int = 6) -> list[float]:
-    """Round places from ``low`` to ``high``, at most ``most``, a step of 1, 2 or 5 of some power of ten apart.
+    """Return at most ``most`` round numbers from ``low`` to ``high``, in steps of 1, 2 or 5 times a power of ten.
 
     >>> ticks(0.0, 1.0)
     [0.0, 0.2, 0.4, 0.6, 0.8, 1.0]
@@ -216,7 +216,7 @@ def ticks(low: float, high: float, most: int = 6) -> list[float]:
 
 
 def tick_labels(places: Sequence[float]) -> list[str]:
-    """What stands at round places, each with as many decimals as their step needs.
+    """Return the labels of ticks.
 
     >>> tick_labels([0.0, 0.25, 0.5]), tick_labels([0.0, 1e6])
     (['0', '0.25', '0.5'], ['0', '1,000,000'])
@@ -226,7 +226,7 @@ def tick_labels(places: Sequence[float]) -> list[str]:
 
 
 def listed(parts: Sequence[str]) -> str:
-    """Words in a row.
+    """Join words with commas and "and".
 
     >>> listed(["a", "b", "c"])
     'a, b and c'
@@ -237,13 +237,13 @@ def listed(parts: Sequence[str]) -> str:
 # --- Headings: title, number of rows, error, and legend
 
 MARGIN = 12.0
-#: Widths of a key's mark, of the space to its label and to the next.
+#: Widths of the mark of a legend entry, of the space to its label and to the next entry.
 _MARK, _SPACE, _NEXT = 20.0, 5.0, 14.0
 
 
 @dataclass(frozen=True)
 class Key:
-    """A line of this kind, or a point or an area, is this; ``brief`` where it stands for several diagrams."""
+    """A legend entry; ``brief`` is the label in a legend for several diagrams."""
 
     label: str
     colour: Role
@@ -255,7 +255,7 @@ class Key:
 
 
 def heading(canvas: Canvas, title: str, lines: Sequence[str], keys: Sequence[Key]) -> float:
-    """Put title, lines and keys; answer how many pixels they take. What is too long is shortened, keys wrap."""
+    """Draw title, lines and legend; returns their height. Long text is shortened and the legend wraps."""
     room = canvas.width - 2 * MARGIN
     y = 23.0
     canvas.text(MARGIN, y, shortened(title, room, TITLE, "bold"), size=TITLE, colour="ink", bold=True)
@@ -275,9 +275,9 @@ def heading(canvas: Canvas, title: str, lines: Sequence[str], keys: Sequence[Key
 
 
 def about_lines(kind: str, about: About, error: tuple[str, float] | None) -> tuple[str, list[str]]:
-    """Title and lines: the name where there is one, else what kind of picture; rows and reduction; the error.
+    """Return the title (the name or the kind of picture) and lines with rows, reduction and error.
 
-    ``error`` is the diagram's own, of which ``about`` may know a better one.
+    ``error`` is the error of the diagram, used if ``about`` has none.
     """
     rows = f"n = {count(about.n)} · {cleaned(about.reduction)}"
     text = error_line(about, error)
@@ -287,7 +287,7 @@ def about_lines(kind: str, about: About, error: tuple[str, float] | None) -> tup
 
 
 def error_line(about: About, error: tuple[str, float] | None, *, brief: bool = False) -> str:
-    """The error by name, with its interval; empty where there is none."""
+    """Return the name and value of the error, with its interval; empty without an error."""
     shown = about.error if about.error is not None else error
     if shown is None:
         return ""
@@ -299,7 +299,7 @@ def error_line(about: About, error: tuple[str, float] | None, *, brief: bool = F
 
 
 def about_sentence(about: About, error: tuple[str, float] | None) -> str:
-    """The same as a sentence of an alternative text."""
+    """Return the first sentence of an alternative text: name, rows, reduction and error."""
     name = cleaned(about.name or "")
     of = f" of {name}" if name else ""
     text = error_line(about, error)
@@ -324,13 +324,13 @@ def _mark(canvas: Canvas, key: Key, x: float, y: float) -> None:
 # --- Kinds of diagrams
 
 Data = Mapping[str, Any]
-#: Axes end at a multiple of the step.
+#: Axes of one half end at a multiple of the step.
 _HALF, _STEP, _ROUNDING = 0.5, 0.05, 1e-9
 
 
 @dataclass(frozen=True)
 class Look:
-    """How one of two overlaid diagrams differs from the other: by colour, dash, shape of its points and filling."""
+    """The style of one of two overlaid diagrams: colours, dash, hatching and shape of points."""
 
     colour: Role
     tint: Role
@@ -341,18 +341,18 @@ class Look:
 
 BEFORE = Look("first", "first-tint")
 AFTER = Look("second", "second-tint", (6.0, 2.5), "////", True)
-#: The key of the line of perfect calibration.
-CALIBRATED = Key("calibrated", "quiet", dash=(5.0, 3.0))
+#: The legend entry of the diagonal.
+CALIBRATED = Key("perfect calibration", "quiet", dash=(5.0, 3.0))
 
 
 def evenly(low: float, high: float, most: int) -> tuple[list[float], list[str]]:
-    """Round places of an axis, and what stands there."""
+    """Return ticks at round numbers."""
     places = ticks(low, high, most)
     return places, tick_labels(places)
 
 
 def reach(ends: Sequence[float]) -> Range:
-    """How far an axis goes that shows all of these: from 0 if that is near, to above the largest."""
+    """Return a range that contains all values: from 0 if that is near, to above the largest."""
     low, high = float(min(ends)), float(max(ends))
     low = 0.0 if 0.0 <= low < 0.6 * high else low
     margin = 0.05 * (high - low) or 0.05 * max(abs(high), 0.1)
@@ -361,12 +361,28 @@ def reach(ends: Sequence[float]) -> Range:
 
 @dataclass(frozen=True)
 class Plot:
-    """A kind of diagram on one panel.
+    """A kind of diagram with one panel.
 
-    ``error`` answers the diagram's own, by name. ``window`` how far the axes reach that show all of several. ``show``
-    draws one, ``keys`` says what its marks are, and ``describe`` gives its figures as the alternative text; both take
-    the definition too. ``rows`` answers edges and shares of a histogram below, where there is one; ``places`` where
-    the axes have ticks, at most so many, and what stands there.
+    Attributes
+    ----------
+    kind : str
+        Title.
+    axes : (str, str)
+        Titles of the axes.
+    error : callable
+        Name and value of the error of the diagram, or None.
+    show : callable
+        Draws the data.
+    keys : callable
+        Returns the legend.
+    describe : callable
+        Returns the alternative text.
+    window : callable
+        Ranges of the axes for several diagrams.
+    rows : callable or None
+        Edges and shares of the histogram below the panel.
+    places : callable
+        Ticks of a range.
     """
 
     kind: str
@@ -381,9 +397,9 @@ class Plot:
 
 
 def half_window(extents: Sequence[tuple[float, float, float, float]]) -> tuple[Range, Range]:
-    """All of [0, 1] on both axes, or of one half where everything lies in it the part up to where that ends.
+    """Return the ranges of both axes: [0, 1], or a part that ends at 0 or 1 if everything lies in one half.
 
-    ``extents`` hold the least and largest value on the one axis and on the other, of each thing shown.
+    ``extents`` are the smallest and the largest value on the x axis and on the y axis, for each diagram.
 
     >>> half_window([(0.001, 0.12, 0.0, 0.2)])
     ((0.0, 0.2), (0.0, 0.2))
@@ -400,7 +416,7 @@ def half_window(extents: Sequence[tuple[float, float, float, float]]) -> tuple[R
 
 
 def data_of(shown: Mapping[str, Any]) -> Data:
-    """The data of a diagram as reports hold it. Raises ``NothingToDraw`` where it has none."""
+    """Return the data of a diagram of a report; raises ``NothingToDraw`` if it has none."""
     data = shown.get("data")
     if data is None:
         raise NothingToDraw(str(shown.get("problem") or "the diagram has no data"))
@@ -408,7 +424,7 @@ def data_of(shown: Mapping[str, Any]) -> Data:
     return found
 
 
-# --- A sheet with one panel: heading, panel, histogram of the rows, and notes
+# --- A picture with one panel: heading, panel, histogram of the rows, and notes
 
 #: Pixels left of a panel and below it, of the histogram and above it.
 _LEFT, _BELOW, _HISTOGRAM, _GAP = 54.0, 46.0, 44.0, 26.0
@@ -420,7 +436,7 @@ Shown = tuple[Mapping[str, Any], About]
 
 
 def one_panel(canvas: Canvas, plot: Plot, before: Shown, after: Shown | None) -> Drawn:
-    """The diagram, or that before a map and that after it, one over the other."""
+    """Draw a diagram, or overlay the diagrams before and after a map."""
     shown = [before] if after is None else [before, after]
     looks: list[Look] = [BEFORE, AFTER][: len(shown)]
     every = [data_of(one) for one, _ in shown]
@@ -447,7 +463,7 @@ def one_panel(canvas: Canvas, plot: Plot, before: Shown, after: Shown | None) ->
 
 
 def _base(panel: Panel, plot: Plot, every: Sequence[Data], looks: Sequence[Look]) -> float:
-    """The axis of predictions, below it the rows where the diagram knows them; answers where it ends."""
+    """Draw the x axis, with a histogram of the rows if there is one; returns its lower end."""
     left, top, side, tall = panel.box
     marks = plot.places(*panel.x, _TICKS)
     if plot.rows is None:
@@ -461,7 +477,7 @@ def _base(panel: Panel, plot: Plot, every: Sequence[Data], looks: Sequence[Look]
 
 
 def histogram(panel: Panel, rows: Sequence[tuple[Any, Any]], looks: Sequence[Look], *, bare: bool = False) -> None:
-    """Shares of the rows between edges: the first as bars, another as their outline; ``bare``: without an axis."""
+    """Draw histograms of the rows: the first as bars, a second as an outline; ``bare`` omits the axis."""
     most = max(float(np.max(values(share))) for _, share in rows)
     panel = Panel(panel.canvas, panel.box, panel.x, (0.0, most))
     for (edges, share), look in zip(rows, looks, strict=True):
@@ -482,7 +498,7 @@ def histogram(panel: Panel, rows: Sequence[tuple[Any, Any]], looks: Sequence[Loo
 
 
 def notes(canvas: Canvas, y: float, problems: Sequence[Any]) -> float:
-    """What is missing of the data, in small print; answers the height of the sheet."""
+    """Write notes on missing data below the panel; returns the height of the picture."""
     texts = [cleaned(str(problem)) for problem in dict.fromkeys(problems) if problem]
     for problem in texts:
         canvas.text(MARGIN, y, shortened(problem, canvas.width - 2 * MARGIN, SMALL))
@@ -491,7 +507,7 @@ def notes(canvas: Canvas, y: float, problems: Sequence[Any]) -> float:
 
 
 def both_keys(plot: Plot, shown: Sequence[Shown], every: Sequence[Data]) -> list[Key]:
-    """Which is before and which after, with their errors."""
+    """Return the legend of two overlaid diagrams, with their errors."""
     keys = []
     for word, look, (_, about), data in zip(("before", "after"), (BEFORE, AFTER), shown, every, strict=True):
         error = about.error if about.error is not None else plot.error(data)
@@ -501,8 +517,8 @@ def both_keys(plot: Plot, shown: Sequence[Shown], every: Sequence[Data]) -> list
 
 
 def alternative(plot: Plot, shown: Sequence[Shown], every: Sequence[Data]) -> str:
-    """The alternative text: of one diagram, or of that before and that after a map."""
-    openings = [plot.kind] if len(shown) == 1 else [f"{plot.kind}, before and after a map. Before it", "After it"]
+    """Return the alternative text of a diagram, or of the diagrams before and after a map."""
+    openings = [plot.kind] if len(shown) == 1 else [f"{plot.kind} before and after a map. Before", "After"]
     sentences = []
     for opening, (one, about), data in zip(openings, shown, every, strict=True):
         sentences.append(opening + about_sentence(about, plot.error(data)))

@@ -1,4 +1,4 @@
-"""The reliability diagram with diagonal filling: what lies between a roof and the diagonal is the error of the bin."""
+"""The reliability diagram with diagonal filling: the area between the line of a bin and the diagonal is its error."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ _DESCRIBED = 20
 _LARGEST = 3
 #: Radii of points in pixels.
 _SMALLEST, _MIDDLE, _WIDEST = 1.4, 3.2, 5.5
-#: Steps of paleness of the filling.
+#: Steps of opacity of the filling.
 _SHADES = 5
 
 Array = npt.NDArray[np.float64]
 
 
 def show(panel: Panel, data: Data, look: Look) -> None:
-    """Fillings, roofs, intervals and the points (mean prediction, label share), as large as their bins are heavy."""
-    seen = _seen(data)
-    start, end = np.clip(values(data["start"]), *seen), np.clip(values(data["end"]), *seen)
+    """Draw fillings, lines of slope 1, intervals, and points (mean prediction, observed frequency) sized by weight."""
+    extent = _predictions(data)
+    start, end = np.clip(values(data["start"]), *extent), np.clip(values(data["end"]), *extent)
     gap, share = values(data["gap"]), values(data["share"])
     _fill(panel, start, end, gap, share, look)
     roof = np.stack([start, end], axis=1)
@@ -51,9 +51,9 @@ def show(panel: Panel, data: Data, look: Look) -> None:
 
 
 def _fill(panel: Panel, start: Array, end: Array, gap: Array, share: Array, look: Look) -> None:
-    """What lies between roofs and the diagonal, paler where a bin has fewer rows than its width: ink is error.
+    """Fill between the lines and the diagonal, lighter if a bin has few rows for its width.
 
-    A bin's area times its rows per width is what it adds to the error, and the area alone where rows are even.
+    The area of a bin times its rows per width is its contribution to the error.
     """
     density = np.clip(share / np.maximum(end - start, 1e-9), 0.0, 1.0)
     shade = np.maximum(np.ceil(density * _SHADES), 1.0)
@@ -70,42 +70,39 @@ def _fill(panel: Panel, start: Array, end: Array, gap: Array, share: Array, look
 
 
 def radii(share: Array) -> Array:
-    """Radii of points in pixels, whose areas are as the bins' shares of the rows."""
+    """Return radii of points in pixels; areas are proportional to the shares of the rows."""
     crowd = min(1.0, (30.0 / len(share)) ** 0.5)
     radius: Array = np.clip(_MIDDLE * crowd * np.sqrt(share * len(share)), _SMALLEST, _WIDEST)
     return radius
 
 
 def window(shown: Sequence[Data]) -> tuple[Range, Range]:
-    """All of [0, 1], or the one half of it where all predictions and label shares lie, as far as they go."""
+    """Return the ranges of the axes: [0, 1], or one half of it if that contains everything."""
     return half_window([_extent(data) for data in shown])
 
 
 def _extent(data: Data) -> tuple[float, float, float, float]:
     share = values(data["observed_frequency"])
-    return *_seen(data), float(share.min()), float(share.max())
+    return *_predictions(data), float(share.min()), float(share.max())
 
 
-def _seen(data: Data) -> tuple[float, float]:
-    """Between which edges of the histogram all rows lie."""
+def _predictions(data: Data) -> tuple[float, float]:
+    """Return the edges of the histogram that contain all predictions."""
     edges, filled = values(data["histogram"]["edges"]), np.flatnonzero(values(data["histogram"]["share"]))
     return float(edges[filled[0]]), float(edges[filled[-1] + 1])
 
 
 def keys(data: Data, definition: Mapping[str, Any], look: Look) -> list[Key]:
-    """Its marks."""
-    bins = [
-        Key("miscalibration, pale: few rows", look.tint, "area", brief="miscalibration"),
-        Key("bin, slope 1", look.colour),
-    ]
+    """Return the legend."""
+    bins = [Key("calibration gap", look.tint, "area"), Key("bin (slope 1)", look.colour)]
     if data["low"] is not None:
         level = percent(float(definition.get("level", 0.95)))
-        return [*bins, Key(f"label share, {level} interval", look.colour, "whisker"), CALIBRATED]
-    return [*bins, Key("label share", look.colour, "dot"), CALIBRATED]
+        return [*bins, Key(f"observed frequency, {level} interval", look.colour, "whisker"), CALIBRATED]
+    return [*bins, Key("observed frequency", look.colour, "dot"), CALIBRATED]
 
 
 def describe(data: Data, definition: Mapping[str, Any]) -> str:
-    """Every bin's figures, or of many those of the largest gaps."""
+    """Describe every bin, or with many bins those that add most to the error."""
     share, mean, found = (values(data[name]) for name in ("share", "mean_prediction", "observed_frequency"))
     gap = values(data["gap"])
     cut = definition.get("binning", "")
@@ -114,14 +111,16 @@ def describe(data: Data, definition: Mapping[str, Any]) -> str:
     many = len(gap) > _DESCRIBED
     described = np.sort(np.argsort(-share * np.abs(gap))[:_LARGEST]) if many else range(len(gap))
     rows = values(data["count"])
-    each = "; ".join(f"{decimal(mean[i])} to {decimal(found[i])} ({rows_of(rows[i])})" for i in described)
+    each = "; ".join(
+        f"{decimal(mean[i])} predicted, {decimal(found[i])} observed ({rows_of(rows[i])})" for i in described
+    )
     debiased = data.get("ece_debiased")
     return (
         f"{_bins(len(gap), str(cut))}; ECE {decimal(data['ece'])}"
         + ("" if debiased is None else f", debiased {decimal(debiased)}")
-        + f". Labels are fewer than predicted in {below} and more in {above}. The largest gap is {signed(gap[worst])}, "
-        f"at a mean prediction of {decimal(mean[worst])}. "
-        + ("The bins that add most to the error" if many else "Mean prediction to label share, bin by bin")
+        + f". The observed frequency is below the prediction in {below} and above it in {above}. "
+        f"The largest gap is {signed(gap[worst])}, at a mean prediction of {decimal(mean[worst])}. "
+        + ("The bins that add most to the error" if many else "Bins")
         + f": {each}."
     )
 
@@ -136,7 +135,7 @@ def _rows(data: Data) -> tuple[Any, Any]:
 
 RELIABILITY = Plot(
     "Reliability diagram",
-    ("prediction", "label share"),
+    ("predicted probability", "observed frequency"),
     lambda data: ("ECE", float(data["ece"])),
     show,
     keys,

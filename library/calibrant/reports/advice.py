@@ -1,4 +1,4 @@
-"""The recommended map: quick methods compared by cross-fitting, and the advice as text."""
+"""The recommended map: a comparison of fast methods by cross-fitting, and its description."""
 
 from __future__ import annotations
 
@@ -20,27 +20,35 @@ from calibrant.reductions import Event, Vector, reduce, resolve, whole_vector
 from calibrant.reports import lookup, numbers
 from calibrant.reports.verdict import ALPHA, tested
 
-# --- The comparison of quick methods by cross-fitting
+# --- The comparison of fast methods by cross-fitting
 
-#: At most so many rows, and so many probabilities, are fitted to; the rest is left out at random.
+#: The most rows and probabilities used; from more, a random sample is drawn.
 MOST_ROWS, MOST_NUMBERS = 20_000, 50_000
-#: A method of more estimated seconds than this, over all folds, is not tried.
+#: A method with a longer estimated time in seconds, over all folds, is not tried.
 MOST_SECONDS = 1.0
-#: What a job could add: slower, and on most data the best.
+#: A slower method, which is the best on most data.
 OF_A_JOB = "averaged"
-#: Why nothing is compared where every row has the same label: one parameter could be fitted, but to one label alone.
-ONE_OUTCOME = "cannot be fitted: labels hold one outcome only, where a fit needs others"
-#: Level of the intervals of all gains at once.
+#: The problem of all candidates if every row has the same label.
+ONE_OUTCOME = "cannot be fitted: all labels are equal"
+#: Simultaneous level of the intervals of the gains.
 LEVEL = 0.95
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """A method compared. ``parameters`` are how many its map has, None where the rows decide.
+    """A compared method.
 
-    ``gains`` by score hold what it gains on the predictions as they are: ``value``, an ``interval`` that holds for all
-    candidates at once, and in ``parts`` the scores ``before`` and ``after``. What could not be fitted has none, and its
-    ``problem``.
+    Attributes
+    ----------
+    method, reduction : str
+        The method and what it is fitted to.
+    parameters : int or None
+        Number of parameters of the map; None if it depends on the data.
+    gains : mapping of str to MeasureResult
+        Improvement over the uncalibrated predictions by score: ``value``, a simultaneous ``interval``, and in ``parts``
+        the scores ``before`` and ``after``. Empty if the method could not be fitted.
+    problem : str or None
+        Why the method could not be fitted.
     """
 
     method: str
@@ -51,7 +59,7 @@ class Candidate:
 
     @property
     def proven(self) -> bool:
-        """Whether the log loss surely gains, and the Brier score does not surely lose."""
+        """Whether the log loss improves significantly and the Brier score does not worsen significantly."""
         ends = {score: gain.interval for score, gain in self.gains.items()}
         log_loss, brier = ends.get("log-loss"), ends.get("brier")
         return log_loss is not None and log_loss[0] > 0.0 and (brier is None or brier[1] >= 0.0)
@@ -59,9 +67,22 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Recommendation:
-    """``recommended`` is a candidate's method, fitted with ``reduction``; ``identity`` where no gain is proven.
+    """A recommended method.
 
-    ``n`` rows of all were used, with ``folds`` folds; ``job`` is what a slower fit could add.
+    Attributes
+    ----------
+    recommended : str
+        Method of a candidate, or ``identity`` if no gain is significant.
+    reduction : str
+        Reduction of the fit.
+    n : int
+        Number of rows used.
+    candidates : tuple of Candidate
+        The compared methods.
+    folds, level, seed
+        Options of the comparison.
+    job : str
+        A slower method that may be better.
     """
 
     recommended: str
@@ -74,22 +95,40 @@ class Recommendation:
     job: str = OF_A_JOB
 
     def to_document(self) -> dict[str, Any]:
-        """The same as plain JSON: the ``recommendation`` of a report."""
+        """Convert to JSON, the ``recommendation`` of a report."""
         return dataclasses.asdict(self)
 
 
 def recommend(batch: Batch, reduction: str | None = None, *, seed: int = 0) -> Recommendation:
-    """Compare quick methods by out-of-fold predictions, and recommend the simplest of the good ones.
+    """Compare fast methods by out-of-fold predictions and recommend a map.
 
-    A method is good where the interval of its gain in log loss over the predictions as they are lies above 0, after a
-    correction for the number of candidates (Bonferroni), and its Brier score does not surely lose. Of the good ones the
-    one of fewest parameters is taken whose log loss is within one standard error, of the paired difference, of the
-    least (Breiman et al. 1984); intervals take the maps of the folds as given.
+    A method qualifies if the interval of its gain in log loss is above 0, with a Bonferroni correction for the number
+    of candidates, and its Brier score does not worsen significantly. Of these, the simplest method is recommended whose
+    log loss is within one standard error (of the paired difference) of the lowest (Breiman et al. 1984). Intervals are
+    conditional on the fitted maps of the folds. O(candidates x folds).
 
-    ``reduction`` is that of the evaluation: of one class or rank an event's methods are compared, of (n, K) under any
-    other the whole vector's. Rows beyond 20,000, and probabilities beyond 50,000, are left out at random with
-    ``seed``; methods that would take long are marked as not tried. Raises ``UnknownReduction``. O(candidates x folds).
+    Parameters
+    ----------
+    batch : Batch
+        Labelled rows. From more than 20,000 rows or 50,000 probabilities, a random sample is used.
+    reduction : str, optional
+        Reduction of the evaluation. For one class or rank, methods for an event are compared; for other reductions of
+        (n, K), methods for the whole vector.
+    seed : int
+        Seed of the sample and the folds.
 
+    Returns
+    -------
+    Recommendation
+        The recommended method and all candidates. Slow methods are marked as not tried.
+
+    Raises
+    ------
+    UnknownReduction
+        For an unknown reduction.
+
+    Examples
+    --------
     >>> from calibrant.batch import read_batch
     >>> random = np.random.default_rng(0)
     >>> z = random.normal(0.0, 2.0, 4000)
@@ -116,7 +155,7 @@ def recommend(batch: Batch, reduction: str | None = None, *, seed: int = 0) -> R
 
 
 def _reduction(reduction: str | None, n_classes: int | None) -> str:
-    """What is fitted for what is measured: one event, or the whole vector."""
+    """Return the reduction of the fit: one event, or the whole vector."""
     name = resolve(reduction, n_classes)
     if n_classes is None:
         return "confidence" if name == "confidence" else "binary"
@@ -124,7 +163,7 @@ def _reduction(reduction: str | None, n_classes: int | None) -> str:
 
 
 def _entries(reduction: str, n_classes: int | None) -> tuple[tuple[str, str, int | None], ...]:
-    """Methods, what each is fitted to, and its parameters; the simplest first."""
+    """Return the methods, their reductions and numbers of parameters; the simplest first."""
     if reduction != "canonical":
         events = (("temperature", 1), ("platt", 2), ("beta", 3), ("spline", None), ("isotonic", None))
         return tuple((name, reduction, parameters) for name, parameters in events)
@@ -146,12 +185,12 @@ def _rows(batch: Batch, seed: int) -> Batch:
 
 
 def _made(batch: Batch, before: Event | Vector, fitting: Fitting, seed: int) -> Event | Vector | str:
-    """The out-of-fold predictions of a method, or why there are none."""
+    """Return the out-of-fold predictions of a method, or the reason why there are none."""
     training = Training(fitting=fitting, seed=seed)
     if len(batch) >= FOLDS and np.ptp(before.y if isinstance(before, Event) else before.labels) == 0:
         return ONE_OUTCOME
     if training.seconds(batch) > MOST_SECONDS:
-        return "not tried: it would take too long here"
+        return "not tried: too slow for these rows"
     try:
         p = out_of_fold_predictions(batch, training)
     except CalibrationError as error:
@@ -162,7 +201,7 @@ def _made(batch: Batch, before: Event | Vector, fitting: Fitting, seed: int) -> 
 
 
 def _simplest(candidates: Sequence[Candidate], after: Mapping[str, Event | Vector]) -> Candidate | None:
-    """Of the proven candidates, which stand with the simplest first, the first as good as the best; None without."""
+    """Return the first qualifying candidate that is as good as the best; candidates are ordered by complexity."""
     good = [candidate for candidate in candidates if candidate.proven]
     if not good:
         return None
@@ -171,7 +210,7 @@ def _simplest(candidates: Sequence[Candidate], after: Mapping[str, Event | Vecto
 
 
 def _as_good(candidate: Event | Vector, best: Event | Vector) -> bool:
-    """Whether a log loss is within one standard error of the least; rows of weight 0 count for nothing."""
+    """Whether a log loss is within one standard error of the best."""
     lost, influence = improvement(candidate, best, "log-loss")
     mass = float(len(best)) if best.w is None else float(best.w.sum())
     return lost <= float(np.linalg.norm(row_scale(best.w, best.kind) * influence)) / mass
@@ -182,7 +221,7 @@ def _as_good(candidate: Event | Vector, best: Event | Vector) -> bool:
 
 @dataclass(frozen=True)
 class Compared:
-    """A row of the comparison, as texts."""
+    """A row of the table of candidates, as text."""
 
     method: str
     title: str
@@ -197,7 +236,7 @@ class Compared:
 
 @dataclass(frozen=True)
 class Advice:
-    """The ``headline``, ``reasons`` and ``rows`` of a recommendation, and the ``python`` that fits its map."""
+    """A recommendation as text: headline, reasons, table, level of the intervals, and Python that fits the map."""
 
     headline: str
     reasons: tuple[str, ...]
@@ -207,7 +246,7 @@ class Advice:
 
 
 def advice(report: Mapping[str, Any]) -> Advice | None:
-    """What a report's ``recommendation`` says; None where it has none."""
+    """Describe the ``recommendation`` of a report; returns None if it has none."""
     found = report.get("recommendation")
     if not found:
         return None
@@ -219,19 +258,19 @@ def advice(report: Mapping[str, Any]) -> Advice | None:
 
 
 def improved(report: Mapping[str, Any]) -> tuple[str, ...]:
-    """What the map that was applied gains, and how far that can be trusted."""
+    """Describe the improvement by the applied map, with a warning if it may be in-sample."""
     gains = report.get("improvement")
     if not gains:
         return ()
     sentences = [_gained(score, gains.get(key)) for key, score in (("log-loss", "log loss"), ("brier", "Brier score"))]
     if report.get("in_sample"):
         sentences.append(
-            "The map was fitted to these very rows: it looks better here than it is. Gains are those of maps fitted "
-            "without each fifth of the rows, and there are no p-values."
+            "The map was fitted to these rows, so the in-sample measures are optimistic. The improvement is "
+            "cross-fitted (5 folds) and has no p-value."
         )
     elif report.get("in_sample") is None:
         sentences.append(
-            "Whether the map was fitted to these rows is not known; if it was, it looks better than it is."
+            "It is unknown whether the map was fitted to these rows; if it was, these results are optimistic."
         )
     return tuple(sentence for sentence in sentences if sentence)
 
@@ -248,19 +287,19 @@ def _gained(score: str, gain: Mapping[str, Any] | None) -> str:
 
 
 def _turned(between: str, gain: Mapping[str, Any]) -> str:
-    """The interval of a loss, with its sign explained."""
-    return between if gain["value"] >= 0.0 else between.replace("interval", "interval of what it lowers it by:")
+    """Return the interval; for a score that got worse, say that the interval is that of the reduction."""
+    return between if gain["value"] >= 0.0 else between.replace("interval", "interval of the reduction")
 
 
 def _headline(found: Mapping[str, Any], best: Mapping[str, Any] | None, report: Mapping[str, Any]) -> str:
     if best is not None:
         gain = best["gains"]["log-loss"]
-        return f"Fit {_named(best)}: it would lower the log loss by {numbers.number(gain['value'])} nats"
+        return f"Fit {_named(best)}: estimated to lower the log loss by {numbers.number(gain['value'])} nats"
     if not _fitted(found):
         return f"No map can be recommended: {_hindrance(found)}"
     if _rejected(report):
-        return "No map can be recommended: calibration is rejected, but no quick map is proven to be better"
-    return "Keep the predictions as they are: no quick map is proven to be better"
+        return "No map can be recommended: calibration is rejected, but no fast method is significantly better"
+    return "Keep the predictions unchanged: no fast method is significantly better"
 
 
 def _rejected(report: Mapping[str, Any]) -> bool:
@@ -269,21 +308,21 @@ def _rejected(report: Mapping[str, Any]) -> bool:
 
 
 def _fitted(found: Mapping[str, Any]) -> int:
-    """How many maps could be compared."""
+    """Return the number of methods that could be fitted."""
     return sum(bool(candidate["gains"]) for candidate in found["candidates"])
 
 
 def _hindrance(found: Mapping[str, Any]) -> str:
-    """Why no map could be fitted."""
+    """Return the reason why no method could be fitted."""
     if found["n"] < found["folds"]:
-        return f"fewer than {found['folds']} rows are too few to compare any"
+        return f"at least {found['folds']} rows are required"
     if all(candidate["problem"] == ONE_OUTCOME for candidate in found["candidates"]):
-        return "the labels show one outcome only, and from one no map can be learned"
-    return "none of the quick maps can be fitted to these rows"
+        return "all labels are equal"
+    return "none of the fast methods can be fitted to these rows"
 
 
 def _named(candidate: Mapping[str, Any]) -> str:
-    by_class = " class by class" if candidate["reduction"] == "classwise" else ""
+    by_class = " (classwise)" if candidate["reduction"] == "classwise" else ""
     return f"{candidate['method']}{by_class}"
 
 
@@ -297,43 +336,43 @@ def _reasons(found: Mapping[str, Any], best: Mapping[str, Any] | None, report: M
             gain = best["gains"][key]
             before, after = (numbers.number(gain["parts"][side]) for side in ("before", "after"))
             ends = lookup.interval(gain)
-            between = "" if ends is None else f", a gain of {numbers.interval(ends)}"
-            sentences.append(f"{score} {before} before, {after} after{between}.")
+            between = "" if ends is None else f" (improvement {numbers.interval(ends)})"
+            sentences.append(f"{score} {before} before and {after} after{between}.")
         if best["reduction"] in ("canonical", "classwise") and report["reduction"] != "canonical":
             sentences.append(
-                f"These are scores of the whole vector of probabilities, the measures above of {report['reduction']}."
+                f"These scores are for the whole probability vector; the measures above are for {report['reduction']}."
             )
         sentences.append(
-            "Of the maps that are proven to gain it is the simplest within one standard error of the best."
+            "Of the maps with a significant improvement, it is the simplest within one standard error of the best."
         )
     else:
-        sentences.append("For no map does the interval of its gain in log loss lie above 0.")
+        sentences.append("No map improves the log loss significantly without worsening the Brier score.")
         if _rejected(report):
-            sentences.append("Calibration is rejected all the same: more rows could prove which map to fit.")
+            sentences.append("Calibration is rejected nevertheless; more rows may show which map to fit.")
     sentences.append(
-        f"Scores are of rows that each map has not seen ({found['folds']} folds); intervals hold for all {compared} "
-        f"maps at once, at {level}."
+        f"Scores are out-of-sample (cross-fitting with {found['folds']} folds); the {level} intervals are simultaneous "
+        f"over all {compared} maps."
     )
     if found["n"] < report["n"]:
         sentences.append(
-            f"{numbers.count(found['n'])} of the rows were compared, drawn at random (seed {found['seed']})."
+            f"The comparison uses a random sample of {numbers.count(found['n'])} rows (seed {found['seed']})."
         )
     return (*sentences, *_job(found))
 
 
 def _hindrances(found: Mapping[str, Any]) -> tuple[str, ...]:
-    """Each reason for which maps could not be compared, with their names."""
+    """Return the reasons why methods could not be compared, with their names."""
     named: dict[str, list[str]] = {}
     for candidate in found["candidates"]:
         why = (candidate["problem"] or "not compared").removeprefix("cannot be fitted: ")
         named.setdefault(why, []).append(_named(candidate))
-    return tuple(f"Why not {numbers.listed(names, most=10)}: {why}." for why, names in named.items())
+    return tuple(f"Not compared ({why}): {numbers.listed(names, most=10)}." for why, names in named.items())
 
 
 def _job(found: Mapping[str, Any]) -> tuple[str, ...]:
-    """What a slower fit could add."""
-    by_class = " class by class" if any(c["reduction"] == "classwise" for c in found["candidates"]) else ""
-    return (f"A job can fit {found['job']}{by_class}, which averages many maps and could add to it.",)
+    """Name a slower method that may be better."""
+    by_class = " (classwise)" if any(c["reduction"] == "classwise" for c in found["candidates"]) else ""
+    return (f"The slower method {found['job']}{by_class}, which averages many maps, may be better.",)
 
 
 def _compared(candidate: Mapping[str, Any], best: bool) -> Compared:
@@ -343,7 +382,7 @@ def _compared(candidate: Mapping[str, Any], best: bool) -> Compared:
     return Compared(
         _named(candidate),
         "" if entry is None else entry.title,
-        "as the rows ask for" if count is None else numbers.count(count),
+        "data-dependent" if count is None else numbers.count(count),
         "" if log_loss is None else numbers.number(log_loss["parts"]["after"]),
         "" if log_loss is None else numbers.number(log_loss["value"]),
         "" if log_loss is None else numbers.interval(lookup.interval(log_loss)),

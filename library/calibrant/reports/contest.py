@@ -1,4 +1,4 @@
-"""Several maps side by side, where a report compares them: which is best, what is proven of it, and by how much."""
+"""The comparison of maps in a report: which is best, by how much, and whether the difference is significant."""
 
 from __future__ import annotations
 
@@ -12,17 +12,14 @@ from calibrant.reports.tables import cell, chance, column
 from calibrant.reports.text import cleaned
 from calibrant.reports.verdict import Verdict
 
-#: The measure by which a map is called best: a proper score, which no map improves by hiding what it does not know.
-_JUDGED = "log-loss"
-_HOW_TO_JUDGE = (
-    "Judge on rows that no map was fitted to: a map is known to have seen these rows only where it was fitted to them "
-    "all, and to no others."
-)
+#: The measure of the verdict, if it was requested: a proper score.
+_PREFERRED = "log-loss"
+_CAVEAT = "Compare maps on held-out rows. A map is marked as in-sample only if it was fitted to exactly these rows."
 
 
 @dataclass(frozen=True)
 class ContestantRow:
-    """A row of the comparison: its name, and for each measure the value and its interval; ``note`` a warning."""
+    """A row of the comparison: the name of the map, a warning, and for each measure the value and its interval."""
 
     name: str
     note: str
@@ -31,7 +28,7 @@ class ContestantRow:
 
 @dataclass(frozen=True)
 class DifferenceRow:
-    """By one measure, the best less another: the difference, its interval and its adjusted p-value as texts."""
+    """The best map minus another by one measure: difference, interval and adjusted p-value, as text."""
 
     measure: str
     between: str
@@ -42,9 +39,22 @@ class DifferenceRow:
 
 @dataclass(frozen=True)
 class Contest:
-    """The comparison: its ``verdict``; ``columns`` are titles of measures, ``rankings`` a sentence for each that ranks.
+    """The comparison as text.
 
-    ``differences`` are those of the best from each other contestant, ``how`` the interval and p-values are to be read.
+    Attributes
+    ----------
+    verdict : Verdict
+        Headline and reasons.
+    columns : list of str
+        Titles of the measures.
+    rows : tuple of ContestantRow
+        The maps.
+    rankings : tuple of str
+        One sentence for each measure that ranks maps.
+    differences : tuple of DifferenceRow
+        The best map minus each other map.
+    how : str
+        How to read the intervals and p-values.
     """
 
     verdict: Verdict
@@ -56,7 +66,7 @@ class Contest:
 
 
 def contest(report: Mapping[str, Any]) -> Contest | None:
-    """What a report's ``comparison`` of maps says; None where it has none."""
+    """Describe the ``comparison`` of a report; returns None if it has none."""
     comparison = report.get("comparison")
     if not comparison:
         return None
@@ -75,15 +85,15 @@ def contest(report: Mapping[str, Any]) -> Contest | None:
     rankings = tuple(_ranking(titles[key], score) for key, score in scores.items() if score.ranking)
     differences = tuple(each for key, score in scores.items() for each in _differences(titles[key], score))
     how = (
-        f"The first less the second, on the same rows; intervals, at {numbers.level(comparison['level'])}, and "
-        f"p-values hold for all pairs of a measure at once ({comparison['correction']})."
+        f"First minus second, on the same rows. The {numbers.level(comparison['level'])} intervals and the p-values "
+        f"are simultaneous over all pairs of a measure ({comparison['correction']})."
     )
     return Contest(_verdict(comparison, titles, scores), list(titles.values()), rows, rankings, differences, how)
 
 
 @dataclass(frozen=True)
 class _Score:
-    """The contestants by one measure: in their ``ranking`` are those alone that were not fitted to these rows."""
+    """The contestants by one measure; ``ranking`` has only those that were not fitted to these rows."""
 
     ranking: tuple[str, ...]
     pairs: Mapping[frozenset[str], Mapping[str, Any]]
@@ -92,67 +102,65 @@ class _Score:
     @classmethod
     def of(cls, comparison: Mapping[str, Any], key: str) -> _Score:
         found = comparison["measures"][key]
-        seen = {each["name"] for each in comparison["contestants"] if each["in_sample"]}
-        ranking = tuple(name for name in found["ranking"] or () if name not in seen)
+        in_sample = {each["name"] for each in comparison["contestants"] if each["in_sample"]}
+        ranking = tuple(name for name in found["ranking"] or () if name not in in_sample)
         pairs = {frozenset(pair["between"]): pair for pair in found["pairs"]}
         return cls(ranking, pairs, comparison["level"])
 
     def tied(self) -> list[str]:
-        """Those that are not proven to be worse than the best."""
-        return [name for name in self.ranking[1:] if not self.is_proven(name)]
+        """Return the contestants that are not significantly worse than the best."""
+        return [name for name in self.ranking[1:] if not self.is_significant(name)]
 
-    def is_proven(self, name: str) -> bool:
-        """Whether chance does not explain the lead of the best over this one."""
+    def is_significant(self, name: str) -> bool:
+        """Whether the best is significantly better than this contestant."""
         p = self.pairs[frozenset((self.ranking[0], name))]["p_value"]
         return p is not None and p <= 1.0 - self.level
 
 
 def _verdict(comparison: Mapping[str, Any], titles: Mapping[str, str], scores: Mapping[str, _Score]) -> Verdict:
-    """What is proven of the maps, by log loss where that was measured, else by the first measure that ranks."""
+    """Return the verdict by log loss if it was requested, else by the first measure that ranks maps."""
     measures = comparison["contestants"][0]["measures"]
     ranked = [key for key, score in scores.items() if score.ranking]
-    judged = sorted(ranked, key=lambda key: measures[key]["definition"].get("name") != _JUDGED)
+    preferred = sorted(ranked, key=lambda key: measures[key]["definition"].get("name") != _PREFERRED)
     warned = _warnings(comparison["contestants"])
-    if not judged:
-        return Verdict("No map is called best: nothing that was measured ranks them", "unknown", warned, ())
-    key = judged[0]
+    if not preferred:
+        return Verdict("No best map: none of the requested measures ranks maps", "unknown", warned, ())
+    key = preferred[0]
     score, title = scores[key], titles[key]
-    title = "log loss" if measures[key]["definition"].get("name") == _JUDGED else title
+    title = "log loss" if measures[key]["definition"].get("name") == _PREFERRED else title
     of_best = [_against(score, name, title) for name in score.ranking[1:]]
     return Verdict(_headline(score, title), "unknown", (*of_best, *warned), ())
 
 
 def _headline(score: _Score, title: str) -> str:
     if score.ranking == (RAW,):
-        return "No map is called best: every one was fitted to these very rows"
+        return "No best map: every map was fitted to these rows"
     best, *others = score.ranking
-    if best == RAW or (RAW in others and not score.is_proven(RAW)):
-        return "No map is proven better than the predictions as they came"
+    if best == RAW or (RAW in others and not score.is_significant(RAW)):
+        return "No map is significantly better than the uncalibrated predictions"
     named, tied = f"{cleaned(best)} is best by {title}", score.tied()
     if tied:
-        return f"{named}; {numbers.listed(tied)} cannot be told apart from it"
-    return f"{named}, and proven better than the predictions as they came" + (
+        return f"{named}; {numbers.listed(tied)} {'is' if len(tied) == 1 else 'are'} not significantly worse"
+    return f"{named}, significantly better than the uncalibrated predictions" + (
         " and every other map" if len(others) > 1 else ""
     )
 
 
 def _against(score: _Score, name: str, title: str) -> str:
-    """The best less another, by the measure of the verdict, in a sentence."""
+    """Compare the best with another contestant by the measure of the verdict, in one sentence."""
     best = score.ranking[0]
     pair = score.pairs[frozenset((best, name))]
-    by = f"{numbers.number(abs(pair['difference']))} {'less' if _is_less(pair, best) else 'more'}"
-    # A name is written as it is, also where a sentence begins.
-    has = f"The predictions as they came have a {title} of" if best == RAW else f"{_called(best)} has a {title} of"
-    text = f"{has} {by} than {_called(name)}"
+    by = f"{numbers.number(abs(pair['difference']))} {'lower' if _is_less(pair, best) else 'higher'}"
+    text = f"The {title} of {_called(best)} is {by} than that of {_called(name)}"
     if pair["p_value"] is None:
-        return f"{text}; whether chance explains that is not known."
-    chance = "chance does not explain it" if score.is_proven(name) else "chance could explain it"
+        return f"{text}; the significance is unknown."
+    significance = "significant" if score.is_significant(name) else "not significant"
     ends = f" ({numbers.level(score.level)} interval of the difference {_ends(pair, best)})" if pair["interval"] else ""
-    return f"{text}{ends}; {chance}, {numbers.p_value(pair['p_value'])}."
+    return f"{text}{ends}; {significance}, {numbers.p_value(pair['p_value'])}."
 
 
 def _called(name: str) -> str:
-    return "the predictions as they came" if name == RAW else cleaned(name)
+    return "the uncalibrated predictions" if name == RAW else cleaned(name)
 
 
 def _is_less(pair: Mapping[str, Any], best: str) -> bool:
@@ -160,7 +168,7 @@ def _is_less(pair: Mapping[str, Any], best: str) -> bool:
 
 
 def _difference(pair: Mapping[str, Any], best: str) -> float:
-    """Best less other, whichever of them the pair names first."""
+    """Return the best minus the other, in whatever order the pair is."""
     return float(pair["difference"]) if pair["between"][0] == best else -float(pair["difference"])
 
 
@@ -172,18 +180,19 @@ def _ends(pair: Mapping[str, Any], best: str) -> str:
 
 
 def _warnings(contestants: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
-    """What is known of the rows that the maps were fitted to, and what is not."""
+    """Return warnings about maps that were, or may have been, fitted to these rows."""
     maps = [each for each in contestants if each["name"] != RAW]
-    seen = [each["name"] for each in maps if each["in_sample"]]
+    in_sample = [each["name"] for each in maps if each["in_sample"]]
     unknown = [each["name"] for each in maps if each["in_sample"] is None]
     found = []
-    if seen:
-        verb = "was" if len(seen) == 1 else "were"
-        names = numbers.listed(seen, most=10)
-        found.append(f"{names} {verb} fitted to these very rows: the scores flatter, and count for nothing.")
+    if in_sample:
+        verb, whose = ("was", "its") if len(in_sample) == 1 else ("were", "their")
+        names = numbers.listed(in_sample, most=10)
+        found.append(f"{names} {verb} fitted to these rows; {whose} scores are optimistic and are not ranked.")
     if unknown:
-        found.append(f"Whether {numbers.listed(unknown, most=10)} saw these rows in the fit is not known.")
-    return (*found, _HOW_TO_JUDGE)
+        verb = "was" if len(unknown) == 1 else "were"
+        found.append(f"It is unknown whether {numbers.listed(unknown, most=10)} {verb} fitted to these rows.")
+    return (*found, _CAVEAT)
 
 
 def _differences(title: str, score: _Score) -> list[DifferenceRow]:
@@ -191,7 +200,7 @@ def _differences(title: str, score: _Score) -> list[DifferenceRow]:
     for name in score.ranking[1:]:
         best = score.ranking[0]
         pair = score.pairs[frozenset((best, name))]
-        between = f"{cleaned(best)} less {cleaned(name)}"
+        between = f"{cleaned(best)} minus {cleaned(name)}"
         found.append(
             DifferenceRow(
                 title, between, numbers.number(_difference(pair, best)), _ends(pair, best), chance(pair["p_value"])
@@ -201,14 +210,14 @@ def _differences(title: str, score: _Score) -> list[DifferenceRow]:
 
 
 def _ranking(title: str, score: _Score) -> str:
-    """The best by one measure of those that have not seen the rows, and whom chance could have put first."""
+    """Return the best by one measure of those not fitted to these rows, and whether it is significantly better."""
     best, tied = score.ranking[0], score.tied()
     text = f"{title}: {_called(best)} {'are' if best == RAW else 'is'} best"
     if len(score.ranking) == 1:
-        return f"{text} of what was not fitted to these rows."
+        return f"{text}; all others were fitted to these rows."
     if not tied:
-        return f"{text}, and chance does not explain the lead over any other."
+        return f"{text}, significantly better than all others."
     unknown = [name for name in tied if score.pairs[frozenset((best, name))]["p_value"] is None]
     if unknown:
-        return f"{text}; whether chance explains the lead is not known."
-    return f"{text}; chance could explain the lead over {numbers.listed([_called(name) for name in tied], most=10)}."
+        return f"{text}; the significance is unknown."
+    return f"{text}, but not significantly better than {numbers.listed([_called(name) for name in tied], most=10)}."

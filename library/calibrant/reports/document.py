@@ -1,4 +1,4 @@
-"""A report as it goes over the wire and into a job's result."""
+"""Conversion of reports to the JSON of the API and of job results."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from calibrant.measures.selective import CostPlane
 
 
 def report_document(report: Report, map_id: str | None) -> dict[str, Any]:
-    """The report as plain JSON; ``map_id`` is the map of its ``after``."""
+    """Convert a report to JSON; ``map_id`` is the id of the map of ``after``."""
     body: dict[str, Any] = {
         "n": report.n,
         "reduction": report.reduction,
@@ -45,7 +45,10 @@ def report_document(report: Report, map_id: str | None) -> dict[str, Any]:
 
 
 def comparison_document(found: ComparisonReport, ids: Mapping[str, str]) -> dict[str, Any]:
-    """The report of the predictions as they came, with the ``comparison``; ``ids`` are those of the maps by name."""
+    """Convert a comparison to JSON: the report of the uncalibrated predictions with a field ``comparison``.
+
+    ``ids`` are the ids of the maps by name.
+    """
     comparison = {
         "correction": found.correction,
         "level": found.level,
@@ -56,7 +59,7 @@ def comparison_document(found: ComparisonReport, ids: Mapping[str, str]) -> dict
 
 
 def law_document(laws: Mapping[str, Mapping[str, CalibrationLaw]]) -> dict[str, Any]:
-    """The power laws by contestant and measure; ``used`` are the places of the batches that have both errors."""
+    """Convert power laws, by contestant and measure, to JSON; ``used`` are the indices of batches with both errors."""
     return {
         name: {key: dataclasses.asdict(found.law) | {"of": found.of} for key, found in by_key.items()}
         for name, by_key in laws.items()
@@ -64,7 +67,7 @@ def law_document(laws: Mapping[str, Mapping[str, CalibrationLaw]]) -> dict[str, 
 
 
 def by_size_document(found: MeasuresBySize) -> dict[str, Any]:
-    """The data of the picture of measures by size."""
+    """Convert measures by size to JSON."""
     curves = {
         key: {
             "mean": list(curve.mean),
@@ -78,7 +81,7 @@ def by_size_document(found: MeasuresBySize) -> dict[str, Any]:
 
 
 def plane_document(plane: CostPlane) -> dict[str, Any]:
-    """The data of the picture of a cost plane."""
+    """Convert a cost plane to JSON."""
     return {name: values.tolist() for name, values in vars(plane).items()}
 
 

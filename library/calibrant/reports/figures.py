@@ -1,4 +1,4 @@
-"""The pictures of a report: drawn, and packed so that a page needs nothing from elsewhere."""
+"""The figures of a report: diagrams with captions, embedded as data URLs."""
 
 from __future__ import annotations
 
@@ -15,27 +15,28 @@ from calibrant.reports.panel import ReportSubject
 from calibrant.reports.pictures import shown_of
 from calibrant.reports.regions import error_interval
 
-#: So wide a picture is drawn; the style sheet shrinks it where there is less room.
+#: Width of a picture in pixels; the style sheet scales it down on narrow screens.
 WIDTH = 560
 _SIZE = re.compile(rb'<svg[^>]*? width="(\d+(?:\.\d+)?)[a-z]*" height="(\d+(?:\.\d+)?)')
 
-#: What each diagram shows, in the order of a report.
+#: Captions of the diagrams, in the order of a report.
 CAPTIONS: Mapping[str, str] = {
-    "reliability": "Label shares of bins of rows against their mean predictions: on the diagonal is calibrated, below "
-    "it too high. The filled area is the calibration error; the bars beneath count rows.",
-    "fit-on-test": "The calibration map that fits these rows best, with the band in which it lies: where the band "
-    "leaves the diagonal, predictions are off.",
-    "corp": "The best rising curve through the labels. Calibrated predictions would keep it within the band.",
-    "logit-logit": "The same on logit axes, which spread the ends: a straight line is what Platt scaling can repair, "
-    "one through the middle what a temperature can.",
-    "ks-graphs": "Predicted and true events added up from the lowest prediction: where the lines part, predictions "
-    "are off. Needs no bins.",
+    "reliability": "Observed frequency against mean prediction of each bin. Calibrated predictions are on the "
+    "diagonal; below it, predictions are too high. The filled area is the calibration gap, lighter where there are few "
+    "rows. The histogram shows the distribution of the predictions.",
+    "fit-on-test": "The calibration map fitted to these rows, with its uncertainty band. Where the band does not "
+    "contain the diagonal, the predictions are miscalibrated.",
+    "corp": "Isotonic regression of the labels. For calibrated predictions, the curve is within the consistency band.",
+    "logit-logit": "The reliability diagram on logit axes, which spread out the ends. Platt scaling can correct "
+    "deviations along a straight line; temperature scaling, along a line through the centre.",
+    "ks-graphs": "Cumulative predictions and cumulative labels, from the lowest prediction upwards. Where the curves "
+    "diverge, the predictions are miscalibrated. No bins are needed.",
 }
 
 
 @dataclass(frozen=True)
 class Figure:
-    """A picture as an ``<img>`` takes it, with its ``caption``; ``width`` and ``height`` are in CSS pixels."""
+    """The attributes of an ``<img>``, with a caption; ``width`` and ``height`` are in CSS pixels."""
 
     name: str
     source: str
@@ -46,7 +47,7 @@ class Figure:
 
 
 def figures(report: Mapping[str, Any], about: ReportSubject) -> list[Figure]:
-    """The diagrams that the report holds, before and after a map in one picture; what cannot be drawn is left out."""
+    """Draw the diagrams of a report, before and after a map in one picture; those that cannot be drawn are omitted."""
     made = []
     for name, caption in CAPTIONS.items():
         shown = lookup.drawn(report, name)
@@ -63,7 +64,7 @@ def figures(report: Mapping[str, Any], about: ReportSubject) -> list[Figure]:
 
 
 def group_figure(report: Mapping[str, Any]) -> Figure | None:
-    """The reliability diagrams of the groups in one picture; None where the report has none."""
+    """Draw the reliability diagrams of the groups in one picture; returns None if the report has none."""
     groups = report.get("group_diagrams")
     if not groups:
         return None
@@ -74,11 +75,16 @@ def group_figure(report: Mapping[str, Any]) -> Figure | None:
         drawn = draw_several("reliability", shown, title="Reliability by group", each="groups", width=WIDTH)
     except NothingToDraw:
         return None
-    return figure("groups", drawn, "Each group by itself: on the diagonal is calibrated, below it too high.")
+    return figure(
+        "groups",
+        drawn,
+        "Reliability diagram of each group. Calibrated predictions are on the diagonal; below it, predictions are too "
+        "high.",
+    )
 
 
 def figure(name: str, drawn: Drawn, caption: str) -> Figure:
-    """A picture packed into the page, with the size that it says it has."""
+    """Embed a picture as a data URL, with the size from its SVG."""
     size = _SIZE.search(drawn.content)
     width, height = (WIDTH, WIDTH) if size is None else (round(float(side)) for side in size.groups())
     source = f"data:{drawn.media_type};base64,{b64encode(drawn.content).decode('ascii')}"

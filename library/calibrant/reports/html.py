@@ -1,4 +1,4 @@
-"""A report as HTML: one file that needs nothing else, or a part of a page."""
+"""Reports as HTML: a self-contained file, or a fragment of a page."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ from calibrant.reports.verdict import verdict
 with requires("reports", "a report"):
     import jinja2
 
-# --- Lines that make the same report again
+# --- Lines that reproduce a report
 
-#: What ``calibrant.evaluate`` takes of the options; arrays and stored maps stand beside them.
+#: Options of ``POST /evaluate`` that are arguments of ``calibrant.evaluate``.
 _OF_THE_LIBRARY = ("measures", "diagrams", "reduction", "classes", "interval", "resamples", "seed")
-#: What no report shows, should it ever stand among options.
+#: Options with these words in their names are never shown.
 _SECRET = ("key", "token", "authorization", "secret", "password")
 
 
 @dataclass(frozen=True)
 class Reproduction:
-    """Lines: the ``options`` as JSON, the ``command`` that was typed, if one was, one of curl, and Python."""
+    """Lines that reproduce a report: options as JSON, the command line if there was one, curl, and Python."""
 
     options: list[str]
     command: list[str]
@@ -41,16 +41,16 @@ class Reproduction:
 
 
 def reproduction(about: ReportSubject) -> Reproduction:
-    """The lines that make the report again."""
+    """Return the lines that reproduce a report."""
     options = {k: v for k, v in about.options.items() if v is not None and not any(s in k.lower() for s in _SECRET)}
-    if "batch" not in options:  # a batch knows what its numbers are
+    if "batch" not in options:  # a stored batch includes its scale and the kind of its weights
         options |= _reading(about)
     command = [] if about.command is None else [about.command]
     return Reproduction(_folded(options), command, _curl(options), _python(options, about))
 
 
 def fitting(line: str, about: ReportSubject) -> list[str]:
-    """Python that fits the map of ``line``, which takes ``predictions, labels``, to the rows as they were read."""
+    """Return Python that fits a map to the rows; ``line`` is the call with ``predictions, labels``."""
     rows = "rows.predictions, rows.labels" if about.loading else "predictions, labels"
     weights = {} if about.weights is None else {"weights": "rows.weights" if about.loading else "weights"}
     given = {**weights, **{name: repr(value) for name, value in _reading(about).items()}}
@@ -60,13 +60,13 @@ def fitting(line: str, about: ReportSubject) -> list[str]:
 
 
 def _reading(about: ReportSubject) -> dict[str, Any]:
-    """How the arrays are to be read, where that is not the default."""
+    """Return the scale and the kind of weights if they are not the default."""
     scale = {} if about.scale == "probability" else {"scale": about.scale}
     return scale | ({"weights_kind": "importance"} if about.weights == "importance" else {})
 
 
 def _folded(options: Mapping[str, Any]) -> list[str]:
-    """JSON with an option a line: whole arrays stay together."""
+    """Format JSON with one line per option."""
     lines = [f"  {json.dumps(name)}: {json.dumps(value)}" for name, value in options.items()]
     return ["{", *(f"{line}," for line in lines[:-1]), *lines[-1:], "}"]
 
@@ -82,7 +82,7 @@ def _curl(options: Mapping[str, Any]) -> list[str]:
 
 
 def _python(options: Mapping[str, Any], about: ReportSubject) -> list[str]:
-    """Python that makes the numbers: with the lines that read the file, else on arrays that the reader has."""
+    """Return Python that computes the report, from the file if it is known, else from arrays."""
     given = {name: options[name] for name in _OF_THE_LIBRARY if name in options}
     if options.get("maps"):
         return _compared(options["maps"], [f"    {name}={value!r}," for name, value in given.items()])
@@ -99,13 +99,13 @@ def _python(options: Mapping[str, Any], about: ReportSubject) -> list[str]:
 
 
 def _compared(maps: Sequence[str], arguments: Sequence[str]) -> list[str]:
-    """The comparison of maps, from their documents; diagrams and classes are none of its options."""
+    """Return Python that compares maps, from their documents; a comparison has no diagrams and classes."""
     named = [f"    {name!r}: calibrant.load(documents[{name!r}])," for name in maps]
     kept = [line for line in arguments if not line.startswith(("    diagrams=", "    classes="))]
     return [
         "import calibrant",
         "",
-        "# documents: by the name of a map what GET /maps/{ref}/document answers, read as JSON",
+        "# documents: for each map, the JSON of GET /maps/{ref}/document",
         "maps = {",
         *named,
         "}",
@@ -116,31 +116,41 @@ def _compared(maps: Sequence[str], arguments: Sequence[str]) -> list[str]:
     ]
 
 
-# --- HTML: a file of its own, or a part of a page
+# --- HTML
 
 
 def standalone(report: Mapping[str, Any], about: ReportSubject) -> str:
-    """The whole report as one HTML file: no script, nothing from elsewhere.
+    """Render a report as one HTML file without scripts or external resources.
 
-    ``report`` is what ``POST /evaluate`` answers, with a ``recommendation`` where there is one.
+    Parameters
+    ----------
+    report : mapping
+        JSON of ``POST /evaluate``, optionally with ``group_diagrams`` and ``recommendation``.
+    about : ReportSubject
+        What the report is about.
+
+    Returns
+    -------
+    str
+        The HTML.
     """
     return _environment().get_template("report.html").render(_shown(report, about))
 
 
 def fragment(report: Mapping[str, Any], about: ReportSubject) -> str:
-    """The same as one ``<article>`` for a page that has the style sheet; its headings begin at the second rank."""
+    """Render a report as an ``<article>`` for a page that includes ``stylesheet``; headings start at ``<h2>``."""
     return _environment().get_template("fragment.html").render(_shown(report, about))
 
 
 def load() -> None:
-    """Compile the templates, so that the first report takes no longer than the others."""
+    """Compile the templates, so that the first report is not slower than the others."""
     for name in _environment().list_templates(extensions=["html"]):
         _environment().get_template(name)
 
 
 @lru_cache(maxsize=1)
 def stylesheet() -> str:
-    """The style of both: everything below the class ``calibrant-report``."""
+    """Return the style sheet; all rules are below the class ``calibrant-report``."""
     return files("calibrant.reports").joinpath("templates", "report.css").read_text(encoding="utf-8")
 
 
@@ -179,5 +189,5 @@ def _environment() -> jinja2.Environment:
 
 
 def _printable(value: Any) -> Any:
-    """Every text that a template prints, without what could hide or rearrange the page."""
+    """Clean every text that a template prints."""
     return cleaned(value, most=10_000_000) if type(value) is str and value else value

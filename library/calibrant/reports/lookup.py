@@ -1,4 +1,4 @@
-"""Measures and diagrams of a report, found by name, whatever their key."""
+"""Look up measures and diagrams of a report by name, under any key."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from typing import Any
 
 Answer = Mapping[str, Any]
 
-#: An interval of so little width, relative to its ends, has none but for rounding.
+#: An interval with a smaller relative width is empty except for rounding.
 _WIDTH = 1e-9
 
-#: A claim that a decision is right, where too high means too sure.
+#: Reductions whose event is that a decision is right, so that too high means overconfident.
 CLAIMS = ("confidence", "top:", "within-top:")
 
 
 def measure(side: Mapping[str, Any], name: str, **options: Any) -> Answer | None:
-    """The first answer of this measure, and of these options, that has a value or a p-value; else None.
+    """Return the first result of this measure and these options with a value or a p-value, or None.
 
-    ``side`` is a report, its ``after`` or a group: what holds ``measures``.
+    ``side`` has ``measures``: a report, its ``after``, or a group.
     """
     for answer in side["measures"].values():
         definition = answer["definition"]
@@ -28,7 +28,7 @@ def measure(side: Mapping[str, Any], name: str, **options: Any) -> Answer | None
 
 
 def value(side: Mapping[str, Any], name: str, **options: Any) -> float | None:
-    """Its value, debiased where that is defined."""
+    """Return the value of a measure, debiased if that is defined."""
     answer = measure(side, name, **options)
     if answer is None:
         return None
@@ -38,13 +38,13 @@ def value(side: Mapping[str, Any], name: str, **options: Any) -> float | None:
 
 
 def error(side: Mapping[str, Any]) -> float | None:
-    """The mean calibration error, debiased where that is defined; 0 where chance alone makes as much."""
+    """Return the mean calibration error, debiased if that is defined, and at least 0."""
     found = value(side, "ece", norm=1)
     return None if found is None else max(found, 0.0)
 
 
 def interval(answer: Mapping[str, Any] | None) -> tuple[float, float] | None:
-    """The ends of an interval; None where there is none, and where it is no interval (``too_alike``)."""
+    """Return the ends of an interval; None if there is none or it is invalid (``too_alike``)."""
     if answer is None or answer.get("interval") is None or too_alike(answer):
         return None
     low, high = answer["interval"]
@@ -52,29 +52,29 @@ def interval(answer: Mapping[str, Any] | None) -> tuple[float, float] | None:
 
 
 def too_alike(answer: Mapping[str, Any]) -> bool:
-    """Whether the rows were too alike for the interval: resampled they make one of no width, or beside its value."""
-    ends, seen = answer.get("interval"), answer.get("value")
+    """Whether the rows vary too little for an interval: it is empty or does not contain the value."""
+    ends, observed = answer.get("interval"), answer.get("value")
     if ends is None:
         return False
     low, high = ends
     width = _WIDTH * max(abs(low), abs(high), _WIDTH)
-    return bool(high - low <= width or (seen is not None and not low - width <= seen <= high + width))
+    return bool(high - low <= width or (observed is not None and not low - width <= observed <= high + width))
 
 
 def level(side: Mapping[str, Any]) -> float:
-    """The level of the intervals, by default 0.95."""
+    """Return the level of the intervals; 0.95 if there are none."""
     levels = (answer["definition"].get("interval") for answer in side["measures"].values())
     return next((float(found) for found in levels if found is not None), 0.95)
 
 
 def diagram(side: Mapping[str, Any], name: str) -> Mapping[str, Any] | None:
-    """The data of the first diagram of this name that could be drawn, else None."""
+    """Return the data of the first diagram with this name that has data, or None."""
     shown = drawn(side, name)
     return None if shown is None else shown["data"]
 
 
 def data_of(shown: Mapping[str, Any]) -> Any:
-    """The data of a diagram; reports that earlier versions stored have ``label_share`` for ``observed_frequency``."""
+    """Return the data of a diagram; reports of earlier versions have ``label_share`` for ``observed_frequency``."""
     data = shown["data"]
     if data is None or "label_share" not in data:
         return data
@@ -82,7 +82,7 @@ def data_of(shown: Mapping[str, Any]) -> Any:
 
 
 def drawn(side: Mapping[str, Any], name: str) -> Mapping[str, Any] | None:
-    """The first diagram of this name that could be drawn, with its definition; else None."""
+    """Return the first diagram with this name that has data, or None."""
     for shown in (side.get("diagrams") or {}).values():
         if shown["definition"].get("name") == name and shown["data"] is not None:
             return {**shown, "data": data_of(shown)}
@@ -90,5 +90,5 @@ def drawn(side: Mapping[str, Any], name: str) -> Mapping[str, Any] | None:
 
 
 def of_claims(reduction: str) -> bool:
-    """Whether the event is that a decision, already taken, is right."""
+    """Whether the event of a reduction is that a decision is right."""
     return reduction.startswith(CLAIMS)

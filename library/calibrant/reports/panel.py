@@ -1,4 +1,4 @@
-"""The panel of a full report, its subject, and the diagrams of a few groups."""
+"""The measures and diagrams of a full report, the diagrams of groups, and the subject of a report."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from calibrant.reductions import Event, resolve, subject
 
 #: Level of the intervals.
 LEVEL = 0.95
-#: Resamples of an interval; of the classes one by one; and permutations between groups, the fewest there may be.
+#: Resamples of an interval; for classwise measures; and permutations between groups (the allowed minimum).
 RESAMPLES, OF_CLASSES, OF_GROUPS = 1000, 200, 100
-#: With more numbers than this (rows times classes where each is measured) intervals come from fewer resamples.
+#: With more numbers than this (rows, times classes if each is measured), fewer resamples are used.
 MANY = 200_000
 
-#: The decomposition that has an interval of few resamples.
+#: The decomposition whose interval needs few resamples.
 _BINNED = {"name": "decomposition", "method": "binned"}
 _EVENT: tuple[str | dict[str, Any], ...] = (
     "ece",
@@ -39,7 +39,7 @@ _EVENT: tuple[str | dict[str, Any], ...] = (
     "accuracy",
     "auroc",
 )
-#: What has no meaning, or no interval, for the classes one by one.
+#: Measures without a meaning or an interval under classwise.
 _NOT_OF_CLASSES = ("ks-end", "ece-isotonic", "optimal-temperature", "confidence-gap", "accuracy")
 _VECTOR = ("confidence-gap", "optimal-temperature", "log-loss", "brier", _BINNED, "accuracy", "auroc")
 _DIAGRAMS = ("reliability", "fit-on-test", "corp", "logit-logit", "ks-graphs")
@@ -47,9 +47,10 @@ _BY_GROUP = ("ece", "ks-end")
 
 
 def full(n: int, n_classes: int | None, reduction: str | None = None, *, seed: int = 0) -> dict[str, Any]:
-    """Options of ``POST /evaluate`` that make a full report of ``n`` rows; other options may be added.
+    """Return the options of ``POST /evaluate`` for a full report of ``n`` rows.
 
-    About half a second for 10,000 rows of one event. Diagrams are of one event alone. Raises ``UnknownReduction``.
+    The evaluation of 10,000 rows of one event takes about half a second. Reductions other than one event have no
+    diagrams. Raises ``UnknownReduction``.
 
     >>> [*full(10_000, None)]
     ['measures', 'diagrams', 'interval', 'resamples', 'seed']
@@ -68,19 +69,19 @@ def full(n: int, n_classes: int | None, reduction: str | None = None, *, seed: i
 
 
 def by_group(reduction: str | None, n_classes: int | None, *, seed: int = 0) -> dict[str, Any]:
-    """Options of a second evaluation, of the same rows with their groups.
+    """Return the options of a second evaluation by group, for few measures.
 
-    Groups are compared by permutations of all rows, a hundred for each measure: so the whole panel is not measured by
-    group. ``joined`` puts the two reports together.
+    Each measure needs a hundred permutations of all rows, so a full report would be slow. ``joined`` merges the two
+    reports.
     """
     name = resolve(reduction, n_classes)
-    # Class by class mean labels less mean predictions add up to 0.
+    # Under classwise, ks-end is uninformative: the differences of the classes sum to 0.
     measures = {"canonical": ["confidence-gap"], "classwise": ["ece"]}.get(name, list(_BY_GROUP))
     return {"measures": measures, "interval": LEVEL, "resamples": OF_GROUPS, "seed": seed}
 
 
 def joined(report: Mapping[str, Any], grouped: Mapping[str, Any]) -> dict[str, Any]:
-    """The report with the groups, and the gaps between them, of the second one."""
+    """Return the report with the groups, and the gaps between them, of the second report."""
     whole = dict(report) | {key: grouped[key] for key in ("groups", "gaps") if grouped.get(key) is not None}
     gaps = (grouped.get("after") or {}).get("gaps")
     if gaps is not None and report.get("after") is not None:
@@ -90,17 +91,17 @@ def joined(report: Mapping[str, Any], grouped: Mapping[str, Any]) -> dict[str, A
 
 # --- Reliability diagrams of groups
 
-#: More groups than this are a table alone.
+#: With more groups, a report has only their table.
 MOST = 9
-#: Bins of each: groups are smaller than the whole.
+#: Bins per group; fewer than for all rows.
 _BINS = 10
 
 
 def group_diagrams(batch: Batch, groups: Sequence[str], reduction: str | None = None) -> dict[str, Any] | None:
-    """The reliability diagram of each group's rows, by name: the ``group_diagrams`` of a report.
+    """Return the reliability diagram of each group by name: the ``group_diagrams`` of a report.
 
-    Each has ``n`` and ``diagrams``, as reports have them. None of one group or more than nine, and where the reduction
-    is not one event. Raises ``UnknownReduction``. O(n log n).
+    Each entry has ``n`` and ``diagrams``. Returns None for a single group, for more than nine groups, and if the
+    reduction is not one event. Raises ``UnknownReduction``. O(n log n).
     """
     measured = subject(batch, resolve(reduction, batch.predictions.n_classes))
     names, member = np.unique(np.asarray(groups, dtype=object), return_inverse=True)
@@ -116,14 +117,36 @@ def group_diagrams(batch: Batch, groups: Sequence[str], reduction: str | None = 
 
 @dataclass(frozen=True)
 class ReportSubject:
-    """What a report is about, and how it was made.
+    """The subject of a report and how it was made.
 
-    ``name`` is that of the file or batch; ``inferred`` what was inferred from the file, a sentence each; ``version``
-    that of Calibrant; ``when`` the time, or None to leave it out; ``options`` those of ``POST /evaluate``, never a key;
-    ``classes`` the names of the classes in order, if they have any; ``weights`` what weights count, None without;
-    ``map`` the name of the map that was applied; ``scale`` that of the predictions. ``command`` is the command line
-    that made the report, never with a key; ``loading`` are lines of Python that read the ``rows`` of a file, and
-    ``applying`` the expression of the map; ``origin`` describes where the rows come from if there are no such lines.
+    Attributes
+    ----------
+    name : str
+        Name of the file or batch.
+    version : str
+        Version of Calibrant.
+    when : datetime or None
+        Time of the report; None to omit it.
+    inferred : tuple of str
+        Notes on what was inferred from the file.
+    options : mapping
+        Options of ``POST /evaluate``, never an API key.
+    classes : tuple of str or None
+        Names of the classes in order.
+    weights : str or None
+        Kind of weights; None without weights.
+    map : str or None
+        Name of the map that was applied.
+    scale : str
+        Scale of the predictions.
+    command : str or None
+        Command line that made the report, without an API key.
+    loading : tuple of str
+        Lines of Python that read ``rows`` from a file.
+    applying : str or None
+        Python expression that loads the map.
+    origin : str or None
+        Description of the origin of the rows if ``loading`` is empty.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""The figures of a report: which diagram or picture was requested, its title, and how it is drawn."""
+"""Requests for pictures, the reports that hold them, and drawing them with their titles."""
 
 from __future__ import annotations
 
@@ -24,22 +24,22 @@ from calibrant.reductions import Event
 from calibrant.reports import lookup
 from calibrant.reports.document import by_size_document, plane_document
 
-#: Pictures beside the diagrams of the catalogue: measures by size, and the costs of two models' decisions.
+#: Pictures in addition to the diagrams of the catalogue.
 BY_SIZE, COST_PLANE = "by-size", "cost-plane"
 
-# --- Which figure is requested
+# --- Requests
 
-#: The measures of a picture by size, and how many there may be.
+#: Default measures of a picture by size, and the most measures.
 MEASURES, MAX_MEASURES = ("ece", "ks"), 4
 _BY_SIZE_OPTIONS: Mapping[str, Option] = MappingProxyType(
     {"start": Option(100), "start_repetitions": Option(100, high=MAX_REPETITIONS)}
 )
-#: Arguments of the library that are options of the picture.
+#: Arguments of the library that are options of a picture.
 _OPTIONS = ("measures", "start", "start_repetitions", "abstention", "cost_ratios")
 
 
 def read_diagram(given: str | Mapping[str, Any]) -> DiagramRequest:
-    """Read one diagram of the catalogue; raises ``UnknownDiagram`` or ``InvalidOption`` below ``/diagram``."""
+    """Read a request for a diagram of the catalogue; raises ``UnknownDiagram`` or ``InvalidOption`` at ``/diagram``."""
     try:
         return read_diagrams([given])[0]
     except CalibrationError as error:
@@ -54,7 +54,7 @@ def is_picture(given: str | Mapping[str, Any], name: str) -> bool:
 
 
 def read_by_size(given: str | Mapping[str, Any], reduction: str | None = None, seed: int = 0) -> BySize:
-    """Read a picture of measures by size; raises ``UnknownMeasure`` or ``InvalidOption`` below ``/diagram``."""
+    """Read a request for measures by size; raises ``UnknownMeasure`` or ``InvalidOption`` at ``/diagram``."""
     options = {} if isinstance(given, str) else {name: value for name, value in given.items() if name != "name"}
     measures = options.pop("measures", MEASURES)
     read = read_values(options, _BY_SIZE_OPTIONS, BY_SIZE, where="/diagram")
@@ -68,7 +68,7 @@ def read_by_size(given: str | Mapping[str, Any], reduction: str | None = None, s
 
 
 def below_diagram(error: CalibrationError) -> CalibrationError:
-    """The same error, with the pointer of a picture's option below ``/diagram``."""
+    """Move the pointers of an error to ``/diagram`` if they are options of a picture."""
     return type(error)(error.detail, [_below_diagram(place) for place in error.offences])
 
 
@@ -81,7 +81,7 @@ def _below_diagram(place: Offence) -> Offence:
 
 
 def by_size_report(task: BySize, batch: Batch, progress: Progress | None = None) -> dict[str, Any]:
-    """The report of measures on subsamples of one batch."""
+    """Return the report of measures on random subsets of a batch."""
     found = task.run(batch, progress)
     measures = [{"as": each.key, "name": each.measure.name, **each.options} for each in task.measures]
     definition = {
@@ -97,7 +97,7 @@ def by_size_report(task: BySize, batch: Batch, progress: Progress | None = None)
 
 
 def plane_report(task: Costs, batches: Iterable[tuple[str, Batch]]) -> dict[str, Any]:
-    """The report of two models' batches of the same rows; one is held at a time."""
+    """Return the report of the costs of two models on the same rows; one batch is in memory at a time."""
     first: SharedRows | None = None
     reduction, ids, events = "", list[str](), list[Event]()
     for i, (batch_id, batch) in enumerate(batches):
@@ -131,16 +131,15 @@ Definition = Mapping[str, Any]
 
 
 def shown_error(definition: Definition) -> dict[str, Any]:
-    """The measure that a diagram shows, as a request names it.
+    """Return the request for the measure that a diagram shows.
 
-    Of bins it is their ECE, of a fitted curve its mean distance from the diagonal, which of CORP's is that of isotonic
-    regression.
+    For bins it is their ECE; for a fitted curve, the mean distance between curve and diagonal.
     """
     return _ERRORS[definition["name"]](definition)
 
 
 def caption(report: Mapping[str, Any], key: str, name: str | None = None, *, after: bool = False) -> About:
-    """The title of a report's diagram; ``after`` for the one after the map. An error that has no value is left out."""
+    """Return the information for the title of a diagram; ``after`` for the diagram after the map."""
     side = report["after"] if after else report
     shown = shown_error(side["diagrams"][key]["definition"])
     found = _answer(side["measures"], shown)
@@ -151,13 +150,13 @@ def caption(report: Mapping[str, Any], key: str, name: str | None = None, *, aft
 
 
 def _answer(measures: Mapping[str, Any], shown: Definition) -> Mapping[str, Any] | None:
-    """A report's answer for a measure with these options, under whichever key."""
+    """Find the result of a measure with these options, under any key."""
     return next((found for found in measures.values() if shown.items() <= found["definition"].items()), None)
 
 
 def _of_bins(definition: Definition) -> dict[str, Any]:
     binning, count = definition["binning"], definition["count"]
-    if count == "fixed" or binning == "adaptive":  # adaptive bins have no count but a fixed one, or no diagram either
+    if count == "fixed" or binning == "adaptive":  # adaptive bins always have a fixed count
         closed = definition.get("closed", "left")
         return {"name": "ece", "binning": binning, "n_bins": definition["n_bins"], "closed": closed, "norm": 1}
     return {"name": "ece-sweep" if count == "sweep" else "ece-cv", "binning": binning, "norm": 1}
@@ -179,7 +178,7 @@ _ERRORS: Mapping[str, Callable[[Definition], dict[str, Any]]] = MappingProxyType
 
 
 def _named(shown: Definition) -> str:
-    """A measure's name as people read it."""
+    """Return the display name of a measure."""
     name: str = shown["name"]
     if name == "ks":
         return "KS error"
@@ -187,22 +186,22 @@ def _named(shown: Definition) -> str:
     return "ECE" if binned else f"ECE by {name.removeprefix('ece-')}"
 
 
-# --- A figure of a report, drawn
+# --- Drawing
 
-#: The fields of a diagram, as reports hold it.
+#: The fields of a diagram in a report.
 _SHOWN = ("data", "definition", "problem")
 
 
 def draw_report(
     report: Mapping[str, Any], key: str, *, form: Format = "svg", theme: str = "auto", width: int = 560
 ) -> Drawn:
-    """Draw a diagram; where there was a map before and after it; of several batches one beside the other."""
+    """Draw a diagram of a report: before and after a map if there is one, side by side for several batches."""
     style: dict[str, Any] = {"form": form, "theme": theme, "width": width}
     if "batches" in report:
         several = [
             (shown_of(each["report"], key), caption(each["report"], key, each["batch"])) for each in each_of(report)
         ]
-        return draw_several(several[0][0]["definition"]["name"], several, each="samples", **style)
+        return draw_several(several[0][0]["definition"]["name"], several, each="batches", **style)
     shown = shown_of(report, key)
     name = shown["definition"]["name"]
     about = About(report["n"], report["reduction"])
@@ -213,25 +212,24 @@ def draw_report(
         return draw_cost_plane(shown["data"], about, names=(one, other), **style)
     if "after" not in report:
         return draw(name, shown, caption(report, key), **style)
-    # A title names what the picture is not: rows that the map has not seen.
-    title = "In sample: fitted to these rows" if report.get("in_sample") else None
+    title = "In-sample: the map was fitted to these rows" if report.get("in_sample") else None
     after = report["after"]["diagrams"][key], caption(report, key, title, after=True)
     return draw(name, shown, caption(report, key, title), after=after, **style)
 
 
 def keys_of(report: Mapping[str, Any]) -> list[str]:
-    """The keys of the diagrams that a report holds, or each of several batches' reports."""
+    """Return the keys of the diagrams of a report; for several batches, those of each batch."""
     holder = each_of(report)[0]["report"] if "batches" in report else report
     return list(holder.get("diagrams") or ())
 
 
 def each_of(report: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The reports of several batches."""
+    """Return the reports of several batches."""
     found: list[dict[str, Any]] = report["batches"]
     return found
 
 
 def shown_of(side: Mapping[str, Any], key: str) -> dict[str, Any]:
-    """The diagram of a key, as a report holds it."""
+    """Return the diagram with this key, with field names of the current version."""
     shown = side["diagrams"][key]
     return {name: shown[name] for name in _SHOWN} | {"data": lookup.data_of(shown)}

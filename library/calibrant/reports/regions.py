@@ -1,4 +1,4 @@
-"""Where on the axis of predictions labels and predictions part, and how large an error the rows do not exclude."""
+"""Ranges of predictions with significant miscalibration, and the largest error that the rows cannot exclude."""
 
 from __future__ import annotations
 
@@ -12,21 +12,32 @@ from scipy.special import betainc, betaincinv
 
 from calibrant.reports import lookup, numbers
 
-# --- Ranges of bins whose miscalibration chance does not explain
+# --- Ranges of bins with significant miscalibration
 
 Floats = npt.NDArray[np.float64]
 
-#: The chance that calibrated predictions show any range at all is at most this.
+#: The probability that any range is found for calibrated predictions is at most this.
 ALPHA = 0.05
 
 
 @dataclass(frozen=True)
 class Region:
-    """A range of neighbouring bins: predictions from ``start`` to ``end``, ``share`` of all rows.
+    """A range of adjacent bins with significant miscalibration.
 
-    ``lowest`` and ``highest`` say whether it reaches the smallest and the largest prediction; ``least`` and ``most``
-    are the mean predictions of its first and its last bin. ``low`` and ``high`` are the interval of
-    ``observed_frequency - mean_prediction``, which holds for all ranges at once.
+    Attributes
+    ----------
+    start, end : float
+        The predictions of the range.
+    lowest, highest : bool
+        Whether the range reaches the smallest and the largest prediction.
+    share : float
+        Fraction of all rows.
+    least, most : float
+        Mean predictions of the first and the last bin.
+    mean_prediction, observed_frequency : float
+        Of all rows of the range.
+    low, high : float
+        Interval of ``observed_frequency - mean_prediction``, simultaneous over all ranges.
     """
 
     start: float
@@ -43,18 +54,19 @@ class Region:
 
     @property
     def gap(self) -> float:
-        """Label share less mean prediction: below 0 predictions are too high."""
+        """Observed frequency minus mean prediction; below 0, predictions are too high."""
         return self.observed_frequency - self.mean_prediction
 
 
 def find_regions(reliability: Mapping[str, Any], *, alpha: float = ALPHA) -> tuple[Region, ...]:
-    """The ranges of a reliability diagram's bins in which labels and predictions differ, in ascending order.
+    """Find the ranges of bins of a reliability diagram with significant miscalibration, in ascending order.
 
-    Of each of the b (b + 1) / 2 ranges the binomial tail of its positives, given its mean prediction, is compared
-    with ``alpha`` over their number (Bonferroni): however rows are distributed within a range, the binomial tail is the
-    larger one beyond the mean (Hoeffding 1956), so that calibrated predictions show any range at most with probability
-    alpha. The clearest range is taken, then those beside it; neighbours of one sign are joined, which makes another of
-    the ranges compared. Intervals are those of Clopper & Pearson at the same level. O(b^2).
+    For each of the b (b + 1) / 2 ranges of adjacent bins, the binomial tail probability of the positives, given the
+    mean prediction, is compared with ``alpha`` divided by the number of ranges (Bonferroni). For predictions that vary
+    within a range, the binomial tail is conservative (Hoeffding 1956), so the probability of finding any range for
+    calibrated predictions is at most ``alpha``. The most significant range is selected first, then ranges on its left
+    and right; adjacent ranges of the same sign are merged, which gives another of the compared ranges. Intervals are
+    those of Clopper & Pearson at the same level. O(b^2).
     """
     rows, p, y = (
         np.asarray(reliability[name], dtype=np.float64) for name in ("rows", "mean_prediction", "observed_frequency")
@@ -67,7 +79,7 @@ def find_regions(reliability: Mapping[str, Any], *, alpha: float = ALPHA) -> tup
 
 
 def _search(rows: Floats, p: Floats, y: Floats, level: float, first: int, end: int) -> list[tuple[int, int]]:
-    """The clearest range of the bins from ``first`` to before ``end``, and those on its left and right."""
+    """Return the most significant range of the bins from ``first`` to before ``end``, and those on both sides."""
     if first >= end:
         return []
     starts, stops = (places + first for places in np.triu_indices(end - first))
@@ -83,7 +95,7 @@ def _search(rows: Floats, p: Floats, y: Floats, level: float, first: int, end: i
 
 
 def _tail(k: Floats, m: Floats, p: Floats) -> Floats:
-    """Twice the smaller binomial tail of k of m, k itself included; k and m need not be whole."""
+    """Twice the smaller binomial tail probability of k of m, including k; k and m may be fractional."""
     above = np.where(k > 0.0, betainc(np.maximum(k, 1e-12), m - k + 1.0, p), 1.0)
     below = np.where(k < m, betainc(np.maximum(m - k, 1e-12), k + 1.0, 1.0 - p), 1.0)
     tail: Floats = 2.0 * np.minimum(above, below)
@@ -133,18 +145,18 @@ def _summed(values: Floats, starts: npt.NDArray[np.int64], ends: npt.NDArray[np.
 
 # --- Ranges as text: overconfident, underconfident, too high, too low
 
-#: A range lies on one side of 1/2 if it goes beyond it by no more than this, and its mean is at least as far from it.
+#: A range is on one side of 1/2 if it extends at most this far beyond, and its mean is at least this far from it.
 _BEYOND = 0.05
-#: A border this near to 1 is hard to read: the text gives the share of rows below it instead.
+#: A border this close to 1 is hard to read: the text gives the fraction of rows below it instead.
 _NEXT_TO_1 = 1e-4
 
 
 def direction(regions: Sequence[Region], reduction: str) -> str:
-    """How far off and where, one phrase: ``Overconfident by 4.1 points above 0.7``.
+    """Describe the direction, size and place of the ranges: ``Overconfident by 4.1 points above 0.70``.
 
-    Of a claim too high is overconfident. Of a probability overconfident is what lies too far from 1/2, and
-    underconfident what lies too near, where all ranges lie on one side of 1/2 each and not all are too high, or all too
-    low, on both sides: that is a shift, and called too high or too low.
+    For reductions about a decision, such as ``confidence``, too high is overconfident. For other probabilities,
+    overconfident means too far from 1/2, and underconfident too close to it. If a range contains 1/2, or the ranges on
+    both sides of 1/2 have the same sign, the error is a shift: ``too high`` or ``too low``.
     """
     kinds = _kinds(regions, reduction)
     phrases = [f"{kinds[0].capitalize()} by {numbers.points(regions[0].gap)} {place(regions[0])}"]
@@ -155,7 +167,7 @@ def direction(regions: Sequence[Region], reduction: str) -> str:
 
 
 def is_shift(regions: Sequence[Region], reduction: str) -> bool:
-    """Whether the ranges are too high or too low, and not over- or underconfident: no temperature repairs that."""
+    """Whether the error is a shift and not over- or underconfidence; a temperature cannot correct a shift."""
     if lookup.of_claims(reduction):
         return False
     sides, signs = {_side(region) for region in regions}, {region.gap < 0.0 for region in regions}
@@ -163,7 +175,7 @@ def is_shift(regions: Sequence[Region], reduction: str) -> bool:
 
 
 def _kinds(regions: Sequence[Region], reduction: str) -> list[str]:
-    """What is wrong with each range."""
+    """Return the kind of miscalibration of each range."""
     if is_shift(regions, reduction):
         return ["too high" if region.gap < 0.0 else "too low" for region in regions]
     claims = lookup.of_claims(reduction)
@@ -172,14 +184,14 @@ def _kinds(regions: Sequence[Region], reduction: str) -> list[str]:
 
 
 def _side(region: Region) -> int:
-    """1 above 1/2, -1 below it, 0 on both sides or about it."""
+    """Return 1 for a range above 1/2, -1 below it, 0 on both sides."""
     if region.least >= 0.5 - _BEYOND and region.mean_prediction >= 0.5 + _BEYOND:
         return 1
     return -1 if region.most <= 0.5 + _BEYOND and region.mean_prediction <= 0.5 - _BEYOND else 0
 
 
 def place(region: Region) -> str:
-    """Where: ``above 0.70``, ``below 0.30``, ``between 0.40 and 0.60``, ``throughout``, ``at 0``; next to 1 in rows."""
+    """Describe the place: ``above 0.70``, ``below 0.30``, ``between 0.40 and 0.60``, ``throughout`` or ``at 0``."""
     if region.lowest and region.highest:
         return "throughout"
     if region.highest:
@@ -194,9 +206,9 @@ def place(region: Region) -> str:
 
 
 def region_sentence(region: Region, reduction: str) -> str:
-    """The figures of a range in a sentence."""
-    where = "In the whole range" if region.lowest and region.highest else f"{place(region).capitalize()}"
-    happened = "decisions were right" if lookup.of_claims(reduction) else "the event happened"
+    """Describe a range with its numbers, in one sentence."""
+    where = "Overall" if region.lowest and region.highest else f"{place(region).capitalize()}"
+    frequency_of = "accuracy" if lookup.of_claims(reduction) else "observed frequency"
     low, high = sorted((abs(region.low), abs(region.high)))
     way = "high" if region.gap < 0.0 else "low"
     average = numbers.percent(region.mean_prediction)
@@ -207,25 +219,24 @@ def region_sentence(region: Region, reduction: str) -> str:
     )
     frequency = numbers.percent(region.observed_frequency)
     return (
-        f"{where}{rows} predictions average {average} "
-        f"and {happened} in {frequency} of cases: {numbers.points(region.gap)} too {way} "
-        f"({numbers.points_between(low, high)}, an interval that holds for all ranges at once)."
+        f"{where}{rows}, the mean prediction is {average} and the {frequency_of} is {frequency}: "
+        f"{numbers.points(region.gap)} too {way} (simultaneous interval {numbers.points_between(low, high)})."
     )
 
 
-# --- The largest calibration error that the rows of a report do not exclude
+# --- The largest calibration error that the rows of a report cannot exclude
 
-#: Rows are too alike for an interval where so large a share lies in bins of one label.
+#: Rows vary too little for an interval if this fraction is in bins with a single label.
 _ALIKE = 0.99
-#: Halvings in which the largest shift is found.
+#: Bisection steps for the largest shift.
 _HALVINGS = 50
 
 
 def could_hide(side: Mapping[str, Any]) -> float | None:
-    """The largest mean calibration error that is known not to be excluded by these rows; None where nothing is known.
+    """Return the largest mean calibration error that these rows cannot exclude; None if that is unknown.
 
-    It is the larger of the upper end of the error's interval and of ``largest_shift`` at the same level: resampled rows
-    vary no more than the rows do, so that where these are all alike their interval says nothing.
+    It is the larger of the upper end of the interval of the error and of ``largest_shift`` at the same level: if the
+    rows vary little, so do the resamples, and the interval is too narrow.
     """
     answer = lookup.measure(side, "ece", norm=1)
     if answer is None or answer["definition"].get("interval") is None:
@@ -236,10 +247,10 @@ def could_hide(side: Mapping[str, Any]) -> float | None:
 
 
 def error_interval(side: Mapping[str, Any]) -> tuple[float, float] | None:
-    """The interval of the mean calibration error; None where there is none, and where the rows are too alike for one.
+    """Return the interval of the mean calibration error; None if there is none or the rows vary too little.
 
-    Resampled labels vary in no bin whose labels are all one: where nearly all rows lie in such bins, what comes out is
-    narrow whatever the truth.
+    In a bin with a single label, resampled labels do not vary. If nearly all rows are in such bins, the interval is too
+    narrow.
     """
     ends = lookup.interval(lookup.measure(side, "ece", norm=1))
     shown = lookup.diagram(side, "reliability")
@@ -250,18 +261,18 @@ def error_interval(side: Mapping[str, Any]) -> tuple[float, float] | None:
 
 
 def shift_of(side: Mapping[str, Any]) -> float | None:
-    """``largest_shift`` of the side's reliability diagram; None without one, and where its rows hang together."""
+    """Return ``largest_shift`` for the reliability diagram; None without one or if the rows are dependent."""
     shown = lookup.diagram(side, "reliability")
     return None if shown is None or shown["low"] is None else largest_shift(shown, lookup.level(side))
 
 
 def largest_shift(reliability: Mapping[str, Any], level: float) -> float:
-    """The largest mean error of one direction that the number of events does not exclude at ``level``; in [0, 1].
+    """Return the largest mean error in one direction that the number of events does not exclude at ``level``.
 
-    The chance of an event is held to be p + e (1 - p), or p (1 - e), in all bins or in one alone. The largest e is that
-    at which so few events, or so many, have a probability of (1 - level) / 2, the binomial's of the same mean and
-    variance. Of one prediction that is the bound of Clopper & Pearson (1934), of no event among m rows the "rule of
-    three". It needs no resamples, and so holds for any rows. O(b^2).
+    The true probability is assumed to be p + e (1 - p), or p (1 - e), in all bins or in a single bin. The largest e is
+    the one for which so few, or so many, events have the probability (1 - level) / 2 under the binomial distribution of
+    the same mean and variance. For a single prediction this is the bound of Clopper & Pearson (1934); for no event
+    among m rows, the "rule of three". Without resampling, it is valid for any rows. The result is in [0, 1]. O(b^2).
     """
     rows, share, p, y = (
         np.asarray(reliability[name], dtype=np.float64)
@@ -274,15 +285,15 @@ def largest_shift(reliability: Mapping[str, Any], level: float) -> float:
 
 
 def _upwards(rows: Floats, share: Floats, p: Floats, y: Floats, tail: float) -> float:
-    """The largest mean error of predictions that are too low."""
-    # Where an event is certain there is no room above.
+    """Return the largest mean error of predictions that are too low."""
+    # A prediction of 1 cannot be too low.
     families = np.vstack([np.ones(len(rows)), np.eye(len(rows))]) * (p < 1.0)
     m, k = families * rows, families @ (rows * y)
 
     def possible(e: Floats) -> npt.NDArray[np.bool_]:
         chance = p + e[:, None] * (1.0 - p)
         mean, square = (m * chance).sum(axis=1), (m * chance**2).sum(axis=1)
-        # The binomial law of this mean and variance; of one chance it is that of the rows.
+        # The binomial distribution with this mean and variance; exact if all probabilities are equal.
         alike = np.where(mean > 0.0, square / np.maximum(mean, 1e-300), 0.0)
         of = np.where(square > 0.0, mean**2 / np.maximum(square, 1e-300), m.sum(axis=1))
         few = betainc(np.maximum(of - k, 1e-12), k + 1.0, 1.0 - alike)

@@ -1,4 +1,4 @@
-"""The tables of a report, and what each measure means."""
+"""The tables of a report, with an explanation of each measure."""
 
 from __future__ import annotations
 
@@ -12,87 +12,90 @@ from calibrant.reports.panel import ReportSubject
 from calibrant.reports.regions import error_interval
 from calibrant.reports.text import cleaned
 
-# --- The meaning of each measure for readers who are new to it
+# --- Explanations of the measures
 
-#: By the measure's name; the catalogue's definition stands for those that are not here.
+#: Title and explanation by name; for other measures, those of the catalogue are used.
 MEANINGS: Mapping[str, tuple[str, str]] = {
     "ece": (
         "Expected calibration error",
-        "How far the label share lies from the prediction, on average over bins of rows; 0 is perfect. The debiased "
-        "value leaves out what chance alone adds.",
+        "Mean absolute difference between observed frequency and prediction over bins of rows; 0 is perfect. The "
+        "debiased value excludes the part that is due to random variation.",
     ),
     "ece-sweep": (
-        "Calibration error, bins by the sweep",
-        "The same with as many bins as keep label shares rising with predictions.",
+        "Calibration error (monotonic sweep)",
+        "Calibration error with the largest number of bins for which the observed frequencies increase with the "
+        "predictions.",
     ),
     "ece-isotonic": (
-        "Calibration error by an isotonic fit",
-        "Mean distance between the predictions and the best rising curve through the labels; needs no bins.",
+        "Calibration error (isotonic fit)",
+        "Mean absolute difference between the predictions and an isotonic regression of the labels; no bins needed.",
     ),
     "ece-platt": (
-        "Calibration error by a logistic fit",
-        "Mean distance between the predictions and the best logistic curve through the labels.",
+        "Calibration error (Platt fit)",
+        "Mean absolute difference between the predictions and a logistic fit to the labels.",
     ),
-    "mce": ("Maximum calibration error", "The largest distance of any bin; a few unlucky rows are enough to raise it."),
-    "rmsce": ("Root mean squared calibration error", "As the calibration error, but large distances count for more."),
+    "mce": ("Maximum calibration error", "The largest gap of any bin; sensitive to random variation in small bins."),
+    "rmsce": ("Root mean squared calibration error", "Like the calibration error, but large gaps count more."),
     "ks": (
         "Kolmogorov-Smirnov error",
-        "The largest difference between predicted and true events added up from the lowest prediction; needs no bins. "
-        "Errors of both signs cancel in part.",
+        "The largest difference between cumulative predictions and cumulative labels, from the lowest prediction "
+        "upwards; no bins needed. Errors of opposite sign partly cancel.",
     ),
     "ks-end": (
-        "Mean label less mean prediction",
-        "Whether predictions are too high (below 0) or too low (above 0) overall.",
+        "Mean label minus mean prediction",
+        "Below 0, predictions are too high overall; above 0, too low.",
     ),
-    "kuiper": ("Kuiper error", "As the Kolmogorov-Smirnov error, wherever on the axis the difference lies."),
+    "kuiper": (
+        "Kuiper error",
+        "Like the Kolmogorov-Smirnov error, but equally sensitive to differences in any range of predictions.",
+    ),
     "smooth-ece": (
         "Smooth calibration error",
-        "The calibration error with neighbouring predictions smoothed instead of binned; no bins to choose.",
+        "Calibration error with kernel smoothing instead of bins.",
     ),
     "smooth-test": (
         "Smooth test of calibration",
-        "The p-value is how often calibrated predictions would look at least this wrong. The value itself has no unit.",
+        "The p-value is the probability that calibrated predictions deviate at least this much. The value has no unit.",
     ),
     "confidence-gap": (
-        "Mean confidence less accuracy",
-        "Above 0 the model is surer than it is right; errors of both signs cancel.",
+        "Mean confidence minus accuracy",
+        "Above 0, the model is overconfident on average. Errors of opposite sign cancel.",
     ),
     "optimal-temperature": (
-        "Temperature of least log loss",
-        "Above 1 predictions are too extreme, below 1 too timid; 1 needs no change. Dividing logits by it is the "
-        "simplest repair.",
+        "Optimal temperature",
+        "The temperature with the lowest log loss. Above 1, predictions are too extreme; below 1, not extreme enough. "
+        "Dividing the logits by it is the simplest recalibration.",
     ),
     "log-loss": (
         "Log loss (nats)",
-        "A proper score: honest probabilities have the least. It counts calibration and discrimination, and punishes "
-        "certainty that was wrong most of all.",
+        "A proper score of calibration and discrimination; lower is better. Confident wrong predictions cost most.",
     ),
     "brier": (
         "Brier score",
-        "Mean squared distance from the labels, a proper score: honest probabilities have the least.",
+        "Mean squared difference between predictions and labels, a proper score; lower is better.",
     ),
-    "root-brier": ("Root Brier score", "The root of the Brier score, on the scale of probabilities."),
+    "root-brier": ("Root Brier score", "Square root of the Brier score, on the scale of probabilities."),
     "decomposition": (
-        "Miscalibration part of the score",
-        "The share of the proper score that a recalibration could take away.",
+        "Miscalibration component of the score",
+        "The part of the proper score that recalibration could remove.",
     ),
-    "accuracy": ("Accuracy", "Share of right decisions; recalibration hardly changes it."),
+    "accuracy": ("Accuracy", "Fraction of correct decisions; recalibration hardly changes it."),
     "auroc": (
         "Area under the ROC curve",
-        "How well predictions rank events above the rest: 0.5 not at all, 1 perfectly. Calibration is no part of it.",
+        "How well predictions rank events above non-events: 0.5 is random, 1 is perfect. Independent of calibration.",
     ),
 }
 
 
 def column(key: str, definition: Mapping[str, Any]) -> str:
-    """The title of a measure over a column, with its key where that is another."""
+    """Return the column title of a measure, with its key if that is not its name."""
     name = str(definition.get("name", key))
     title = meaning(name)[0]
     return title if key == name else f"{title} ({key})"
 
 
 def meaning(name: str) -> tuple[str, str]:
-    """Title and meaning of a measure."""
+    """Return the title and explanation of a measure."""
     if name in MEANINGS:
         return MEANINGS[name]
     entry = MEASURES.get(name)
@@ -101,13 +104,13 @@ def meaning(name: str) -> tuple[str, str]:
 
 # --- Tables of measures, groups and facts, as text
 
-#: So many groups stand in the table, those of the largest errors; the rest are counted.
+#: The most groups in the table, those with the largest errors; the rest are counted.
 MOST_GROUPS = 50
 
 
 @dataclass(frozen=True)
 class Measured:
-    """A row of the measures: texts, empty where there is nothing to say. ``after`` is the value after the map."""
+    """A row of the table of measures, as text; empty if not available. ``after`` is the value after the map."""
 
     key: str
     title: str
@@ -122,7 +125,7 @@ class Measured:
 
 
 def measured(report: Mapping[str, Any]) -> list[Measured]:
-    """The measures in the order of the request."""
+    """Return the rows of the table of measures, in the order of the request."""
     later = (report.get("after") or {}).get("measures", {})
     alike, alike_later = _alike(report), _alike(report.get("after"))
     return [
@@ -132,7 +135,7 @@ def measured(report: Mapping[str, Any]) -> list[Measured]:
 
 
 def _alike(side: Mapping[str, Any] | None) -> set[str]:
-    """The keys of the measures for whose interval the rows are too alike."""
+    """Return the keys of the measures whose interval is invalid because the rows vary too little."""
     if side is None:
         return set()
     error = lookup.measure(side, "ece", norm=1)
@@ -147,7 +150,7 @@ def _measured(
 ) -> Measured:
     name = str(answer["definition"].get("name", key))
     title, text = meaning(name)
-    problem = answer.get("problem") or ("no interval: the rows are too alike for one" if alike else "")
+    problem = answer.get("problem") or ("no interval: the rows vary too little" if alike else "")
     return Measured(
         key,
         title,
@@ -158,13 +161,13 @@ def _measured(
         chance(answer.get("p_value")),
         "" if later is None else _best(later),
         "" if later is None or alike_later else numbers.interval(lookup.interval(later)),
-        # A test has no interval: nothing is missing.
+        # A test has no interval, so nothing is missing.
         "" if problem.startswith("no interval") and answer.get("p_value") is not None else problem,
     )
 
 
 def chance(p: float | None) -> str:
-    """A p-value as the cell of a table; empty for None."""
+    """Format a p-value for a table; empty for None."""
     return "" if p is None else numbers.p_value(p).removeprefix("p ").removeprefix("= ")
 
 
@@ -180,7 +183,7 @@ def _best(answer: Mapping[str, Any]) -> str:
 
 @dataclass(frozen=True)
 class GroupRow:
-    """A row of the subgroups: its cells by measure, a value and its interval each."""
+    """A row of the table of groups; each cell is a value and its interval."""
 
     name: str
     n: str
@@ -189,7 +192,7 @@ class GroupRow:
 
 @dataclass(frozen=True)
 class GroupTable:
-    """The subgroups: ``columns`` are titles of measures, ``gaps`` a sentence each; ``hidden`` are not in the table."""
+    """The table of groups: titles of measures, rows, sentences on the gaps, and the number of hidden groups."""
 
     columns: list[str]
     rows: tuple[GroupRow, ...]
@@ -198,7 +201,7 @@ class GroupTable:
 
 
 def grouped(report: Mapping[str, Any]) -> GroupTable | None:
-    """The groups, the largest error first; None where there are none."""
+    """Return the table of groups, the largest error first; None without groups."""
     groups = report.get("groups")
     if not groups:
         return None
@@ -209,8 +212,8 @@ def grouped(report: Mapping[str, Any]) -> GroupTable | None:
         for name, group in ranked[:MOST_GROUPS]
     )
     columns = [column(key, answer["definition"]) for key, answer in next(iter(groups.values()))["measures"].items()]
-    seen, level = report.get("gaps") or {}, lookup.level(report)
-    gaps = tuple(_gap(title, seen[key], level) for title, key in zip(columns, keys, strict=True) if key in seen)
+    found, level = report.get("gaps") or {}, lookup.level(report)
+    gaps = tuple(_gap(title, found[key], level) for title, key in zip(columns, keys, strict=True) if key in found)
     return GroupTable(columns, rows, gaps, len(ranked) - len(rows))
 
 
@@ -221,7 +224,7 @@ def _size(answer: Mapping[str, Any] | None) -> float:
 
 
 def cell(answer: Mapping[str, Any] | None) -> tuple[str, str]:
-    """The value of a measure, debiased if there is one, and its interval."""
+    """Return the value of a measure, debiased if that is defined, and its interval, as text."""
     if answer is None or answer["value"] is None:
         return "none", ""
     return _best(answer), numbers.interval(lookup.interval(answer))
@@ -236,35 +239,35 @@ def _gap(title: str, gap: Mapping[str, Any], level: float) -> str:
     text += "" if ends is None else f" ({numbers.level(level)} interval {numbers.interval(ends)})"
     if gap.get("p_value") is None:
         return f"{text}."
-    chance = "chance could explain it" if gap["p_value"] >= 0.05 else "chance does not explain it"
-    return f"{text}; {chance}, {numbers.p_value(gap['p_value'])}."
+    significance = "not significant" if gap["p_value"] >= 0.05 else "significant"
+    return f"{text}; {significance}, {numbers.p_value(gap['p_value'])}."
 
 
 def facts(report: Mapping[str, Any], about: ReportSubject) -> list[tuple[str, str]]:
-    """What there was to measure: terms and what they are."""
-    rows = [("Rows", numbers.count(report["n"])), ("Question", _question(report["reduction"]))]
+    """Return facts about the data: terms and descriptions."""
+    rows = [("Rows", numbers.count(report["n"])), ("Reduction", _reduction(report["reduction"]))]
     if about.classes is not None:
         rows.append(("Classes", f"{len(about.classes)}: {numbers.listed(about.classes, most=10)}"))
     if about.scale == "logit":
         rows.append(("Scale", "the predictions are logits"))
-    rows.append(("Weights", about.weights or "none: every row counts once"))
-    mended = {
-        "left_out": "Left out, rows of other classes",
-        "clipped": "Clipped into [0, 1]",
+    rows.append(("Weights", about.weights or "none"))
+    changes = {
+        "left_out": "Left out (other classes)",
+        "clipped": "Clipped to [0, 1]",
         "renormalised": "Renormalised to a sum of 1",
     }
-    rows += [(title, f"{numbers.count(report[key])} rows") for key, title in mended.items() if report.get(key)]
+    rows += [(title, f"{numbers.count(report[key])} rows") for key, title in changes.items() if report.get(key)]
     if report.get("map") is not None:
         rows.append(("Map applied", str(report["map"]) if about.map is None else about.map))
     return rows
 
 
-def _question(reduction: str) -> str:
-    questions = {
-        "binary": "how probable is the positive label",
-        "confidence": "how probable is it that the predicted class is right",
-        "classwise": "how probable is each class, one by one",
-        "canonical": "the whole vector of probabilities",
-        "pooled": "every probability of every row",
+def _reduction(reduction: str) -> str:
+    descriptions = {
+        "binary": "the probability of the positive label",
+        "confidence": "the probability that the predicted class is right",
+        "classwise": "the probability of each class separately",
+        "canonical": "the whole probability vector",
+        "pooled": "all probabilities of all rows together",
     }
-    return f"{questions[reduction]} ({reduction})" if reduction in questions else reduction
+    return f"{reduction}: {descriptions[reduction]}" if reduction in descriptions else reduction

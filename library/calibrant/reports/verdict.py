@@ -1,4 +1,4 @@
-"""The verdict of a report: its tests, what its numbers prove, and what that means for decisions."""
+"""The verdict of a report: tests of calibration, headline, reasons, and consequences for decisions."""
 
 from __future__ import annotations
 
@@ -25,9 +25,10 @@ from calibrant.reports.regions import (
 def decisions(
     side: Mapping[str, Any], reduction: str, tone: str, regions: Sequence[Region], hidden: float | None, *, few: bool
 ) -> tuple[str, ...]:
-    """What a verdict means for decisions, in a few sentences.
+    """Return sentences on the consequences of a verdict for decisions.
 
-    ``hidden`` is the largest error that the rows do not exclude; ``few`` says that there are too few rows to judge.
+    ``hidden`` is the largest error that the rows cannot exclude; ``few`` is whether there are too few rows for a
+    verdict.
     """
     sentences = []
     if regions:
@@ -35,31 +36,34 @@ def decisions(
         sentences.append(_hundred(worst, reduction))
     if tone == "rejected" or regions:
         sentences.append(
-            "Thresholds and expected costs that are computed from these numbers are off by as much. "
-            "A decision by rank alone does not depend on calibration."
+            "Thresholds and expected costs computed from these probabilities are off by as much. "
+            "Decisions that use only the ranking are not affected by miscalibration."
         )
     elif tone == "not-rejected" and few:
-        sentences.append("Gather more labelled rows before these predictions are trusted, or changed.")
+        sentences.append("Collect more labelled rows before you trust or recalibrate these predictions.")
     elif tone == "not-rejected" and hidden is not None:
         sentences.append(
-            f"A decision that bears a mean error of {numbers.bound(hidden)} may use the predictions as they are; "
-            "four times the rows would about halve what could hide."
+            f"A decision that tolerates a mean error of {numbers.bound(hidden)} can use these predictions unchanged; "
+            "four times as many rows would about halve this bound."
         )
     elif tone == "unknown":
         sentences.append(
-            "Take it as a description: before acting on it evaluate rows that the model and the map have not seen."
+            "Treat this as a description. Before you act on it, evaluate held-out rows, to which neither the model nor "
+            "the map was fitted."
         )
     auroc = lookup.value(side, "auroc")
-    judged = tone == "rejected" or (tone == "not-rejected" and not few)
-    if auroc is not None and abs(auroc - 0.5) < 0.05 and judged:
-        sentences.append("The predictions hardly tell events apart: no recalibration mends that.")
-    elif auroc is not None and judged and _backwards(lookup.measure(side, "auroc")):
-        sentences.append("The predictions rank events below the rest: labels may be the wrong way round.")
+    conclusive = tone == "rejected" or (tone == "not-rejected" and not few)
+    if auroc is not None and abs(auroc - 0.5) < 0.05 and conclusive:
+        sentences.append(
+            "The predictions hardly discriminate between events and non-events; recalibration cannot fix that."
+        )
+    elif auroc is not None and conclusive and _backwards(lookup.measure(side, "auroc")):
+        sentences.append("The predictions rank events below non-events; the labels may be inverted.")
     return tuple(sentences)
 
 
 def _backwards(auroc: Mapping[str, Any] | None) -> bool:
-    """Whether events are surely ranked below the rest."""
+    """Whether events are clearly ranked below non-events."""
     if auroc is None or auroc["value"] is None:
         return False
     ends = auroc.get("interval")
@@ -67,16 +71,16 @@ def _backwards(auroc: Mapping[str, Any] | None) -> bool:
 
 
 def _hundred(region: Region, reduction: str) -> str:
-    """A range in cases out of a hundred, or of as many as make one case of difference."""
+    """Describe a range by natural frequencies: of 100 rows, or of enough rows to make a difference of one."""
     cases = 100
     while cases < 100_000 and abs(region.gap) * cases < 1.0:
         cases *= 10
-    promised, came = (round(share * cases) for share in (region.mean_prediction, region.observed_frequency))
+    predicted, observed = (round(share * cases) for share in (region.mean_prediction, region.observed_frequency))
     where = "" if region.lowest and region.highest else f" {place(region)}"
-    what = "decisions like those are right" if lookup.of_claims(reduction) else "such cases are positive"
+    what = "correct decisions" if lookup.of_claims(reduction) else "positives"
     return (
-        f"Of {numbers.count(cases)} rows{where} the predictions promise about {numbers.count(promised)}; "
-        f"in truth about {numbers.count(came)} {what}."
+        f"Of {numbers.count(cases)} rows{where}, the predictions imply about {numbers.count(predicted)} {what}; "
+        f"about {numbers.count(observed)} are observed."
     )
 
 
@@ -84,20 +88,20 @@ def _hundred(region: Region, reduction: str) -> str:
 
 #: Calibration is rejected below this p-value.
 ALPHA = 0.05
-#: If the variance of the number of events is below this, KS decides: the smooth test rejects too often there.
+#: If the variance of the number of events is below this, KS is used: the smooth test would reject too often.
 LEAST_VARIANCE = 10.0
 
 _TITLES = {
     "smooth-test": "The smooth test",
     "ks": "The Kolmogorov-Smirnov test",
     "confidence-gap": "The test of mean confidence against accuracy",
-    "ks-end": "The test of mean prediction against label share",
+    "ks-end": "The test of mean prediction against observed frequency",
 }
 
 
 @dataclass(frozen=True)
 class Tested:
-    """The test that decides, its p-value, and the p-values of the single classes if there are any."""
+    """The test of the verdict, its p-value, and the p-values of the classes if there are any."""
 
     name: str
     p_value: float
@@ -105,14 +109,14 @@ class Tested:
 
     @property
     def sentence(self) -> str:
-        """Its result."""
+        """The result as a sentence."""
         verb = "rejects" if self.p_value < ALPHA else "does not reject"
         corrected = "" if self.of_classes is None else ", corrected for the number of classes"
         return f"{_TITLES[self.name]} {verb} calibration ({numbers.p_value(self.p_value)}{corrected})."
 
 
 def tested(side: Mapping[str, Any]) -> Tested | None:
-    """The test of one side of a report: the best of those made whose size holds on these rows; None without any."""
+    """Return the preferred valid test of one side of a report; None if no test was run."""
     order = ["smooth-test", "ks", "confidence-gap", "ks-end"]
     if _few_events(side):
         order = ["ks", *order]
@@ -120,30 +124,30 @@ def tested(side: Mapping[str, Any]) -> Tested | None:
         answer = lookup.measure(side, name)
         if answer is not None and answer.get("p_value") is not None:
             of_classes = answer.get("parts", {}).get("classes_p_value")
-            # A class on which nothing can be tested is not rejected.
+            # A class that cannot be tested is not rejected.
             p_values = None if of_classes is None else tuple(1.0 if p is None else float(p) for p in of_classes)
             return Tested(name, float(answer["p_value"]), p_values)
     return None
 
 
 def _few_events(side: Mapping[str, Any]) -> bool:
-    """Whether so few events are expected that the normal law of the smooth test does not hold."""
+    """Whether too few events are expected for the normal approximation of the smooth test."""
     shown = lookup.diagram(side, "reliability")
     if shown is None:
         return False
     rows, p = np.asarray(shown["rows"]), np.asarray(shown["mean_prediction"])
-    # Within a bin predictions vary, so that this is a little more than the variance.
+    # Predictions vary within a bin, so this is slightly more than the variance.
     return float(rows @ (p * (1.0 - p))) < LEAST_VARIANCE
 
 
 def clear_regions(side: Mapping[str, Any]) -> tuple[Region, ...]:
-    """The ranges of predictions that chance does not explain; none where rows hang together."""
+    """Return the ranges of predictions with significant miscalibration; none if the rows are dependent."""
     shown = lookup.diagram(side, "reliability")
     return () if shown is None or shown["low"] is None else find_regions(shown)
 
 
 def worst_classes(side: Mapping[str, Any], names: Sequence[str] | None) -> list[tuple[str, float | None]]:
-    """The classes whose calibration is rejected, and the error of each, from the largest; corrected by Holm's method.
+    """Return the classes whose calibration is rejected (Holm's correction), with their errors, the largest first.
 
     Classes without a name are called by their number.
     """
@@ -169,19 +173,19 @@ def _named(k: int, names: Sequence[str] | None) -> str:
 
 Tone = Literal["rejected", "not-rejected", "unknown"]
 
-#: Below this an error is called small, if it is proven at all: one point.
+#: Below this, a significant error is called small: one percentage point.
 SMALL = 0.01
-#: There are too few rows to judge below this number, or if a larger error than this could hide.
+#: There is no verdict with fewer rows than this, or if an error larger than this cannot be excluded.
 FEW_ROWS, COULD_HIDE = 100, 0.1
-#: The most ranges in the headline; the reasons below it name all.
+#: The most ranges in the headline; the reasons name all.
 _IN_HEADLINE = 2
-#: Ranges that add less than this share of the largest one's error are left to the reasons.
+#: Ranges with less than this fraction of the error of the largest are only in the reasons.
 _LEAST_SHARE = 0.1
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """``headline``, the ``reasons`` for it and what it means for ``decisions``, sentences each; ``tone`` in a word."""
+    """The headline, the tone, and sentences with the reasons and the consequences for decisions."""
 
     headline: str
     tone: Tone
@@ -190,16 +194,30 @@ class Verdict:
 
 
 def verdict(report: Mapping[str, Any], *, after: bool = False, classes: Sequence[str] | None = None) -> Verdict:
-    """The verdict of a report's predictions as they came, or of those ``after`` its map.
+    """Return the verdict on the uncalibrated predictions, or on those ``after`` the map.
 
-    Calibration is rejected where the p-value of the smooth test is below 0.05, or that of KS where few events are
-    expected; under ``canonical`` that of mean confidence less accuracy. Ranges are named if they differ even after a
-    correction for all ranges (``find_regions``), the temperature if its interval excludes 1. ``classes`` are names.
+    Calibration is rejected if the p-value of the smooth test is below 0.05. With few expected events, the test is KS;
+    under ``canonical``, mean confidence minus accuracy. Ranges are named if they are significant after correction for
+    all ranges (``find_regions``), and the temperature if its interval excludes 1.
+
+    Parameters
+    ----------
+    report : mapping
+        Report as JSON.
+    after : bool
+        Whether the verdict is on the predictions after the map.
+    classes : sequence of str, optional
+        Names of the classes.
+
+    Returns
+    -------
+    Verdict
+        Headline, tone, reasons and consequences.
     """
     side = report["after"] if after else report
-    seen = after and bool(report.get("in_sample"))
-    # Where the map has seen the labels no law of chance holds.
-    test, regions = (None, ()) if seen else (tested(side), clear_regions(side))
+    in_sample = after and bool(report.get("in_sample"))
+    # On rows to which the map was fitted, no test is valid.
+    test, regions = (None, ()) if in_sample else (tested(side), clear_regions(side))
     n, reduction = report["n"], report["reduction"]
     if test is None:
         tone: Tone = "unknown"
@@ -215,7 +233,7 @@ def verdict(report: Mapping[str, Any], *, after: bool = False, classes: Sequence
 
 
 def _few(side: Mapping[str, Any], n: int) -> bool:
-    """Whether there are too few rows to judge."""
+    """Whether there are too few rows for a verdict."""
     hidden = could_hide(side)
     return n < FEW_ROWS or (hidden is not None and hidden > COULD_HIDE)
 
@@ -234,7 +252,7 @@ def _rejected(
 def _size(
     side: Mapping[str, Any], reduction: str, test: Tested, regions: Sequence[Region], classes: Sequence[str] | None
 ) -> str:
-    """How far off, in which direction and where, as far as that is proven."""
+    """Describe the size, direction and place of the error, as far as they are significant."""
     if regions:
         return direction(_largest(regions), reduction)
     worst = worst_classes(side, classes)
@@ -248,11 +266,11 @@ def _size(
         sure = "Overconfident" if gap["value"] > 0.0 else "Underconfident"
         return f"{sure} by {numbers.points(gap['value'])} on average"
     error = lookup.error(side)
-    return "Miscalibrated" if error is None else f"Off by {numbers.points(error)} on average, no range standing out"
+    return "Miscalibrated" if error is None else f"Off by {numbers.points(error)} on average, in no particular range"
 
 
 def _largest(regions: Sequence[Region]) -> list[Region]:
-    """The ranges that add most to the error, in their order on the axis from the top."""
+    """Return the ranges that add most to the error, from the highest predictions to the lowest."""
     ranked = sorted(regions, key=lambda region: -abs(region.gap) * region.share)
     least = _LEAST_SHARE * abs(ranked[0].gap) * ranked[0].share
     kept = [region for region in ranked[:_IN_HEADLINE] if abs(region.gap) * region.share >= least]
@@ -260,12 +278,12 @@ def _largest(regions: Sequence[Region]) -> list[Region]:
 
 
 def _shifted(regions: Sequence[Region], reduction: str) -> bool:
-    """Whether predictions are shifted up or down, which no temperature repairs."""
+    """Whether the error is a shift, which a temperature cannot correct."""
     return bool(regions) and is_shift(_largest(regions), reduction)
 
 
 def _temperature(side: Mapping[str, Any]) -> float | None:
-    """The optimal temperature, where it is proven not to be 1."""
+    """Return the optimal temperature if its interval excludes 1, else None."""
     answer = lookup.measure(side, "optimal-temperature")
     ends = lookup.interval(answer)
     if answer is None or answer["value"] is None or ends is None:
@@ -282,38 +300,40 @@ def _not_rejected(side: Mapping[str, Any], n: int, reduction: str, test: Tested,
         return f"{direction(_largest(regions), reduction)}; calibration not rejected overall, {chance}"
     if _few(side, n):
         if hidden is None:
-            return f"Too few rows to tell, {rows}"
-        return f"Too few rows to tell: an error of up to {numbers.bound(hidden)} could hide in {rows}"
+            return f"Too few rows for a verdict: {rows}"
+        return f"Too few rows for a verdict: {rows} cannot exclude an error of up to {numbers.bound(hidden)}"
     if hidden is None:
         return f"No evidence of miscalibration in {rows}, {numbers.p_value(test.p_value)}"
-    return f"No evidence of miscalibration in {rows}: an error below {numbers.bound(hidden)} could hide"
+    return f"No evidence of miscalibration in {rows}; errors below {numbers.bound(hidden)} cannot be excluded"
 
 
 def _untested(side: Mapping[str, Any], report: Mapping[str, Any], after: bool) -> str:
     error = lookup.error(side)
-    why = "the map has seen these rows" if after and report.get("in_sample") else "no test of calibration was made"
+    why = "the map was fitted to these rows" if after and report.get("in_sample") else "no calibration test was run"
     if error is None:
         return f"No verdict: {why}"
     return f"Off by {numbers.points(error)} on average; {why}"
 
 
 def _estimate(side: Mapping[str, Any], n: int, test: Tested | None) -> list[str]:
-    """The size of the error, and what its interval leaves open."""
+    """Describe the size of the error and what its interval cannot exclude."""
     error, answer = lookup.error(side), lookup.measure(side, "ece", norm=1)
     if error is None or answer is None:
         return []
     ends, level = error_interval(side), numbers.level(lookup.level(side))
     between = "" if ends is None else f" ({level} interval {numbers.points_between(*ends)})"
     if ends is None and answer.get("interval") is not None:
-        between = "; the rows are too alike for an interval"
-    chance = " once what chance alone adds is left out" if error == 0.0 and answer["value"] > 0.0 else ""
+        between = "; the rows vary too little for an interval"
+    debiased = " after debiasing" if error == 0.0 and answer["value"] > 0.0 else ""
     size = "0" if error == 0.0 else numbers.points(error)
-    sentences = [f"The mean calibration error is estimated at {size}{chance}{between}."]
+    sentences = [f"The mean calibration error is estimated at {size}{debiased}{between}."]
     rejected, shift = test is not None and test.p_value < ALPHA, shift_of(side)
     if rejected and ends is not None and max(ends[1], shift or 0.0) < SMALL:
-        sentences.append(f"The error is proven but small: {numbers.count(n)} rows show even less than a point.")
+        sentences.append(
+            f"The error is significant but small: {numbers.count(n)} rows reveal even errors below one point."
+        )
     if test is not None and not rejected and ends is not None and shift is not None and shift > ends[1]:
-        sentences.append(f"A shift of all predictions by up to {numbers.bound(shift)} is not excluded either.")
+        sentences.append(f"A shift of all predictions by up to {numbers.bound(shift)} cannot be excluded either.")
     return sentences
 
 
@@ -335,7 +355,6 @@ def _reasons(
     sentences += _estimate(side, n, test)
     temperature = _temperature(side)
     if temperature is not None and test is not None and test.p_value < ALPHA and not _shifted(regions, reduction):
-        way = "softer: they are too extreme" if temperature > 1.0 else "sharper: they are too timid"
-        least = numbers.temperature(temperature)
-        sentences.append(f"Of all temperatures {least} has the least log loss, which makes predictions {way}.")
+        way = "too extreme" if temperature > 1.0 else "not extreme enough"
+        sentences.append(f"The optimal temperature is {numbers.temperature(temperature)}: the predictions are {way}.")
     return sentences

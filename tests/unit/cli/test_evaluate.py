@@ -30,9 +30,9 @@ def test_the_table_tells_the_librarys_values(run: Run, csv: Path, csv_text: str)
 def test_what_was_guessed_is_said_on_standard_error(run: Run, csv: Path) -> None:
     found = run("evaluate", csv)
     assert found.exit_code == 0
-    assert "labels: column 'y', by its name" in found.stderr
+    assert "labels: column 'y' (inferred from its name)" in found.stderr
     assert "predictions: column 'p'" in found.stderr
-    assert "by its name" not in found.stdout
+    assert "inferred from its name" not in found.stdout
 
 
 def test_json_is_the_answer_of_the_wire_to_the_last_digit(run: Run, csv: Path, csv_text: str) -> None:
@@ -66,7 +66,7 @@ def test_a_map_is_told_before_and_after(run: Run, csv: Path, tmp_path: Path) -> 
     assert header.split()[:3] == ["measure", "before", "after"]
     before, after = map(float, row.split()[1:3])
     assert after < before
-    assert "the map gains" in found.stdout
+    assert "improvement" in found.stdout
 
 
 def test_weights_of_two_are_rows_twice(run: Run, csv: Path, csv_text: str, tmp_path: Path) -> None:
@@ -96,9 +96,9 @@ def test_several_columns_are_classes_in_the_order_given(run: Run, tmp_path: Path
         (["--fail-above", "ece=0.9"], 0, None),
         (["--fail-above", "ece=0.01"], 4, "(value), above 0.01"),
         (["--fail-above", "ks=0.9", "--fail-above", "ece=0.01", "--fail-by", "debiased"], 4, "(debiased), above 0.01"),
-        (["--fail-above", "ece=0.01", "--fail-by", "upper", "--interval", "0.9"], 4, "upper end of its interval"),
+        (["--fail-above", "ece=0.01", "--fail-by", "upper", "--interval", "0.9"], 4, "upper end of the interval"),
         (["--fail-above", "ece=0.01", "--fail-by", "upper"], 2, "needs --interval"),
-        (["--fail-above", "smooth-ece=0.01"], 2, "is no requested measure"),
+        (["--fail-above", "smooth-ece=0.01"], 2, "measure is not requested"),
         (["--fail-above", "ece"], 2, "such as ece=0.05"),
         (["--fail-above", "ece=nan"], 2, "such as ece=0.05"),
         (["--fail-above", "ks=0.1", "--fail-by", "debiased"], 4, "(value), above 0.1"),

@@ -24,9 +24,9 @@ PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\1\0\0\0\1"
         (b"y,p\n1,-2.5\n0,1.5\n", "; add --scale logit"),
         (b"y,p\n1,0.5\n0,101\n", "(--scale logit)"),
         (b"y,p\nspam,0.9\nham,0.2\n", "add --map-label ham=0 --map-label spam=1"),
-        (b"y,logit\n1,0.5\n0,0.2\n", "called logits"),
-        (b"y,p\n1,0.5,3\n", "3 cells where the header has 2"),
-        (b"0.5,1\n0.2,0\n", "put a line such as 'label,p' before it"),
+        (b"y,logit\n1,0.5\n0,0.2\n", "to be logits"),
+        (b"y,p\n1,0.5,3\n", "3 cells, but the header has 2"),
+        (b"0.5,1\n0.2,0\n", "add a header line such as 'label,p'"),
         (b"y,p,score\n1,0.5,0.4\n0,0.2,0.1\n", "add --prediction p or --prediction score"),
     ],
 )
@@ -62,7 +62,7 @@ def test_labels_are_never_offered_as_predictions(run: Run, tmp_path: Path) -> No
     path = tmp_path / "named.csv"
     path.write_text("label,p\n0,0.5\n1,0.5\n", encoding="utf-8")
     told = run("evaluate", path, "--label", "p").stderr
-    assert "no column is known to hold the predictions" in told
+    assert "no column of predictions found" in told
     assert "--prediction label" not in told
 
 
@@ -75,8 +75,8 @@ def test_a_file_is_named_once(run: Run, tmp_path: Path) -> None:
 def test_two_columns_say_what_they_are_judged_by(run: Run, tmp_path: Path) -> None:
     path = tmp_path / "two.csv"
     path.write_text("y,prob_0,prob_1\n0,0.75,0.25\n1,0.5,0.5\n", encoding="utf-8")
-    assert "two classes: judged by confidence; --reduction binary" in run("evaluate", path).stderr
-    assert "judged by confidence" not in run("evaluate", path, "--reduction", "class:1").stderr
+    assert "reduction: confidence, the default for two columns" in run("evaluate", path).stderr
+    assert "the default for two columns" not in run("evaluate", path, "--reduction", "class:1").stderr
 
 
 def test_weights_below_zero_are_counted_in_rows(run: Run, tmp_path: Path) -> None:
@@ -125,14 +125,14 @@ def test_an_archive_of_numpy_is_read_from_a_pipe(run: Run, csv_text: str, csv: P
     [
         (["--measure", "nope"], 1, "--measure: must be one of"),
         (["--measure", '{"name": "ece", "n_bins": 0}'], 1, "--measure n_bins: must be"),
-        (["--measure", "{nope"], 2, "is no JSON"),
+        (["--measure", "{nope"], 2, "is not valid JSON"),
         (["--reduction", "top:2"], 1, "--reduction"),
         (["--interval", "2"], 1, "--interval"),
         (["--resamples", "1", "--interval", "0.9"], 1, "--resamples"),
         (["--seed", "-1"], 1, "--seed"),
         (["--scale", "percent"], 2, "must be probability or logit"),
         (["--map-label", "spam"], 2, "such as spam=1"),
-        (["--map", "champion"], 2, "is no file"),
+        (["--map", "champion"], 2, "file does not exist"),
         (["--map", "missing.json"], 1, "No such file"),
         (["--server", "localhost"], 2, "must begin with http"),
         (["--nope"], 2, "No such option"),
@@ -162,4 +162,4 @@ def test_maps_and_jobs_need_a_server_and_say_so(run: Run, group: str) -> None:
 def test_a_server_that_is_away_has_a_code_of_its_own(run: Run, csv: Path) -> None:
     found = run("evaluate", csv, "--server", "http://127.0.0.1:9")
     assert found.exit_code == 3
-    assert found.stderr.splitlines()[-1].startswith("calibrant: http://127.0.0.1:9 does not answer")
+    assert found.stderr.splitlines()[-1].startswith("calibrant: cannot reach the server http://127.0.0.1:9")

@@ -145,29 +145,29 @@ def test_the_secrets_of_a_hook_are_not_in_its_repr() -> None:
 
 
 def test_an_answer_of_another_type_is_unreadable_and_names_the_field() -> None:
-    told = "200 The answer cannot be read: /status must be a string; is this the address of a Calibrant server"
+    told = "200 Unexpected response: /status must be a string; check that the URL is that of a Calibrant server"
     with pytest.raises(ProblemResponse, match=told) as refusal:
         take(job(Patience(), "job_1"), [answer(200, orjson.dumps(JOB | {"status": 3}), X_Request_Id="r")])
     assert (refusal.value.problem.errors, refusal.value.request_id) == ([], "r")
     page = orjson.dumps({"items": [JOB, {}], "next": None})
-    with pytest.raises(ProblemResponse, match="cannot be read: /items/1/id is missing"):
+    with pytest.raises(ProblemResponse, match="Unexpected response: /items/1/id is missing"):
         take(jobs(Patience()), [answer(200, page)])
     for body in (b"<html>", b"", b"\xff", b'"', b"NaN"):
-        with pytest.raises(ProblemResponse, match="200 The answer cannot be read: is this the address"):
+        with pytest.raises(ProblemResponse, match="200 Unexpected response: check that the URL"):
             take(job(Patience(), "job_1"), [answer(200, body)])
 
 
 def test_an_unreadable_report_of_a_job_and_an_unreadable_event_name_the_field() -> None:
     ended = orjson.dumps(JOB | {"status": "succeeded", "result": {"report": REPORT | {"n": None}}})
-    with pytest.raises(ProblemResponse, match="cannot be read: /n must be an integer"):
+    with pytest.raises(ProblemResponse, match="Unexpected response: /n must be an integer"):
         take(evaluate(Patience(), "batch_1"), [answer(202, orjson.dumps(JOB)), answer(200, ended)])
     lines = ["id: 1-0", "event: status", 'data: {"id": 3}', ""]
     for broken, why in (
         (lines, "/id must be a string"),
-        (lines[2:], "is this"),
-        ([*lines[:2], "data: {", ""], "is this"),
+        (lines[2:], "check that"),
+        ([*lines[:2], "data: {", ""], "check that"),
     ):
-        with pytest.raises(ProblemResponse, match=f"cannot be read: {why}"):
+        with pytest.raises(ProblemResponse, match=f"Unexpected response: {why}"):
             take(follow(Patience(), "/", None), [answer(), *broken])
 
 

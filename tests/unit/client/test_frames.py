@@ -61,13 +61,13 @@ def test_single_precision_stays_single_precision_on_the_wire(given: Any) -> None
 
 
 MISSING = [
-    ([0.5, None], "predictions: 1 value is missing, the first in row 1"),
-    (np.ma.array([0.5, 0.25, 0.5], mask=[False, True, True]), "predictions: 2 values are missing, the first in row 1"),
-    (pd.Series([0.5, float("nan")]), "predictions: 1 value is missing, the first in row 1"),
-    (pd.Series([None, 0.5], dtype="Float64"), "predictions: 1 value is missing, the first in row 0"),
-    (pd.DataFrame({"a": [0.5, 0.5], "b": [0.5, None]}), "predictions: 1 value is missing, the first in row 1"),
-    (pl.Series([0.5, None]), "predictions: 1 value is missing, the first in row 1"),
-    (pl.DataFrame({"a": [0.5, 0.5], "b": [None, 0.5]}), "predictions: 1 value is missing, the first in row 0"),
+    ([0.5, None], "predictions: 1 value is missing, first in row 1"),
+    (np.ma.array([0.5, 0.25, 0.5], mask=[False, True, True]), "predictions: 2 values are missing, first in row 1"),
+    (pd.Series([0.5, float("nan")]), "predictions: 1 value is missing, first in row 1"),
+    (pd.Series([None, 0.5], dtype="Float64"), "predictions: 1 value is missing, first in row 0"),
+    (pd.DataFrame({"a": [0.5, 0.5], "b": [0.5, None]}), "predictions: 1 value is missing, first in row 1"),
+    (pl.Series([0.5, None]), "predictions: 1 value is missing, first in row 1"),
+    (pl.DataFrame({"a": [0.5, 0.5], "b": [None, 0.5]}), "predictions: 1 value is missing, first in row 0"),
     (pa.array([0.5, None]), "predictions: 1 value is missing"),
     (pa.table({"a": [0.5, None]}), "predictions: 1 value is missing"),
 ]
@@ -84,12 +84,12 @@ UNUSABLE = [
     ("predictions", ["0.5"], "predictions: must hold numbers, not text"),
     ("predictions", pd.Series(["x"]), "predictions: must hold numbers"),
     ("predictions", [1j], "predictions: must hold numbers, not complex"),
-    ("predictions", pl.LazyFrame({"a": [1.0]}), "predictions: is a query that has not run; collect() it first"),
-    ("labels", ["spam"], "labels: must be integers, 0/1 or 0..K-1, not text; map them first"),
+    ("predictions", pl.LazyFrame({"a": [1.0]}), "predictions: is a lazy frame; call collect() first"),
+    ("labels", ["spam"], "labels: must be integers, 0/1 or 0..K-1, not text; map them to integers first"),
     ("labels", pd.Series([1, None]), "labels: 1 value is missing"),
-    ("groups", [1, 2], "groups: must hold names as text, not int64"),
-    ("groups", ["a", None], "groups: 1 value is missing, the first in row 1"),
-    ("groups", ["a", object()], "groups: must hold names as text, not objects"),
+    ("groups", [1, 2], "groups: must be strings, not int64"),
+    ("groups", ["a", None], "groups: 1 value is missing, first in row 1"),
+    ("groups", ["a", object()], "groups: must be strings, not objects"),
 ]
 
 
@@ -138,7 +138,7 @@ def test_rows_of_different_indexes_are_no_rows() -> None:
     p, y = pd.Series(P, index=INDEX), pd.Series([0, 1, 1], index=INDEX)
     split_rows({"predictions": p, "labels": y})
     split_rows({"predictions": p, "labels": y.to_numpy()})
-    with pytest.raises(UnusableRows, match="labels: has another index than predictions"):
+    with pytest.raises(UnusableRows, match="labels: has a different index than predictions"):
         split_rows({"predictions": p, "labels": y.sort_index(ascending=False)})
     with pytest.raises(TypeError, match="'label'"):
         split_rows({"predictions": p, "label": y})

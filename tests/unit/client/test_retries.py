@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from calibrant.client import ProblemResponse
-from calibrant.client.retries import Patience, ask, backoff, pause_of, retry_after
+from calibrant.client.retries import Patience, backoff, pause_of, retry_after, send
 from calibrant.client.steps import Answer, Request
 from tests.unit.client.replies import answer, take
 
@@ -22,7 +22,7 @@ SENT_ONCE = (400, 401, 403, 404, 408, 409, 412, 413, 415, 422, 500, 307)
 @pytest.mark.parametrize("status", SENT_ONCE)
 def test_what_another_time_cannot_mend_is_sent_once(request_: Request, status: int) -> None:
     with pytest.raises(ProblemResponse) as refusal:
-        take(ask(PATIENCE, request_), [answer(status)])
+        take(send(PATIENCE, request_), [answer(status)])
     assert refusal.value.status == status
 
 
@@ -30,46 +30,46 @@ def test_what_another_time_cannot_mend_is_sent_once(request_: Request, status: i
     "early", [LOST, UNHEARD, answer(429), answer(503), answer(502), answer(504), answer(409, Retry_After="0")]
 )
 def test_what_another_time_may_mend_is_sent_again(early: Answer | httpx.TransportError) -> None:
-    taken = take(ask(PATIENCE, POST), [early, early, early, answer(201)])
+    taken = take(send(PATIENCE, POST), [early, early, early, answer(201)])
     assert taken.value.status == 201
     keys = {request.headers["Idempotency-Key"] for request in taken.requests}
     assert len(taken.requests) == 4
     assert len(keys) == 1
-    again = take(ask(PATIENCE, POST), [answer()])
+    again = take(send(PATIENCE, POST), [answer()])
     assert again.requests[0].headers["Idempotency-Key"] not in keys
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE"])
 def test_what_changes_something_has_a_key_and_what_reads_has_none(method: str) -> None:
-    [request] = take(ask(PATIENCE, Request(method, "/maps")), [answer()]).requests
+    [request] = take(send(PATIENCE, Request(method, "/maps")), [answer()]).requests
     assert len(request.headers["Idempotency-Key"]) == 32
-    [request] = take(ask(PATIENCE, GET), [answer()]).requests
+    [request] = take(send(PATIENCE, GET), [answer()]).requests
     assert "Idempotency-Key" not in request.headers
-    [request] = take(ask(PATIENCE, Request(method, "/", headers={"Idempotency-Key": "mine"})), [answer()]).requests
+    [request] = take(send(PATIENCE, Request(method, "/", headers={"Idempotency-Key": "mine"})), [answer()]).requests
     assert request.headers["Idempotency-Key"] == "mine"
 
 
 def test_tries_are_bounded_and_the_last_error_is_told() -> None:
     full = answer(503, b'{"type": "/problems/busy", "title": "Busy", "status": 503, "detail": "d"}', X_Request_Id="r")
     with pytest.raises(ProblemResponse, match="503 Busy: d") as refusal:
-        take(ask(PATIENCE, POST), [LOST, LOST, LOST, full])
+        take(send(PATIENCE, POST), [LOST, LOST, LOST, full])
     assert (refusal.value.code, refusal.value.status, refusal.value.request_id) == ("busy", 503, "r")
     with pytest.raises(httpx.ReadError):
-        take(ask(PATIENCE, POST), [full, full, full, LOST])
+        take(send(PATIENCE, POST), [full, full, full, LOST])
     with pytest.raises(httpx.ReadError):
-        take(ask(Patience(tries=1), POST), [LOST])
+        take(send(Patience(tries=1), POST), [LOST])
 
 
 def test_a_pause_is_the_servers_own_and_one_beyond_the_time_left_is_not_begun() -> None:
-    assert take(ask(PATIENCE, GET), [answer(429, Retry_After="7"), answer()]).pauses == [7.0]
+    assert take(send(PATIENCE, GET), [answer(429, Retry_After="7"), answer()]).pauses == [7.0]
     with pytest.raises(ProblemResponse):
-        take(ask(Patience(seconds=5.0), GET), [answer(429, Retry_After="7")])
+        take(send(Patience(seconds=5.0), GET), [answer(429, Retry_After="7")])
 
 
 @pytest.mark.parametrize("error", [httpx.UnsupportedProtocol("x"), httpx.LocalProtocolError("x")])
 def test_what_the_client_did_wrong_is_not_tried_again(error: httpx.TransportError) -> None:
     with pytest.raises(type(error)):
-        take(ask(PATIENCE, GET), [error])
+        take(send(PATIENCE, GET), [error])
 
 
 def test_pauses_grow_and_are_not_the_same_for_everybody() -> None:
@@ -91,10 +91,10 @@ def test_retry_after_is_seconds_or_a_date_by_the_servers_clock() -> None:
 
 def test_what_is_gone_when_it_is_deleted_again_was_deleted() -> None:
     delete = Request("DELETE", "/maps/x", forgets=True)
-    assert take(ask(PATIENCE, delete), [LOST, answer(404)]).value.status == 404
+    assert take(send(PATIENCE, delete), [LOST, answer(404)]).value.status == 404
     for never_heard in ([answer(404)], [UNHEARD, answer(404)], [answer(503), answer(404)]):
         with pytest.raises(ProblemResponse):
-            take(ask(PATIENCE, delete), never_heard)
+            take(send(PATIENCE, delete), never_heard)
 
 
 @pytest.mark.parametrize(("tries", "seconds"), [(0, 1.0), (1, 0.0), (1, float("nan"))])
@@ -104,7 +104,7 @@ def test_a_patience_of_nothing_is_refused(tries: int, seconds: float) -> None:
 
 
 def test_a_problem_without_a_document_tells_its_status_alone() -> None:
-    with pytest.raises(ProblemResponse, match=r"307 No problem document: .*; redirects are not followed"):
-        take(ask(PATIENCE, GET), [answer(307, b"<html>", Location="https://elsewhere.example/")])
+    with pytest.raises(ProblemResponse, match=r"307 Error without a problem document: .*; redirects are not followed"):
+        take(send(PATIENCE, GET), [answer(307, b"<html>", Location="https://elsewhere.example/")])
     with pytest.raises(ProblemResponse, match="599"):
-        take(ask(PATIENCE, GET), [answer(599, b"<html>")])
+        take(send(PATIENCE, GET), [answer(599, b"<html>")])

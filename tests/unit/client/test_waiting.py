@@ -72,7 +72,7 @@ def test_a_job_whose_events_are_not_given_is_looked_at_when_the_server_says() ->
 
 
 def test_a_job_that_is_not_done_in_time_goes_on_and_is_named() -> None:
-    with pytest.raises(JobTimeout, match="job job_1 is still running after 0 s; it goes on") as late:
+    with pytest.raises(JobTimeout, match="job job_1 is still running after 0 s; it continues on the server") as late:
         take(wait(PATIENCE, "job_1", timeout=0.0), [_looked("running")])
     assert late.value.job_id == "job_1"
     assert isinstance(late.value, TimeoutError)

@@ -63,7 +63,11 @@ def test_dates_of_parquet_are_told_with_their_zone() -> None:
         (b"key,p\na,1\n", UnknownColumn, "no column 'id'; it has 'key', 'p'"),
         (_npz(id=np.zeros((2, 2))), WrongShape, "the shape (2, 2)"),
         (_arrow(pyarrow.parquet.write_table, id=["a", None]), MissingValue, "row 2"),
-        (_arrow(pyarrow.parquet.write_table, id=[[1.0], [2.0]]), NotLabels, "no texts or numbers, but list"),
+        (
+            _arrow(pyarrow.parquet.write_table, id=[[1.0], [2.0]]),
+            NotLabels,
+            "has the type list; it must be numbers or strings",
+        ),
     ],
 )
 def test_a_column_that_cannot_be_read_is_told(content: bytes, error: type[TabularError], told: str) -> None:

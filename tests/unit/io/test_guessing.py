@@ -21,8 +21,8 @@ def test_two_columns_are_found_by_their_names(labels: str, predictions: str) -> 
     assert found.labels is not None
     assert found.labels.tolist() == [1, 0, 1]
     assert found.notes == (
-        f"labels: column '{labels}', by its name",
-        f"predictions: column '{predictions}' as the probability of class 1, by its name",
+        f"labels: column '{labels}' (inferred from its name)",
+        f"predictions: column '{predictions}', the probability of class 1 (inferred from its name)",
     )
 
 
@@ -41,7 +41,7 @@ def test_columns_that_are_called_as_the_labels_are_theirs() -> None:
     assert found.classes == ("cat", "dog", "hen")
     assert found.labels is not None
     assert found.labels.tolist() == [2, 0]
-    assert "classes: by the names of the columns, 'cat', 'dog', 'hen' in this order" in found.notes
+    assert "classes: 'cat', 'dog', 'hen', in this order (inferred from the column names)" in found.notes
 
 
 def test_what_is_asked_for_is_not_guessed() -> None:

@@ -64,39 +64,48 @@ CASES = {
     # What the file is.
     "empty": Case("", "empty-file", "file", "the file is empty"),
     "blanks": Case("\ufeff \r\n\n", "empty-file", "file", "the file is empty"),
-    "header only": Case(HEAD, "empty-file", "file", "has a header ('label', 'p') and no rows"),
-    "png": Case(b"\x89PNG\r\n\x1a\n\0\0\0", "wrong-kind-of-file", "file", "'preds.csv' is a PNG image. CSV, NPZ"),
+    "header only": Case(HEAD, "empty-file", "file", "has a header ('label', 'p') but no rows"),
+    "png": Case(
+        b"\x89PNG\r\n\x1a\n\0\0\0",
+        "wrong-kind-of-file",
+        "file",
+        "'preds.csv' is a PNG image. Supported formats are CSV",
+    ),
     "jpeg": Case(b"\xff\xd8\xff\xe0", "wrong-kind-of-file", "file", "is a JPEG image"),
     "pdf": Case(b"%PDF-1.7", "wrong-kind-of-file", "file", "is a PDF document"),
     "html": Case("\n<!DOCTYPE html><html>", "wrong-kind-of-file", "file", "is an HTML or XML page"),
     "json": Case('[{"p": 1}]', "wrong-kind-of-file", "file", "is JSON: save it as CSV"),
-    "pickle": Case(pickle.dumps([1]), "wrong-kind-of-file", "file", "a Python pickle, which is never opened"),
+    "pickle": Case(pickle.dumps([1]), "wrong-kind-of-file", "file", "a Python pickle, which is never loaded"),
     "old excel": Case(b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "wrong-kind-of-file", "file", "old Excel"),
     "excel": Case(archive({"xl/workbook.xml": b""}), "wrong-kind-of-file", "file", "an Excel workbook: save it as CSV"),
     "word": Case(archive({"[Content_Types].xml": b""}), "wrong-kind-of-file", "file", "an Office document"),
-    "torch": Case(archive({"a/data.pkl": b""}), "wrong-kind-of-file", "file", "with pickles, which are never opened"),
-    "zip": Case(archive({"a.csv": b"p"}), "wrong-kind-of-file", "file", "a zip archive without arrays"),
-    "xz": Case(b"\xfd7zXZ\0", "wrong-kind-of-file", "file", "packed by xz: unpack it, or pack it by gzip"),
-    "bzip2": Case(b"BZh91AY", "wrong-kind-of-file", "file", "packed by bzip2"),
-    "packed twice": Case(gzip.compress(gzip.compress(b"p")), "wrong-kind-of-file", "file", "is packed twice"),
+    "torch": Case(archive({"a/data.pkl": b""}), "wrong-kind-of-file", "file", "with pickles, which are never loaded"),
+    "zip": Case(archive({"a.csv": b"p"}), "wrong-kind-of-file", "file", "a ZIP archive without arrays"),
+    "xz": Case(
+        b"\xfd7zXZ\0", "wrong-kind-of-file", "file", "compressed with xz: decompress it, or compress it with gzip"
+    ),
+    "bzip2": Case(b"BZh91AY", "wrong-kind-of-file", "file", "compressed with bzip2"),
+    "packed twice": Case(gzip.compress(gzip.compress(b"p")), "wrong-kind-of-file", "file", "is compressed twice"),
     "packed image": Case(gzip.compress(b"\x89PNG\r\n\x1a\n"), "wrong-kind-of-file", "file", "is a PNG image"),
-    "cut gzip": Case(gzip.compress(b"p" * 99)[:-9], "damaged-file", "file", "packed by gzip, and damaged or cut off"),
-    "bad zstd": Case(zstandard.compress(b"p" * 99)[:9] + b"\xff" * 9, "damaged-file", "file", "packed by Zstandard"),
-    "nul bytes": Case(b"label,p\n1,0.5\0\n", "wrong-kind-of-file", "file", "holds NUL bytes"),
-    "utf-16 unmarked": Case("label,p\n1,0.5".encode("utf-16-le"), "wrong-kind-of-file", "file", "UTF-16 without its"),
-    "utf-16 cut": Case("label,p\n1,0.5".encode("utf-16")[:-1], "not-utf-8", "file", "save it as CSV in UTF-8"),
-    "latin-1 header": Case("label,p,é\n1,0.5,x".encode("latin-1"), "not-utf-8", "file", "the header is not UTF-8 (Lat"),
+    "cut gzip": Case(gzip.compress(b"p" * 99)[:-9], "damaged-file", "file", "the gzip file is damaged or truncated"),
+    "bad zstd": Case(
+        zstandard.compress(b"p" * 99)[:9] + b"\xff" * 9, "damaged-file", "file", "the Zstandard file is damaged"
+    ),
+    "nul bytes": Case(b"label,p\n1,0.5\0\n", "wrong-kind-of-file", "file", "has NUL bytes"),
+    "utf-16 unmarked": Case("label,p\n1,0.5".encode("utf-16-le"), "wrong-kind-of-file", "file", "UTF-16 without a"),
+    "utf-16 cut": Case("label,p\n1,0.5".encode("utf-16")[:-1], "not-utf-8", "file", "save it as UTF-8"),
+    "latin-1 header": Case("label,p,é\n1,0.5,x".encode("latin-1"), "not-utf-8", "file", "the header is not UTF-8 (per"),
     "latin-1 label": Case("label,p\né,0.5".encode("latin-1"), "not-utf-8", "file", "of column 'label' is not UTF-8"),
     "long line": Case(f"label,p,{'x' * 1_100_000}\n1,0,0", "file-too-large", "file", "1,048,576 characters"),
     "many columns": Case(",".join(f"c{i}" for i in range(10_001)), "file-too-large", "file", "10,000 columns"),
-    "many rows": Case(HEAD + TAIL * 100_001, "file-too-large", "file", "more than 100,000 rows, which is the limit"),
+    "many rows": Case(HEAD + TAIL * 100_001, "file-too-large", "file", "more than the limit of 100,000 rows"),
     # How the table is written.
-    "no header": Case("1,0.5\n0,0.2\n", "no-header", "file", "put a line such as 'label,p' before it"),
-    "no header, classes": Case("0,1\n1,0.5\n", "no-header", "file", "the first line holds numbers"),
+    "no header": Case("1,0.5\n0,0.2\n", "no-header", "file", "add a header line such as 'label,p'"),
+    "no header, classes": Case("0,1\n1,0.5\n", "no-header", "file", "the first line has numbers"),
     "duplicate": Case("p,label,p\n1,1,1\n", "duplicate-columns", "file", "has 'p' more than once"),
-    "short row": Case(HEAD + TAIL + "1\n", "ragged-row", "file", "row 2 (line 3) has 1 cell where the header has 2"),
+    "short row": Case(HEAD + TAIL + "1\n", "ragged-row", "file", "row 2 (line 3) has 1 cell, but the header has 2"),
     "decimal comma": Case(
-        HEAD + "1,0,5\n", "ragged-row", "file", "row 1 (line 2) has 3 cells where the header has 2: is"
+        HEAD + "1,0,5\n", "ragged-row", "file", "row 1 (line 2) has 3 cells, but the header has 2; if"
     ),
     "late long row": Case(HEAD + TAIL * 5000 + "1,2,3", "ragged-row", "file", "row 5001 (line 5002) has 3 cells"),
     "open quote": Case(
@@ -104,19 +113,22 @@ CASES = {
     ),
     "text after quote": Case(HEAD + '1,"0.5"x\n', "unclosed-quote", "file", "in or before line 2"),
     "semicolons and commas": Case(
-        "label;p\n1;0,5\n", "decimal-comma", "predictions", "first in row 1 (line 2): write 0.5"
+        "label;p\n1;0,5\n", "decimal-comma", "predictions", "first in row 1 (line 2); write 0.5"
     ),
     "quoted comma": Case(HEAD + '1,"0,5"\n', "decimal-comma", "predictions", "column 'p' has decimal commas"),
     # Cells.
     "empty cell": Case(
-        HEAD + "1,\n", "missing-value", "predictions", "row 1 (line 2) of column 'p' is empty: fill it in"
+        HEAD + "1,\n", "missing-value", "predictions", "row 1 (line 2) of column 'p' is empty; fill it in"
     ),
     "NA": Case(
-        HEAD + TAIL * 3000 + "1,NA\n", "missing-value", "predictions", "row 3001 (line 3002) of column 'p' says 'NA'"
+        HEAD + TAIL * 3000 + "1,NA\n",
+        "missing-value",
+        "predictions",
+        "row 3001 (line 3002) of column 'p' is 'NA', a missing value",
     ),
-    "NaN": Case(HEAD + TAIL + "\n1,NaN\n", "missing-value", "predictions", "says 'NaN', which is no value"),
+    "NaN": Case(HEAD + TAIL + "\n1,NaN\n", "missing-value", "predictions", "is 'NaN', a missing value"),
     "empty label": Case(HEAD + TAIL + ",0.5\n", "missing-value", "labels", "row 2 of"),
-    "label NaN": Case(HEAD + TAIL + "nan,0.5\n", "missing-value", "labels", "'label' says 'nan', which is no label"),
+    "label NaN": Case(HEAD + TAIL + "nan,0.5\n", "missing-value", "labels", "'label' is 'nan', a missing value"),
     "empty weight": Case("label,p,w\n1,0.5,\n", "missing-value", "weights", "of column 'w' is empty"),
     "empty group": Case("label,p,group\n1,0.5,\n", "missing-value", "groups", "of column 'group' is empty"),
     "infinite": Case(HEAD + TAIL + "1,-inf\n", "not-finite", "predictions", "row 2 (line 3) of column 'p' is infinite"),
@@ -125,17 +137,17 @@ CASES = {
     ),
     "underscore": Case(HEAD + TAIL + "1,0.1_0\n", "not-a-number", "predictions", "is not a number"),
     # Columns.
-    "one column": Case("label p\n1 0.5\n", "no-predictions", "predictions", "has one column only, 'label p'", ()),
-    "no predictions": Case("label,a,b\n1,2,x\n", "no-predictions", "predictions", "or say which of 'a'", ("a",)),
-    "class 0 alone": Case("label,prob_0\n1,0.5\n", "no-predictions", "predictions", "say which of", ("prob_0",)),
+    "one column": Case("label p\n1 0.5\n", "no-predictions", "predictions", "has only one column, 'label p'", ()),
+    "no predictions": Case("label,a,b\n1,2,x\n", "no-predictions", "predictions", "or choose one of 'a'", ("a",)),
+    "class 0 alone": Case("label,prob_0\n1,0.5\n", "no-predictions", "predictions", "choose one of", ("prob_0",)),
     "two predictions": Case("y,p,score\n1,1,1\n", "unclear-columns", "predictions", "'p', 'score'", ("p", "score")),
-    "gap": Case("y,p0,p2\n1,0,1\n", "unclear-columns", "predictions", "but that of class 1 is not among them"),
-    "no labels": Case(
-        "p\n0.5\n", "no-labels", "labels", "call it 'label', or say which; the file has no other column", ()
+    "gap": Case("y,p0,p2\n1,0,1\n", "unclear-columns", "predictions", "but the column of class 1 is missing"),
+    "no labels": Case("p\n0.5\n", "no-labels", "labels", "name it 'label' (the file has no other column)", ()),
+    "labels of fractions": Case("a,p\n0.3,0.5\n", "no-labels", "labels", "or choose one of 'a'", ("a",)),
+    "two labels": Case(
+        "y,target,p\n1,1,1\n", "unclear-columns", "labels", "'y', 'target'; choose one", ("y", "target")
     ),
-    "labels of fractions": Case("a,p\n0.3,0.5\n", "no-labels", "labels", "or say which of 'a'", ("a",)),
-    "two labels": Case("y,target,p\n1,1,1\n", "unclear-columns", "labels", "'y', 'target'; say which", ("y", "target")),
-    "two likely labels": Case("a,b,p\n1,1,1\n", "unclear-columns", "labels", "'a', 'b'; say which", ("a", "b")),
+    "two likely labels": Case("a,b,p\n1,1,1\n", "unclear-columns", "labels", "'a', 'b'; choose one", ("a", "b")),
     "unknown": Case(
         HEAD + TAIL,
         "unknown-column",
@@ -144,29 +156,36 @@ CASES = {
         ("label", "p"),
         SheetOptions(labels="z"),
     ),
-    "twice asked": Case(HEAD + TAIL, "unclear-columns", "labels", "cannot be", None, SheetOptions(("p",), labels="p")),
+    "twice asked": Case(
+        HEAD + TAIL, "unclear-columns", "labels", "cannot be used for both", None, SheetOptions(("p",), labels="p")
+    ),
     "asked as both": Case(
-        HEAD + TAIL, "unclear-columns", "groups", "be labels and groups", None, SheetOptions(labels="p", groups="p")
+        HEAD + TAIL,
+        "unclear-columns",
+        "groups",
+        "for both labels and groups",
+        None,
+        SheetOptions(labels="p", groups="p"),
     ),
     # The scale.
     "percent": Case(
-        HEAD + "1,50.5\n0,2\n", "looks-like-percent", "predictions", "these look like percent: divide by 100"
+        HEAD + "1,50.5\n0,2\n", "looks-like-percent", "predictions", "they look like percentages: divide by 100"
     ),
-    "predicted classes": Case(HEAD + "1,7\n", "looks-like-percent", "predictions", "or like predicted classes"),
+    "predicted classes": Case(HEAD + "1,7\n", "looks-like-percent", "predictions", "or predicted classes"),
     "percent sign": Case(
         HEAD + "1,50%\n", "looks-like-percent", "predictions", "has percent signs, first in row 1 (line 2)"
     ),
     "percent rows": Case(
         "y,p0,p1\n1,40,60\n", "looks-like-percent", "predictions", "columns 'p0' and 'p1' are above 1"
     ),
-    "logits": Case(HEAD + "1,-2\n", "looks-like-logits", "scale", "are logits, say so by the scale", ("logit",)),
-    "logit rows": Case("y,p0,p1\n1,4,7\n", "out-of-range", "predictions", "if these are logits, say so by the scale"),
+    "logits": Case(HEAD + "1,-2\n", "looks-like-logits", "scale", "are logits, set the scale to logit", ("logit",)),
+    "logit rows": Case("y,p0,p1\n1,4,7\n", "out-of-range", "predictions", "if they are logits, set the scale to logit"),
     "large": Case(HEAD + TAIL + "1,101\n", "out-of-range", "predictions", "outside [0, 1], first in row 2"),
-    "called logits": Case(
-        "y,logit\n1,0.2\n", "looks-like-logits", "scale", "column 'logit' is called logits", ("logit",)
+    "to be logits": Case(
+        "y,logit\n1,0.2\n", "looks-like-logits", "scale", "column 'logit' seems to be logits", ("logit",)
     ),
     "all called logits": Case(
-        "y,logit_0,logit_1\n1,0,1\n", "looks-like-logits", "scale", "are called logits", ("logit",)
+        "y,logit_0,logit_1\n1,0,1\n", "looks-like-logits", "scale", "seem to be logits", ("logit",)
     ),
     # Labels.
     "words": Case(HEAD + "yes,1\nno,1\n", "labels-need-mapping", "mapping", "such as 'no' = 0, 'yes' = 1", YES),
@@ -183,22 +202,24 @@ CASES = {
     ),
     "signs": Case(HEAD + "-1,1\n1,1\n", "labels-need-mapping", "mapping", "'-1' = 0, '1' = 1", {"-1": 0, "1": 1}),
     "from 1": Case("y,p0,p1,p2\n1,1,0,0\n3,0,0,1\n", "labels-need-mapping", "mapping", "", {"1": 0, "2": 1, "3": 2}),
-    "one word": Case(HEAD + "yes,1\n", "labels-need-mapping", "mapping", "the labels are 'yes': say which class", None),
+    "one word": Case(
+        HEAD + "yes,1\n", "labels-need-mapping", "mapping", "the labels are 'yes'; map each of them to a class", None
+    ),
     "classes": Case(
         "y,p0,p1\na,1,0\nb,0,1\n", "labels-need-mapping", "mapping", "or name the columns", {"a": 0, "b": 1}
     ),
     "three words": Case(
-        HEAD + "a,1\nb,1\nc,1\n", "not-labels", "labels", "has 3 different labels where the predictions have 2 classes"
+        HEAD + "a,1\nb,1\nc,1\n", "not-labels", "labels", "has 3 distinct labels, but the predictions have 2 classes"
     ),
     "too large": Case(
-        "y,p0,p1,p2\n7,1,0,0\n", "not-labels", "labels", "is no class from 0 to 2, which the predictions have"
+        "y,p0,p1,p2\n7,1,0,0\n", "not-labels", "labels", "is not one of the classes 0 to 2 of the predictions"
     ),
-    "fractions": Case(HEAD + "0.37,1\n", "not-labels", "labels", "holds fractions, which are no labels"),
-    "mixed": Case(HEAD + "1,1\nmaybe,1\n", "not-labels", "labels", "mixes numbers and texts: row 2"),
+    "fractions": Case(HEAD + "0.37,1\n", "not-labels", "labels", "has fractions, which cannot be labels"),
+    "mixed": Case(HEAD + "1,1\nmaybe,1\n", "not-labels", "labels", "mixes numbers and strings: row 2"),
     "ids": Case(
-        HEAD + "".join(f"u{i},1\n" for i in range(20_001)), "not-labels", "labels", "more than 20,000 different"
+        HEAD + "".join(f"u{i},1\n" for i in range(20_001)), "not-labels", "labels", "more than 20,000 distinct"
     ),
-    "long label": Case(HEAD + "x" * 300 + ",1\n", "not-labels", "labels", "a text of more than 256 characters"),
+    "long label": Case(HEAD + "x" * 300 + ",1\n", "not-labels", "labels", "a value of more than 256 characters"),
     "unmapped": Case(
         HEAD + "yes,1\nno,1\n",
         "unmapped-label",
@@ -214,44 +235,49 @@ CASES = {
         "y,p,group\n" + "".join(f"1,1,g{i}\n" for i in range(1001)),
         "too-many-groups",
         "groups",
-        "more than 1,000 different",
+        "more than 1,000 distinct",
     ),
     # Arrays.
-    "objects": Case(
-        npz(labels=LABELS, probs=np.array([None, 1])), "pickled-objects", "file", "'probs' holds Python obj"
-    ),
-    "array of records": Case(npy(np.zeros(2, dtype="f8,f8")), "pickled-objects", "file", "never opened"),
+    "objects": Case(npz(labels=LABELS, probs=np.array([None, 1])), "pickled-objects", "file", "'probs' has Python obj"),
+    "array of records": Case(npy(np.zeros(2, dtype="f8,f8")), "pickled-objects", "file", "never loaded"),
     "one array": Case(npy(ROWS), "no-labels", "labels", "the file has no other column", ()),
-    "logits array": Case(npz(labels=LABELS, logits=ROWS), "looks-like-logits", "scale", "called logits", ("logit",)),
+    "logits array": Case(npz(labels=LABELS, logits=ROWS), "looks-like-logits", "scale", "to be logits", ("logit",)),
     "nan in array": Case(npz(y=LABELS, p=np.array([0, np.nan])), "missing-value", "predictions", "row 2"),
     "infinity in array": Case(npz(y=LABELS, p=np.array([0, np.inf])), "not-finite", "predictions", "row 2"),
     "texts as numbers": Case(npz(y=LABELS, p=np.array(["a", "b"])), "no-predictions", "predictions", "", ()),
-    "complex": Case(npz(y=LABELS, p=np.array([1j, 1])), "not-a-number", "predictions", "'p' holds complex numbers"),
+    "complex": Case(npz(y=LABELS, p=np.array([1j, 1])), "not-a-number", "predictions", "'p' has complex numbers"),
     "cube": Case(npz(y=LABELS, p=np.zeros((2, 2, 2))), "wrong-shape", "predictions", "has the shape (2, 2, 2)"),
-    "one-hot": Case(npz(y=np.eye(2, dtype=int), probs=ROWS), "not-labels", "labels", "of one-hot rows take the argmax"),
+    "one-hot": Case(
+        npz(y=np.eye(2, dtype=int), probs=ROWS), "not-labels", "labels", "for one-hot rows, take the argmax"
+    ),
     "unlike columns": Case(
         npz(y=LABELS, a=ROWS, b=LABELS),
         "wrong-shape",
         "predictions",
-        "a number a row each",
+        "one number per row",
         None,
         SheetOptions(("a", "b")),
     ),
-    "lengths": Case(npz(y=np.array([0]), probs=ROWS), "wrong-shape", "file", "there are 1 labels for 2 rows"),
-    "cut npz": Case(npz(y=LABELS, probs=ROWS)[:-30], "damaged-file", "file", "damaged or cut off"),
-    "cut npy": Case(npy(ROWS)[:-1], "damaged-file", "file", "a shape that its bytes do not fill"),
-    "lying shape": Case(
-        archive({"p.npy": npy(ROWS)[:-8], "y.npy": npy(LABELS)}), "damaged-file", "file", "do not fill"
+    "lengths": Case(
+        npz(y=np.array([0]), probs=ROWS), "wrong-shape", "file", "labels has length 1, but predictions has length 2"
     ),
-    "cut parquet": Case(b"PAR1" + b"\0" * 20, "damaged-file", "file", "not a Parquet file, or is cut off"),
+    "cut npz": Case(npz(y=LABELS, probs=ROWS)[:-30], "damaged-file", "file", "damaged or truncated"),
+    "cut npy": Case(npy(ROWS)[:-1], "damaged-file", "file", "a shape that does not match its size"),
+    "lying shape": Case(
+        archive({"p.npy": npy(ROWS)[:-8], "y.npy": npy(LABELS)}), "damaged-file", "file", "does not match"
+    ),
+    "cut parquet": Case(b"PAR1" + b"\0" * 20, "damaged-file", "file", "not a Parquet file, or it is truncated"),
     "arrow names": Case(
-        files.ALL["arrow stream"].replace(b"weight", b"\x80eight"), "damaged-file", "file", "damaged Parquet or Arrow"
+        files.ALL["arrow stream"].replace(b"weight", b"\x80eight"),
+        "damaged-file",
+        "file",
+        "the Parquet or Arrow file is damaged",
     ),
     "empty in parquet": Case(
         files.parquet(pa.table({"y": [0, 1, 1], "p": [0.5, None, None]})),
         "missing-value",
         "predictions",
-        "2 rows of column 'p' are empty, the first is row 2: fill them in or leave the rows out",
+        "2 rows of column 'p' are empty, first row 2; fill them in or remove the rows",
     ),
     "cut arrow": Case(b"ARROW1\0\0" + b"\xff" * 9, "damaged-file", "file", "damaged"),
 }

@@ -53,9 +53,9 @@ def test_what_is_not_plain_is_said() -> None:
     assert read(files.ALL["csv in UTF-16"]).notes[:2] == ("the text is UTF-16", "the columns are separated by tabs")
     assert read(b"y;p\n0.0;0.5\n1.0;1\n").notes == (
         "the columns are separated by semicolons",
-        "labels: column 'y', by its name",
-        "predictions: column 'p' as the probability of class 1, by its name",
-        "labels: written as 0.0 and 1.0, taken as integers",
+        "labels: column 'y' (inferred from its name)",
+        "predictions: column 'p', the probability of class 1 (inferred from its name)",
+        "labels: written as 0.0 and 1.0, read as integers",
     )
 
 

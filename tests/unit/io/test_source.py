@@ -37,7 +37,7 @@ def test_a_pipe_that_does_not_fit_on_the_disk_is_told_as_that() -> None:
     pipe = cast(BinaryIO, _Pipe(bytes(40 * MIB)))
     with (
         _full_at(34 * MIB),
-        pytest.raises(NoRoom, match="folder of temporary files is full"),
+        pytest.raises(NoRoom, match="no space left for temporary files"),
         opened(pipe, FileLimits()),
     ):
         pass

@@ -83,9 +83,9 @@ def test_without_intervals_the_rest_is_drawn_and_the_problem_is_told(name: str) 
     for part in ("low", "high", "band_p", "band_low", "band_high"):
         if part in shown["data"]:
             shown["data"][part] = None
-    shown["problem"] = "no intervals: the probabilities of one row hang together"
+    shown["problem"] = "no intervals: the probabilities of one row are dependent"
     drawn = draw(name, shown, PLAIN)
-    assert ">no intervals: the probabilities of one row hang together<" in drawn.content.decode()
+    assert ">no intervals: the probabilities of one row are dependent<" in drawn.content.decode()
     assert "no intervals" in drawn.alt
     assert "95 %" not in drawn.content.decode()
     assert draw(name, shown, PLAIN, after=(shown, PLAIN)).content
@@ -96,7 +96,7 @@ def test_a_platt_line_that_there_is_not_is_not_drawn() -> None:
     shown["data"]["slope"] = shown["data"]["intercept"] = None
     drawn = draw("logit-logit", shown, PLAIN)
     assert "Platt" not in drawn.content.decode().partition("</desc>")[2]
-    assert "There is no Platt line" in drawn.alt
+    assert "There is no line of Platt scaling" in drawn.alt
 
 
 def test_every_diagram_of_the_catalogue_is_drawn_and_no_other() -> None:
@@ -109,12 +109,12 @@ def test_alternative_text_tells_every_bin() -> None:
     data = diagrams()["reliability"]["data"]
     alt = draw("reliability", diagrams()["reliability"], PLAIN).alt
     for mean, share, count in zip(data["mean_prediction"], data["observed_frequency"], data["count"], strict=True):
-        assert f"{mean:.3f} to {share:.3f} ({count:.0f} rows)" in alt
+        assert f"{mean:.3f} predicted, {share:.3f} observed ({count:.0f} rows)" in alt
 
 
 def test_knots_of_a_piecewise_linear_map_are_shown() -> None:
     drawn = draw("fit-on-test", piecewise(), PLAIN)
-    assert "knots of the folds' curves" in drawn.content.decode()
+    assert ">knots<" in drawn.content.decode()
     assert "4 knots from 0.220 to 0.700" in drawn.alt
     assert "knots" not in draw("fit-on-test", diagrams()["fit-on-test"], PLAIN).content.decode()
 

@@ -48,39 +48,39 @@ def test_maps_side_by_side_are_ranked_with_what_chance_could_explain() -> None:
     assert [row.name for row in told.rows] == ["uncalibrated", "platt", "beta"]
     brier = told.rankings[2]
     assert brier.startswith("Brier score: ")
-    assert "as they came" not in brier
+    assert "uncalibrated" not in brier
 
 
 def test_the_headline_of_a_comparison_is_of_its_maps() -> None:
     page = Page(standalone(_report(), _ABOUT))
     (headline,) = page.all("h1")
     assert "is best by log loss" in headline.text
-    assert "cannot be told apart from it" in headline.text
-    assert "no range standing out" not in "".join(each.text for each in page.all("section"))
-    assert "Maps side by side" in [heading.text for heading in page.all("h2")]
+    assert "is not significantly worse" in headline.text
+    assert "in no particular range" not in "".join(each.text for each in page.all("section"))
+    assert "Comparison of maps" in [heading.text for heading in page.all("h2")]
 
 
 def test_no_map_is_better_where_nothing_was_to_be_mended() -> None:
     told = _told(_report("calibrated"))
-    assert told.verdict.headline == "No map is proven better than the predictions as they came"
+    assert told.verdict.headline == "No map is significantly better than the uncalibrated predictions"
 
 
 def test_a_map_that_has_seen_the_rows_is_named_and_never_best() -> None:
     report = _report(seen={"platt": True})
     told = _told(report)
-    assert told.verdict.headline == "beta is best by log loss, and proven better than the predictions as they came"
-    assert "platt was fitted to these very rows: the scores flatter, and count for nothing." in told.verdict.reasons
+    assert told.verdict.headline == "beta is best by log loss, significantly better than the uncalibrated predictions"
+    assert "platt was fitted to these rows; its scores are optimistic and are not ranked." in told.verdict.reasons
     assert [row.note for row in told.rows] == ["", "fitted to these rows", ""]
     assert not any("platt" in difference.between for difference in told.differences)
     assert not any("platt is best" in said for said in told.rankings)
     every = _told(_report(seen={"platt": True, "beta": True}))
-    assert every.verdict.headline == "No map is called best: every one was fitted to these very rows"
+    assert every.verdict.headline == "No best map: every map was fitted to these rows"
 
 
 def test_where_it_is_not_known_whether_a_map_has_seen_the_rows_that_is_told() -> None:
     reasons = " ".join(_told(_report(seen={"beta": None})).verdict.reasons)
-    assert "Whether beta saw these rows in the fit is not known." in reasons
-    assert "Judge on rows that no map was fitted to" in reasons
+    assert "It is unknown whether beta was fitted to these rows." in reasons
+    assert "Compare maps on held-out rows." in reasons
 
 
 def test_the_best_is_told_against_each_other_with_interval_and_p_value() -> None:
@@ -88,7 +88,7 @@ def test_the_best_is_told_against_each_other_with_interval_and_p_value() -> None
     told = _told(report)
     best = report["comparison"]["measures"]["log-loss"]["ranking"][0]
     assert [each.between for each in told.differences[:2]] == [
-        f"{best} less {name}" for name in report["comparison"]["measures"]["log-loss"]["ranking"][1:]
+        f"{best} minus {name}" for name in report["comparison"]["measures"]["log-loss"]["ranking"][1:]
     ]
     assert all(each.interval and each.p_value for each in told.differences)
     against_raw = next(each for each in told.differences if each.between.endswith(RAW))
@@ -97,11 +97,11 @@ def test_the_best_is_told_against_each_other_with_interval_and_p_value() -> None
     assert low < float(against_raw.difference) < high < 0.0
 
 
-def test_a_name_is_written_as_it_is_where_a_sentence_begins() -> None:
+def test_each_sentence_names_the_best_map() -> None:
     page = Page(standalone(_report(), _ABOUT))
-    told = [each.text for each in page.all("li") if "has a log loss of" in each.text]
+    told = [each.text for each in page.all("li") if each.text.startswith("The log loss of")]
     assert told
-    assert all(line.split()[0] in ("platt", "beta") for line in told)
+    assert all(line.split()[4] in ("platt", "beta") for line in told)
 
 
 def test_the_lines_that_make_a_comparison_again_name_its_maps() -> None:

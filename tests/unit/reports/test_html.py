@@ -99,7 +99,7 @@ def test_the_verdict_comes_first_and_headings_skip_no_rank(plain: str) -> None:
     assert ranks.count(1) == 1
     assert all(later <= rank + 1 for rank, later in pairwise(ranks))
     assert "calibration rejected" in page.all("h1")[0].text
-    assert page.all("h2")[0].text == "What it means for a decision"
+    assert page.all("h2")[0].text == "What this means for decisions"
 
 
 def test_every_picture_says_its_figures_and_its_size(plain: str) -> None:

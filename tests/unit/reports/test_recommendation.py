@@ -62,15 +62,15 @@ def test_of_many_rows_some_are_drawn_by_the_seed() -> None:
     assert found.candidates != recommend(batch, seed=2).candidates
     told = advice({"n": len(batch), "measures": {}, "recommendation": found.to_document()})
     assert told is not None
-    assert any("20,000 of the rows were compared, drawn at random (seed 1)" in reason for reason in told.reasons)
+    assert any("a random sample of 20,000 rows (seed 1)" in reason for reason in told.reasons)
 
 
 @pytest.mark.parametrize(
     ("p", "y", "headline"),
     [
-        ([0.1, 0.9, 0.2], [0, 1, 0], "No map can be recommended: fewer than 5 rows are too few to compare any"),
-        ([0.5] * 20, [0, 1] * 10, "Keep the predictions as they are: no quick map is proven to be better"),
-        ([0.0] * 10 + [1.0] * 10, [0] * 10 + [1] * 10, "Keep the predictions as they are: no quick map is"),
+        ([0.1, 0.9, 0.2], [0, 1, 0], "No map can be recommended: at least 5 rows are required"),
+        ([0.5] * 20, [0, 1] * 10, "Keep the predictions unchanged: no fast method is significantly better"),
+        ([0.0] * 10 + [1.0] * 10, [0] * 10 + [1] * 10, "Keep the predictions unchanged: no fast method is"),
     ],
 )
 def test_where_nothing_can_be_fitted_or_gained_nothing_is_recommended(p: object, y: object, headline: str) -> None:
@@ -98,11 +98,9 @@ def test_from_one_outcome_no_map_is_learned_and_more_rows_are_no_promise(
     assert found.recommended == "identity"
     told = advice(report_of(p, labels, reduction) | {"recommendation": found.to_document()})
     assert told is not None
-    assert told.headline == (
-        "No map can be recommended: the labels show one outcome only, and from one no map can be learned"
-    )
+    assert told.headline == "No map can be recommended: all labels are equal"
     assert len(told.reasons) == 1
-    assert told.reasons[0].endswith(": labels hold one outcome only, where a fit needs others.")
+    assert told.reasons[0].startswith("Not compared (all labels are equal): ")
 
 
 def test_where_a_class_is_missing_each_map_tells_why_it_is_none() -> None:
@@ -110,17 +108,16 @@ def test_where_a_class_is_missing_each_map_tells_why_it_is_none() -> None:
     found = recommend(read_batch(p, labels)).to_document()
     told = advice(report_of(p, labels) | {"recommendation": found})
     assert told is not None
-    assert told.headline == "No map can be recommended: none of the quick maps can be fitted to these rows"
-    assert any(
-        reason.endswith("labels hold no row of class 2, where this fit needs every class.") for reason in told.reasons
-    )
+    assert told.headline == "No map can be recommended: none of the fast methods can be fitted to these rows"
+    assert all(reason.startswith("Not compared (") for reason in told.reasons)
+    assert any("class 2" in reason for reason in told.reasons)
 
 
 def test_the_advice_tells_the_gain_and_the_line_that_fits_the_map() -> None:
     found = recommend(_batch("overconfident"))
     told = advice({"n": found.n, "measures": {}, "recommendation": json.loads(json.dumps(found.to_document()))})
     assert told is not None
-    assert told.headline.startswith("Fit temperature: it would lower the log loss by 0.02")
+    assert told.headline.startswith("Fit temperature: estimated to lower the log loss by 0.02")
     assert told.python == 'calibrant.fit("temperature", predictions, labels, reduction="binary")'
     assert [row.note for row in told.rows] == ["recommended", "", "", "", ""]
     assert "averaged" in told.reasons[-1]
@@ -132,9 +129,9 @@ def test_where_calibration_is_rejected_and_no_map_proven_both_are_said() -> None
     told = advice(report)
     assert told is not None
     assert told.headline == (
-        "No map can be recommended: calibration is rejected, but no quick map is proven to be better"
+        "No map can be recommended: calibration is rejected, but no fast method is significantly better"
     )
-    assert "Calibration is rejected all the same: more rows could prove which map to fit." in told.reasons
+    assert "Calibration is rejected nevertheless; more rows may show which map to fit." in told.reasons
 
 
 def test_a_report_without_a_recommendation_has_no_advice() -> None:
@@ -145,4 +142,4 @@ def test_scores_of_the_whole_vector_are_told_apart_from_those_of_the_event() -> 
     for (p, y), apart in ((many_classes(), True), (draw("overconfident"), False)):
         told = advice(report_of(p, y) | {"recommendation": recommend(read_batch(p, y)).to_document()})
         assert told is not None
-        assert any("whole vector" in reason for reason in told.reasons) is apart
+        assert any("whole probability vector" in reason for reason in told.reasons) is apart

@@ -1,4 +1,4 @@
-"""The answers of a server: one frozen dataclass for each kind, with ``to_dict()``."""
+"""Responses of a server as frozen dataclasses with ``to_dict()``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The measures, diagrams and methods of a server, its limits, and whether it is up."""
+"""The measures, diagrams and methods of a server, its limits and its health."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The base of the answers: frozen dataclasses, decoded from JSON by their type hints."""
+"""Base class of responses: frozen dataclasses, decoded from JSON by their type hints."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ _SCALARS: Mapping[type, str] = {
 
 
 class Document:
-    """Base of every answer."""
+    """Base class of all responses."""
 
     __slots__ = ()
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the answer as a JSON object of new dicts and lists, with every field.
+        """Return the response as a JSON object of new dicts and lists, with all fields.
 
         >>> from calibrant.client.answers import Progress
         >>> Progress(done=3, total=10, stage="fold 3").to_dict()
@@ -38,7 +38,7 @@ class Document:
 
 
 class Mismatch(ValueError):
-    """A JSON document that does not have the expected type; names the place, never the data."""
+    """A JSON document without the expected type; the message names the place but never contains the data."""
 
     def __init__(self, reason: str, *pointer: str) -> None:
         super().__init__(reason)
@@ -49,16 +49,16 @@ class Mismatch(ValueError):
         return f"{''.join(f'/{part}' for part in self._pointer) or 'the document'} {self._reason}"
 
     def within(self, part: str) -> Self:
-        """The same mismatch in a document that has this one as its ``part``."""
+        """Prepend a part to the pointer."""
         self._pointer = (part, *self._pointer)
         return self
 
 
 def decode(kind: type[T], value: Any) -> T:
-    """Decode parsed JSON as ``kind``: an answer, or a list or dict of answers.
+    """Decode parsed JSON as ``kind``: a response class, or a list or dict of one.
 
-    Unknown fields are ignored, and a ``Literal`` accepts every value of its type, so that a client reads the answers of
-    a newer server. Raises ``Mismatch`` if a required field is missing or a value has another type.
+    Unknown fields are ignored, and a ``Literal`` accepts every value of its type, so that a client can read responses
+    of a newer server. Raises ``Mismatch`` if a required field is missing or a value has another type.
 
     >>> from calibrant.client.answers import Progress
     >>> decode(list[Progress], [{"done": 3, "total": 10, "added_later": 1}])
@@ -73,7 +73,7 @@ def decode(kind: type[T], value: Any) -> T:
 
 
 def to_json(value: Any) -> Any:
-    """Return a field's value as JSON: answers as dicts, tuples as lists; containers are copied."""
+    """Convert the value of a field to JSON: responses to dicts, tuples to lists; containers are copied."""
     if isinstance(value, Document):
         return value.to_dict()
     if isinstance(value, list | tuple):
@@ -85,7 +85,7 @@ def to_json(value: Any) -> Any:
 
 @cache
 def _fields(kind: Any) -> Mapping[str, bool]:
-    """The names of an answer's fields, and whether each is required."""
+    """Return the names of the fields of a response class, and whether each is required."""
     missing = dataclasses.MISSING
     return {
         field.name: field.default is missing and field.default_factory is missing for field in dataclasses.fields(kind)
@@ -135,7 +135,7 @@ def _members(hint: Any) -> tuple[Any, ...]:
 
 
 def _scalars(hint: Any) -> frozenset[type]:
-    """The types of the strings, numbers and so on that a type hint accepts as they are."""
+    """Return the scalar types that a type hint accepts."""
     found: set[type] = set()
     for member in _members(hint):
         if get_origin(member) is Literal:
@@ -183,7 +183,7 @@ def _decoded_each(decoders: Iterable[_Decoder], value: list[Any]) -> list[Any]:
 
 
 def _first_of(decoders: Sequence[_Decoder]) -> _Decoder:
-    """The first decoder that accepts an array; the last one reports what is wrong."""
+    """Return a decoder that uses the first of ``decoders`` that accepts the array; errors are those of the last."""
     *earlier, last = decoders
     if not earlier:
         return last
@@ -240,7 +240,7 @@ def _document_of(kind: Any) -> _Decoder:
 
 
 def _best_of(kinds: Sequence[Any]) -> _Decoder:
-    """The answer whose required fields and tags a document has, and of several the one that has most of its fields."""
+    """Return a decoder that chooses the class with matching required fields and tags, and the most fields present."""
     tags = [_tags_of(kind) for kind in kinds]
 
     def decoded(value: dict[str, Any]) -> Any:
@@ -259,6 +259,6 @@ def _best_of(kinds: Sequence[Any]) -> _Decoder:
 
 
 def _tags_of(kind: Any) -> dict[str, Any]:
-    """The fields that have a single value in every document of this kind."""
+    """Return the fields with a constant value in this class."""
     hints = get_type_hints(kind).items()
     return {name: get_args(hint)[0] for name, hint in hints if get_origin(hint) is Literal and len(get_args(hint)) == 1}

@@ -13,7 +13,7 @@ Of = Literal["value", "debiased"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasureAnswer(Document):
-    """A measure; None where it is not defined."""
+    """A measure; ``value`` is None if it is not defined."""
 
     value: float | None
     debiased: float | None = None

@@ -1,4 +1,4 @@
-"""Jobs: long work, its progress, and its result or the problem that ended it."""
+"""Jobs, their progress, and problem documents."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class ProblemError(Document):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem(Document):
-    """What went wrong and where; never the data itself."""
+    """An RFC 9457 problem document: what is wrong and where, without the data."""
 
     type: str  # such as /problems/out-of-range
     title: str

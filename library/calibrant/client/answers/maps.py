@@ -1,4 +1,4 @@
-"""What a server stores: batches, and calibration maps with their versions and aliases."""
+"""Stored batches, and calibration maps with their versions and aliases."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Scores(Document):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InSample(Document):
-    """In-sample scores before and after the map: no estimate of what the map gains on other rows."""
+    """In-sample scores before and after the map, which overestimate the improvement on other rows."""
 
     before: Scores
     after: Scores

@@ -15,7 +15,7 @@ Parts: TypeAlias = dict[str, Plain | list[Plain] | list[list[Plain]]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasureReading(Document):
-    """A measure of a window; None where it is not defined."""
+    """A measure of a window; ``value`` is None if it is not defined."""
 
     value: float | None
     debiased: float | None = None

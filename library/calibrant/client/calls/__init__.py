@@ -1,4 +1,4 @@
-"""The calls of a client as steps, with the docstrings that users read: one module for each noun."""
+"""The methods of the clients, written as steps, with their docstrings; one module per resource."""
 
 from calibrant.client.calls import (
     aliases,

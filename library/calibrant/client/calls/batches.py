@@ -1,4 +1,4 @@
-"""Batches: predictions and labels stored once, used many times."""
+"""Batches: stored predictions and labels."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from calibrant.client.answers import BatchesAnswer, BatchRecord
 from calibrant.client.calls.pages import pages
 from calibrant.client.frames import ArrayLike, split_rows
 from calibrant.client.requests import get, path_of, read, with_rows
-from calibrant.client.retries import Patience, ask
+from calibrant.client.retries import Patience, send
 from calibrant.client.steps import JSON, Items, Request, Steps
 
 
@@ -24,18 +24,44 @@ def upload(
     weights_kind: str = "frequency",
     ttl: int | None = None,
 ) -> Steps[BatchRecord]:
-    """Store a batch: ``predictions`` (n,) or (n, K), integer or boolean ``labels`` (n,), ``weights``, ``groups`` (n,).
+    """Store a batch of predictions.
 
-    Each may be numpy's, a list, or a Series or DataFrame of pandas or polars, whose columns are the classes in order.
-    ``ttl`` is the seconds that it is kept.
+    Parameters
+    ----------
+    predictions : array_like
+        (n,) for P(Y=1), or (n, K); the columns of a DataFrame are the classes in order.
+    labels : array_like, optional
+        (n,), integers 0 to K - 1 or booleans.
+    weights : array_like, optional
+        (n,), at least 0.
+    groups : array_like of str, optional
+        (n,), one name per row.
+    scale : {"probability", "logit"}
+        Scale of the predictions.
+    weights_kind : {"frequency", "importance"}
+        Kind of weights.
+    ttl : int, optional
+        Seconds until the batch expires; by default chosen by the server.
 
+    Returns
+    -------
+    BatchRecord
+        The stored batch.
+
+    Raises
+    ------
+    UnusableRows
+        If the rows cannot be sent.
+
+    Examples
+    --------
     >>> client.upload([0.1, 0.4, 0.6, 0.9], [0, 0, 1, 1]).positive_rate
     0.5
     """
     given = {"predictions": predictions, "labels": labels, "weights": weights, "groups": groups}
     arrays, _ = split_rows(given)
     options = {"scale": scale, "weights_kind": weights_kind, "ttl": ttl}
-    answer = yield from ask(patience, with_rows("/batches", arrays, options))
+    answer = yield from send(patience, with_rows("/batches", arrays, options))
     return read(BatchRecord, answer)
 
 
@@ -49,35 +75,73 @@ def append(
     groups: ArrayLike | None = None,
     key: str | None = None,
 ) -> Steps[BatchRecord]:
-    """Append rows to a stored batch, once even where the connection breaks; also by who sends ``key`` again.
+    """Append rows to a stored batch; retries are idempotent.
 
+    Parameters
+    ----------
+    batch : str
+        Id of the batch.
+    predictions, labels, weights, groups
+        As for ``upload``.
+    key : str, optional
+        Idempotency key; a repeated call with the same key does not append again.
+
+    Returns
+    -------
+    BatchRecord
+        The batch after the append.
+
+    Examples
+    --------
     >>> stored = client.upload([0.1, 0.9], [0, 1])
     >>> client.append(stored.id, [0.4], [0]).n
     3
     """
     arrays, _ = split_rows({"predictions": predictions, "labels": labels, "weights": weights, "groups": groups})
     headers: Mapping[str, str] = {} if key is None else {"Idempotency-Key": key}
-    answer = yield from ask(patience, with_rows(path_of("batches", batch, "rows"), arrays, {}, headers=headers))
+    answer = yield from send(patience, with_rows(path_of("batches", batch, "rows"), arrays, {}, headers=headers))
     return read(BatchRecord, answer)
 
 
 def batch(patience: Patience, batch_id: str) -> Steps[BatchRecord]:
-    """What is known of a stored batch.
+    """Return a stored batch, without its rows.
 
+    Parameters
+    ----------
+    batch_id : str
+        Id of the batch.
+
+    Returns
+    -------
+    BatchRecord
+        The batch.
+
+    Examples
+    --------
     >>> client.batch(client.upload([0.1, 0.9]).id).arrays
     ['predictions']
     """
-    answer = yield from ask(patience, get(path_of("batches", batch_id)))
+    answer = yield from send(patience, get(path_of("batches", batch_id)))
     return read(BatchRecord, answer)
 
 
 def batches(
     patience: Patience, *, created_after: str | None = None, created_before: str | None = None
 ) -> Items[BatchRecord]:
-    """The stored batches that have not expired, newest first; pages are read as they are needed.
+    """Iterate over the stored batches, newest first.
 
-    Times are RFC 3339 with an offset.
+    Parameters
+    ----------
+    created_after, created_before : str, optional
+        RFC 3339 timestamps with an offset.
 
+    Yields
+    ------
+    BatchRecord
+        A batch that has not expired.
+
+    Examples
+    --------
     >>> stored = client.upload([0.1, 0.9])
     >>> stored.id in [batch.id for batch in client.batches()]
     True
@@ -87,8 +151,20 @@ def batches(
 
 
 def delete_batch(patience: Patience, batch_id: str) -> Steps[None]:
-    """Forget a batch now; refused while a job that has not ended needs it.
+    """Delete a batch.
 
+    Parameters
+    ----------
+    batch_id : str
+        Id of the batch.
+
+    Raises
+    ------
+    ProblemResponse
+        If a queued or running job needs the batch.
+
+    Examples
+    --------
     >>> client.delete_batch(client.upload([0.1, 0.9]).id)
     """
-    yield from ask(patience, Request("DELETE", path_of("batches", batch_id), headers={"Accept": JSON}, forgets=True))
+    yield from send(patience, Request("DELETE", path_of("batches", batch_id), headers={"Accept": JSON}, forgets=True))

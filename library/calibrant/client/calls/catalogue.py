@@ -1,60 +1,77 @@
-"""What the server has and allows: catalogues, limits, and whether it is up."""
+"""Catalogues, limits and health of the server."""
 
 from __future__ import annotations
 
 from calibrant.client.answers import DiagramEntry, Health, LimitsAnswer, MeasureEntry, MethodEntry
 from calibrant.client.requests import get, read
-from calibrant.client.retries import Patience, ask
+from calibrant.client.retries import Patience, send
 from calibrant.client.steps import Steps
 
 
 def measures(patience: Patience) -> Steps[list[MeasureEntry]]:
-    """Every measure, with its definition, range, options, cost and source.
+    """Return all measures with definition, range, options, cost and source.
 
+    Examples
+    --------
     >>> "ece" in [measure.name for measure in client.measures()]
     True
     """
-    return read(list[MeasureEntry], (yield from ask(patience, get("/measures"))))
+    return read(list[MeasureEntry], (yield from send(patience, get("/measures"))))
 
 
 def methods(patience: Patience) -> Steps[list[MethodEntry]]:
-    """Every calibrator, with its options and source, and whether its fit is a job.
+    """Return all calibrators with options, source, and whether their fit is a job.
 
+    Examples
+    --------
     >>> [method.runs for method in client.methods() if method.name == "averaged"]
     ['job']
     """
-    return read(list[MethodEntry], (yield from ask(patience, get("/methods"))))
+    return read(list[MethodEntry], (yield from send(patience, get("/methods"))))
 
 
 def diagrams(patience: Patience) -> Steps[list[DiagramEntry]]:
-    """Every diagram, with what each of its data is, its options, cost and source.
+    """Return all diagrams with their data fields, options, cost and source.
 
+    Examples
+    --------
     >>> "reliability" in [diagram.name for diagram in client.diagrams()]
     True
     """
-    return read(list[DiagramEntry], (yield from ask(patience, get("/diagrams"))))
+    return read(list[DiagramEntry], (yield from send(patience, get("/diagrams"))))
 
 
 def limits(patience: Patience) -> Steps[LimitsAnswer]:
-    """What a request, a key and a tenant may take, and what the tenant has taken.
+    """Return the limits of requests, API keys and tenants, and the quotas that the tenant has used.
 
+    Examples
+    --------
     >>> client.limits().limits["max_rows"].value > 0
     True
     """
-    return read(LimitsAnswer, (yield from ask(patience, get("/limits"))))
+    return read(LimitsAnswer, (yield from send(patience, get("/limits"))))
 
 
 def live(patience: Patience) -> Steps[None]:
-    """Return once the server answers.
+    """Check that the server responds.
 
+    Examples
+    --------
     >>> client.live()
     """
-    read(Health, (yield from ask(patience, get("/health/live"))))
+    read(Health, (yield from send(patience, get("/health/live"))))
 
 
 def ready(patience: Patience) -> Steps[None]:
-    """Return once the server can work; raises ``ProblemResponse`` where its store is away.
+    """Check that the server and its store are available.
 
+    Raises
+    ------
+    ProblemResponse
+        If the store is not available.
+
+    Examples
+    --------
     >>> client.ready()
     """
-    read(Health, (yield from ask(patience, get("/health/ready"))))
+    read(Health, (yield from send(patience, get("/health/ready"))))

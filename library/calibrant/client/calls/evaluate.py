@@ -1,4 +1,4 @@
-"""Evaluation: measures and diagrams of rows or of a stored batch, comparisons of maps, reports to read."""
+"""Evaluation of rows or stored batches, comparison of maps, and HTML reports."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from calibrant.client.calls.jobs import Progress, wait
 from calibrant.client.errors import unreadable
 from calibrant.client.frames import Rows, split_rows
 from calibrant.client.requests import T, get, path_of, read, with_rows
-from calibrant.client.retries import Patience, ask
+from calibrant.client.retries import Patience, send
 from calibrant.client.steps import Answer, Request, Steps
 
-#: Names from a catalogue, or objects with ``name``, options and ``as``.
-Asked: TypeAlias = Sequence[str | Mapping[str, Any]]
+#: Names from a catalogue, or mappings with ``name``, options and ``as``.
+Requested: TypeAlias = Sequence[str | Mapping[str, Any]]
 
 _HTML = "text/html"
 
@@ -23,8 +23,8 @@ def evaluate(
     patience: Patience,
     batch: str | None = None,
     *,
-    measures: Asked | None = None,
-    diagrams: Asked | None = None,
+    measures: Requested | None = None,
+    diagrams: Requested | None = None,
     reduction: str | None = None,
     classes: Sequence[int] | None = None,
     by_group: bool | None = None,
@@ -36,11 +36,53 @@ def evaluate(
     progress: Progress | None = None,
     **rows: Unpack[Rows],
 ) -> Steps[ReportAnswer]:
-    """Measure a stored batch, or ``predictions`` and ``labels``; with ``map``, before and after it.
+    """Measure the calibration of a stored batch or of rows; with ``map``, before and after it.
 
-    Waits where a measure or diagram is a job; ``progress`` is called with it. Raises ``JobFailed`` for a job that ended
-    without a report, ``JobTimeout`` after ``timeout`` seconds.
+    If a measure or diagram runs as a job, this waits for it.
 
+    Parameters
+    ----------
+    batch : str, optional
+        Id of a stored batch.
+    measures : sequence of str or mapping, optional
+        Names of measures, or mappings with ``name``, options and ``as``, the key of the result; see ``measures()``.
+    diagrams : sequence of str or mapping, optional
+        Names of diagrams, or mappings as for measures; see ``diagrams()``.
+    reduction : str, optional
+        What is measured, such as ``binary``, ``confidence`` or ``classwise``.
+    classes : sequence of int, optional
+        Classes to which the predictions are restricted; rows of other classes are left out.
+    by_group : bool, optional
+        Whether to measure each group.
+    map : str, optional
+        Map that is applied: id, name, ``name:version`` or ``name@alias``.
+    interval : float, optional
+        Level of the confidence intervals, in (0, 1); by default there are none.
+    resamples : int, optional
+        Number of resamples for the intervals.
+    seed : int, optional
+        Random seed.
+    timeout : float, optional
+        Seconds to wait for a job; by default there is no limit.
+    progress : callable, optional
+        Called with the job on every change.
+    **rows
+        ``predictions``, ``labels``, ``weights``, ``groups``, ``scale`` and ``weights_kind``, instead of a stored batch.
+
+    Returns
+    -------
+    ReportAnswer
+        The report.
+
+    Raises
+    ------
+    JobFailed
+        If the job failed or was cancelled.
+    JobTimeout
+        If the job has not ended after ``timeout`` seconds.
+
+    Examples
+    --------
     >>> report = client.evaluate(predictions=p, labels=y, measures=["ece", "brier"], interval=0.95)
     >>> list(report.measures), report.measures["ece"].interval is not None
     (['ece', 'brier'], True)
@@ -54,7 +96,7 @@ def evaluate(
         "by_group": by_group,
     }
     fields |= {"map": map, "interval": interval, "resamples": resamples, "seed": seed}
-    answer = yield from ask(patience, _with_rows("/evaluate", fields, rows))
+    answer = yield from send(patience, _with_rows("/evaluate", fields, rows))
     return (yield from _report(patience, answer, ReportAnswer, timeout, progress))
 
 
@@ -63,7 +105,7 @@ def compare(
     batch: str | None = None,
     maps: Sequence[str] = (),
     *,
-    measures: Asked | None = None,
+    measures: Requested | None = None,
     reduction: str | None = None,
     correction: Correction = "max-t",
     interval: float = 0.95,
@@ -73,17 +115,40 @@ def compare(
     progress: Progress | None = None,
     **rows: Unpack[Rows],
 ) -> Steps[ReportAnswer]:
-    """Compare stored maps on a stored batch, or on rows, with each other and with the predictions as they are.
+    """Compare stored maps with each other and with the uncalibrated predictions, on the same rows.
 
-    The answer is in ``comparison``. Raises as ``evaluate``.
+    Parameters
+    ----------
+    batch : str, optional
+        Id of a stored batch.
+    maps : sequence of str
+        The maps: ids, names, ``name:version`` or ``name@alias``.
+    correction : {"max-t", "holm"}
+        Correction for multiple comparisons.
+    interval : float
+        Level of the confidence intervals, in (0, 1).
+    measures, reduction, resamples, seed, timeout, progress, **rows
+        As for ``evaluate``.
 
+    Returns
+    -------
+    ReportAnswer
+        The report of the uncalibrated predictions; ``comparison`` has the comparison.
+
+    Raises
+    ------
+    JobFailed, JobTimeout
+        As for ``evaluate``.
+
+    Examples
+    --------
     >>> report = client.compare(maps=["spam:1"], predictions=p, labels=y, measures=["brier"])
     >>> [contestant.name for contestant in report.comparison.contestants]
     ['uncalibrated', 'spam:1']
     """
     fields: dict[str, Any] = {"batch": batch, "maps": list(maps), "measures": measures, "reduction": reduction}
     fields |= {"correction": correction, "interval": interval, "resamples": resamples, "seed": seed}
-    answer = yield from ask(patience, _with_rows("/evaluate", fields, rows))
+    answer = yield from send(patience, _with_rows("/evaluate", fields, rows))
     return (yield from _report(patience, answer, ReportAnswer, timeout, progress))
 
 
@@ -92,22 +157,43 @@ def power_law(
     batches: Sequence[str],
     *,
     maps: Sequence[str] | None = None,
-    measures: Asked | None = None,
+    measures: Requested | None = None,
     reduction: str | None = None,
     interval: float = 0.95,
     timeout: float | None = None,
     progress: Progress | None = None,
 ) -> Steps[ReportsAnswer]:
-    """Measure several stored batches, and the power law between calibration and classification error over them.
+    """Measure several stored batches and fit the power law between calibration error and classification error.
 
-    Raises as ``evaluate``.
+    Parameters
+    ----------
+    batches : sequence of str
+        Ids of stored batches.
+    maps : sequence of str, optional
+        Maps to include.
+    interval : float
+        Level of the confidence intervals, in (0, 1).
+    measures, reduction, timeout, progress
+        As for ``evaluate``.
 
+    Returns
+    -------
+    ReportsAnswer
+        The report of each batch, and the power laws, None for fewer than five batches.
+
+    Raises
+    ------
+    JobFailed, JobTimeout
+        As for ``evaluate``.
+
+    Examples
+    --------
     >>> stored = [client.upload(p, y).id for _ in range(2)]
     >>> [each.report.n for each in client.power_law(stored, measures=["ece"]).batches]
     [200, 200]
     """
     fields = {"batches": list(batches), "measures": measures, "reduction": reduction, "interval": interval}
-    answer = yield from ask(patience, _with_rows("/evaluate", fields | {"maps": maps and list(maps)}, {}))
+    answer = yield from send(patience, _with_rows("/evaluate", fields | {"maps": maps and list(maps)}, {}))
     return (yield from _report(patience, answer, ReportsAnswer, timeout, progress))
 
 
@@ -115,8 +201,8 @@ def report_html(
     patience: Patience,
     batch: str | None = None,
     *,
-    measures: Asked | None = None,
-    diagrams: Asked | None = None,
+    measures: Requested | None = None,
+    diagrams: Requested | None = None,
     reduction: str | None = None,
     classes: Sequence[int] | None = None,
     map: str | None = None,
@@ -127,21 +213,39 @@ def report_html(
     progress: Progress | None = None,
     **rows: Unpack[Rows],
 ) -> Steps[str]:
-    """A report to read, in one HTML file that needs no network: the verdict first, and the map to fit.
+    """Create a self-contained HTML report of a stored batch or of rows, with a verdict and a recommended map.
 
-    Of a stored batch, or of ``predictions`` and ``labels``; with measures and diagrams of its own choice where none are
-    named. Raises as ``evaluate``.
+    Parameters
+    ----------
+    batch : str, optional
+        Id of a stored batch.
+    measures, diagrams : sequence of str or mapping, optional
+        As for ``evaluate``; by default chosen by the server.
+    reduction, classes, map, interval, resamples, seed, timeout, progress, **rows
+        As for ``evaluate``.
 
+    Returns
+    -------
+    str
+        The HTML, which has no scripts and no external resources.
+
+    Raises
+    ------
+    JobFailed, JobTimeout
+        As for ``evaluate``.
+
+    Examples
+    --------
     >>> client.report_html(predictions=p, labels=y).startswith("<!doctype html>")
     True
     """
     fields: dict[str, Any] = {"batch": batch, "measures": measures, "diagrams": diagrams, "reduction": reduction}
     fields |= {"classes": classes, "map": map, "interval": interval, "resamples": resamples, "seed": seed}
-    answer = yield from ask(patience, _with_rows("/evaluate", fields, rows, headers={"Accept": _HTML}))
+    answer = yield from send(patience, _with_rows("/evaluate", fields, rows, headers={"Accept": _HTML}))
     if answer.status == 202:
         job = read(JobAnswer, answer)
         yield from wait(patience, job.id, timeout=timeout, progress=progress)
-        answer = yield from ask(patience, get(path_of("jobs", job.id), accept=_HTML))
+        answer = yield from send(patience, get(path_of("jobs", job.id), accept=_HTML))
     if not answer.headers.get("Content-Type", "").startswith(_HTML):
         raise unreadable(answer)
     return answer.content.decode()
@@ -157,7 +261,7 @@ def _with_rows(
 def _report(
     patience: Patience, answer: Answer, kind: type[T], timeout: float | None, progress: Progress | None
 ) -> Steps[T]:
-    """The report of an evaluation, waited for where it is a job."""
+    """Return the report of an evaluation; waits if it is a job."""
     if answer.status != 202:
         return read(kind, answer)
     job = yield from wait(patience, read(JobAnswer, answer).id, timeout=timeout, progress=progress)

@@ -1,4 +1,4 @@
-"""Jobs: long work, its progress and its result."""
+"""Jobs: status, progress, results, events and cancellation."""
 
 from __future__ import annotations
 
@@ -15,24 +15,36 @@ from calibrant.client.calls.pages import pages
 from calibrant.client.errors import JobFailed, JobTimeout, ProblemResponse
 from calibrant.client.events import Event, follow
 from calibrant.client.requests import get, path_of, read
-from calibrant.client.retries import Patience, ask, retry_after
+from calibrant.client.retries import Patience, retry_after, send
 from calibrant.client.steps import JSON, Answer, Items, Pause, Request, Steps, relayed
 
 Progress: TypeAlias = Callable[[JobAnswer], None]
 
-#: The last seconds of a time limit are waited through by looking: a stream can be left only at a line, one every 5 s.
-_BY_LOOKING = 5.0
-#: Seconds between two looks at a job that is waited for: at most, whatever the server tells, and near a time limit.
+#: In the last seconds before a timeout, the job is polled: a stream can be left only at a line, one every 5 s.
+_POLLING = 5.0
+#: Seconds between two polls: at most, and near a timeout.
 _LONGEST_PAUSE, _SHORTEST_PAUSE = 5.0, 0.1
 
 
 def job(patience: Patience, job_id: str) -> Steps[JobAnswer]:
-    """A job as it stands, with its result once it has one.
+    """Return a job, with its result if it has succeeded.
 
+    Parameters
+    ----------
+    job_id : str
+        Id of the job.
+
+    Returns
+    -------
+    JobAnswer
+        The job.
+
+    Examples
+    --------
     >>> client.job(job_id).status
     'succeeded'
     """
-    answer = yield from ask(patience, get(path_of("jobs", job_id)))
+    answer = yield from send(patience, get(path_of("jobs", job_id)))
     return read(JobAnswer, answer)
 
 
@@ -45,10 +57,26 @@ def jobs(
     created_after: str | None = None,
     created_before: str | None = None,
 ) -> Items[JobSummary]:
-    """The jobs, newest first, without their results; pages are read as they are needed.
+    """Iterate over jobs, newest first, without their results.
 
-    Times are RFC 3339 with an offset.
+    Parameters
+    ----------
+    status : {"queued", "running", "succeeded", "failed", "cancelled"}, optional
+        Only jobs with this status.
+    kind : {"fit", "evaluate"}, optional
+        Only jobs of this kind.
+    batch : str, optional
+        Only jobs that use this batch.
+    created_after, created_before : str, optional
+        RFC 3339 timestamps with an offset.
 
+    Yields
+    ------
+    JobSummary
+        A job.
+
+    Examples
+    --------
     >>> job_id in [job.id for job in client.jobs(status="succeeded")]
     True
     """
@@ -58,17 +86,47 @@ def jobs(
 
 
 def cancel(patience: Patience, job_id: str) -> Steps[JobAnswer]:
-    """Cancel a job that is queued or running; one that has ended is refused with ``job-final``."""
+    """Cancel a queued or running job.
+
+    Parameters
+    ----------
+    job_id : str
+        Id of the job.
+
+    Returns
+    -------
+    JobAnswer
+        The job.
+
+    Raises
+    ------
+    ProblemResponse
+        With code ``job-final`` if the job has ended.
+    """
     request = Request("DELETE", path_of("jobs", job_id), headers={"Accept": JSON})
-    answer = yield from ask(patience, request)
+    answer = yield from send(patience, request)
     return read(JobAnswer, answer)
 
 
 def events(patience: Patience, job_id: str, *, after: str | None = None) -> Items[Event]:
-    """The changes of a job as they come, behind the event of id ``after``, to its end; none twice, none missed.
+    """Iterate over the events of a job until it ends, without gaps or duplicates.
 
-    A connection that breaks is taken up where it broke.
+    A broken connection is resumed.
 
+    Parameters
+    ----------
+    job_id : str
+        Id of the job.
+    after : str, optional
+        Id of an event; only later events are returned.
+
+    Yields
+    ------
+    Event
+        A change of status or progress.
+
+    Examples
+    --------
     >>> [event.job.status for event in client.events(job_id)][-1]
     'succeeded'
     """
@@ -78,10 +136,31 @@ def events(patience: Patience, job_id: str, *, after: str | None = None) -> Item
 def wait(
     patience: Patience, job_id: str, *, timeout: float | None = None, progress: Progress | None = None
 ) -> Steps[JobAnswer]:
-    """Wait until a job has succeeded; ``progress`` is called with it whenever it changes.
+    """Wait until a job has succeeded.
 
-    Raises ``JobFailed``, or after ``timeout`` seconds ``JobTimeout``, which is a ``TimeoutError``: the job goes on.
+    Parameters
+    ----------
+    job_id : str
+        Id of the job.
+    timeout : float, optional
+        Seconds; by default there is no limit.
+    progress : callable, optional
+        Called with the job on every change.
 
+    Returns
+    -------
+    JobAnswer
+        The job with its result.
+
+    Raises
+    ------
+    JobFailed
+        If the job failed or was cancelled.
+    JobTimeout
+        If the job has not ended after ``timeout`` seconds; it continues on the server.
+
+    Examples
+    --------
     >>> list(client.wait(job_id).result)
     ['map']
     """
@@ -93,25 +172,25 @@ def wait(
 
 
 def _end_of(patience: Patience, job_id: str, timeout: float | None, progress: Progress) -> Steps[JobAnswer]:
-    """The job once it has ended: by its events where they are given, else by looking."""
+    """Return the job when it has ended, by its stream of events if possible, else by polling."""
     deadline = None if timeout is None else time.monotonic() + timeout
     watch = _Watch(patience, job_id, progress)
     while True:
-        answer = yield from ask(patience, get(path_of("jobs", job_id)))
+        answer = yield from send(patience, get(path_of("jobs", job_id)))
         job = read(JobAnswer, answer)
         left = math.inf if deadline is None else deadline - time.monotonic()
-        if job.status in FINAL or left <= _BY_LOOKING:
+        if job.status in FINAL or left <= _POLLING:
             progress(job)
         if job.status in FINAL:
             return job
         if left <= 0.0:
             raise JobTimeout(job_id, job.status, timeout or 0.0)
-        if left <= _BY_LOOKING:
+        if left <= _POLLING:
             yield Pause(min(_SHORTEST_PAUSE, left))
             continue
         try:
-            yield from watch.follow_until(None if deadline is None else deadline - _BY_LOOKING)
-        except (ProblemResponse, TransportError):  # then looking is as good
+            yield from watch.follow_until(None if deadline is None else deadline - _POLLING)
+        except (ProblemResponse, TransportError):  # then poll
             progress(job)
             yield Pause(min(_pause(answer), left))
 
@@ -122,7 +201,7 @@ def _pause(answer: Answer) -> float:
 
 
 class _Watch:
-    """The events of a job that is waited for, each passed on once over however many streams."""
+    """Passes on the events of a job, each once, over any number of streams."""
 
     def __init__(self, patience: Patience, job_id: str, progress: Progress) -> None:
         self._patience = replace(patience, tries=1)
@@ -131,7 +210,7 @@ class _Watch:
         self._last: str | None = None
 
     def follow_until(self, until: float | None) -> Steps[None]:
-        """Pass on the events of one stream."""
+        """Pass on the events of a stream."""
         return relayed(follow(self._patience, self._path, self._last, until=until), self._receive)
 
     def _receive(self, event: Event) -> None:
@@ -141,4 +220,4 @@ class _Watch:
 
 
 def _ignore(job: JobAnswer) -> None:
-    """Without a callback."""
+    """Do nothing; the default callback."""

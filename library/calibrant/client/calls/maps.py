@@ -1,4 +1,4 @@
-"""Maps: fitted, applied, listed, described, exported and imported."""
+"""Calibration maps: fit, apply, list, describe, export and import."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from calibrant.client.errors import unreadable
 from calibrant.client.frames import Rows, given_back, numbers_of, split_rows
 from calibrant.client.packing import Array, unpack
 from calibrant.client.requests import get, path_of, read, with_fields, with_predictions, with_rows
-from calibrant.client.retries import Patience, ask
+from calibrant.client.retries import Patience, send
 from calibrant.client.steps import JSON, Items, Request, Steps
 
 Floats = npt.NDArray[np.float64]
 
 
 class Bounds(NamedTuple):
-    """Calibrated probabilities of a Venn-Abers map, and the pair that each is merged of, in the form of its input."""
+    """Calibrated probabilities of a Venn-Abers map, and the two probabilities that each is merged from."""
 
     predictions: Any
     p0: Any
@@ -45,18 +45,54 @@ def fit(
     progress: Progress | None = None,
     **rows: Unpack[Rows],
 ) -> Steps[MapRecord]:
-    """Fit a map to a stored batch, or to ``predictions`` and ``labels``, and wait for it.
+    """Fit a calibration map to a stored batch or to rows, and wait for it.
 
-    ``progress`` is called with its job, if there is one. Raises ``JobFailed`` for a fit that ended without a map,
-    ``JobTimeout`` after ``timeout`` seconds.
+    Parameters
+    ----------
+    method : str
+        Calibrator; see ``methods()``.
+    batch : str, optional
+        Id of a stored batch.
+    name : str, optional
+        Name of the map; an existing name gets a new version.
+    reduction : str, optional
+        What the map calibrates, such as ``binary`` or ``classwise``.
+    options : mapping, optional
+        Options of the method.
+    seed : int
+        Random seed.
+    tags : mapping of str to str, optional
+        Tags of the map.
+    description : str, optional
+        Description of the map.
+    timeout : float, optional
+        Seconds to wait for a job; by default there is no limit.
+    progress : callable, optional
+        Called with the job on every change, if the fit is a job.
+    **rows
+        ``predictions``, ``labels``, ``weights``, ``scale`` and ``weights_kind``, instead of a stored batch.
 
+    Returns
+    -------
+    MapRecord
+        The stored map.
+
+    Raises
+    ------
+    JobFailed
+        If the fit failed or was cancelled.
+    JobTimeout
+        If the job has not ended after ``timeout`` seconds.
+
+    Examples
+    --------
     >>> client.fit("platt", name="spam", predictions=p, labels=y).method
     'platt'
     """
     fields: dict[str, Any] = {"method": method, "batch": batch, "name": name, "reduction": reduction, "seed": seed}
     fields |= {"options": dict(options or {}), "tags": dict(tags or {}), "description": description}
     arrays, how = split_rows(rows)
-    answer = yield from ask(patience, with_rows("/maps", arrays, fields | how))
+    answer = yield from send(patience, with_rows("/maps", arrays, fields | how))
     if answer.status != 202:
         return read(MapRecord, answer)
     job = yield from wait(patience, read(JobAnswer, answer).id, timeout=timeout, progress=progress)
@@ -64,11 +100,25 @@ def fit(
 
 
 def calibrate(patience: Patience, map: str, predictions: Any, *, scale: str | None = None) -> Steps[Any]:
-    """Apply a stored map: calibrated probabilities of its event (n,), or of each class (n, K).
+    """Apply a stored map.
 
-    They come in the form of ``predictions``: as numpy's array, or as a Series or DataFrame of pandas or polars with the
-    same index, name and columns. Of the columns of a DataFrame a map of one event makes a Series.
+    Parameters
+    ----------
+    map : str
+        Id, name, ``name:version`` or ``name@alias``.
+    predictions : array_like
+        (n,) or (n, K); an array, list, Series or DataFrame.
+    scale : {"probability", "logit"}, optional
+        Scale of the predictions.
 
+    Returns
+    -------
+    array_like
+        Calibrated probabilities of the event (n,) or of each class (n, K), in [0, 1]. A Series or DataFrame gives a
+        Series or DataFrame with the same index, name and columns; for a DataFrame, a map of one event gives a Series.
+
+    Examples
+    --------
     >>> client.calibrate("spam:1", [0.2, 0.8]).shape
     (2,)
     """
@@ -77,8 +127,29 @@ def calibrate(patience: Patience, map: str, predictions: Any, *, scale: str | No
 
 
 def bounds(patience: Patience, map: str, predictions: Any, *, scale: str | None = None) -> Steps[Bounds]:
-    """Apply a Venn-Abers map, and tell the pair of probabilities that it merges; any other map is refused.
+    """Apply a stored Venn-Abers map and return the probabilities with their bounds.
 
+    Parameters
+    ----------
+    map : str
+        Id, name, ``name:version`` or ``name@alias`` of a map of method ``venn-abers``.
+    predictions : array_like
+        As for ``calibrate``.
+    scale : {"probability", "logit"}, optional
+        Scale of the predictions.
+
+    Returns
+    -------
+    Bounds
+        ``predictions``, and the two probabilities ``p0`` and ``p1`` that each is merged from.
+
+    Raises
+    ------
+    ProblemResponse
+        If the map is of another method.
+
+    Examples
+    --------
     >>> fitted = client.fit("venn-abers", predictions=p, labels=y)
     >>> merged, p0, p1 = client.bounds(fitted.id, [0.2, 0.8])
     >>> bool((p0 <= merged).all() and (merged <= p1).all())
@@ -90,7 +161,7 @@ def bounds(patience: Patience, map: str, predictions: Any, *, scale: str | None 
 
 def _calibrated(patience: Patience, fields: Mapping[str, Any], predictions: Any) -> Steps[dict[str, Array]]:
     given = numbers_of(predictions, "predictions")
-    answer = yield from ask(patience, with_predictions("/calibrate", given, fields))
+    answer = yield from send(patience, with_predictions("/calibrate", given, fields))
     try:
         return unpack(answer.content)
     except ValueError as error:
@@ -98,12 +169,24 @@ def _calibrated(patience: Patience, fields: Mapping[str, Any], predictions: Any)
 
 
 def map(patience: Patience, ref: str) -> Steps[MapRecord]:  # noqa: A001
-    """A stored map by id, name, ``name:version`` or ``name@alias``.
+    """Return a stored map.
 
+    Parameters
+    ----------
+    ref : str
+        Id, name (newest version), ``name:version`` or ``name@alias``.
+
+    Returns
+    -------
+    MapRecord
+        The map with its document.
+
+    Examples
+    --------
     >>> client.map("spam").version
     1
     """
-    answer = yield from ask(patience, get(path_of("maps", ref)))
+    answer = yield from send(patience, get(path_of("maps", ref)))
     return read(MapRecord, answer)
 
 
@@ -119,10 +202,26 @@ def maps(
     created_by: str | None = None,
     n_classes: int | None = None,
 ) -> Items[ListedMap]:
-    """The stored maps that pass every filter, newest first, read page by page as they are iterated over.
+    """Iterate over the stored maps that match all filters, newest first.
 
-    ``tags`` are names, or ``name=value``; ``alias`` is one of the maps' own names' aliases, such as ``champion``.
+    Parameters
+    ----------
+    name, method, reduction, scale, created_by : str, optional
+        Only maps with this value.
+    alias : str, optional
+        Only maps at which this alias of their name points, such as ``champion``.
+    tags : sequence of str
+        Only maps with these tags, as ``name`` or ``name=value``.
+    n_classes : int, optional
+        Only maps with this number of classes.
 
+    Yields
+    ------
+    ListedMap
+        A map without its document.
+
+    Examples
+    --------
     >>> [f"{stored.name}:{stored.version}" for stored in client.maps(name="spam")]
     ['spam:1']
     """
@@ -134,31 +233,71 @@ def maps(
 def describe(
     patience: Patience, ref: str, *, tags: Mapping[str, str | None] | None = None, description: str | None = None
 ) -> Steps[MapRecord]:
-    """Set tags of a map, those of value None being removed, and its description; the rest stays as it is.
+    """Change the tags and the description of a map.
 
+    Parameters
+    ----------
+    ref : str
+        Id, name, ``name:version`` or ``name@alias``.
+    tags : mapping of str to str or None, optional
+        Tags to set; None removes a tag. Other tags are kept.
+    description : str, optional
+        New description.
+
+    Returns
+    -------
+    MapRecord
+        The changed map.
+
+    Examples
+    --------
     >>> client.describe("spam", tags={"stage": "shadow"}).tags
     {'stage': 'shadow'}
     """
     changes = {"tags": None if tags is None else dict(tags), "description": description}
-    answer = yield from ask(patience, with_fields("PATCH", path_of("maps", ref), changes))
+    answer = yield from send(patience, with_fields("PATCH", path_of("maps", ref), changes))
     return read(MapRecord, answer)
 
 
 def delete_map(patience: Patience, ref: str) -> Steps[None]:
-    """Forget a map, named by id or ``name:version``, at which no alias points.
+    """Delete a version of a map.
 
+    Parameters
+    ----------
+    ref : str
+        Id or ``name:version``.
+
+    Raises
+    ------
+    ProblemResponse
+        If an alias points at the map.
+
+    Examples
+    --------
     >>> client.delete_map(client.fit("platt", predictions=p, labels=y).id)
     """
-    yield from ask(patience, Request("DELETE", path_of("maps", ref), headers={"Accept": JSON}, forgets=True))
+    yield from send(patience, Request("DELETE", path_of("maps", ref), headers={"Accept": JSON}, forgets=True))
 
 
 def export_map(patience: Patience, ref: str) -> Steps[dict[str, Any]]:
-    """The document of a map, from whose numbers alone it can be applied: ``calibrant.load`` reads it.
+    """Return the document of a map, which ``calibrant.load`` reads.
 
+    Parameters
+    ----------
+    ref : str
+        Id, name, ``name:version`` or ``name@alias``.
+
+    Returns
+    -------
+    dict
+        The document as JSON, with all numbers that are needed to apply the map.
+
+    Examples
+    --------
     >>> client.export_map("spam:1")["method"]
     'platt'
     """
-    answer = yield from ask(patience, get(path_of("maps", ref, "document")))
+    answer = yield from send(patience, get(path_of("maps", ref, "document")))
     try:
         document: dict[str, Any] = orjson.loads(answer.content)
     except ValueError as error:
@@ -176,9 +315,27 @@ def import_map(
 ) -> Steps[MapRecord]:
     """Store a map from its document.
 
+    Parameters
+    ----------
+    document : mapping
+        Document of a map, from ``export_map`` or ``CalibrationMap.to_document``.
+    name : str, optional
+        Name of the map; an existing name gets a new version.
+    tags : mapping of str to str, optional
+        Tags of the map.
+    description : str, optional
+        Description of the map.
+
+    Returns
+    -------
+    MapRecord
+        The stored map.
+
+    Examples
+    --------
     >>> client.import_map(client.export_map("spam:1")).imported
     True
     """
     fields = {"document": dict(document), "tags": dict(tags or {}), "name": name, "description": description}
-    answer = yield from ask(patience, with_fields("POST", "/maps/import", fields))
+    answer = yield from send(patience, with_fields("POST", "/maps/import", fields))
     return read(MapRecord, answer)

@@ -1,4 +1,4 @@
-"""The alarms of monitors, the audit log, proposed maps, and deliveries."""
+"""Alarms of monitors, the audit log, proposed maps, and webhook deliveries."""
 
 from __future__ import annotations
 
@@ -16,23 +16,47 @@ from calibrant.client.answers import (
 )
 from calibrant.client.calls.pages import pages
 from calibrant.client.requests import get, path_of, read
-from calibrant.client.retries import Patience, ask
+from calibrant.client.retries import Patience, send
 from calibrant.client.steps import JSON, Answer, Items, Request, Steps
 
 
 def alarms(patience: Patience, monitor: str) -> Steps[list[RuleState]]:
-    """What every rule of a monitor says now, and why.
+    """Return the status of every rule of a monitor.
 
+    Parameters
+    ----------
+    monitor : str
+        Name of the monitor.
+
+    Returns
+    -------
+    list of RuleState
+        Status and last reading of each rule.
+
+    Examples
+    --------
     >>> [rule.rule for rule in client.alarms("inbox")]
     ['evidence']
     """
-    answer = yield from ask(patience, get(path_of("monitors", monitor, "alarms"), {"limit": 1}))
+    answer = yield from send(patience, get(path_of("monitors", monitor, "alarms"), {"limit": 1}))
     return read(AlarmsAnswer, answer).rules
 
 
 def alarm_events(patience: Patience, monitor: str) -> Items[MonitorEvent]:
-    """What happened to a monitor's alarms, newest first; pages are read as they are needed.
+    """Iterate over the events of a monitor's alarms, newest first.
 
+    Parameters
+    ----------
+    monitor : str
+        Name of the monitor.
+
+    Yields
+    ------
+    MonitorEvent
+        An alarm that was raised, cleared or acknowledged, or a step of recalibration.
+
+    Examples
+    --------
     >>> list(client.alarm_events("inbox"))
     []
     """
@@ -40,17 +64,44 @@ def alarm_events(patience: Patience, monitor: str) -> Items[MonitorEvent]:
 
 
 def acknowledge(patience: Patience, monitor: str, rule: str) -> Steps[RuleState]:
-    """Say that an alarm has been seen and dealt with: evidence begins anew with the rows that are predicted from now.
+    """Acknowledge an alarm. An evidence rule restarts with rows predicted from now on; a threshold stays raised.
 
-    Raises ``ProblemResponse`` where the rule has raised none.
+    Parameters
+    ----------
+    monitor : str
+        Name of the monitor.
+    rule : str
+        Name of the rule.
+
+    Returns
+    -------
+    RuleState
+        The rule.
+
+    Raises
+    ------
+    ProblemResponse
+        If the rule has no raised alarm, or it was already acknowledged.
     """
     answer = yield from _post(patience, path_of("monitors", monitor, "alarms", rule, "acknowledge"))
     return read(RuleState, answer)
 
 
 def audit(patience: Patience, monitor: str) -> Items[AuditEntry]:
-    """Every step that was taken for a monitor and by whom, newest first; pages are read as they are needed.
+    """Iterate over the audit log of a monitor, newest first.
 
+    Parameters
+    ----------
+    monitor : str
+        Name of the monitor.
+
+    Yields
+    ------
+    AuditEntry
+        An action and who took it.
+
+    Examples
+    --------
     >>> list(client.audit("inbox"))
     []
     """
@@ -58,8 +109,20 @@ def audit(patience: Patience, monitor: str) -> Items[AuditEntry]:
 
 
 def recalibrate(patience: Patience, monitor: str) -> Steps[RecalibrationRequested]:
-    """Ask for a map now, fitted to what the monitor has counted, whether or not an alarm is raised.
+    """Request a recalibration now: a map fitted to the counts of the monitor, whether or not an alarm is raised.
 
+    Parameters
+    ----------
+    monitor : str
+        Name of the monitor.
+
+    Returns
+    -------
+    RecalibrationRequested
+        The request.
+
+    Examples
+    --------
     >>> client.recalibrate("inbox").number
     1
     """
@@ -68,26 +131,90 @@ def recalibrate(patience: Patience, monitor: str) -> Steps[RecalibrationRequeste
 
 
 def proposal(patience: Patience, monitor: str) -> Steps[Proposal]:
-    """The map that waits to be accepted or rejected; raises ``ProblemResponse`` where there is none."""
-    answer = yield from ask(patience, get(path_of("monitors", monitor, "proposal")))
+    """Return the proposed map that can be accepted or rejected.
+
+    Parameters
+    ----------
+    monitor : str
+        Name of the monitor.
+
+    Returns
+    -------
+    Proposal
+        The proposal.
+
+    Raises
+    ------
+    ProblemResponse
+        If there is no proposal.
+    """
+    answer = yield from send(patience, get(path_of("monitors", monitor, "proposal")))
     return read(Proposal, answer)
 
 
 def accept_proposal(patience: Patience, monitor: str) -> Steps[Proposal]:
-    """Move the alias to the proposed map; raises ``ProblemResponse`` where there is none, or it has moved since."""
+    """Accept the proposed map: make it the next version of its name and move the alias to it.
+
+    Parameters
+    ----------
+    monitor : str
+        Name of the monitor.
+
+    Returns
+    -------
+    Proposal
+        The accepted proposal, with the version.
+
+    Raises
+    ------
+    ProblemResponse
+        If there is no proposal, or the alias has moved since.
+    """
     return read(Proposal, (yield from _post(patience, path_of("monitors", monitor, "proposal", "accept"))))
 
 
 def reject_proposal(patience: Patience, monitor: str) -> Steps[Proposal]:
-    """Leave the alias where it is; raises ``ProblemResponse`` where nothing is proposed."""
+    """Reject the proposed map; the alias does not move.
+
+    Parameters
+    ----------
+    monitor : str
+        Name of the monitor.
+
+    Returns
+    -------
+    Proposal
+        The rejected proposal.
+
+    Raises
+    ------
+    ProblemResponse
+        If there is no proposal.
+    """
     return read(Proposal, (yield from _post(patience, path_of("monitors", monitor, "proposal", "reject"))))
 
 
 def deliveries(
     patience: Patience, monitor: str, *, status: str | None = None, hook: str | None = None
 ) -> Items[DeliverySummary]:
-    """The events that went to a monitor's hooks, newest first; those of status ``dead`` are not tried again.
+    """Iterate over the webhook deliveries of a monitor, newest first.
 
+    Parameters
+    ----------
+    monitor : str
+        Name of the monitor.
+    status : {"pending", "succeeded", "dead"}, optional
+        Only deliveries with this status; ``dead`` ones are not retried.
+    hook : str, optional
+        Only deliveries to this webhook.
+
+    Yields
+    ------
+    DeliverySummary
+        A delivery.
+
+    Examples
+    --------
     >>> list(client.deliveries("inbox", status="dead"))
     []
     """
@@ -96,10 +223,23 @@ def deliveries(
 
 
 def resend(patience: Patience, monitor: str, delivery_id: str) -> Steps[DeliveryRecord]:
-    """Deliver an event once more, with the same id, from the first of its tries on."""
+    """Deliver an event again with the same id, with a new series of tries.
+
+    Parameters
+    ----------
+    monitor : str
+        Name of the monitor.
+    delivery_id : str
+        Id of the delivery.
+
+    Returns
+    -------
+    DeliveryRecord
+        The delivery.
+    """
     answer = yield from _post(patience, path_of("monitors", monitor, "deliveries", delivery_id, "resend"))
     return read(DeliveryRecord, answer)
 
 
 def _post(patience: Patience, path: str) -> Steps[Answer]:
-    return (yield from ask(patience, Request("POST", path, headers={"Accept": JSON})))
+    return (yield from send(patience, Request("POST", path, headers={"Accept": JSON})))

@@ -1,4 +1,4 @@
-"""The rows of monitors: labelled rows, predictions now, and labels when they are known."""
+"""Sending rows to monitors: labelled rows, predictions, and labels."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Any, Unpack
 
 from calibrant.client.answers import RefusedRow, Taken
 from calibrant.client.frames import ArrayLike
-from calibrant.client.monitored import Beside, Form, arrays_of, packed, pieces
+from calibrant.client.monitored import Form, RowFields, arrays_of, packed, pieces
 from calibrant.client.requests import path_of, read
-from calibrant.client.retries import Patience, ask
+from calibrant.client.retries import Patience, send
 from calibrant.client.steps import JSON, Request, Steps
 
-#: Rows of a request.
+#: Default number of rows per request.
 _PIECE = 100_000
 _COUNTS = [field.name for field in fields(Taken) if field.name != "refusals"]
 
@@ -27,19 +27,42 @@ def send_rows(
     form: Form = "npz",
     piece: int = _PIECE,
     key: str | None = None,
-    **beside: Unpack[Beside],
+    **fields: Unpack[RowFields],
 ) -> Steps[Taken]:
-    """Send labelled rows, in requests of at most ``piece`` rows; what became of all of them.
+    """Send labelled rows to a monitor.
 
-    ``predictions`` (n,) or (n, K), ``labels`` (n,), and beside them ``ids``, ``timestamps`` and ``groups`` (n,). Each
-    request counts once, also where its connection breaks; sent again by another process, it counts once by its ids, or
-    by a ``key`` of your own. ``form`` is how rows travel: ``npz``, ``arrow`` (which needs pyarrow) or ``json``. Row
-    numbers in ``refusals`` are those of the arrays.
+    Retries within this call are idempotent. To make sending again from another process idempotent, use ``ids`` or a
+    ``key``.
 
+    Parameters
+    ----------
+    monitor : str
+        Name of the monitor.
+    predictions : array_like
+        (n,) or (n, K).
+    labels : array_like
+        (n,), integers or booleans.
+    form : {"npz", "arrow", "json"}
+        Encoding of the rows; ``arrow`` needs pyarrow.
+    piece : int
+        The most rows per request.
+    key : str, optional
+        Idempotency key of the whole call.
+    **fields
+        ``ids`` (n,), integers or strings; ``timestamps`` (n,), seconds since 1970 or datetimes, by default now; and
+        ``groups`` (n,), one name per row.
+
+    Returns
+    -------
+    Taken
+        Counts over all requests; ``refusals`` have indices into the arrays.
+
+    Examples
+    --------
     >>> client.send_rows("inbox", [0.1, 0.8], [0, 1], ids=["mail-1", "mail-2"]).joined
     2
     """
-    given = {"predictions": predictions, "labels": labels, **beside}
+    given = {"predictions": predictions, "labels": labels, **fields}
     return (yield from _sent(patience, monitor, "rows", given, form, piece, key))
 
 
@@ -55,8 +78,26 @@ def send_predictions(
     piece: int = _PIECE,
     key: str | None = None,
 ) -> Steps[Taken]:
-    """Send predictions whose labels are not known yet, by your ``ids``; the rest as of ``send_rows``.
+    """Send predictions without labels to a monitor; ``send_labels`` adds the labels later.
 
+    Parameters
+    ----------
+    monitor : str
+        Name of the monitor.
+    ids : array_like
+        (n,), integers or strings that join the predictions with their labels.
+    predictions : array_like
+        (n,) or (n, K).
+    timestamps, groups, form, piece, key
+        As for ``send_rows``.
+
+    Returns
+    -------
+    Taken
+        Counts over all requests; ``refusals`` have indices into the arrays.
+
+    Examples
+    --------
     >>> client.send_predictions("inbox", ["mail-3", "mail-4"], [0.2, 0.7]).accepted
     2
     """
@@ -75,10 +116,28 @@ def send_labels(
     piece: int = _PIECE,
     key: str | None = None,
 ) -> Steps[Taken]:
-    """Send labels of predictions that were sent, or will be, with these ``ids``; the rest as of ``send_rows``.
+    """Send labels for predictions with the same ids, which may also arrive later.
 
-    ``timestamps`` are when they became known: now, where they are not given.
+    Parameters
+    ----------
+    monitor : str
+        Name of the monitor.
+    ids : array_like
+        (n,), ids of the predictions.
+    labels : array_like
+        (n,), integers or booleans.
+    timestamps : array_like, optional
+        When the labels became known; by default now.
+    form, piece, key
+        As for ``send_rows``.
 
+    Returns
+    -------
+    Taken
+        Counts over all requests; ``refusals`` have indices into the arrays.
+
+    Examples
+    --------
     >>> client.send_labels("inbox", ["mail-4"], [1]).joined
     1
     """
@@ -89,23 +148,23 @@ def send_labels(
 def _sent(
     patience: Patience, monitor: str, what: str, given: Mapping[str, Any], form: Form, piece: int, key: str | None
 ) -> Steps[Taken]:
-    path, taken = path_of("monitors", monitor, what), list[tuple[int, Taken]]()
+    path, outcomes = path_of("monitors", monitor, what), list[tuple[int, Taken]]()
     for start, arrays in pieces(arrays_of(given), piece):
         media, content = packed(arrays, form)
         headers = {"Accept": JSON, "Content-Type": media}
         if key is not None:
             headers["Idempotency-Key"] = f"{key}-{start}"
-        answer = yield from ask(patience, Request("POST", path, headers=headers, content=content))
-        taken.append((start, read(Taken, answer)))
-    return _together(taken)
+        answer = yield from send(patience, Request("POST", path, headers=headers, content=content))
+        outcomes.append((start, read(Taken, answer)))
+    return _merged(outcomes)
 
 
-def _together(taken: Sequence[tuple[int, Taken]]) -> Taken:
-    """The counts of all requests, and their refusals by the rows of the whole."""
+def _merged(outcomes: Sequence[tuple[int, Taken]]) -> Taken:
+    """Add the counts of all requests; the rows of refusals become indices into the whole arrays."""
     refusals = [
         RefusedRow(row=start + refused.row, code=refused.code, detail=refused.detail)
-        for start, one in taken
+        for start, one in outcomes
         for refused in one.refusals
     ]
-    counts = {name: sum(getattr(one, name) for _, one in taken) for name in _COUNTS}
+    counts = {name: sum(getattr(one, name) for _, one in outcomes) for name in _COUNTS}
     return Taken(**counts, refusals=refusals)

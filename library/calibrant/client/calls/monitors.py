@@ -1,4 +1,4 @@
-"""Monitors of live models: create, read, change, list and delete."""
+"""Monitors of live models: create, read, list, change and delete."""
 
 from __future__ import annotations
 
@@ -10,17 +10,33 @@ import orjson
 from calibrant.client.answers import MonitorAnswer, MonitorReading, MonitorsAnswer, SeriesAnswer
 from calibrant.client.calls.pages import pages
 from calibrant.client.requests import get, path_of, read, with_fields
-from calibrant.client.retries import Patience, ask
+from calibrant.client.retries import Patience, send
 from calibrant.client.steps import JSON, Items, Request, Steps
 
 
 class Watched(TypedDict, total=False):
-    """What of a monitor may be changed later.
+    """The fields of a monitor that can be changed later.
 
-    ``windows`` are objects with ``name`` and ``seconds`` or ``rows``; ``measures`` are as of ``evaluate``; ``rules``
-    are objects of kind ``evidence`` or ``threshold``; ``interval`` is the level of the intervals; ``reference`` is what
-    windows are compared with; ``hooks`` are where alarms are delivered to; ``recalibration`` is what is done on an
-    alarm; ``retention`` the seconds that counts are kept.
+    Attributes
+    ----------
+    description : str or None
+        Description.
+    windows : sequence of mapping
+        Objects with ``name`` and ``seconds`` or ``rows``.
+    measures : sequence of str or mapping
+        As for ``evaluate``.
+    interval : float or None
+        Level of the intervals.
+    rules : sequence of mapping
+        Alarm rules of kind ``evidence`` or ``threshold``.
+    reference : mapping or None
+        Time span or batch that windows are compared with.
+    hooks : sequence of mapping
+        Webhooks to which alarms are delivered.
+    recalibration : mapping
+        What follows an alarm.
+    retention : int
+        Seconds that counts are kept.
     """
 
     description: str | None
@@ -49,29 +65,71 @@ def create_monitor(
     max_ids: int | None = None,
     **watched: Unpack[Watched],
 ) -> Steps[MonitorAnswer]:
-    """Begin to watch a model; what is not given is the server's own choice.
+    """Create a monitor. Options that are omitted have the defaults of the server.
 
-    ``map`` is applied to every prediction first; predictions of several columns need ``n_classes``. ``horizon`` is the
-    seconds that a prediction waits for its label. Secrets that the server makes for hooks are in this answer alone.
+    Parameters
+    ----------
+    name : str
+        Name of the monitor.
+    reduction : str, optional
+        What is measured, such as ``binary`` or ``confidence``.
+    n_classes : int, optional
+        Number of classes; required if predictions have several columns.
+    scale : {"probability", "logit"}, optional
+        Scale of the predictions.
+    map : str, optional
+        Map that is applied to every prediction.
+    bucket : int, optional
+        Length of a time bucket in seconds.
+    horizon : int, optional
+        Seconds that a prediction waits for its label.
+    skew : int, optional
+        Seconds that the time of a row may be in the future.
+    max_groups, max_ids : int, optional
+        Limits on groups and ids.
+    **watched
+        ``description``, ``windows``, ``measures``, ``interval``, ``rules``, ``reference``, ``hooks``,
+        ``recalibration`` and ``retention``, which ``change_monitor`` can change.
 
+    Returns
+    -------
+    MonitorAnswer
+        The monitor. Generated secrets of webhooks are only in this response.
+
+    Examples
+    --------
     >>> made = client.create_monitor("inbox", windows=[{"name": "day", "seconds": 86400}], measures=["ece", "ks"])
     >>> [window.name for window in made.windows]
     ['day']
     """
     fields: dict[str, Any] = {"name": name, "reduction": reduction, "n_classes": n_classes, "scale": scale, "map": map}
     fields |= {"bucket": bucket, "horizon": horizon, "skew": skew, "max_groups": max_groups, "max_ids": max_ids}
-    answer = yield from ask(patience, with_fields("POST", "/monitors", fields | {**watched}))
+    answer = yield from send(patience, with_fields("POST", "/monitors", fields | {**watched}))
     return read(MonitorAnswer, answer)
 
 
 def monitor(patience: Patience, name: str, *, windows: Sequence[str] = ()) -> Steps[MonitorReading]:
-    """What a monitor says now: its counts, and of each window, or of those named, measures, diagram and coverage.
+    """Return the current state of a monitor: counts, and for each window measures, diagram and label coverage.
 
+    Parameters
+    ----------
+    name : str
+        Name of the monitor.
+    windows : sequence of str
+        Names of windows; by default all.
+
+    Returns
+    -------
+    MonitorReading
+        The current state.
+
+    Examples
+    --------
     >>> client.monitor("inbox", windows=["day"]).counts.predictions
     0
     """
     query = {"windows": ",".join(windows) or None}
-    answer = yield from ask(patience, get(path_of("monitors", name), query))
+    answer = yield from send(patience, get(path_of("monitors", name), query))
     return read(MonitorReading, answer)
 
 
@@ -86,19 +144,48 @@ def series(
     end: float | None = None,
     points: int | None = None,
 ) -> Steps[SeriesAnswer]:
-    """A monitor's measures over time, in at most so many points; ``start`` and ``end`` are seconds since 1970.
+    """Return the measures of a monitor over time.
 
+    Parameters
+    ----------
+    name : str
+        Name of the monitor.
+    window : str, optional
+        A time window: the series has its length and ends now.
+    measure : str, optional
+        Key of the measure; by default all.
+    group : str, optional
+        Name of a group; by default all rows.
+    start, end : float, optional
+        Seconds since 1970; by default all counts that are kept, until now.
+    points : int, optional
+        The most points; 100 by default.
+
+    Returns
+    -------
+    SeriesAnswer
+        The points; time spans without predictions are omitted.
+
+    Examples
+    --------
     >>> client.series("inbox", measure="ece").points
     []
     """
     query = {"window": window, "measure": measure, "group": group, "start": start, "end": end, "points": points}
-    answer = yield from ask(patience, get(path_of("monitors", name, "series"), query))
+    answer = yield from send(patience, get(path_of("monitors", name, "series"), query))
     return read(SeriesAnswer, answer)
 
 
 def monitors(patience: Patience) -> Items[MonitorAnswer]:
-    """The monitors, read page by page as they are iterated over.
+    """Iterate over the monitors, newest first.
 
+    Yields
+    ------
+    MonitorAnswer
+        A monitor.
+
+    Examples
+    --------
     >>> "inbox" in [monitor.name for monitor in client.monitors()]
     True
     """
@@ -106,20 +193,42 @@ def monitors(patience: Patience) -> Items[MonitorAnswer]:
 
 
 def change_monitor(patience: Patience, name: str, **watched: Unpack[Watched]) -> Steps[MonitorAnswer]:
-    """Change what is given of a monitor; its counts stay. ``description``, ``interval``, ``reference``: None removes.
+    """Change fields of a monitor; its counts are kept.
 
+    Parameters
+    ----------
+    name : str
+        Name of the monitor.
+    **watched
+        New values of ``description``, ``windows``, ``measures``, ``interval``, ``rules``, ``reference``, ``hooks``,
+        ``recalibration`` or ``retention``. None removes ``description``, ``interval`` and ``reference``.
+
+    Returns
+    -------
+    MonitorAnswer
+        The changed monitor.
+
+    Examples
+    --------
     >>> client.change_monitor("inbox", description="mails of the live model").description
     'mails of the live model'
     """
     headers = {"Accept": JSON, "Content-Type": JSON}
     request = Request("PATCH", path_of("monitors", name), headers=headers, content=orjson.dumps({**watched}))
-    return read(MonitorAnswer, (yield from ask(patience, request)))
+    return read(MonitorAnswer, (yield from send(patience, request)))
 
 
 def delete_monitor(patience: Patience, name: str) -> Steps[None]:
-    """Forget a monitor and all that it has counted.
+    """Delete a monitor and its counts.
 
+    Parameters
+    ----------
+    name : str
+        Name of the monitor.
+
+    Examples
+    --------
     >>> made = client.create_monitor("short-lived")
     >>> client.delete_monitor("short-lived")
     """
-    yield from ask(patience, Request("DELETE", path_of("monitors", name), headers={"Accept": JSON}, forgets=True))
+    yield from send(patience, Request("DELETE", path_of("monitors", name), headers={"Accept": JSON}, forgets=True))

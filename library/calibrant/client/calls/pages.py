@@ -1,4 +1,4 @@
-"""Lists, read a page at a time as they are needed."""
+"""Paginated lists."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from calibrant.client.answers import (
     MonitorsAnswer,
 )
 from calibrant.client.requests import get, read
-from calibrant.client.retries import Patience, ask
+from calibrant.client.retries import Patience, send
 from calibrant.client.steps import Item, Items
 
 Page: TypeAlias = BatchesAnswer | JobsAnswer | MapPage | MonitorsAnswer | AlarmsAnswer | AuditAnswer | DeliveriesAnswer
@@ -25,10 +25,10 @@ _PAGE = 100
 
 
 def pages(patience: Patience, path: str, query: Mapping[str, Any], model: type[Page]) -> Items[Any]:
-    """The entries of every page."""
+    """Yield the entries of all pages; a page is requested when it is needed."""
     page_query = {**query, "limit": _PAGE}
     while True:
-        answer = yield from ask(patience, get(path, page_query))
+        answer = yield from send(patience, get(path, page_query))
         page = read(model, answer)
         for item in page.items:
             yield Item(item)

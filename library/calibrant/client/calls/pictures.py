@@ -1,4 +1,4 @@
-"""Pictures: diagrams of rows, of stored batches, of the reports of jobs and of the fits of maps."""
+"""Pictures of diagrams: of rows, stored batches, jobs, maps and monitors."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from calibrant.client.answers import JobAnswer
 from calibrant.client.calls.jobs import Progress, wait
 from calibrant.client.frames import Rows, split_rows
 from calibrant.client.requests import get, path_of, read, with_rows
-from calibrant.client.retries import Patience, ask
+from calibrant.client.retries import Patience, send
 from calibrant.client.steps import Steps
 
 Form: TypeAlias = Literal["svg", "png"]
@@ -37,15 +37,44 @@ def diagram(
     progress: Progress | None = None,
     **rows: Unpack[Rows],
 ) -> Steps[bytes]:
-    r"""A picture of a stored batch, or of ``predictions`` and ``labels``; with ``map``, before and after it.
+    r"""Draw a diagram of a stored batch or of rows.
 
-    ``diagram`` is a name, or an object with ``name`` and options; of ``batches`` there is a picture of each, side by
-    side. ``width`` is in pixels; ``interval`` is the level of the interval in the title.
-    ``{"name": "by-size", "measures": ["ece", "ks"]}`` are measures on random subsets of growing size, and
-    ``cost-plane`` is whose decisions cost less, those of the one or the other of two ``batches`` of the same rows.
+    Parameters
+    ----------
+    diagram : str or mapping
+        Name of a diagram, or a mapping with ``name`` and options. In addition to the diagrams of ``diagrams()``:
+        ``by-size``, measures on random subsets of increasing size, such as
+        ``{"name": "by-size", "measures": ["ece", "ks"]}``; and ``cost-plane``, which of two models has the lower cost,
+        for two ``batches`` of the same rows.
+    batch : str, optional
+        Id of a stored batch.
+    batches : sequence of str, optional
+        Ids of several batches, which are drawn side by side.
+    form : {"svg", "png"}
+        Format.
+    theme : {"auto", "light", "dark"}, optional
+        An SVG with ``auto`` follows the colour scheme of the viewer.
+    width : int, optional
+        Width in pixels, 320 to 2000.
+    map : str, optional
+        Map; the diagram shows the predictions before and after it.
+    reduction, classes, interval, resamples, seed, timeout, progress
+        As for ``evaluate``; ``interval`` is the level of the interval in the title.
+    **rows
+        ``predictions``, ``labels``, ``weights``, ``scale`` and ``weights_kind``, instead of a stored batch.
 
-    Raises as ``evaluate``.
+    Returns
+    -------
+    bytes
+        The picture.
 
+    Raises
+    ------
+    JobFailed, JobTimeout
+        As for ``evaluate``.
+
+    Examples
+    --------
     >>> client.diagram("reliability", predictions=p, labels=y, form="png")[:4]
     b'\x89PNG'
     """
@@ -54,7 +83,7 @@ def diagram(
     fields |= {"reduction": reduction, "classes": classes, "interval": interval, "resamples": resamples, "seed": seed}
     arrays, options = split_rows(rows)
     request = with_rows("/diagrams", arrays, fields | options, headers={"Accept": _MEDIA[form]})
-    answer = yield from ask(patience, request)
+    answer = yield from send(patience, request)
     if answer.status != 202:
         return answer.content
     job = yield from wait(patience, read(JobAnswer, answer).id, timeout=timeout, progress=progress)
@@ -64,8 +93,22 @@ def diagram(
 def map_diagram(
     patience: Patience, ref: str, form: Form = "svg", *, theme: Theme | None = None, width: int | None = None
 ) -> Steps[bytes]:
-    """A picture of the rows that a map was fitted to, before and after it: in sample, so no proof of what it gains.
+    """Draw the in-sample reliability diagram of a map: the rows of its fit, before and after the map.
 
+    Parameters
+    ----------
+    ref : str
+        Id, name, ``name:version`` or ``name@alias``.
+    form, theme, width
+        As for ``diagram``.
+
+    Returns
+    -------
+    bytes
+        The picture.
+
+    Examples
+    --------
     >>> client.map_diagram("spam")[:4]
     b'<svg'
     """
@@ -82,7 +125,22 @@ def job_diagram(
     theme: Theme | None = None,
     width: int | None = None,
 ) -> Steps[bytes]:
-    """A picture of a diagram of a job's report: that of ``key``, or the first."""
+    """Draw a diagram of the report of a job.
+
+    Parameters
+    ----------
+    job_id : str
+        Id of the job.
+    form, theme, width
+        As for ``diagram``.
+    key : str, optional
+        Key of the diagram; by default the first.
+
+    Returns
+    -------
+    bytes
+        The picture.
+    """
     look = {"key": key, "theme": theme, "width": width}
     return (yield from _picture(patience, path_of("jobs", job_id, f"diagram.{form}"), form, look))
 
@@ -96,8 +154,26 @@ def monitor_diagram(
     theme: Theme | None = None,
     width: int | None = None,
 ) -> Steps[bytes]:
-    """A picture, as SVG, of how reliable a monitor's predictions are: those of its first window, where none is named.
+    """Draw the reliability diagram of a window of a monitor as SVG.
 
+    Parameters
+    ----------
+    monitor : str
+        Name of the monitor.
+    window : str, optional
+        Name of the window; by default the first.
+    group : str, optional
+        Name of a group; by default all rows.
+    theme, width
+        As for ``diagram``.
+
+    Returns
+    -------
+    bytes
+        The picture.
+
+    Examples
+    --------
     >>> client.monitor_diagram("inbox")[:4]
     b'<svg'
     """
@@ -118,8 +194,26 @@ def series_diagram(
     theme: Theme | None = None,
     width: int | None = None,
 ) -> Steps[bytes]:
-    """A picture, as SVG, of a monitor's measure over time: its first, where none is named. The rest as of ``series``.
+    """Draw a measure of a monitor over time as SVG.
 
+    Parameters
+    ----------
+    monitor : str
+        Name of the monitor.
+    measure : str, optional
+        Key of the measure; by default the first.
+    window, group, start, end, points
+        As for ``series``.
+    theme, width
+        As for ``diagram``.
+
+    Returns
+    -------
+    bytes
+        The picture.
+
+    Examples
+    --------
     >>> client.series_diagram("inbox", "ece")[:4]
     b'<svg'
     """
@@ -129,5 +223,5 @@ def series_diagram(
 
 
 def _picture(patience: Patience, path: str, form: Form, look: Mapping[str, Any]) -> Steps[bytes]:
-    answer = yield from ask(patience, get(path, look, accept=_MEDIA[form]))
+    answer = yield from send(patience, get(path, look, accept=_MEDIA[form]))
     return answer.content
