@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib.metadata
+import os
 from collections.abc import Iterator, Mapping
 
 from opentelemetry import trace
@@ -19,8 +20,9 @@ from backend.telemetry.observed import Attribute
 _VERSION = importlib.metadata.version("calibrant")
 #: The path of spans below a collector's address.
 _TRACES_PATH = "/v1/traces"
-#: Seconds that a collector may take to answer; it must not hold up a worker.
+#: Seconds that a collector may take to answer, unless one of these variables is set: it must not hold up a worker.
 _EXPORT_SECONDS = 2.0
+_TIMEOUTS = {"OTEL_EXPORTER_OTLP_TIMEOUT", "OTEL_EXPORTER_OTLP_TRACES_TIMEOUT"}
 
 _CONTEXT = TraceContextTextMapPropagator()
 
@@ -64,7 +66,8 @@ class OtlpTracer:
             resource = resource.merge(Resource({SERVICE_NAME: service}))
         # No atexit: a forked task ends without it, and the API closes its tracer itself.
         provider = TracerProvider(resource=resource, shutdown_on_exit=False)
-        provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter(endpoint=url, timeout=_EXPORT_SECONDS)))
+        seconds = None if _TIMEOUTS & os.environ.keys() else _EXPORT_SECONDS
+        provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter(endpoint=url, timeout=seconds)))
         return cls(provider)
 
     def close(self) -> None:

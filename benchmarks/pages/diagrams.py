@@ -28,7 +28,7 @@ def _entry(diagram: Diagram) -> str:
     lines = [
         f"## `{diagram.name}`: {diagram.title}",
         "",
-        f"{diagram.definition}.",
+        f"{diagram.definition.rstrip('.')}.",
         "",
         f"- options: {options}",
         f"- cost {diagram.cost}",

@@ -139,6 +139,7 @@ def observed(folder: Path, collector: Collector) -> Iterator[Observed]:
     environment = os.environ | {
         "CALIBRANT_OTLP_ENDPOINT": f"http://127.0.0.1:{collector.server_port}",
         "OTEL_BSP_SCHEDULE_DELAY": "50",
+        "OTEL_EXPORTER_OTLP_TIMEOUT": "60",
     }
     with (
         path.open("ab") as log,
