@@ -20,7 +20,7 @@ from backend.store.registry.aliases import AliasStore
 from backend.store.registry.listing import Listing
 from backend.store.registry.maps import MapStore
 from calibrant.batch import Batch
-from calibrant.in_sample import Fit, in_sample
+from calibrant.in_sample import FitSummary, in_sample
 from calibrant.maps.calibration_map import CalibrationMap
 from schemas.maps import Bins, FitBins, FitSpec, ImportOptions, InSample, MapRecord, Scores
 
@@ -146,11 +146,11 @@ def imported_record(map_id: str, options: ImportOptions, fitted: CalibrationMap,
     )
 
 
-def _scores(fit: Fit) -> Scores:
+def _scores(fit: FitSummary) -> Scores:
     return Scores(log_loss=fit.log_loss, brier=fit.brier, ece=fit.ece)
 
 
-def _bins(fit: Fit) -> Bins:
+def _bins(fit: FitSummary) -> Bins:
     bins = fit.bins
     return Bins(
         start=bins.start.tolist(),

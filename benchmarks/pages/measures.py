@@ -50,7 +50,7 @@ def _entry(measure: Measure) -> str:
     lines = [
         f"### `{measure.name}`: {measure.title}",
         "",
-        f"{measure.definition}.",
+        f"{measure.definition.rstrip('.')}.",
         "",
         f"- of {'an ' if of.startswith('event') else ''}{of}; from {lower} to {upper}; better: {measure.better}; "
         f"needs {measure.needs}",

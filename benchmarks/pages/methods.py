@@ -46,7 +46,7 @@ def _entry(method: Method) -> str:
     lines = [
         f"### `{method.name}`: {method.title}",
         "",
-        f"{method.definition}.",
+        f"{method.definition.rstrip('.')}.",
         "",
         f"- of {of}; takes {traits.takes}",
         f"- options: {options or 'none'}",

@@ -1,13 +1,13 @@
 """Calibrant: measure whether a classifier's probabilities can be trusted, and repair them.
 
-``evaluate`` measures, ``compare`` compares several maps, ``fit`` makes a calibration map, ``load`` reads one
-from its document,
-``measure_by_size`` shows how measures depend on the number of rows, ``cost_plane`` which of two models' decisions cost
-less, and ``logistic_normal`` draws a world whose truth is known.
-``tally`` counts the rows of a partition of data larger than one machine, ``merge`` adds tallies up, ``evaluate_tally``
-and ``fit_tally`` answer from them.
-``CalibrantClassifier`` puts a map behind any classifier of scikit-learn.
-Importing this package loads nothing else: each name is loaded when it is first used.
+- ``evaluate`` measures calibration, and ``compare`` compares several calibration maps.
+- ``fit`` fits a calibration map, and ``load`` reads one from its document.
+- ``CalibrantClassifier`` combines a scikit-learn classifier with a calibration map.
+- ``tally`` and ``merge`` count data that does not fit in memory; ``evaluate_tally`` and ``fit_tally`` use the counts.
+- ``measure_by_size`` shows how measures depend on the number of rows, ``cost_plane`` compares the costs of two models,
+  and ``logistic_normal`` draws synthetic data with known probabilities.
+
+Importing this package is cheap: each name is loaded when it is first used.
 """
 
 from importlib import import_module
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-#: Module -> the names that this package takes from it.
+#: Module -> the names that this package exports from it.
 _NAMES = {
     "by_size": ("MeasuresBySize", "SizeCurve", "measure_by_size"),
     "calibrators": ("METHODS", "fit"),

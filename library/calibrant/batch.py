@@ -1,6 +1,6 @@
-"""A batch: predictions, labels and weights, checked once, before any formula sees them.
+"""A batch of predictions, labels and weights, validated once before any computation.
 
-Every refusal names the argument and the first rows at fault, never what stands there.
+Errors name the argument and the first invalid rows, but never contain the data.
 """
 
 from __future__ import annotations
@@ -34,35 +34,27 @@ Scale = Literal["probability", "logit"]
 _SCALES = get_args(Scale)
 Integers = npt.NDArray[np.int64]
 
-#: How far outside [0, 1] a probability, or from 1 a row's sum, may lie: real classifiers emit such.
+#: How far a probability may be outside [0, 1], or the sum of a row from 1: real classifiers emit such values.
 TOLERANCE = 1e-4
-#: Row sums closer to 1 than this differ by the rounding of their own terms and are left alone.
+#: Row sums this close to 1 differ by rounding and are not normalised (float64, float32).
 SUM_ROUNDING, SINGLE_SUM_ROUNDING = 1e-9, 1e-6
-#: Frequency weights sum to so many rows.
+#: Smallest and largest sum of frequency weights.
 LEAST_ROWS, MOST_ROWS = 1e-6, 2.0**53
-#: A weight below this share of the largest is 0.
+#: Weights below this fraction of the largest are set to 0.
 LEAST_WEIGHT = 1e-12
-#: Rows of fewer classes are short.
+#: Below this number of classes, row sums are computed as a matrix product.
 _SHORT = 64
-#: Numbers of a matrix that are worked on at once.
+#: Elements of a matrix that are processed at once.
 _BLOCK = 1 << 16
-#: How what is wrong with one place begins, and how it does with several.
-_SEVERAL = {
-    "is not a finite number": "are not finite numbers",
-    "is not an integer": "are not integers",
-    "is ": "are ",
-    "does ": "do ",
-    "has ": "have ",
-}
-#: At most this many offending rows are named.
+#: The most invalid places that an error names.
 MAX_OFFENCES = 5
 
 
 @dataclass(frozen=True)
 class Predictions:
-    """Checked predictions: ``given`` are probabilities or logits, as ``scale`` says.
+    """Checked predictions: ``given`` holds probabilities or logits, according to ``scale``.
 
-    (n,) are P(Y=1) or its logit, float64; (n, K) have rows of sum 1 where they are probabilities, float64 or float32.
+    Shape (n,) is P(Y = 1) or its logit, float64. Shape (n, K) is float64 or float32; probabilities have rows of sum 1.
     """
 
     given: Floats
@@ -72,12 +64,12 @@ class Predictions:
 
     @cached_property
     def values(self) -> Floats:
-        """The probabilities, of the shape given; those of logits are made on first use, in float64."""
+        """The probabilities, in the given shape; those of logits are computed on first use, in float64."""
         return self.given if self.scale == "probability" else probabilities_of(self.given)
 
     @property
     def logits(self) -> Floats | None:
-        """The logits that were given; None where probabilities were."""
+        """The given logits; None if probabilities were given."""
         return self.given if self.scale == "logit" else None
 
     @property
@@ -89,10 +81,10 @@ class Predictions:
         return len(self.given)
 
     def rows(self, chosen: npt.NDArray[Any]) -> Predictions:
-        """Those of the chosen rows."""
+        """Return the predictions of the chosen rows."""
         taken = replace(self, given=self.given[chosen])
         if self.scale == "logit" and "values" in vars(self):
-            vars(taken)["values"] = self.values[chosen]  # made already
+            vars(taken)["values"] = self.values[chosen]  # keep the cached probabilities
         return taken
 
 
@@ -109,7 +101,7 @@ class Batch:
         return len(self.labels)
 
     def rows(self, chosen: npt.NDArray[Any]) -> Batch:
-        """The batch of the chosen rows: ``chosen`` is (n,) of booleans, or the rows' numbers."""
+        """Return the batch of the chosen rows: a boolean mask of shape (n,), or row numbers."""
         weights = None if self.weights is None else self.weights[chosen]
         return Batch(self.predictions.rows(chosen), self.labels[chosen], weights, self.weights_kind)
 
@@ -117,7 +109,7 @@ class Batch:
 def read_batch(
     predictions: Any, labels: Any, weights: Any = None, *, scale: Scale = "probability", kind: WeightsKind = "frequency"
 ) -> Batch:
-    """Check a whole batch; raises the ``CalibrationError`` of the first thing wrong. O(n K)."""
+    """Check a whole batch; raise a ``CalibrationError`` for the first invalid argument. O(n K)."""
     if kind not in get_args(WeightsKind):
         raise InvalidOption.at("/weights_kind", "must be one of: frequency, importance")
     read = read_predictions(predictions, scale=scale)
@@ -130,27 +122,35 @@ def read_batch(
 
 
 def read_predictions(predictions: Any, *, scale: Scale = "probability") -> Predictions:
-    """Check ``predictions`` and turn them into probabilities.
+    """Check probabilities or logits.
 
-    Probabilities within 1e-4 outside [0, 1] are clipped, rows within 1e-4 of sum 1 are divided by
-    their sum, and both are counted. Logits go through the logistic function, or softmax by row.
+    Probabilities up to 1e-4 outside [0, 1] are clipped, rows whose sum is within 1e-4 of 1 are divided by it, and both
+    are counted.
     """
     if scale not in _SCALES:
         raise InvalidOption.at("/scale", "must be one of: probability, logit")
     values = read_numbers(predictions, "/predictions", keep_single=True)
     if values.ndim not in (1, 2) or (values.ndim == 2 and values.shape[1] < 2):
-        raise WrongShape.at("/predictions", "must be (n,) or (n, K) with K of at least 2")
+        raise WrongShape.at("/predictions", "must have shape (n,) or (n, K) with K at least 2")
     if values.size == 0:
         raise EmptyBatch.at("/predictions", "has no rows")
-    # A NaN survives min and max, so two passes find every value that is out of place.
+    # NaN propagates through min and max, so two passes detect every invalid value.
     low, high = float(np.minimum.reduce(values, axis=None)), float(np.maximum.reduce(values, axis=None))
     if not (math.isfinite(low) and math.isfinite(high)):
-        raise _refusal(NotFinite, "/predictions", ~np.isfinite(values), "is not a finite number")
+        raise _invalid(NotFinite, "/predictions", ~np.isfinite(values), *_FINITE)
     if scale == "logit":
         return Predictions(values, scale)
     if low < -TOLERANCE or high > 1.0 + TOLERANCE:
         bad = (values < -TOLERANCE) | (values > 1.0 + TOLERANCE)
-        raise _refusal(OutOfRange, "/predictions", bad, "is outside [0, 1]; logits need scale: logit")
+        hint = "logits need scale: logit"
+        raise _invalid(
+            OutOfRange,
+            "/predictions",
+            bad,
+            f"must be in [0, 1]; {hint}",
+            f"is outside [0, 1]; {hint}",
+            f"are outside [0, 1]; {hint}",
+        )
     sums = None if values.ndim == 1 else _checked_sums(values)
     clipped = 0
     if low < 0.0 or high > 1.0:
@@ -165,7 +165,7 @@ def read_predictions(predictions: Any, *, scale: Scale = "probability") -> Predi
 
 
 def probabilities_of(logits: Floats) -> Floats:
-    """The logistic function of (n,), the softmax of each row of (n, K), float64. Blocks of rows are widened."""
+    """Return the logistic function of (n,), or the softmax of each row of (n, K), in float64 block by block."""
     if logits.ndim == 1:
         one: Floats = expit(logits.astype(np.float64, copy=False))
         return one
@@ -178,8 +178,8 @@ def probabilities_of(logits: Floats) -> Floats:
 
 
 def softmax_in_place(scores: Floats) -> Floats:
-    """The softmax of each row of ``scores (h, K)``, float64, which it overwrites."""
-    with np.errstate(over="ignore"):  # a difference beyond the doubles has the exponential 0, as it should
+    """Overwrite ``scores (h, K)``, float64, with the softmax of each row, and return it."""
+    with np.errstate(over="ignore"):  # an overflowing difference correctly gives an exponential of 0
         scores -= scores.max(axis=1, keepdims=True)
     np.exp(scores, out=scores)
     scores /= scores.sum(axis=1, keepdims=True)
@@ -190,12 +190,20 @@ def _checked_sums(values: Floats) -> Floats:
     sums = _sums(values)
     away = np.abs(sums - 1.0)
     if away.max() > TOLERANCE:
-        raise _refusal(OutOfRange, "/predictions", away > TOLERANCE, "does not sum to 1", noun="rows ")
+        raise _invalid(
+            OutOfRange,
+            "/predictions",
+            away > TOLERANCE,
+            "must sum to 1",
+            "does not sum to 1",
+            "do not sum to 1",
+            noun="rows ",
+        )
     return sums
 
 
 def _sums(values: Floats) -> Floats:
-    """The sum of each row, in double precision; of short rows as a product, which is several times faster."""
+    """Return the sum of each row in double precision; a matrix product is several times faster for short rows."""
     if values.dtype == np.float64 and values.shape[1] < _SHORT:
         found: Floats = values @ np.ones(values.shape[1])
         return found
@@ -212,32 +220,32 @@ def _renormalised(values: Floats, sums: Floats) -> tuple[Floats, int]:
 
 
 def read_classes(classes: object, n_classes: int | None) -> tuple[int, ...]:
-    """Check a choice among the classes: at least two different integers in [0, K)."""
+    """Check a selection of classes: at least two different integers in [0, K)."""
     if n_classes is None:
-        raise WrongShape.at("/classes", "can be chosen only where predictions are (n, K)")
+        raise WrongShape.at("/classes", "need predictions of shape (n, K)")
     if isinstance(classes, str) or not isinstance(classes, Sequence) or len(classes) < 2:
         raise InvalidOption.at("/classes", "must be an array of at least two classes")
     for i, k in enumerate(classes):
         if type(k) is not int or not 0 <= k < n_classes:
             raise InvalidOption.at(f"/classes/{i}", f"must be an integer from 0 to {n_classes - 1}")
     if len(set(classes)) < len(classes):
-        raise InvalidOption.at("/classes", "must differ from one another")
+        raise InvalidOption.at("/classes", "must be distinct")
     return tuple(classes)
 
 
 def restrict(batch: Batch, classes: Sequence[int]) -> tuple[Batch, Integers]:
-    """The batch as if only these classes existed, and the numbers of its rows; class j becomes ``classes[j]``.
+    """Restrict a batch to some classes; return it with the numbers of its rows. Class j is ``classes[j]`` before.
 
-    Rows of another label are left out. Logits are chosen before the softmax (Minderer et al. 2021, which evaluates
-    models of 1,000 classes on the 200 of ImageNet-A so); probabilities are divided by their sum, which is the same.
-    Raises ``EmptyBatch`` where no row is left, ``OutOfRange`` where a row has no probability left. O(n K).
+    Rows with other labels are left out. Logits are selected before the softmax, and probabilities are divided by their
+    sum, which is equivalent. Minderer et al. (2021) evaluate models of 1,000 classes on the 200 classes of ImageNet-A
+    in this way. Raises ``EmptyBatch`` if no row is left, ``OutOfRange`` if a row has no probability left. O(n K).
     """
     chosen = np.asarray(classes)
     place = np.full(batch.predictions.given.shape[1], -1)
     place[chosen] = np.arange(len(chosen))
     kept = np.flatnonzero(place[batch.labels] >= 0)
     if not len(kept):
-        raise EmptyBatch.at("/labels", "have none of the classes chosen")
+        raise EmptyBatch.at("/labels", "have no row of the chosen classes")
     given = batch.predictions
     values = given.given[np.ix_(kept, chosen)]
     if given.scale == "probability":
@@ -246,38 +254,61 @@ def restrict(batch: Batch, classes: Sequence[int]) -> tuple[Batch, Integers]:
         if not mass.all():
             empty = np.zeros(len(batch), dtype=np.bool_)
             empty[kept] = mass == 0.0
-            raise _refusal(
-                OutOfRange, "/predictions", empty, "has no probability left among the classes chosen", noun="rows "
+            raise _invalid(
+                OutOfRange,
+                "/predictions",
+                empty,
+                "must have a positive probability for one of the chosen classes",
+                "has probability 0 for all chosen classes",
+                "have probability 0 for all chosen classes",
+                noun="rows ",
             )
         values /= mass[:, None]
     taken = replace(given, given=values)
     weights = None if batch.weights is None else batch.weights[kept]
     if weights is not None and not weights.any():
-        raise InvalidWeight.at("/weights", "are all 0 on the rows of the classes chosen")
+        raise InvalidWeight.at("/weights", "are all 0 for the rows of the chosen classes")
     return Batch(taken, place[batch.labels[kept]], weights, batch.weights_kind), kept
 
 
 def read_labels(labels: Any, n: int, n_classes: int) -> Integers:
-    """Check integer labels in [0, n_classes), as many as ``n``."""
+    """Check ``n`` integer labels in [0, n_classes)."""
     raw = np.asarray(labels)
     if raw.dtype.kind not in "biu":
         raw = read_numbers(labels, "/labels")
         if not np.all(np.isfinite(raw)):
-            raise _refusal(NotFinite, "/labels", ~np.isfinite(raw), "is not a finite number")
+            raise _invalid(NotFinite, "/labels", ~np.isfinite(raw), *_FINITE)
         if np.any(raw != np.floor(raw)):
-            raise _refusal(InvalidLabel, "/labels", raw != np.floor(raw), "is not an integer")
+            raise _invalid(
+                InvalidLabel,
+                "/labels",
+                raw != np.floor(raw),
+                "must be an integer",
+                "is not an integer",
+                "are not integers",
+            )
     _check_length(raw, n, "/labels")
     if raw.min() < 0 or raw.max() >= n_classes:
-        names = "0 or 1" if n_classes == 2 else f"an integer from 0 to {n_classes - 1}"
-        raise _refusal(InvalidLabel, "/labels", (raw < 0) | (raw >= n_classes), f"must be {names}")
+        bad = (raw < 0) | (raw >= n_classes)
+        if n_classes == 2:
+            raise _invalid(InvalidLabel, "/labels", bad, "must be 0 or 1", "is not 0 or 1", "are not 0 or 1")
+        ends = f"from 0 to {n_classes - 1}"
+        raise _invalid(
+            InvalidLabel,
+            "/labels",
+            bad,
+            f"must be an integer {ends}",
+            f"is not an integer {ends}",
+            f"are not integers {ends}",
+        )
     return raw.astype(np.int64, copy=False)
 
 
 def read_weights(weights: Any, n: int, kind: WeightsKind = "frequency") -> Floats:
-    """Check finite weights of at least 0 that are not all 0, as many as ``n``.
+    """Check ``n`` finite non-negative weights that are not all 0.
 
-    Importance weights are divided by the largest: nothing else matters of them, and sums and squares stay numbers.
-    Weights below 1e-12 of the largest count as 0: sums of doubles hardly see them, and differences of sums not at all.
+    Importance weights are divided by the largest, so that sums of squares do not overflow; only their ratios matter.
+    Weights below 1e-12 of the largest are set to 0, since they are lost in the rounding of sums.
     """
     values = check_weights(weights, n, kind)
     largest = float(values.max())
@@ -286,13 +317,13 @@ def read_weights(weights: Any, n: int, kind: WeightsKind = "frequency") -> Float
 
 
 def check_weights(weights: Any, n: int, kind: WeightsKind = "frequency") -> Floats:
-    """``read_weights``, but the weights stay as they are: part of a batch whose largest weight is not known yet."""
+    """Check weights as ``read_weights`` does without changing them, for a part of a batch."""
     values = read_numbers(weights, "/weights")
     _check_length(values, n, "/weights")
     if not np.all(np.isfinite(values)):
-        raise _refusal(NotFinite, "/weights", ~np.isfinite(values), "is not a finite number")
+        raise _invalid(NotFinite, "/weights", ~np.isfinite(values), *_FINITE)
     if values.min() < 0.0:
-        raise _refusal(InvalidWeight, "/weights", values < 0.0, "is below 0")
+        raise _invalid(InvalidWeight, "/weights", values < 0.0, "must be at least 0", "is below 0", "are below 0")
     if not values.any():
         raise InvalidWeight.at("/weights", "must not all be 0")
     if kind == "frequency":
@@ -300,24 +331,23 @@ def check_weights(weights: Any, n: int, kind: WeightsKind = "frequency") -> Floa
             total = float(values.sum())
         if not LEAST_ROWS <= total <= MOST_ROWS:
             within = f"from {LEAST_ROWS:g} to {MOST_ROWS:g}"
-            raise InvalidWeight.at("/weights", f"must count {within} rows; weights_kind importance takes any scale")
+            raise InvalidWeight.at("/weights", f"must have a sum {within}, unless weights_kind is importance")
     return values
 
 
 def read_numbers(values: Any, pointer: str, *, keep_single: bool = False) -> Floats:
-    """Check that ``values`` is an array of real numbers, and give it as float64.
+    """Check that ``values`` is an array of real numbers, and return it as float64.
 
-    Booleans are no numbers here: numpy would make a 1.0 of True. ``keep_single`` leaves a float32 matrix as it is:
-    its columns are widened when they are read, and twice its memory is not needed.
+    Booleans are rejected. With ``keep_single`` a float32 matrix is not converted, which saves memory.
     """
     try:
         raw = np.asarray(values)
     except ValueError as error:  # rows of different lengths
-        raise WrongShape.at(pointer, "must have rows of one length") from error
+        raise WrongShape.at(pointer, "must have rows of the same length") from error
     if raw.size and raw.dtype.kind not in "fiu":
-        raise NotANumber.at(pointer, "must hold numbers only")
+        raise NotANumber.at(pointer, "must contain only numbers")
     if raw.dtype == np.longdouble and raw.dtype.itemsize > 8:
-        raise NotANumber.at(pointer, "must hold doubles or narrower numbers")
+        raise NotANumber.at(pointer, "must be float64 or a narrower type")
     if keep_single and raw.dtype == np.float32 and raw.ndim == 2:
         return raw
     return raw.astype(np.float64, copy=False)
@@ -325,26 +355,33 @@ def read_numbers(values: Any, pointer: str, *, keep_single: bool = False) -> Flo
 
 def _check_length(values: npt.NDArray[Any], n: int, pointer: str) -> None:
     if values.ndim != 1:
-        raise WrongShape.at(pointer, "must be (n,)")
+        raise WrongShape.at(pointer, "must have shape (n,)")
     if len(values) != n:
-        raise LengthMismatch.at(pointer, f"has {len(values)} rows where /predictions has {n}")
+        raise LengthMismatch.at(pointer, f"has {len(values)} rows, but /predictions has {n}")
 
 
-def _refusal(
-    error: type[CalibrationError], pointer: str, bad: npt.NDArray[np.bool_], what: str, *, noun: str = ""
+#: What a number must be, and the messages about one and about several that are not.
+_FINITE = ("must be a finite number", "is not a finite number", "are not finite numbers")
+
+
+def _invalid(
+    error: type[CalibrationError],
+    pointer: str,
+    bad: npt.NDArray[np.bool_],
+    wanted: str,
+    one: str,
+    several: str,
+    *,
+    noun: str = "",
 ) -> CalibrationError:
-    """Build the error that names the first offending places and counts them all; ``noun`` is what is counted."""
+    """Create an error that counts the invalid places and names the first of them.
+
+    ``wanted`` is what each place must be; ``one`` or ``several`` is the message about their number; ``noun`` is what is
+    counted.
+    """
     places = np.argwhere(bad)
-    offences = [Offence("/".join([pointer, *map(str, place)]), what) for place in places[:MAX_OFFENCES].tolist()]
-    message = what if len(places) == 1 else _of_several(what)
+    offences = [Offence("/".join([pointer, *map(str, place)]), wanted) for place in places[:MAX_OFFENCES].tolist()]
+    message = one if len(places) == 1 else several
     return error(
         f"{pointer[1:]}: {len(places)} of {bad.size} {noun}{message}; the first at {offences[0].pointer}", offences
     )
-
-
-def _of_several(what: str) -> str:
-    """The plural of a message about one place."""
-    for one, several in _SEVERAL.items():
-        if what.startswith(one):
-            return several + what.removeprefix(one)
-    return what

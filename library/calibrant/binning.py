@@ -1,4 +1,4 @@
-"""Bins: equal-width, equal-mass and adaptive ones; how many, by a sweep or by cross-validation."""
+"""Equal-width, equal-mass and adaptive bins, and the choice of their number by a sweep or by cross-validation."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from calibrant.validation import fold_of_rows, simplest
 Closed = Literal["left", "right"]
 Binning = Literal["equal-mass", "equal-width"]
 
-#: Rows a pass works on at once, so that its temporaries stay in the processor's cache.
+#: Rows that are processed at once, so that temporary arrays fit in the processor cache.
 _BLOCK = 1 << 15
-#: At most so many rows are few.
+#: Up to this many rows are binned from their cells.
 _FEW = 1 << 16
-#: Two sums of weights that differ by less than this share of the mass are one: rescaled weights round differently.
-#: A squared error that bins bring down to this share is 0.
+#: Sums of weights that differ by less than this fraction of the mass are equal: rescaled weights round differently.
+#: A squared error that bins reduce to less than this fraction is set to 0.
 _ROUNDING = 1e-12
-#: Label means of weights that are no whole numbers are equal up to this.
+#: Tolerance of comparisons of observed frequencies if weights are not integers.
 _MEAN_ROUNDING = 1e-9
-#: A sweep of equal-width bins ends here at the latest.
+#: The most bins of a sweep of equal-width bins.
 _MOST_SWEPT = 4096
-#: Compressed cells: so many of equal mass and, for sparse ends, of equal width in asin sqrt p.
+#: Numbers of compressed cells of equal mass and, for sparse ends, of equal width in asin sqrt p.
 _BY_MASS, _BY_WIDTH = 750, 250
 MAX_COMPRESSED = _BY_MASS + _BY_WIDTH
-#: Bin borders that the sweep lays out at once.
+#: Bin borders that the sweep computes at once.
 _SWEEP_AREA = 1 << 18
 
 
@@ -39,8 +39,8 @@ class Bins:
     """Non-empty bins in ascending order, all arrays ``(b,)``.
 
     ``mass`` is the sum of the weights, ``rows`` the effective number of rows (Kish's for
-    importance weights), ``mean_p`` the mean prediction, ``mean_y`` the share of positives. A bin begins at
-    its ``start``, which belongs to it unless bins are closed on the right.
+    importance weights), ``mean_p`` the mean prediction, ``mean_y`` the observed frequency. A bin includes
+    its ``start`` unless bins are closed on the right.
     """
 
     mass: Floats
@@ -54,7 +54,7 @@ class Bins:
         return len(self.mass)
 
     def index(self, p: Floats) -> npt.NDArray[np.int64]:
-        """The bin of each prediction ``p (n,)``; below the first bin the first. O(n log b)."""
+        """Return the bin of each prediction ``p (n,)``; predictions below the first bin belong to it. O(n log b)."""
         found = np.searchsorted(self.start, p, side="right" if self.closed == "left" else "left")
         return np.maximum(found - 1, 0)
 
@@ -69,10 +69,10 @@ def _bins(
 
 
 def equal_width(event: Event, n_bins: int, closed: Closed = "left") -> Bins:
-    """Bins [i/b, (i+1)/b), the last one closed at 1; empty ones are left out. O(n + b).
+    """Return the non-empty bins [i/b, (i+1)/b), the last one closed at 1. O(n + b).
 
     The borders are the doubles i / b. Closed on the right they are (i/b, (i+1)/b], the first one closed at 0. Few rows
-    are binned by their cells, which the other measures need as well; more are not sorted for this.
+    are binned from their cells, which other measures also need; many rows are binned without a sort.
     """
     if len(event) <= _FEW:
         return equal_width_of_cells(event.cells, n_bins, closed)
@@ -80,19 +80,19 @@ def equal_width(event: Event, n_bins: int, closed: Closed = "left") -> Bins:
 
 
 def equal_width_of_cells(cells: Cells, n_bins: int, closed: Closed = "left") -> Bins:
-    """``equal_width`` from cells that are there already. O(b log m)."""
+    """Return equal-width bins from cells. O(b log m)."""
     edges = np.arange(n_bins) / n_bins
     at = np.append(np.searchsorted(cells.p, edges, side=closed), len(cells))
-    at[0] = 0  # closed on the right, the first bin has 0 too
+    at[0] = 0  # closed on the right, the first bin also includes 0
     full = np.flatnonzero(np.diff(at))
     bins = bins_between(cells, np.append(at[full], len(cells)))
     return replace(bins, start=edges[full], closed=closed)
 
 
 def equal_width_of_rows(event: Event, n_bins: int, closed: Closed = "left") -> Bins:
-    """``equal_width`` in one pass over the rows, without a sort. O(n + b).
+    """Return equal-width bins in one pass over the rows, without a sort. O(n + b).
 
-    Neither floor(p b) nor p // (1/b) respects the borders: .29 x 100 is 28.999..., and .3 // .1 is 2.
+    In floating point neither floor(p b) nor p // (1/b) is exact: .29 x 100 is 28.999..., and .3 // .1 is 2.
     """
     edges = np.arange(n_bins + 1) / n_bins
     exact_product = closed == "left" and _product_respects(edges)
@@ -102,7 +102,7 @@ def equal_width_of_rows(event: Event, n_bins: int, closed: Closed = "left") -> B
         p, y = event.p[rows], event.y[rows]
         index = (p * n_bins).astype(np.int64)
         np.minimum(index, n_bins - 1, out=index)
-        # The product is at most one rounding away from the border it should have compared with.
+        # Rounding moves the product by at most one bin.
         if closed == "right":
             index += p > edges[index + 1]
             index -= (p <= edges[index]) & (index > 0)
@@ -125,9 +125,9 @@ def equal_width_of_rows(event: Event, n_bins: int, closed: Closed = "left") -> B
 
 
 def _product_respects(edges: Floats) -> bool:
-    """Whether floor(p b) is the bin [i/b, (i+1)/b) of every double p: of each border and of the double below it. O(b).
+    """Return whether floor(p b) is the bin [i/b, (i+1)/b) of every double p. O(b).
 
-    A rounded product never falls as p grows, so what holds on both sides of each border holds everywhere.
+    The rounded product is non-decreasing in p, so it is enough to check each border and the double below it.
     """
     n_bins = len(edges) - 1
     i, inner = np.arange(1, n_bins), edges[1:-1]
@@ -137,12 +137,12 @@ def _product_respects(edges: Floats) -> bool:
 def equal_mass_borders(
     cells: Cells, n_bins: npt.NDArray[np.int64], first: npt.NDArray[np.int64]
 ) -> npt.NDArray[np.int64]:
-    """Cell indices at which equal-mass bins begin. O(size log m).
+    """Return the cell indices at which equal-mass bins start. O(size log m).
 
-    For each pair (b, j) of the broadcast arguments: where bin j of b begins, 0 <= j <= b. Of n
-    whole rows the first n mod b bins take one more than the others; other masses are cut at their
-    quantiles j / b. A border inside a cell moves to the nearer end of the cell, the lower one of
-    two equally near.
+    For each pair (b, j) of the broadcast arguments, with 0 <= j <= b: the start of bin j of b. For n
+    rows the first n mod b bins have one row more than the others; weights that are not integers are cut
+    at their quantiles j / b. A border inside a cell moves to the nearer end of the cell, the lower one
+    of two equally near.
     """
     ends = cells.cumulative_w
     if cells.counts_rows:
@@ -152,7 +152,7 @@ def equal_mass_borders(
     else:
         target = cells.mass * (first / n_bins)
     if len(cells) == ends[-1] and cells.counts_rows and cells.w is cells.rows:
-        return target.astype(np.int64)  # every cell is one row: the border is there already
+        return target.astype(np.int64)  # every cell is one row
     rounding = _ROUNDING * ends[-1]
     above = np.minimum(np.searchsorted(ends, target - rounding, side="left"), len(cells))
     below = np.maximum(above - 1, 0)
@@ -161,14 +161,14 @@ def equal_mass_borders(
 
 
 def equal_mass(cells: Cells, n_bins: int) -> Bins:
-    """Bins of equal mass along cell borders; bins that lose all their rows to a tie vanish. O(b log m)."""
+    """Return bins of equal mass with borders between cells; bins that become empty by ties are dropped. O(b log m)."""
     return bins_between(cells, np.unique(equal_mass_borders(cells, np.array(n_bins), np.arange(n_bins + 1))))
 
 
 def adaptive(cells: Cells, n_bins: int) -> Bins:
-    """Bins that begin at the predictions of ranks round(i n / b), i = 0, ..., b - 1. O(b log m).
+    """Return bins that start at the predictions of ranks round(i n / b), i = 0, ..., b - 1. O(b log m).
 
-    Nixon et al. (2019) take their edges so; ties at an edge stay together above it. Halves round to even ranks.
+    These are the edges of Nixon et al. (2019). Ties at an edge belong to the upper bin. Halves round to even ranks.
     """
     ranks = np.round(np.linspace(0.0, cells.mass, n_bins, endpoint=False))
     at = np.searchsorted(cells.cumulative_w, np.minimum(ranks, cells.mass - 1.0), side="right") - 1
@@ -176,25 +176,25 @@ def adaptive(cells: Cells, n_bins: int) -> Bins:
 
 
 def exact(cells: Cells) -> Bins:
-    """One bin for each distinct prediction. O(m)."""
+    """Return one bin for each distinct prediction. O(m)."""
     return bins_between(cells, np.arange(len(cells) + 1))
 
 
 def bins_between(cells: Cells, at: npt.NDArray[np.int64]) -> Bins:
-    """Bins of the cells from ``at[i]`` up to ``at[i + 1]``; ``at`` ascends. O(b), with weights O(m)."""
+    """Return bins of the cells from ``at[i]`` up to ``at[i + 1]``, ``at`` ascending. O(b), with weights O(m)."""
     starts = cells.p[at[:-1]]
     if cells.w is cells.rows:
         both = (cells.cumulative_w, cells.cumulative_wp, cells.cumulative_wy)
         mass, sum_p, sum_y = (np.diff(cumulative[at]) for cumulative in both)
         return _bins(mass, mass, sum_p, sum_y, starts, cells.kind)
-    # Differences of running sums would lose weights that are small beside the others.
+    # Differences of cumulative sums would lose small weights.
     parts = (cells.w, cells.w2, cells.w * cells.p, cells.wy)
     mass, w2, sum_p, sum_y = (np.add.reduceat(values, at[:-1]) for values in parts)
     return _bins(mass, w2, sum_p, np.minimum(sum_y, mass), starts, cells.kind)
 
 
 def compressed(cells: Cells) -> Cells:
-    """The same rows on at most about 1,000 cells, at their mean predictions; itself where there are no more. O(m)."""
+    """Merge cells to at most about 1,000, at their mean predictions. O(m)."""
     if len(cells) <= MAX_COMPRESSED:
         return cells
     by_mass = equal_mass_borders(cells, np.array(_BY_MASS), np.arange(_BY_MASS))
@@ -213,23 +213,22 @@ def compressed(cells: Cells) -> Cells:
 
 
 def cross_validated_count(event: Event, binning: Binning, *, folds: int, most: int, seed: int) -> int:
-    """How many bins predict the labels of other rows best, 1 to ``most``: ES_CV and EW_CV, by the 0.1 % rule."""
+    """Return the number of bins, 1 to ``most``, with the best held-out error (ES_CV, EW_CV), by the 0.1 % rule."""
     scores = cross_validated_scores(event, binning, folds=folds, most=most, seed=seed)
     counts = tuple(range(1, most + 1))
     return counts[simplest(counts, scores)]
 
 
 def cross_validated_scores(event: Event, binning: Binning, *, folds: int, most: int, seed: int) -> Floats:
-    """Mean squared error on held-out rows of 1, ..., ``most`` bins: ``(most,)``. O(folds (n + most^2 log n)).
+    """Return the held-out mean squared error of 1, ..., ``most`` bins: ``(most,)``. O(folds (n + most^2 log n)).
 
-    Each fold's rows are predicted by p + the gap of their bin among the other rows, a roof of slope 1 (Kangsepp et
-    al. 2022, sections 2.2 and C.2). In a bin without rows p stays as it is, where the published code predicts 0. Folds
-    are drawn over the sorted rows with the seed given, 1 in the paper. Raises ``TooFewRows`` where there are fewer
-    rows than folds.
+    The rows of a fold are predicted by p plus the gap of their bin in the other folds (slope 1; Kangsepp et al. 2022,
+    sections 2.2 and C.2). In a bin without rows p is unchanged; the published code predicts 0. Folds are drawn over the
+    sorted rows with the given seed, 1 in the paper. Raises ``TooFewRows`` if there are fewer rows than folds.
     """
     rows = event.counted_rows
     if len(rows) < folds:
-        raise TooFewRows(f"{folds} folds need at least as many rows")
+        raise TooFewRows(f"{folds} folds need at least {folds} rows")
     fold = fold_of_rows(len(rows), folds, seed)
     scores, uncalibrated = np.zeros(most), 0.0
     for number in range(folds):
@@ -250,13 +249,13 @@ def cross_validated_scores(event: Event, binning: Binning, *, folds: int, most: 
             mass, gap = sums[:, np.searchsorted(held.p, stop)] - sums[:, np.searchsorted(held.p, start)]
             roof = bins.mean_y - bins.mean_p
             scores[count - 1] += (error + float(mass @ roof**2 - 2.0 * (gap @ roof))) / float(w.sum()) / folds
-    # What cancels down to its rounding is 0, and may have come out below it.
+    # After cancellation, only rounding errors may remain; they may be negative.
     scores[scores <= _ROUNDING * uncalibrated] = 0.0
     return scores
 
 
 def width_sweep_count(event: Event) -> int:
-    """``sweep_count`` for equal-width bins, at most 4,096 of them; empty ones are passed over. O(b^2 log m)."""
+    """Return ``sweep_count`` for equal-width bins, at most 4,096, ignoring empty ones. O(b^2 log m)."""
     most = min(len(event.cells), _MOST_SWEPT)
     slack = 0.0 if event.cells.counts_rows else _MEAN_ROUNDING
     for count in range(2, most + 1):
@@ -266,11 +265,11 @@ def width_sweep_count(event: Event) -> int:
 
 
 def sweep_count(cells: Cells) -> int:
-    """Largest bin count b such that 1, 2, ..., b equal-mass bins all have non-decreasing label means.
+    """Return the largest b such that 1, 2, ..., b equal-mass bins all have non-decreasing observed frequencies.
 
-    Roelofs et al. (2022), ES_sweep: the sweep stops at the first decrease; equal neighbours are
-    no decrease. At most one bin a cell. O(b^2) at worst, and much less in practice, for only the
-    stretch between the first positive and the last negative can decrease.
+    Roelofs et al. (2022), ES_sweep: the sweep stops at the first decrease. There is at most one bin
+    per cell. O(b^2) in the worst case, and much less in practice, since only the range between the first
+    positive and the last negative can decrease.
     """
     positives, mass = cells.cumulative_wy, cells.cumulative_w
     first_positive = int(np.searchsorted(positives, 0.0, side="right")) - 1
@@ -290,29 +289,29 @@ def sweep_count(cells: Cells) -> int:
 
 
 def _bin_of(cells: Cells, counts: npt.NDArray[np.int64], position: float) -> npt.NDArray[np.int64]:
-    """For each bin count, the bin that holds the mass at ``position``, before borders move to cells."""
+    """Return the bin of the mass at ``position`` for each number of bins, before borders move to cells."""
     if not cells.counts_rows:
         quantile: npt.NDArray[np.int64] = np.floor(position / cells.mass * counts).astype(np.int64)
         return quantile
     row = round(position)
     share, rest = np.divmod(round(cells.mass), counts)
-    long = rest * (share + 1)  # rows in the bins that take one more
+    long = rest * (share + 1)  # rows in the bins with one more row
     bins: npt.NDArray[np.int64] = np.where(row < long, row // (share + 1), rest + (row - long) // share)
     return bins
 
 
 def _first_decrease(cells: Cells, counts: npt.NDArray[np.int64], reach: tuple[float, float]) -> int | None:
-    """The first of the bin counts with a decrease inside ``reach`` (mass from, to), or None."""
+    """Return the first number of bins with a decrease inside ``reach`` (mass from, to), or None."""
     start = np.maximum(_bin_of(cells, counts, reach[0]) - 1, 0)
     stop = np.minimum(_bin_of(cells, counts, reach[1]) + 2, counts)
     bins = start[:, None] + np.arange(int((stop - start).max()) + 1)
     at = equal_mass_borders(cells, counts[:, None], np.minimum(bins, counts[:, None]))
     mass = np.diff(cells.cumulative_w[at], axis=1)
     positives = np.diff(cells.cumulative_wy[at], axis=1)
-    # Bins that vanished repeat their predecessor's mean, and so can start no decrease.
+    # Empty bins repeat the mean of the previous bin, so they do not start a decrease.
     mean = np.where(mass > 0, positives / np.where(mass > 0, mass, 1.0), -np.inf)
     highest = np.maximum.accumulate(mean, axis=1)
-    # Quotients of whole numbers compare exactly; means of other weights only up to their rounding.
+    # Quotients of integers compare exactly; other means only up to rounding.
     slack = 0.0 if cells.counts_rows else _MEAN_ROUNDING
     decreases = ((mass[:, 1:] > 0) & (mean[:, 1:] < highest[:, :-1] - slack)).any(axis=1)
     return int(counts[decreases.argmax()]) if decreases.any() else None

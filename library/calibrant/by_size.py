@@ -1,4 +1,4 @@
-"""Measures against the number of rows: how much of a value is the size of the sample."""
+"""Measures as a function of the number of rows: how much of a value is due to the sample size."""
 
 from __future__ import annotations
 
@@ -19,21 +19,41 @@ from calibrant.measures.measure import MeasureRequest, MeasureResult, answers, e
 from calibrant.progress import Progress, muted, report, reporting
 from calibrant.reductions import subject
 
-#: Sizes from the smallest to the whole.
+#: Number of sizes, from the smallest to all rows.
 STEPS = 10
 MAX_REPETITIONS = 100_000
-#: Columns of a matrix that rows are sorted by.
+#: Number of columns of a matrix that rows are sorted by.
 _COLUMNS = 8
-#: Seconds that a subsample costs, a row of it, and a measure of it, beside what the measure takes for its rows.
+#: Estimated seconds for a subsample, for each of its rows, and for each measure (plus the estimate of the measure).
 _SAMPLE, _ROW, _MEASURE = 5e-5, 1e-7, 2e-4
 
 
 @dataclass(frozen=True)
 class SizeCurve:
-    """One measure against size, a number for each size: ``mean`` and ``standard_deviation`` over the subsamples.
+    """One measure as a function of the number of rows.
 
-    Subsamples without a value are left out, as many as ``lost`` says. A mean is None where all are lost, a standard
-    deviation where fewer than two are left. ``full`` is the answer of all rows.
+    Attributes
+    ----------
+    mean : tuple of (float or None)
+        Mean over the subsamples of each size; None if no subsample has a value.
+    standard_deviation : tuple of (float or None)
+        Standard deviation over the subsamples of each size; None if fewer than two have a value.
+    lost : tuple of int
+        Number of subsamples of each size without a value; they are left out.
+    full : MeasureResult
+        Result for all rows.
+
+    See Also
+    --------
+    measure_by_size : Computes these curves.
+
+    Examples
+    --------
+    >>> import numpy as np, calibrant
+    >>> p, y = np.linspace(0.01, 0.99, 400), np.arange(400) % 2
+    >>> curve = calibrant.measure_by_size(p, y, measures=["ece"]).curves["ece"]
+    >>> len(curve.mean), curve.mean[-1] == curve.full.value
+    (10, True)
     """
 
     mean: tuple[float | None, ...]
@@ -44,7 +64,32 @@ class SizeCurve:
 
 @dataclass(frozen=True)
 class MeasuresBySize:
-    """What ``measure_by_size`` answers: ``sizes`` and their ``repetitions``, and the curves by the measures' keys."""
+    """Result of ``measure_by_size``.
+
+    Attributes
+    ----------
+    reduction : str
+        Reduction under which rows were measured.
+    sizes : tuple of int
+        Subsample sizes, ascending; the last is the number of rows with weight.
+    repetitions : tuple of int
+        Number of subsamples of each size.
+    curves : mapping of str to SizeCurve
+        Curves by the key of the measure.
+
+    See Also
+    --------
+    measure_by_size : Returns this result.
+    SizeCurve : Curve of one measure.
+
+    Examples
+    --------
+    >>> import numpy as np, calibrant
+    >>> p, y = np.linspace(0.01, 0.99, 400), np.arange(400) % 2
+    >>> found = calibrant.measure_by_size(p, y, measures=["ece", "ks"], start=200, start_repetitions=4)
+    >>> found.reduction, list(found.curves), found.sizes[0], found.sizes[-1]
+    ('binary', ['ece', 'ks'], 200, 400)
+    """
 
     reduction: str
     sizes: tuple[int, ...]
@@ -54,7 +99,7 @@ class MeasuresBySize:
 
 @dataclass(frozen=True)
 class BySize:
-    """The checked options of ``measure_by_size``, without the rows; only the seed of ``resampling`` matters."""
+    """Checked options of ``measure_by_size``, without the rows; of ``resampling`` only the seed is used."""
 
     measures: tuple[MeasureRequest, ...]
     reduction: str | None = None
@@ -64,18 +109,18 @@ class BySize:
 
     @property
     def inline(self) -> bool:
-        """Whether no measure is a long fit."""
+        """Whether no measure needs a long fit."""
         return all(request.measure.runs == "inline" for request in self.measures)
 
     def check(self, batch: Batch) -> str:
-        """The full name of the reduction; raises what ``run`` would, without measuring."""
+        """Return the full name of the reduction; raise what ``run`` would raise, without measuring."""
         name, _ = Evaluation(self.measures, self.reduction).check(batch)
         n = len(batch) if batch.weights is None else int(np.count_nonzero(batch.weights))
         _plan(n, self.start, self.start_repetitions)
         return name
 
     def seconds(self, batch: Batch) -> float:
-        """Estimated seconds of ``run``; raises what it would."""
+        """Estimate the seconds of ``run``; raise what it would raise."""
         extent, n = extent_of(batch, self.check(batch)), len(batch)
         sizes, repetitions = _plan(n, self.start, self.start_repetitions)
         parts = [extent._replace(rows=extent.rows * size // n) for size in sizes]
@@ -86,7 +131,7 @@ class BySize:
         )
 
     def run(self, batch: Batch, progress: Progress | None = None) -> MeasuresBySize:
-        """Measure a checked batch. ``progress`` is called at each subsample; what it raises ends the work."""
+        """Measure a checked batch; ``progress`` is called at each subsample, and its exceptions end the work."""
         with reporting(progress):
             return self._run(batch)
 
@@ -132,32 +177,53 @@ def measure_by_size(
     scale: Scale = "probability",
     seed: int = 0,
 ) -> MeasuresBySize:
-    """Compute measures on random subsamples of growing size: an estimate that is not biased stays level.
+    """Compute measures on random subsamples of increasing size.
 
-    The protocol of Gruber & Buettner (2022): ten sizes equally spaced in log2 from ``start`` to n, drawn without
-    replacement, (linspace(sqrt(start_repetitions), 1, 10))^2 times each, rounded; the last is the whole, once. Their
-    10,000 repetitions of the smallest size make 35,485 subsamples in all, 100 make 385.
+    The mean of an unbiased measure does not depend on the size; plain binned errors fall as rows are added.
 
     Parameters
     ----------
-    predictions, labels, measures, reduction, weights, weights_kind, scale : as ``evaluate`` takes them
-    start : the smallest size, at least 1 and below n, the number of rows of weight above 0
-    start_repetitions : subsamples of the smallest size, from 1 to 100,000
-    seed : of the draws, and of measures that draw
+    predictions : array_like, shape (n,) or (n, K)
+        As for ``evaluate``.
+    labels : array_like of int, shape (n,)
+        As for ``evaluate``.
+    measures : sequence of str or mapping, optional
+        As for ``evaluate``.
+    reduction : str, optional
+        As for ``evaluate``.
+    start : int, default 100
+        Smallest size, at least 1 and less than the number of rows with weight.
+    start_repetitions : int, default 100
+        Number of subsamples of the smallest size, from 1 to 100,000.
+    weights : array_like, shape (n,), optional
+        As for ``evaluate``.
+    weights_kind : {"frequency", "importance"}, default "frequency"
+        As for ``evaluate``.
+    scale : {"probability", "logit"}, default "probability"
+        Scale of ``predictions``.
+    seed : int, default 0
+        Seed of the subsamples, and of measures that use random numbers.
 
     Returns
     -------
     MeasuresBySize
-        ``result.curves[key].mean`` and ``.standard_deviation`` by size, and ``.full``
+        The sizes, and for each measure the mean and standard deviation by size.
 
     Raises
     ------
     CalibrationError
-        of the first thing wrong with the arguments
+        If an argument is invalid.
+
+    See Also
+    --------
+    evaluate : Computes the measures once, on all rows.
 
     Notes
     -----
-    Rows are drawn in the order of their labels and predictions, so that the order they came in does not matter.
+    The protocol is that of Gruber & Buettner (2022): ten sizes equally spaced in log2 from ``start`` to n, with
+    ``linspace(sqrt(start_repetitions), 1, 10)**2`` subsamples each (rounded), drawn without replacement; the last size
+    is all rows, once. ``start_repetitions=10_000``, as in the paper, draws 35,485 subsamples, and 100 draws 385. The
+    result does not depend on the order of the rows.
 
     Examples
     --------

@@ -1,7 +1,6 @@
-"""Cells: a batch reduced to sorted weighted points, the input of every measure and binary map.
+"""Cells: distinct predictions with sums over their rows, the input of most measures and binary maps.
 
-A *cell* is one distinct prediction with the sums of the rows that share it. Whatever is
-computed from cells cannot depend on the order of the rows, nor on the order inside ties.
+Results that are computed from cells do not depend on the order of the rows.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ Outcomes = npt.NDArray[np.int8]
 WeightsKind = Literal["frequency", "importance"]
 
 
-#: Doubles count by ones below this.
+#: Doubles represent all integers below this.
 _LARGEST_COUNT = 2.0**53
 
 
@@ -26,8 +25,8 @@ _LARGEST_COUNT = 2.0**53
 class SortedRows:
     """Rows in ascending order of (prediction, outcome).
 
-    ``p (n,)`` is P(Y=1) in [0, 1], ``y (n,)`` is 0 or 1, ``w (n,)`` is at least 0 or None
-    where every row counts once.
+    ``p (n,)`` is P(Y = 1) in [0, 1], ``y (n,)`` is 0 or 1, and ``w (n,)`` holds non-negative weights or
+    is None if every row counts once.
     """
 
     p: Floats
@@ -38,15 +37,15 @@ class SortedRows:
         return len(self.p)
 
     def rows(self, chosen: npt.NDArray[Any]) -> SortedRows:
-        """The chosen rows."""
+        """Return the chosen rows."""
         return SortedRows(self.p[chosen], self.y[chosen], None if self.w is None else self.w[chosen])
 
 
 def sort_rows(p: Floats, y: Outcomes, w: Floats | None = None) -> SortedRows:
     """Sort rows by (prediction, outcome, weight). O(n log n).
 
-    Without weights rows sort as keys, which is faster than by an index. Rows of weight 0 vanish: they can neither
-    make a cell, nor move a bin's border, nor fill a fold.
+    Rows without weights are sorted as integer keys, which is faster than an indirect sort. Rows of weight 0 are
+    dropped, so that they do not affect cells, borders of bins and folds.
     """
     if w is None:
         keys = row_keys(p, y)
@@ -61,10 +60,10 @@ def sort_rows(p: Floats, y: Outcomes, w: Floats | None = None) -> SortedRows:
 
 
 def row_keys(p: Floats, y: Outcomes) -> npt.NDArray[np.uint64] | npt.NDArray[np.uint32]:
-    """Integers in the order of (prediction, outcome). O(n).
+    """Return integers in the order of (prediction, outcome). O(n).
 
-    Floating-point numbers in [0, 1] keep their order when their bits are read as integers, and their two top bits are
-    0: the outcome fits below the prediction in one key. Where all predictions are single numbers, half as many bits do.
+    The bits of floating-point numbers in [0, 1], read as integers, have the same order, and their two top bits are 0,
+    so that the key has room for the outcome. If all predictions are representable in float32, keys have 32 bits.
     """
     p = p + 0.0  # -0.0 has its sign bit set and would sort last
     single = p.astype(np.float32)
@@ -76,14 +75,14 @@ def row_keys(p: Floats, y: Outcomes) -> npt.NDArray[np.uint64] | npt.NDArray[np.
 def row_order(
     parting: list[Floats], outcomes: npt.NDArray[Any], predictions: Floats, w: Floats | None
 ) -> npt.NDArray[np.int64]:
-    """The numbers of rows by prediction, then outcome, what else parts ties, and weight. O(n log n)."""
+    """Return row numbers sorted by prediction, outcome, the tie breakers ``parting``, and weight. O(n log n)."""
     keys = [*([] if w is None else [w]), *parting, outcomes, predictions]
     found: npt.NDArray[np.int64] = np.lexsort(keys)
     return found
 
 
 def vector_order(p: Floats, labels: npt.NDArray[Any], w: Floats | None) -> npt.NDArray[np.int64]:
-    """``row_order`` of vectors ``p (n, K)``: by their largest probability, the label and a projection of the vector."""
+    """Return ``row_order`` of vectors ``p (n, K)``: by largest probability, label and a projection of the vector."""
     apart = p @ np.cos(np.arange(p.shape[1])).astype(p.dtype)
     return row_order([apart], labels, p.max(axis=1), w)
 
@@ -92,12 +91,11 @@ def vector_order(p: Floats, labels: npt.NDArray[Any], w: Floats | None) -> npt.N
 class Cells:
     """Distinct predictions in ascending order, and the sums over the rows of each.
 
-    All arrays are ``(m,)``: ``p`` the prediction; ``rows`` how many rows; ``w``, ``w2`` the sums
-    of w and w^2; ``wy``, ``w2y`` the sums of w y and w^2 y. Without weights w = w2 = rows.
+    All arrays are ``(m,)``: ``p`` is the prediction, ``rows`` the number of rows, ``w`` and ``w2`` are the
+    sums of w and w^2, and ``wy`` and ``w2y`` those of w y and w^2 y. Without weights w = w2 = rows.
 
-    ``kind`` says what a weight means. ``frequency``: weight 2 is the row twice, and the effective
-    number of rows of a set is the sum of w. ``importance``: only ratios of weights matter, and it
-    is (sum w)^2 / sum w^2 (Kish 1965).
+    With ``kind`` ``frequency`` a weight of 2 counts as two rows, and the effective number of rows is the sum
+    of w. With ``importance`` only ratios of weights matter, and it is (sum w)^2 / sum w^2 (Kish 1965).
     """
 
     p: Floats
@@ -138,7 +136,7 @@ class Cells:
 
     @cached_property
     def counts_rows(self) -> bool:
-        """Whether the weights are whole numbers of rows, so that bins can be cut by rows."""
+        """Whether the weights are integers that count rows, so that bins can be cut by rows."""
         whole = self.w is self.rows or bool(np.all(self.w == np.floor(self.w)))
         return self.kind == "frequency" and whole and self.mass < _LARGEST_COUNT
 
@@ -153,9 +151,9 @@ def cells_of(rows: SortedRows, kind: WeightsKind = "frequency") -> Cells:
         mass, positives = borders.astype(np.float64), _running(y)
         if tied:
             positives = positives[borders]
-        counts, of_each = np.diff(mass), np.diff(positives)  # of whole numbers, and so exact
+        counts, of_each = np.diff(mass), np.diff(positives)  # exact for integers
         cells = Cells(p[starts] if tied else p, counts, counts, counts, of_each, of_each, kind)
-        vars(cells).update(cumulative_w=mass, cumulative_wy=positives)  # added up already
+        vars(cells).update(cumulative_w=mass, cumulative_wy=positives)  # keep the cumulative sums
         return cells
     counts = np.diff(borders).astype(np.float64)
 
@@ -167,7 +165,7 @@ def cells_of(rows: SortedRows, kind: WeightsKind = "frequency") -> Cells:
 
 
 def _running(counts: npt.NDArray[Any]) -> Floats:
-    """Running sums of whole numbers with a leading 0: as integers, which is as exact and several times faster."""
+    """Return cumulative sums of integers with a leading 0; integer sums are several times faster."""
     out = np.empty(len(counts) + 1)
     out[0] = 0.0
     out[1:] = np.cumsum(counts.astype(np.int64))
@@ -175,7 +173,7 @@ def _running(counts: npt.NDArray[Any]) -> Floats:
 
 
 def _cumulative(values: Floats) -> Floats:
-    """Running sums with a leading 0."""
+    """Return cumulative sums with a leading 0."""
     out = np.empty(len(values) + 1)
     out[0] = 0.0
     np.cumsum(values, out=out[1:])

@@ -1,4 +1,4 @@
-"""A scikit-learn classifier whose probabilities are calibrated. scikit-learn is loaded with this module alone."""
+"""A scikit-learn classifier with calibrated probabilities."""
 
 from __future__ import annotations
 
@@ -23,28 +23,43 @@ with requires("sklearn", "CalibrantClassifier"):
 
 
 class CalibrantClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
-    """A classifier, and a calibration map behind it.
+    """Combine a classifier with a calibration map.
 
     Parameters
     ----------
-    estimator : a classifier with ``predict_proba`` or ``decision_function``; by default a logistic regression
-    method : a name of ``calibrant.METHODS``
-    reduction : how many classes are mapped: ``canonical``, ``classwise``, ``top-label``, ``ranks`` or ``within-ranks``;
-        by default ``canonical`` where the method maps whole vectors, else ``classwise``. Of two classes it is
-        ``binary`` by default, where the method maps events
-    options : the method's options
-    cv : the map is fitted to predictions that the classifier made out of fold, and the classifier then to all rows:
-        a number of folds or a splitter, as scikit-learn's ``cross_val_predict`` takes it; or ``"prefit"`` for an
-        estimator that is fitted already, whose map is fitted to all of the rows given, which it must not have seen
-    seed : of the map's folds and draws
+    estimator : estimator object, optional
+        Classifier with ``predict_proba`` or ``decision_function``. By default a logistic regression.
+    method : str, default "averaged"
+        Name in ``calibrant.METHODS``. The default needs the extra ``torch``.
+    reduction : {"binary", "canonical", "classwise", "top-label", "ranks", "within-ranks"}, optional
+        Reduction of the map. For two classes the default is ``binary`` if the method maps events. Otherwise it is
+        ``canonical`` if the method maps whole vectors, and ``classwise`` if not.
+    options : mapping, optional
+        Options of the method and of the reduction.
+    cv : int, cross-validation splitter or "prefit", default 5
+        As in ``sklearn.model_selection.cross_val_predict``: the map is fitted to out-of-fold predictions, and the
+        classifier then to all rows. With ``"prefit"`` the estimator is already fitted, and ``fit`` must get rows that
+        it was not fitted to.
+    seed : int, default 0
+        Seed of the map.
 
     Attributes
     ----------
-    classes_ : ``(K,)`` the labels; estimator_ : the classifier; map_ : the ``CalibrationMap``
+    classes_ : ndarray, shape (K,)
+        Class labels.
+    estimator_ : estimator object
+        Fitted classifier.
+    map_ : CalibrationMap
+        Fitted calibration map.
+
+    See Also
+    --------
+    fit : Fits a map to predictions and labels.
+    sklearn.calibration.CalibratedClassifierCV : Counterpart in scikit-learn.
 
     Notes
     -----
-    Decision functions are taken as logits: of the positive class ``(n,)``, or of each class ``(n, K)``.
+    Values of ``decision_function`` are used as logits: of the positive class, shape (n,), or of each class, (n, K).
 
     Examples
     --------
@@ -74,28 +89,58 @@ class CalibrantClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  
         self.seed = seed
 
     def __sklearn_tags__(self) -> Any:
-        """What the estimator accepts; ``get_tags`` of scikit-learn calls this."""
+        """Return the tags of the estimator, for scikit-learn's ``get_tags``."""
         tags = super().__sklearn_tags__()
         inner = get_tags(LogisticRegression() if self.estimator is None else self.estimator)
         tags.input_tags.sparse, tags.input_tags.allow_nan = inner.input_tags.sparse, inner.input_tags.allow_nan
         return tags
 
     def fit(self, X: Any, y: Any, sample_weight: npt.ArrayLike | None = None) -> Self:
-        """Fit the classifier and its map to ``X (n, d)`` and labels ``y (n,)``, with ``sample_weight (n,)``.
+        """Fit the classifier and its calibration map.
 
-        Raises ``CalibrationError``, a ``ValueError``, where the map cannot be fitted.
+        Parameters
+        ----------
+        X : array_like or sparse matrix, shape (n, d)
+            Features.
+        y : array_like, shape (n,)
+            Class labels: numbers or strings.
+        sample_weight : array_like, shape (n,), optional
+            Frequency weights for the classifier and the map. With ``cv="prefit"`` only the map uses them.
+
+        Returns
+        -------
+        CalibrantClassifier
+            The fitted estimator itself.
+
+        Raises
+        ------
+        CalibrationError
+            If the map cannot be fitted. It is a ``ValueError``.
+
+        See Also
+        --------
+        predict_proba : Returns calibrated probabilities.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_breast_cancer
+        >>> from sklearn.naive_bayes import GaussianNB
+        >>> from calibrant import CalibrantClassifier
+        >>> X, y = load_breast_cancer(return_X_y=True)
+        >>> CalibrantClassifier(GaussianNB(), method="platt").fit(X, y).map_.method
+        'platt'
         """
         X, y = validate_data(self, X, y, accept_sparse=True, dtype=None, ensure_all_finite=False)
         check_classification_targets(y)
         weights = None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
         self.classes_, labels = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
-            raise OneClass.at("/labels", "hold one class only, where a classifier needs two")
+            raise OneClass.at("/labels", "contain one class, but a classifier needs at least two")
         estimator = LogisticRegression() if self.estimator is None else self.estimator
         if isinstance(self.cv, str) and self.cv == "prefit":
             check_is_fitted(estimator)
             if not np.array_equal(estimator.classes_, self.classes_):
-                raise CalibrationError("the estimator was fitted to other classes than these labels hold")
+                raise CalibrationError("the estimator was fitted to other classes than those of these labels")
             self.estimator_ = estimator
             scores, scale = _scores(self.estimator_, X)
         else:
@@ -105,7 +150,7 @@ class CalibrantClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  
             scale = "probability" if name == "predict_proba" else "logit"
             self.estimator_ = clone(estimator).fit(X, y, **given)
         self.scale_ = scale
-        predictions, reduction = self._asked(np.asarray(scores, dtype=np.float64))
+        predictions, reduction = self._map_input(np.asarray(scores, dtype=np.float64))
         self.map_ = fit(
             self.method,
             predictions,
@@ -119,27 +164,75 @@ class CalibrantClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  
         return self
 
     def predict_proba(self, X: Any) -> Floats:
-        """Calibrated probabilities ``(n, K)`` of ``X (n, d)``, in the order of ``classes_``."""
+        """Predict calibrated probabilities.
+
+        Parameters
+        ----------
+        X : array_like or sparse matrix, shape (n, d)
+            Features.
+
+        Returns
+        -------
+        ndarray, shape (n, K)
+            Calibrated probabilities, with columns in the order of ``classes_``.
+
+        See Also
+        --------
+        predict : Returns the most probable class.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_breast_cancer
+        >>> from sklearn.naive_bayes import GaussianNB
+        >>> from calibrant import CalibrantClassifier
+        >>> X, y = load_breast_cancer(return_X_y=True)
+        >>> CalibrantClassifier(GaussianNB(), method="platt").fit(X, y).predict_proba(X[:3]).shape
+        (3, 2)
+        """
         check_is_fitted(self)
         X = validate_data(self, X, accept_sparse=True, dtype=None, ensure_all_finite=False, reset=False)
         scores, _ = _scores(self.estimator_, X)
-        predictions, _ = self._asked(np.asarray(scores, dtype=np.float64))
+        predictions, _ = self._map_input(np.asarray(scores, dtype=np.float64))
         found = self.map_.apply(predictions)
         return np.column_stack([1.0 - found, found]) if found.ndim == 1 else found
 
     def predict(self, X: Any) -> npt.NDArray[Any]:
-        """The label of the largest calibrated probability, ``(n,)``."""
+        """Predict the class with the largest calibrated probability.
+
+        Parameters
+        ----------
+        X : array_like or sparse matrix, shape (n, d)
+            Features.
+
+        Returns
+        -------
+        ndarray, shape (n,)
+            Class labels.
+
+        See Also
+        --------
+        predict_proba : Returns calibrated probabilities.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_breast_cancer
+        >>> from sklearn.naive_bayes import GaussianNB
+        >>> from calibrant import CalibrantClassifier
+        >>> X, y = load_breast_cancer(return_X_y=True)
+        >>> CalibrantClassifier(GaussianNB(), method="platt").fit(X, y).predict(X[:3]).tolist()
+        [0, 0, 0]
+        """
         likeliest = self.predict_proba(X).argmax(axis=1)
         found: npt.NDArray[Any] = self.classes_[likeliest]
         return found
 
-    def _asked(self, scores: Floats) -> tuple[Floats, str | None]:
-        """The predictions that the map takes, and its reduction."""
+    def _map_input(self, scores: Floats) -> tuple[Floats, str | None]:
+        """Return the predictions for the map, and its reduction."""
         entry = read_method(self.method)
         of_event = len(self.classes_) == 2 and entry.event is not None
         if of_event and self.reduction in (None, "binary"):
             return (scores if scores.ndim == 1 else scores[:, 1]), "binary"
-        if scores.ndim == 1:  # of the second class alone
+        if scores.ndim == 1:  # scores of the second class only
             scores = np.column_stack([np.zeros_like(scores) if self.scale_ == "logit" else 1.0 - scores, scores])
         return scores, self.reduction or ("classwise" if entry.vector is None else "canonical")
 

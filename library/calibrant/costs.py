@@ -1,4 +1,4 @@
-"""Two models on the same rows, compared by what their decisions cost."""
+"""Comparison of two models by the cost of their decisions on the same rows."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from calibrant.measures.selective import ABSTENTION, COST_RATIOS, CostPlane
 from calibrant.measures.selective import cost_plane as plane_of
 from calibrant.reductions import Event, reduce, resolve_event
 
-#: Seconds that a probability costs one model, which is sorted by them.
+#: Estimated seconds per probability of a model, for the sort.
 _PROBABILITY = 3e-7
 
 
@@ -34,35 +34,56 @@ def cost_plane(
     weights_kind: WeightsKind = "frequency",
     scale: Scale = "probability",
 ) -> CostPlane:
-    """Which of two models' decisions cost less, where the least confident may be left to another at a price.
+    """Compare the costs of two models that may abstain from their least confident decisions.
 
-    The cost c_err P(accepted and wrong) + c_abst P(abstained) of each (Minderer et al. 2021, appendix B.3, Figure 12).
+    The cost of a model is c_err P(accepted and wrong) + c_abst P(abstained); smaller is better.
 
     Parameters
     ----------
-    first, second : the models' predictions of the same rows, ``(n,)`` or ``(n, K)``, one shape each
-    abstention : shares of the rows in [0, 1], the rows of the plane
-    cost_ratios : c_err / c_abst above 0, its columns
-    labels, reduction, weights, weights_kind, scale : as ``evaluate`` takes them; a reduction to one event a row
+    first : array_like, shape (n,) or (n, K)
+        Predictions of the first model.
+    second : array_like, shape (n,) or (n, K)
+        Predictions of the second model for the same rows.
+    labels : array_like of int, shape (n,)
+        0 or 1, or 0 to K - 1.
+    abstention : sequence of float, default 0, 0.05, ..., 0.95
+        Abstention rates in [0, 1]: the rows of the plane.
+    cost_ratios : sequence of float, default 1, 2, 5, 10, 20, 50, 100
+        Ratios c_err / c_abst above 0: the columns of the plane.
+    reduction : str, optional
+        As for ``evaluate``, but only reductions to one event per row.
+    weights : array_like, shape (n,), optional
+        As for ``evaluate``.
+    weights_kind : {"frequency", "importance"}, default "frequency"
+        As for ``evaluate``.
+    scale : {"probability", "logit"}, default "probability"
+        Scale of the predictions.
 
     Returns
     -------
     CostPlane
-        ``relative``, in [-1, 1], is below 0 where the first model is the cheaper one
+        Costs of both models. ``relative``, in [-1, 1], is below 0 if the first model costs less.
 
     Raises
     ------
     CalibrationError
-        of the first thing wrong with the arguments
+        If an argument is invalid.
+
+    See Also
+    --------
+    evaluate : Has the measure ``selective-cost`` for one model.
 
     Notes
     -----
-    O(n log n + a r), the conversions of (n, K) apart.
+    Costs are defined in Minderer et al. (2021), appendix B.3, Figure 12. Time is O(n log n + a r) for a rates and r
+    ratios, plus the reduction of (n, K) predictions.
 
     Examples
     --------
-    >>> sure, unsure = [0.9, 0.8, 0.1, 0.6], [0.9, 0.4, 0.1, 0.6]
-    >>> cost_plane(sure, unsure, [1, 1, 0, 0], abstention=[0.0, 0.25], cost_ratios=[10.0]).relative.round(3).tolist()
+    >>> from calibrant import cost_plane
+    >>> first, second = [0.9, 0.8, 0.1, 0.6], [0.9, 0.4, 0.1, 0.6]
+    >>> plane = cost_plane(first, second, [1, 1, 0, 0], abstention=[0.0, 0.25], cost_ratios=[10.0])
+    >>> plane.relative.round(3).tolist()
     [[-0.5], [-0.909]]
     """
     batches = (read_batch(p, labels, weights, scale=scale, kind=weights_kind) for p in (first, second))
@@ -72,7 +93,7 @@ def cost_plane(
 
 @dataclass(frozen=True)
 class SharedRows:
-    """What two models' batches must have alike: labels, weights and the number of classes."""
+    """What the batches of two models must have in common: labels, weights and number of classes."""
 
     labels: npt.NDArray[np.int64]
     weights: Floats | None
@@ -81,24 +102,26 @@ class SharedRows:
 
     @classmethod
     def of(cls, batch: Batch) -> SharedRows:
-        """Those of a batch."""
+        """Return those of a batch."""
         return cls(batch.labels, batch.weights, batch.weights_kind, batch.predictions.n_classes)
 
     def match(self, first: SharedRows, where: str) -> None:
         """Raise an error at ``where`` if these rows differ from those of the first model."""
         if len(self.labels) != len(first.labels):
-            raise LengthMismatch.at(where, f"has {len(self.labels)} rows where the first has {len(first.labels)}")
+            raise LengthMismatch.at(where, f"has {len(self.labels)} rows, but the first has {len(first.labels)}")
         if self.n_classes != first.n_classes:
-            raise WrongShape.at(where, "must have predictions of the first's shape")
+            raise WrongShape.at(where, "must have predictions of the same shape as the first")
         if not np.array_equal(self.labels, first.labels):
-            raise InvalidLabel.at(where, "must have the labels of the first, row for row")
+            raise InvalidLabel.at(where, "must have the same labels as the first, row by row")
         if self.kind != first.kind or not _same(self.weights, first.weights):
-            raise InvalidWeight.at(where, "must have the weights of the first, row for row, and of its kind")
+            raise InvalidWeight.at(
+                where, "must have the same weights as the first, row by row, and the same weights_kind"
+            )
 
 
 @dataclass(frozen=True)
 class Costs:
-    """The checked options of ``cost_plane``, without the two models' batches, of which one is held at a time."""
+    """Checked options of ``cost_plane``, without the batches, of which only one is in memory at a time."""
 
     abstention: Sequence[float] = ABSTENTION
     cost_ratios: Sequence[float] = COST_RATIOS
@@ -106,25 +129,25 @@ class Costs:
 
     @property
     def inline(self) -> bool:
-        """True: no cost plane is a long fit."""
+        """Always True: a cost plane needs no long fit."""
         return True
 
     def check(self, batch: Batch) -> str:
-        """The full name of the reduction; raises what is wrong with one model's batch, without measuring."""
+        """Return the full name of the reduction; raise if the batch of one model is invalid, without measuring."""
         name, _ = Evaluation((), self.reduction).check(batch)
         return resolve_event(name, batch.predictions.n_classes)
 
     def seconds(self, batch: Batch) -> float:
-        """Estimated seconds that one model takes; raises what ``check`` does."""
+        """Estimate the seconds for one model; raise what ``check`` raises."""
         extent = extent_of(batch, self.check(batch))
         return _PROBABILITY * extent.rows * extent.n_classes
 
     def event(self, batch: Batch) -> Event:
-        """What is kept of a model's batch: the event of its decisions."""
+        """Return the event of the decisions of a model, which is all that is kept of its batch."""
         return replace(reduce(batch, self.check(batch)), whole=None)
 
     def run(self, first: Event, second: Event) -> CostPlane:
-        """Answer for the events of two models on the same rows."""
+        """Compare the events of two models on the same rows."""
         return plane_of(first, second, abstention=self.abstention, cost_ratios=self.cost_ratios)
 
 

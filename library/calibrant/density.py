@@ -1,4 +1,4 @@
-"""Kernel densities of predictions on a grid, and the share of positives as a ratio of two of them."""
+"""Kernel densities of predictions on a grid, and the observed frequency as a ratio of two densities."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ _STEP = (_HIGH - _LOW) / (_POINTS - 1)
 _GRID = np.linspace(_LOW, _HIGH, _POINTS)
 #: The first and last grid points inside (0, 1), where densities are not 0.
 _INSIDE = np.flatnonzero((_GRID > 0.0) & (_GRID < 1.0))
-#: Below this in both densities the share of positives is carried on from the left.
+#: If both densities are below this, the observed frequency is the last one to the left.
 VANISHING = 1e-6
 
 
 @dataclass(frozen=True)
 class Densities:
-    """On the grid points ``x (d,)`` inside (0, 1): the density of all predictions, and the share of positives."""
+    """Density of the predictions and observed frequency (``share``) at the grid points ``x (d,)`` inside (0, 1)."""
 
     x: Floats
     density: Floats
@@ -34,15 +34,15 @@ class Densities:
 
 
 def densities(event: Event) -> Densities:
-    """Smoothed share of positives and density of the predictions, by a triweight kernel. O(n + grid log grid).
+    """Estimate the observed frequency and the density of the predictions with a triweight kernel.
 
-    As Zhang, Kailkhura & Han (2020) compute them: one bandwidth for both, std(predictions of positives) (2 n)^(-1/5),
-    which is the kernel's standard deviation, n all rows; predictions below 1/2 mirrored at 0 and the others at 1;
-    linear binning on 2^14 points of [-0.6, 1.6]; share = mean label x density of positives / density, cut to [0, 1].
-    Where both densities are at most 1e-6 it is that of the last grid point on the left where they are more. Importance
-    weights count (sum w)^2 / sum w^2 rows.
+    This follows Zhang, Kailkhura & Han (2020). The bandwidth of both densities, the standard deviation of the kernel,
+    is std(predictions of positives) (2 n)^(-1/5) for n rows. Predictions below 1/2 are mirrored at 0 and the others at
+    1, with linear binning on 2^14 points of [-0.6, 1.6]. The observed frequency is mean label x density of positives /
+    density, clipped to [0, 1]; if both densities are at most 1e-6, it is the last one to the left. Importance weights
+    count as (sum w)^2 / sum w^2 rows. O(n + grid log grid).
 
-    Raises ``OneClass`` without positives, ``OnePrediction`` where all of theirs are equal: no bandwidth.
+    Raises ``OneClass`` if there are no positives, ``OnePrediction`` if all positives have the same prediction.
     """
     w = np.ones(len(event)) if event.w is None else event.w
     rows = float(w.sum()) if event.kind == "frequency" else float(w.sum()) ** 2 / float(w @ w)
@@ -50,7 +50,7 @@ def densities(event: Event) -> Densities:
 
 
 def densities_of_cells(cells: Cells) -> Densities:
-    """``densities`` from cells: not even rounding depends on the order of the rows. O(m + grid log grid)."""
+    """Estimate ``densities`` from cells, so that rounding does not depend on the row order. O(m + grid log grid)."""
     rows = cells.mass if cells.kind == "frequency" else cells.mass**2 / float(cells.w2.sum())
     return _densities(cells.p, cells.w, cells.wy, rows)
 
@@ -58,18 +58,18 @@ def densities_of_cells(cells: Cells) -> Densities:
 def _densities(p: Floats, w: Floats, wy: Floats, rows: float) -> Densities:
     mass, positives = float(w.sum()), float(wy.sum())
     if positives == 0.0:
-        raise OneClass.at("/labels", "hold no positives, whose predictions' spread is the bandwidth")
+        raise OneClass.at("/labels", "contain no positives, whose predictions determine the bandwidth")
     mean = float(wy @ p) / positives
     spread = float(np.sqrt(wy @ (p - mean) ** 2 / positives))
     if spread <= 1e-12:
-        raise OnePrediction.at("/predictions", "of positives are all equal, where their spread is the bandwidth")
+        raise OnePrediction.at("/predictions", "are equal for all positives, so that the bandwidth is 0")
     bandwidth = spread * (2.0 * rows) ** -0.2
     own, mirrored = (p - _LOW) / _STEP, (np.where(p < 0.5, -p, 2.0 - p) - _LOW) / _STEP
-    # The support of a triweight kernel is three of its standard deviations on each side.
+    # A triweight kernel extends three standard deviations to each side.
     steps = int(3.0 * bandwidth / _STEP)
     kernel = triweight(_STEP * np.arange(-float(steps), steps + 1.0), bandwidth)
     one = np.zeros(len(p), dtype=np.int64)
-    # Densities of the mirrored sample, twice; it holds each row twice.
+    # The mirrored sample contains each row twice.
     all_rows, of_positives = (
         convolved(
             (shared_by_group(own, v, one, 1, _POINTS) + shared_by_group(mirrored, v, one, 1, _POINTS))[0], kernel
@@ -85,9 +85,9 @@ def _densities(p: Floats, w: Floats, wy: Floats, rows: float) -> Densities:
 
 
 def convolved(values: Floats, kernel: Floats) -> Floats:
-    """``kernel`` about each of ``values (m,)``, at their places: ``fftconvolve`` with ``mode="same"``, bit for bit.
+    """Convolve ``values (m,)`` with ``kernel``, bit for bit like ``scipy.signal.fftconvolve`` with ``mode="same"``.
 
-    That one is in ``scipy.signal``, which with ``scipy.stats`` is a fifth of the time in which a process starts.
+    Importing ``scipy.signal`` would take a fifth of the start of a process.
     """
     if len(kernel) == 1:
         return values * kernel
@@ -100,13 +100,13 @@ def convolved(values: Floats, kernel: Floats) -> Floats:
 
 
 def nearest(p: Floats, x: Floats) -> npt.NDArray[np.int64]:
-    """The point of the grid ``x`` nearest to each of ``p (n,)``. O(n)."""
+    """Return the index of the grid point of ``x`` nearest to each of ``p (n,)``. O(n)."""
     place: npt.NDArray[np.int64] = np.clip(np.rint((p - x[0]) / _STEP), 0, len(x) - 1).astype(np.int64)
     return place
 
 
 def triweight(distance: Floats, bandwidth: float) -> Floats:
-    """The triweight kernel of this standard deviation at these distances."""
+    """Return the triweight kernel with standard deviation ``bandwidth`` at each distance."""
     reach = 3.0 * bandwidth
     kernel: Floats = 35.0 / (32.0 * reach) * np.clip(1.0 - (distance / reach) ** 2, 0.0, None) ** 3
     return kernel

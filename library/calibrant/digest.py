@@ -1,4 +1,4 @@
-"""A short digest of the rows of a batch, by which data that a map was fitted to are known again."""
+"""A short digest of the rows of a batch, which identifies the rows that a map was fitted to."""
 
 from __future__ import annotations
 
@@ -10,16 +10,18 @@ from calibrant.batch import Batch
 Codes = npt.NDArray[np.uint64]
 
 _CHUNK_ROWS = 65_536
-#: Two seeds, two independent 64-bit sums.
+#: Attribute of a batch that holds its digest.
+_KEPT = "_digest"
+#: Seeds of two independent 64-bit sums.
 _SEEDS = (0x9E3779B97F4A7C15, 0xD1B54A32D192ED03)
 
 
 def digest(batch: Batch) -> str:
-    """Digest of the rows of a batch as a multiset: 32 hexadecimal digits.
+    """Return the digest of the rows of a batch as a multiset: 32 hexadecimal digits.
 
-    Two batches of the same rows have the same digest, whatever the order of the rows, whether they came as
-    float32 or as float64, and whatever their weights and groups. It is no secret and no proof: an
-    adversary can make two batches of one digest, and different batches share one with probability 2^-127 or so.
+    The digest does not depend on the order of the rows, on weights and groups, or on whether the rows are float32 or
+    float64. It is not cryptographic: an adversary can construct collisions. Different batches have the same digest with
+    probability about 2^-127.
 
     Parameters
     ----------
@@ -29,13 +31,12 @@ def digest(batch: Batch) -> str:
     Returns
     -------
     str
-        Sum over the rows, modulo 2^64 twice, of a mixed hash of the row's numbers (in single precision) and label.
+        Two sums over the rows, modulo 2^64, of a hash of the numbers of the row (in single precision) and its label.
 
     Notes
     -----
-    O(n K), without a sort: each row's codes are hashed by a random linear form (Dietzfelbinger et al., 1997,
-    multiply-add) and mixed by the finaliser of SplitMix64 (Steele, Lea & Flood, 2014), and the sum does not
-    depend on the order.
+    O(n K) on the first call; the batch keeps its digest. Each row is hashed by a random linear form (Dietzfelbinger et
+    al., 1997, multiply-add) and mixed by the finaliser of SplitMix64 (Steele, Lea & Flood, 2014).
 
     Examples
     --------
@@ -46,12 +47,20 @@ def digest(batch: Batch) -> str:
     >>> digest(one) == digest(read_batch([0.25, 0.5, 0.75], [0, 1, 0]))
     False
     """
+    kept = vars(batch)
+    if _KEPT not in kept:  # not a field, so that ``replace`` drops it
+        kept[_KEPT] = _digest(batch)
+    found: str = kept[_KEPT]
+    return found
+
+
+def _digest(batch: Batch) -> str:
     rows = batch.predictions.given
     table = rows[:, None] if rows.ndim == 1 else rows
     sums = [0] * len(_SEEDS)
     for start in range(0, len(table), _CHUNK_ROWS):
         piece = slice(start, start + _CHUNK_ROWS)
-        # + 0.0 makes one zero of two.
+        # + 0.0 turns -0.0 into 0.0.
         codes = (table[piece].astype(np.float32) + np.float32(0.0)).view(np.uint32).astype(np.uint64)
         labels = batch.labels[piece].astype(np.uint64)
         for i, seed in enumerate(_SEEDS):

@@ -1,8 +1,4 @@
-"""The errors of calibrant: one tree, each leaf with a stable code.
-
-An error says what is wrong, where (a JSON Pointer into the call's arguments) and what to do;
-it never repeats the caller's data.
-"""
+"""Exceptions with stable codes; they name the argument and the rows, but never contain the caller's data."""
 
 from __future__ import annotations
 
@@ -15,14 +11,70 @@ from typing import ClassVar, Self
 
 @dataclass(frozen=True)
 class Offence:
-    """One place that is wrong: a JSON Pointer (RFC 6901) into the arguments, and why."""
+    """One invalid place in the arguments, and why it is invalid.
+
+    Attributes
+    ----------
+    pointer : str
+        JSON Pointer (RFC 6901) into the arguments, such as ``/labels/2``; rows are numbered from 0.
+    detail : str
+        What is wrong, without the name of the place.
+
+    See Also
+    --------
+    CalibrationError : Holds the first few of these in ``offences``.
+
+    Examples
+    --------
+    >>> import calibrant
+    >>> try:
+    ...     calibrant.evaluate([0.1, 0.4], [0, 2])
+    ... except calibrant.CalibrationError as error:
+    ...     print(error.offences[0])
+    Offence(pointer='/labels/1', detail='must be 0 or 1')
+    """
 
     pointer: str
     detail: str
 
 
 class CalibrationError(ValueError):
-    """Base of every error that a caller can mend."""
+    """Base class of the errors that a caller can correct.
+
+    Parameters
+    ----------
+    detail : str
+        What is wrong, where, and what is accepted.
+    offences : sequence of Offence, default ()
+        The first invalid places.
+
+    Attributes
+    ----------
+    code : str
+        Stable code of the error class, such as ``invalid-label``.
+    detail : str
+        The message.
+    offences : tuple of Offence
+        The first invalid places, at most five.
+
+    See Also
+    --------
+    Offence : One invalid place.
+    MissingExtra : Raised if an optional package is not installed.
+
+    Notes
+    -----
+    Every subclass is a ``ValueError``. Messages never contain the caller's data.
+
+    Examples
+    --------
+    >>> import calibrant
+    >>> try:
+    ...     calibrant.evaluate([0.1, 0.4, 0.9], [0, 2, 1])
+    ... except calibrant.CalibrationError as error:
+    ...     print(error.code, error.detail, sep=": ")
+    invalid-label: labels: 1 of 3 is not 0 or 1; the first at /labels/1
+    """
 
     code: ClassVar[str] = "calibration-error"
 
@@ -33,22 +85,66 @@ class CalibrationError(ValueError):
 
     @classmethod
     def at(cls, pointer: str, detail: str) -> Self:
-        """Build the error for a single place; ``detail`` reads on from the place's name."""
+        """Create the error for a single place.
+
+        Parameters
+        ----------
+        pointer : str
+            JSON Pointer to the place; empty for the whole input.
+        detail : str
+            What is wrong; it follows the name of the place, as in "must be 0 or 1".
+
+        Returns
+        -------
+        CalibrationError
+            The error, of the class on which this is called.
+
+        See Also
+        --------
+        under : Moves the places of an error below a prefix.
+
+        Examples
+        --------
+        >>> from calibrant import CalibrationError
+        >>> CalibrationError.at("/seed", "must be an integer")
+        CalibrationError('seed must be an integer')
+        """
         return cls(f"{pointer[1:]} {detail}" if pointer else detail, (Offence(pointer, detail),))
 
     def under(self, prefix: str) -> Self:
-        """The same error, its places below ``prefix``."""
+        """Return the same error with its places moved below a prefix.
+
+        Parameters
+        ----------
+        prefix : str
+            JSON Pointer that is prepended to every pointer.
+
+        Returns
+        -------
+        CalibrationError
+            A new error of the same class, with the same message.
+
+        See Also
+        --------
+        at : Creates an error for a single place.
+
+        Examples
+        --------
+        >>> from calibrant import CalibrationError
+        >>> CalibrationError.at("/folds", "must be an integer").under("/options").offences[0].pointer
+        '/options/folds'
+        """
         return type(self)(self.detail, [Offence(prefix + o.pointer, o.detail) for o in self.offences])
 
 
 class NotANumber(CalibrationError):
-    """A string, boolean, null or object where a number must stand."""
+    """A string, boolean, null or object instead of a number."""
 
     code = "not-a-number"
 
 
 class NotFinite(CalibrationError):
-    """NaN or an infinity."""
+    """A number that is NaN or infinite."""
 
     code = "not-finite"
 
@@ -60,19 +156,19 @@ class OutOfRange(CalibrationError):
 
 
 class WrongShape(CalibrationError):
-    """An array whose rank or width does not fit."""
+    """An array with an invalid number of dimensions or columns."""
 
     code = "wrong-shape"
 
 
 class LengthMismatch(CalibrationError):
-    """Two arrays that must have as many rows as each other, and have not."""
+    """Arrays with different numbers of rows."""
 
     code = "length-mismatch"
 
 
 class EmptyBatch(CalibrationError):
-    """No rows."""
+    """Data without rows."""
 
     code = "empty-batch"
 
@@ -84,19 +180,19 @@ class InvalidLabel(CalibrationError):
 
 
 class InvalidWeight(CalibrationError):
-    """A weight below 0, or weights without any mass."""
+    """A weight below 0, or weights that are all 0."""
 
     code = "invalid-weight"
 
 
 class OneClass(CalibrationError):
-    """A fit or a measure that needs both outcomes, on labels that hold one."""
+    """Labels of a single class, for a fit or measure that needs both outcomes."""
 
     code = "one-class"
 
 
 class OnePrediction(CalibrationError):
-    """A fit that needs different predictions, on predictions that are all equal."""
+    """Predictions that are all equal, for a fit that needs different ones."""
 
     code = "one-prediction"
 
@@ -108,31 +204,31 @@ class TooFewRows(CalibrationError):
 
 
 class ScaleMismatch(CalibrationError):
-    """Predictions on another scale than the map's."""
+    """Predictions on another scale than that of the map."""
 
     code = "scale-mismatch"
 
 
 class UnknownMeasure(CalibrationError):
-    """A measure that the catalogue has not."""
+    """A measure that does not exist."""
 
     code = "unknown-measure"
 
 
 class UnknownDiagram(CalibrationError):
-    """A diagram that the catalogue has not."""
+    """A diagram that does not exist."""
 
     code = "unknown-diagram"
 
 
 class UnknownMethod(CalibrationError):
-    """A calibrator that the catalogue has not."""
+    """A calibrator that does not exist."""
 
     code = "unknown-method"
 
 
 class MissingClass(CalibrationError):
-    """A fit that needs rows of every class, on labels that lack one."""
+    """Labels without any row of some class, for a fit that needs every class."""
 
     code = "missing-class"
 
@@ -150,19 +246,37 @@ class InvalidOption(CalibrationError):
 
 
 class InvalidDocument(CalibrationError):
-    """A map document that is damaged, or of an unknown format."""
+    """A map document that is invalid or has an unknown format."""
 
     code = "invalid-document"
 
 
 class NotConverged(CalibrationError):
-    """A fit that did not reach its optimum; no map is made of it."""
+    """A fit that did not reach its optimum; it returns no map."""
 
     code = "not-converged"
 
 
 class MissingExtra(CalibrationError, ImportError):
-    """A package is missing that an extra of this library installs; ``detail`` holds the command that installs it."""
+    """A package is not installed that an extra of this library provides.
+
+    Parameters
+    ----------
+    detail : str
+        What needs the package, and the command that installs it.
+    offences : sequence of Offence, default ()
+        Not used.
+
+    See Also
+    --------
+    CalibrationError : Base class.
+
+    Examples
+    --------
+    >>> from calibrant import CalibrationError, MissingExtra
+    >>> issubclass(MissingExtra, CalibrationError), issubclass(MissingExtra, ImportError)
+    (True, True)
+    """
 
     code = "extra-not-installed"
 
@@ -171,7 +285,7 @@ class MissingExtra(CalibrationError, ImportError):
 def requires(extra: str, what: str = "this", *, instead: str = "") -> Iterator[None]:
     """Turn a failed import of another project's package into ``MissingExtra``.
 
-    ``what`` needs the package, and ``instead`` names what does without it.
+    ``what`` needs the package; ``instead`` names an alternative that does not.
     """
     try:
         yield
@@ -194,20 +308,20 @@ _COUNTED = re.compile(
 
 
 def in_rows(detail: str) -> str | None:
-    """A detail that counts rows, with the row number in place of its pointer; None for any other detail.
+    """Return a message that counts rows with the row number instead of the pointer; None for any other message.
 
-    Rows are numbered from 1, as people count them.
+    Rows are numbered from 1 here, and from 0 in pointers.
 
     >>> in_rows("predictions: 1000 of 1000 rows do not sum to 1; the first at /predictions/0")
     'predictions: 1,000 of 1,000 rows do not sum to 1, the first is row 1'
-    >>> in_rows("labels: 1 of 3 must be 0 or 1; the first at /labels/2")
-    'labels: 1 of 3 must be 0 or 1, that of row 3'
+    >>> in_rows("labels: 1 of 3 is not 0 or 1; the first at /labels/2")
+    'labels: 1 of 3 is not 0 or 1, in row 3'
     """
     found = _COUNTED.search(detail)
     if found is None:
         return None
     bad, row, what = int(found["bad"]), int(found["row"]) + 1, found["what"]
-    where = f"the first {'is' if what.startswith('row') else 'in'} row {row}" if bad > 1 else f"that of row {row}"
+    where = f"the first {'is' if what.startswith('row') else 'in'} row {row}" if bad > 1 else f"in row {row}"
     if bad == 1 and what.startswith("row"):
         where = f"row {row}"
     return f"{found['array']}: {bad:,} of {int(found['all']):,} {what}, {where}"

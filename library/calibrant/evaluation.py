@@ -1,4 +1,4 @@
-"""Evaluation: the measures of a batch, as given and after a map, overall and by group."""
+"""Evaluation of a batch: its measures before and after a map, overall and by group."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ from calibrant.reductions import Event, Subject, Vector, reduce, resolve, resolv
 #: The rows of each group, by name.
 Members = dict[str, npt.NDArray[np.int64]]
 
-#: The reductions of (n,) predictions, unless a map says which event they are of.
+#: The reductions of (n,) predictions, unless a map names their event.
 _OF_ONE_COLUMN = ("binary", "confidence", "pooled", "classwise", "canonical")
-#: At most so many groups, with names of at most so many characters.
+#: The most groups, and the most characters of a group's name.
 MAX_GROUPS, MAX_NAME = 1000, 256
 
 
 class Groups(list[str]):
-    """The names of the rows' groups, whose members are found once, however often the rows are evaluated."""
+    """The group name of each row; the members of each group are computed once and kept."""
 
     @cached_property
     def members(self) -> Members:
@@ -46,14 +46,45 @@ class Groups(list[str]):
 
 @dataclass(frozen=True)
 class Report:
-    """What ``evaluate`` answers.
+    """Result of ``evaluate``.
 
-    ``n`` rows, after ``left_out`` of other classes than those chosen; ``clipped`` and ``renormalised`` of all were
-    mended within the tolerance; ``measures`` by key; ``after`` the same after the map, if one was given, with its
-    ``improvement``: ``brier`` and ``log-loss`` before less after; ``in_sample`` whether the map was fitted to these
-    rows, None where that is not known: if so nothing after it has a p-value, and the improvement is that of maps fitted
-    without each fold (``cross_fitted``); ``groups`` by name, and by key the ``gaps`` between them, before and after; by
-    key the ``diagrams``, before and after, each plain JSON with ``data``, ``definition`` and ``problem``.
+    Attributes
+    ----------
+    n : int
+        Number of rows measured.
+    reduction : str
+        Reduction under which they were measured.
+    clipped, renormalised : int
+        Rows with probabilities slightly outside [0, 1] that were clipped, and rows that were divided by their sum.
+    measures : mapping of str to MeasureResult
+        Results by key, for the predictions as given.
+    after : mapping of str to MeasureResult or None
+        Results after the map; None without a map.
+    groups : mapping of str to GroupReport or None
+        Results by group name; None without groups.
+    gaps, gaps_after : mapping of str to Gap or None
+        Largest difference of each measure between two groups, before and after the map.
+    left_out : int
+        Rows left out because their label is not among ``classes``.
+    diagrams, after_diagrams : mapping of str to dict
+        Diagrams by key, before and after the map, as plain JSON with ``data``, ``definition`` and ``problem``.
+    improvement : mapping of str to MeasureResult or None
+        ``brier`` and ``log-loss`` before the map minus after it; above 0 the map improves the score.
+    in_sample : bool or None
+        Whether the map was fitted to these rows; None if unknown or without a map. If True, results after the map have
+        no p-value, and ``improvement`` comes from maps cross-fitted in five folds.
+
+    See Also
+    --------
+    evaluate : Evaluates rows.
+    evaluate_tally : Evaluates a tally.
+
+    Examples
+    --------
+    >>> import calibrant
+    >>> report = calibrant.evaluate([0.1, 0.4, 0.6, 0.9], [0, 1, 1, 1])
+    >>> report.n, report.reduction, list(report.measures)
+    (4, 'binary', ['ece', 'ece-equal-width', 'ece-sweep', 'ks'])
     """
 
     n: int
@@ -74,7 +105,30 @@ class Report:
 
 @dataclass(frozen=True)
 class GroupReport:
-    """The measures of one group's rows."""
+    """Measures of the rows of one group.
+
+    Attributes
+    ----------
+    n : int
+        Number of rows in the group.
+    measures : mapping of str to MeasureResult
+        Results by key, for the predictions as given.
+    after : mapping of str to MeasureResult or None
+        Results after the map; None without a map.
+
+    See Also
+    --------
+    Report : Holds one of these for each group.
+    Gap : Largest difference of a measure between two groups.
+
+    Examples
+    --------
+    >>> import calibrant
+    >>> groups = ["a", "a", "b", "b"]
+    >>> report = calibrant.evaluate([0.1, 0.4, 0.6, 0.9], [0, 1, 1, 1], measures=["brier"], groups=groups)
+    >>> report.groups["b"].n, round(report.groups["b"].measures["brier"].value, 3)
+    (2, 0.085)
+    """
 
     n: int
     measures: Mapping[str, MeasureResult]
@@ -100,7 +154,7 @@ class Evaluation:
         return all(run == "inline" for run in runs)
 
     def check(self, batch: Batch, groups: Sequence[str] | None = None) -> tuple[str, Members | None]:
-        """The full name of the reduction, and the rows of each group; raises what ``run`` would, without measuring."""
+        """Return the full name of the reduction and the rows of each group; raise what ``run`` would raise."""
         if self.map is not None and not isinstance(self.map, CalibrationMap):
             raise InvalidOption.at("/map", "must be a calibration map")
         n_classes = batch.predictions.n_classes
@@ -110,10 +164,12 @@ class Evaluation:
             reduction = self.map.reduction
         name = resolve(reduction, n_classes)
         if n_classes is None and self.map is None and name not in _OF_ONE_COLUMN:
-            raise UnknownReduction.at("/reduction", f"of predictions (n,) must be one of: {', '.join(_OF_ONE_COLUMN)}")
+            raise UnknownReduction.at(
+                "/reduction", f"must be one of {', '.join(_OF_ONE_COLUMN)} for predictions of shape (n,)"
+            )
         if self.classes is not None:
             if self.map is not None:
-                raise InvalidOption.at("/classes", "cannot be chosen beside a map, which takes all of them")
+                raise InvalidOption.at("/classes", "cannot be combined with a map, which needs all classes")
             chosen = len(read_classes(self.classes, n_classes))
             resolve(reduction, chosen)
         if self.map is not None:
@@ -121,7 +177,7 @@ class Evaluation:
         if self.map is not None and not self.map.of_vector:
             resolve_event(name, n_classes)
             if n_classes is not None and name != self.map.reduction:
-                raise WrongShape.at("/reduction", f"must be the map's, {self.map.reduction}")
+                raise WrongShape.at("/reduction", f"must be {self.map.reduction}, the reduction of the map")
         return name, None if groups is None else _members(groups, len(batch))
 
     def run(
@@ -132,9 +188,9 @@ class Evaluation:
         device: str = "cpu",
         progress: Progress | None = None,
     ) -> Report:
-        """Answer for a checked batch; ``groups (n,)`` are names; ``device`` is of a fit that is repeated.
+        """Evaluate a checked batch with group names ``groups (n,)``; ``device`` is used if the map is fitted again.
 
-        ``progress`` is called between the steps, and often enough within them that what it raises ends the work soon.
+        ``progress`` is called between and within the steps; an exception that it raises ends the work.
         """
         with reporting(progress):
             return self._run(batch, groups, device)
@@ -162,7 +218,7 @@ class Evaluation:
         )
         applied: Subject | None = None
         if self.map is not None:
-            in_sample = self.training.saw(batch)
+            in_sample = self.training.is_in_sample(batch)
             with begin("map"):
                 applied, before, after = calibrated(raw, batch, name, self.map)
             with begin("improvement"):
@@ -181,7 +237,7 @@ class Evaluation:
         return found
 
     def _steps(self, members: Members | None) -> Callable[[str], AbstractContextManager[None]]:
-        """What begins each step by its name, with its share of the progress."""
+        """Return a function that starts a step by its name, with its share of the progress."""
         with_map = self.map is not None
         needed = {
             "measures": True,
@@ -206,7 +262,7 @@ class Evaluation:
         if members is not None:
             once += sum(grouped_seconds(request, extent, len(members), self.resampling) for request in self.measures)
         drawn = sum(request.seconds(extent, self.resampling) for request in self.diagrams)
-        again = self.training.seconds(batch) if self.map is not None and self.training.saw(batch) else 0.0
+        again = self.training.seconds(batch) if self.map is not None and self.training.is_in_sample(batch) else 0.0
         return (once + drawn) * (1 if self.map is None else 2) + again
 
     def _answers(self, of: Subject, in_sample: bool | None = None) -> dict[str, MeasureResult]:
@@ -260,7 +316,7 @@ class Evaluation:
 def calibrated(
     raw: Subject, batch: Batch, name: str, fitted: CalibrationMap
 ) -> tuple[Subject, Event | Vector, Event | Vector]:
-    """The subject with calibrated predictions, and what scores compare before and after: the event or the vector."""
+    """Return the calibrated subject, and the event or vector before and after the map, which scores compare."""
     p = fitted.apply_checked(batch.predictions)
     if fitted.of_vector:
         after = replace(batch, predictions=replace(batch.predictions, given=p, scale="probability"))
@@ -273,9 +329,9 @@ def calibrated(
 def _members(groups: Sequence[str], n: int) -> Members:
     """The rows of each group, by name. O(n log n)."""
     if isinstance(groups, str) or not isinstance(groups, Sequence | np.ndarray):
-        raise WrongShape.at("/groups", "must be an array of names")
+        raise WrongShape.at("/groups", "must be an array of group names")
     if len(groups) != n:
-        raise LengthMismatch.at("/groups", f"has {len(groups)} rows where /predictions has {n}")
+        raise LengthMismatch.at("/groups", f"has {len(groups)} rows, but /predictions has {n}")
     if isinstance(groups, Groups):
         return groups.members
     number: dict[str, int] = {}
@@ -312,33 +368,57 @@ def evaluate(
 
     Parameters
     ----------
-    predictions : (n,) P(Y=1), or (n, K) by class; probabilities or logits, as ``scale`` says
-    labels : (n,) integers, 0 or 1, or 0 to K - 1
-    measures : names, or objects of a name, options and ``as``; by default ``ece``,
-        ``ece-equal-width``, ``ece-sweep`` and ``ks``
-    diagrams : names of ``calibrant.DIAGRAMS``, or objects of a name, options and ``as``; by default none
-    reduction : the event: ``binary`` (default for 1-D), ``confidence`` (default for (n, K)), ``class:k``, ``top:r``,
-        ``within-top:r``, ``pooled`` (every probability of every row); or ``classwise``, the events of all classes, or
-        ``canonical``, the whole vector
-    classes : of (n, K), the classes to which predictions are restricted before anything else, logits before their
-        softmax; rows of other labels are left out, and ``class:k`` counts within the choice
-    weights : (n,), at least 0
-    weights_kind : ``frequency``, a weight of 2 is the row twice, or ``importance``, only ratios matter
-    groups : (n,) names; the report is then also given for the rows of each, with the largest gap between any two
-    map : applied first; the report then holds before and after, and what the scores gain
-    interval : level of the intervals, in (0, 1); None for none
-    resamples, seed : of the bootstrap behind the intervals, and of the tests, folds and bands that draw
+    predictions : array_like, shape (n,) or (n, K)
+        P(Y = 1), or one column per class.
+    labels : array_like of int, shape (n,)
+        0 or 1, or 0 to K - 1.
+    measures : sequence of str or mapping, optional
+        Names in ``calibrant.MEASURES``, or mappings with ``name``, options and ``as`` (the key of the result). By
+        default ``ece``, ``ece`` with equal-width bins (key ``ece-equal-width``), ``ece-sweep`` and ``ks``.
+    diagrams : sequence of str or mapping, optional
+        Names in ``calibrant.DIAGRAMS``, or mappings as for ``measures``.
+    reduction : str, optional
+        ``binary`` (default for (n,)), ``confidence`` (default for (n, K)), ``class:k``, ``top:r``, ``within-top:r``,
+        ``pooled`` (every probability of every row), ``classwise`` (one event per class) or ``canonical`` (the whole
+        vector). With a map of one event the default is the reduction of the map.
+    classes : sequence of int, optional
+        Classes to keep, for (n, K). Rows with other labels are left out, remaining probabilities are renormalised
+        (logits before the softmax), and ``class:k`` counts within this choice.
+    weights : array_like, shape (n,), optional
+        Non-negative weights, not all 0.
+    weights_kind : {"frequency", "importance"}, default "frequency"
+        A frequency weight of 2 counts as two rows; of importance weights only the ratios matter.
+    groups : sequence of str, shape (n,), optional
+        Group names. The report then also has the measures of each group and the largest gap between two groups.
+    map : CalibrationMap, optional
+        Map to apply. The report then has the results before and after it.
+    interval : float, optional
+        Level of confidence intervals, in (0, 1). By default there are none.
+    resamples : int, default 1000
+        Number of resamples, from 100 to 100,000.
+    scale : {"probability", "logit"}, default "probability"
+        Scale of ``predictions``.
+    seed : int, default 0
+        Seed of resamples, folds and simulated labels.
 
     Returns
     -------
     Report
-        ``report.measures[key].value``, ``.debiased`` where defined, ``.interval``, ``.p_value``;
-        ``report.diagrams[key]["data"]``
+        Results by key in ``measures``, ``after`` and ``diagrams``.
 
     Raises
     ------
     CalibrationError
-        of the first thing wrong with the arguments
+        If an argument is invalid; the error names the argument and the first invalid rows.
+
+    See Also
+    --------
+    compare : Compares several maps on the same rows.
+    evaluate_tally : Evaluates data that does not fit in memory.
+
+    Notes
+    -----
+    The cost is the sum over the measures; ``calibrant.MEASURES[name].cost`` has that of each.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Rows gathered on an even grid, so that what smooths them costs as much as the grid, whatever the number of rows."""
+"""Binning of rows on an even grid, so that the cost of smoothing does not depend on the number of rows."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ Integers = npt.NDArray[np.int64]
 
 
 def spread(p: Floats, values: Floats, intervals: int) -> Floats:
-    """Share each row's value out among the four grid points around its p, by cubic Lagrange interpolation. O(n).
+    """Distribute the value of each row over the four nearest grid points by cubic Lagrange interpolation. O(n).
 
-    ``p (n,)`` in [0, 1], ``values (n,)``; returns ``(intervals + 3,)``, the points -h, 0, h, ..., 1, 1 + h with
-    h = 1 / intervals. For a smooth f the sum of result x f(points) is that of values x f(p) but for at most
+    ``p (n,)`` is in [0, 1]. The result ``(intervals + 3,)`` is at the points -h, 0, h, ..., 1, 1 + h with
+    h = 1 / intervals. For a smooth f, sum(result f(points)) differs from sum(values f(p)) by at most
     (3/128) h^4 max|f''''| sum|values|.
     """
     place, u = places(p, intervals)
-    # Moments by interval first: four passes over the rows, and the interpolation's weights on the grid only.
+    # Moments by interval need four passes over the rows; the interpolation weights then apply to the grid only.
     moments = []
     power = values
     for _ in range(4):
@@ -34,16 +34,16 @@ def spread(p: Floats, values: Floats, intervals: int) -> Floats:
 
 
 def places(p: Floats, intervals: int) -> tuple[Integers, Floats]:
-    """The interval of [0, 1] that each p falls in, and how far into it, as a share in [0, 1]: ``(n,)`` each."""
+    """Return the interval of [0, 1] of each p, and its relative position in it, in [0, 1]: ``(n,)`` each."""
     scaled = p * intervals
     place = np.minimum(scaled.astype(np.int64), intervals - 1)
     return place, scaled - place
 
 
 def shared_by_group(position: Floats, values: Floats, group: Integers, groups: int, points: int) -> Floats:
-    """Values ``(n,)`` shared out, by group, between the two grid points around each: ``(groups, points)``. O(n).
+    """Distribute values ``(n,)`` over the two nearest grid points by group: ``(groups, points)``. O(n).
 
-    ``position (n,)`` in [0, points - 1], in steps of the grid. Sums and first moments are kept exactly.
+    ``position (n,)`` is in [0, points - 1], in steps of the grid. Sums and first moments are exact.
     """
     place = np.minimum(position.astype(np.int64), points - 2)
     upper = values * (position - place)

@@ -1,4 +1,4 @@
-"""What a fit saw, and what its map makes of it: kept with the map when the rows are gone."""
+"""Summary of the rows of a fit before and after the map, which is kept with the map."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from calibrant.measures.binned import expected_calibration_error
 from calibrant.measures.scores import mean_over_rows, mean_score
 from calibrant.reductions import Event, Vector, reduce, whole_vector
 
-#: So many bins of equal mass are kept, so that coarser diagrams of 50, 25, 20, 10, 5, ... can be drawn of them too.
+#: Number of equal-mass bins; diagrams of 50, 25, 20, 10, 5, ... bins can be derived from them.
 KEPT_BINS = 100
-#: With more classes the rows of each label are not counted.
+#: The most classes for which the labels are counted.
 MOST_COUNTED = 1000
 _ECE_BINS = 15
 
 
 @dataclass(frozen=True)
-class Fit:
-    """How the fit's own rows look on one side of the map.
+class FitSummary:
+    """The rows of a fit before or after the map.
 
-    ``log_loss`` (nats) and ``brier`` are of the map's event, or of the whole vector; ``ece`` (15 bins of equal mass,
-    not debiased) and ``bins``, with ``counts (b,)`` of their rows, are of the event, or of the vector's confidence.
+    ``log_loss`` (nats) and ``brier`` are those of the event of the map, or of the whole vector. ``ece`` (15 equal-mass
+    bins, not debiased) and ``bins``, with ``counts (b,)`` of their rows, are those of the event, or of the confidence.
     """
 
     log_loss: float
@@ -39,11 +39,11 @@ class Fit:
 
 @dataclass(frozen=True)
 class InSample:
-    """The rows of a fit in short, and the same rows ``before`` and ``after`` the map.
+    """The rows of a fit, ``before`` and ``after`` the map.
 
-    Both are in-sample: the map has seen the labels, so that what it seems to gain is too much. ``label_rate`` in [0, 1]
-    is the share of the map's event among the rows, by weight; None of a map of the whole vector. ``label_counts (K,)``
-    are the rows of each label; None of (n,) and of more than 1,000 classes. ``binned`` names the event of the bins.
+    Both are in-sample, so the improvement is optimistic. ``label_rate`` in [0, 1] is the weighted frequency of the
+    event; None for a map of the whole vector. ``label_counts (K,)`` are the rows of each label; None for predictions
+    (n,) and for more than 1,000 classes. ``binned`` names the event of the bins.
     """
 
     n: int
@@ -51,20 +51,20 @@ class InSample:
     label_rate: float | None
     label_counts: tuple[int, ...] | None
     binned: str
-    before: Fit
-    after: Fit
+    before: FitSummary
+    after: FitSummary
 
 
 def in_sample(batch: Batch, fitted: CalibrationMap) -> InSample:
-    """Describe the rows that a map was fitted to, before and after it. O(n K + n log n).
+    """Summarise the rows that a map was fitted to, before and after it. O(n K + n log n).
 
-    Raises what ``apply`` raises where the map does not take the batch.
+    Raises what ``apply`` raises if the batch does not match the map.
 
     >>> import calibrant
     >>> from calibrant.batch import read_batch
     >>> rows = read_batch([0.1, 0.4, 0.6, 0.9], [0, 1, 0, 1])
-    >>> seen = in_sample(rows, calibrant.fit("isotonic", [0.1, 0.4, 0.6, 0.9], [0, 1, 0, 1]))
-    >>> seen.n, seen.label_rate, seen.before.counts, round(seen.after.brier, 3)
+    >>> summary = in_sample(rows, calibrant.fit("isotonic", [0.1, 0.4, 0.6, 0.9], [0, 1, 0, 1]))
+    >>> summary.n, summary.label_rate, summary.before.counts, round(summary.after.brier, 3)
     (4, 0.5, (1, 1, 1, 1), 0.125)
     """
     before, after = _sides(batch, fitted)
@@ -75,13 +75,13 @@ def in_sample(batch: Batch, fitted: CalibrationMap) -> InSample:
         rate,
         _label_counts(batch),
         "confidence" if fitted.of_vector else fitted.reduction,
-        _fit(before),
-        _fit(after),
+        _fit_summary(before),
+        _fit_summary(after),
     )
 
 
 def seconds(n: int, n_classes: int | None) -> float:
-    """Estimated seconds of ``in_sample``."""
+    """Estimate the seconds of ``in_sample``."""
     return 4e-7 * n + 5e-8 * n * (n_classes or 1)
 
 
@@ -94,12 +94,12 @@ def _sides(batch: Batch, fitted: CalibrationMap) -> tuple[Event, Event] | tuple[
     return event, replace(event, p=p, logit=None, whole=None)
 
 
-def _fit(subject: Event | Vector) -> Fit:
+def _fit_summary(subject: Event | Vector) -> FitSummary:
     event = subject if isinstance(subject, Event) else subject.confidence()
     bins = equal_mass(event.cells, KEPT_BINS)
     ece, _ = expected_calibration_error(equal_mass(event.cells, _ECE_BINS), 1)
     rows = tuple(int(count) for count in counts(event, bins))
-    return Fit(mean_score(subject, "log-loss"), mean_score(subject, "brier"), ece, bins, rows)
+    return FitSummary(mean_score(subject, "log-loss"), mean_score(subject, "brier"), ece, bins, rows)
 
 
 def _label_counts(batch: Batch) -> tuple[int, ...] | None:

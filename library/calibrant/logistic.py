@@ -1,4 +1,4 @@
-"""Penalised logistic regressions, many at once: their modes, and the curvature there."""
+"""Batches of penalised logistic regressions: their modes and the curvature at the modes."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from calibrant.cells import Floats
 from calibrant.errors import NotConverged
 
 MAX_STEPS = 40
-#: No step moves a logit by more than this.
+#: The largest change of a logit in one step.
 _LONGEST_STEP = 4.0
-#: Done when no logit moved by more than this in a step.
+#: Converged if no logit changes by more than this in a step.
 _TOLERANCE = 1e-5
 
 
 @dataclass(frozen=True)
 class Modes:
-    """The S fits: ``theta (S, D)``, the Hessian of the penalised loss ``(S, D, D)``, log likelihoods ``(S,)``."""
+    """S fits: ``theta (S, D)``, the Hessians of the penalised loss ``(S, D, D)``, and log likelihoods ``(S,)``."""
 
     theta: Floats
     precision: Floats
@@ -38,9 +38,9 @@ def fit_logistic(
 ) -> Modes:
     """Maximise sum_c [wy f - w log(1 + e^f)] - theta^2 / (2 variance) over f = offset + features theta.
 
-    ``features (C, D)`` and ``offset (C,)`` are common; ``w`` and ``wy`` are ``(C,)`` or ``(S, C)``,
-    ``variance (S, D)`` the prior's. Newton's method with halved steps, from ``start (S, D)`` or 0;
-    O(S C D^2) a step. Raises ``NotConverged`` where a curvature vanishes.
+    ``features (C, D)`` and ``offset (C,)`` are shared; ``w`` and ``wy`` are ``(C,)`` or ``(S, C)``, and
+    ``variance (S, D)`` is that of the prior. Newton's method with step halving, from ``start (S, D)`` or 0;
+    O(S C D^2) per step. Raises ``NotConverged`` if a Hessian is singular.
     """
     lines, size = variance.shape
     theta, diagonal = np.zeros((lines, size)) if start is None else start, np.arange(size)
@@ -59,7 +59,7 @@ def fit_logistic(
         try:
             step = np.linalg.solve(precision, gradient[:, :, None])[:, :, 0]
         except np.linalg.LinAlgError as error:
-            raise NotConverged("the fit's curvature vanishes: its optimum cannot be found") from error
+            raise NotConverged("the fit did not converge: the Hessian of the log loss is singular") from error
         reach = np.abs(step @ features.T).max(axis=1)
         scale = np.minimum(1.0, _LONGEST_STEP / np.maximum(reach, 1e-300))
         before = likelihood - (theta * theta / variance).sum(axis=1) / 2

@@ -1,4 +1,4 @@
-"""Options of the entries of a catalogue, and how a request for entries by name is read."""
+"""Options of catalogue entries, and requests for entries by name."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from typing import Any, Protocol, TypeVar
 
 from calibrant.errors import CalibrationError, InvalidOption
 
-#: The largest integer of an option that names no end of its own.
+#: The default upper limit of an integer option.
 MOST = 100_000
 
 
 @dataclass(frozen=True)
 class Option:
-    """An option: its default, and the choices or the range of integers, or of reals, that it may take.
+    """An option: its default, and the allowed choices or range of integers (or of numbers, if ``real``).
 
-    With choices, a range is allowed as well if the option is ``real`` or ``whole``.
+    With choices, the range is also allowed if the option is ``real`` or ``whole``.
     """
 
     default: float | str | bool | None
@@ -28,7 +28,7 @@ class Option:
     whole: bool = False
 
     def accepts(self, value: object) -> bool:
-        """Whether ``value`` may stand here; True is not 1."""
+        """Return whether ``value`` is allowed; True is not 1."""
         if any(type(value) is type(choice) and value == choice for choice in self.choices):
             return True
         if self.choices and not (self.real or self.whole):
@@ -48,26 +48,26 @@ class Option:
         return f"{named} or {ranged}" if named else ranged
 
 
-#: Options that are on, and off, by default.
+#: Boolean options with the default true, and false.
 ON, OFF = Option(True, choices=(True, False)), Option(False, choices=(False, True))
 
 
 def read_values(
     given: Mapping[str, Any], options: Mapping[str, Option], whose: str, *, where: str = ""
 ) -> dict[str, Any]:
-    """Every option by name, checked; raises ``InvalidOption`` naming the first that is wrong, below ``where``."""
+    """Return every option by name; raise ``InvalidOption`` for the first invalid one, below ``where``."""
     for name, value in given.items():
         option = options.get(name)
         if option is None:
             known = ", ".join(options) or "none"
-            raise InvalidOption.at(where, f"has an option that {whose} does not know; its options: {known}")
+            raise InvalidOption.at(where, f"has an unknown option; the options of {whose} are: {known}")
         if not option.accepts(value):
             raise InvalidOption.at(f"{where}/{name}", f"must be {option.allowed}")
     return {name: given.get(name, option.default) for name, option in options.items()}
 
 
 def read_seed(seed: object) -> int:
-    """Check a seed: an integer in [0, 2^32 - 1), one below the generator's range so that seed + 1 fits."""
+    """Check a seed: an integer in [0, 2^32 - 1), so that seed + 1 is also valid."""
     if type(seed) is not int or not 0 <= seed < 2**32 - 1:
         raise InvalidOption.at("/seed", "must be an integer from 0 to 4294967294")
     return seed
@@ -93,10 +93,10 @@ def read_entries(
     most: int,
     unknown: type[CalibrationError],
 ) -> list[tuple[str, E, dict[str, Any]]]:
-    """Read names, or objects of a name, options and ``as``: the key, the entry and every option of each.
+    """Read names, or objects with a name, options and ``as``; return the key, entry and options of each.
 
-    ``what`` is what the catalogue holds, in the singular. Raises ``unknown`` or ``InvalidOption``, each naming the
-    place; equal keys are refused.
+    ``what`` is the kind of the entries, in the singular. Raises ``unknown`` or ``InvalidOption``, also for duplicate
+    keys.
     """
     where = f"/{what}s"
     if isinstance(requests, str | bytes) or not isinstance(requests, Sequence):
@@ -107,7 +107,7 @@ def read_entries(
     seen: set[str] = set()
     for i, (key, _, _) in enumerate(found):
         if key in seen:
-            raise InvalidOption.at(f"{where}/{i}", f"has the key of an earlier {what}; give it another with 'as'")
+            raise InvalidOption.at(f"{where}/{i}", f"has the same key as an earlier {what}; set another key with 'as'")
         seen.add(key)
     return found
 
@@ -117,12 +117,12 @@ def _read_one(
 ) -> tuple[str, E, dict[str, Any]]:
     request = {"name": item} if isinstance(item, str) else item
     if not isinstance(request, Mapping) or not isinstance(request.get("name"), str):
-        raise InvalidOption.at(where, f"must be a {what}'s name, or an object with a name")
+        raise InvalidOption.at(where, f"must be the name of a {what}, or an object with a name")
     entry = catalogue.get(request["name"])
     if entry is None:
         raise unknown.at(where, f"must be one of: {', '.join(catalogue)}")
     key = request.get("as", entry.name)
     if not isinstance(key, str) or not 0 < len(key) <= 64:
-        raise InvalidOption.at(f"{where}/as", "must be a name of 1 to 64 characters")
+        raise InvalidOption.at(f"{where}/as", "must be a string of 1 to 64 characters")
     given = {name: value for name, value in request.items() if name not in ("name", "as")}
     return key, entry, read_values(given, entry.options, entry.name, where=where)

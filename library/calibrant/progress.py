@@ -1,8 +1,8 @@
-"""Progress of long work, and its cancellation.
+"""Progress reports and cancellation of long computations.
 
-``reporting`` installs a callback for the work of its ``with`` block, ``step`` narrows it to one part of that work, and
-loops call ``report`` or ``check``. What the callback raises ends the work. The callback is kept in a context variable,
-as numpy keeps its error state, so that formulas neither take it nor pass it on. Without one, all of this does nothing.
+``reporting`` installs a callback for its ``with`` block, ``step`` narrows it to a part of the work, and loops call
+``report`` or ``check``. An exception raised by the callback ends the work. The callback is in a context variable, so
+that functions do not have to pass it on. Without a callback all of this does nothing.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-#: Called between the steps of long work with done, total and stage. What it raises ends the work.
+#: Callback with done, total and stage; an exception that it raises ends the work.
 Progress = Callable[[int, int, str], None]
-#: Reports are in thousandths of the whole.
+#: Progress is reported in thousandths.
 _UNITS = 1000
 
 
 class _Reporter:
-    """Where the work of a block reports: what it reports never falls."""
+    """Reporter of a block; the reported progress never decreases."""
 
     __slots__ = ("_progress", "_reached", "_stage")
 
@@ -37,14 +37,14 @@ _current: ContextVar[_Reporter | None] = ContextVar("calibrant.progress", defaul
 
 
 def report(done: int, total: int, stage: str) -> None:
-    """Report that ``done`` of ``total`` of the current step are done."""
+    """Report that ``done`` of ``total`` parts of the current step are done."""
     reporter = _current.get()
     if reporter is not None:
         reporter.report(done, total, stage)
 
 
 def check() -> None:
-    """Let the callback end the work: repeat the last report."""
+    """Repeat the last report, so that the callback can end the work."""
     reporter = _current.get()
     if reporter is not None:
         reporter.check()
@@ -61,7 +61,7 @@ def _install(progress: Progress) -> Iterator[None]:
 
 @contextmanager
 def reporting(progress: Progress | None) -> Iterator[None]:
-    """Report the work of the block to ``progress``; with None, to the callback of the surrounding block if any."""
+    """Report the work of the block to ``progress``; if it is None, to the callback of the surrounding block."""
     if progress is None:
         yield
         return
@@ -88,7 +88,7 @@ def step(part: int, parts: int, name: str = "") -> Iterator[None]:
 
 @contextmanager
 def muted() -> Iterator[None]:
-    """Only check during the block, which is done over and over: its own reports are not passed on."""
+    """Suppress the reports of a repeated block, and only check for cancellation."""
     outer = _current.get()
     if outer is None:
         yield

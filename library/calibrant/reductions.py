@@ -1,4 +1,4 @@
-"""Reductions: which question a calibration measure puts to a batch, from many classes to yes or no."""
+"""Reductions of multiclass predictions to one event, one event per class, or the whole vector."""
 
 from __future__ import annotations
 
@@ -27,23 +27,22 @@ from calibrant.errors import UnknownReduction
 
 _CLASS = re.compile(r"class:(0|[1-9][0-9]{0,8})\Z")
 _RANK = re.compile(r"(within-)?top:([1-9][0-9]{0,8})\Z")
-#: Questions about more than one event.
+#: Reductions to more than one event.
 MANY = ("classwise", "canonical")
 _NAMES = "binary, confidence, class:k, top:r, within-top:r, pooled, classwise or canonical"
-#: Columns of a matrix that are widened together: as many as share the lines of the processor's cache.
+#: Columns of a matrix that are converted together: as many as fit in a cache line.
 _COLUMNS = 16
-#: Rows of them that are turned at once.
+#: Rows that are transposed at once.
 _BLOCK = 256
 
 
 @dataclass(frozen=True)
 class Event:
-    """A yes-or-no question put to each row: ``p (n,)`` its probability, ``y (n,)`` whether it came true.
+    """A binary event for each row: ``p (n,)`` is its predicted probability, ``y (n,)`` its outcome.
 
-    ``w (n,)`` is None where every row counts once. ``decided`` says that the event is a claim that a decision already
-    taken is right, as under ``confidence``; else the decision is whether p is at least 1/2. ``per_row`` events in
-    succession belong to one row of the batch, under ``pooled``. ``logit (n,)`` is what p was made of, where that is
-    known. Sorting happens on first use and once.
+    ``w (n,)`` is None if every row counts once. If ``decided``, the event is that a decision is correct, as under
+    ``confidence``; otherwise the decision is p >= 1/2. Under ``pooled``, ``per_row`` consecutive events belong to one
+    row of the batch. ``logit (n,)`` is the logit of p if logits were given. Rows are sorted once, on first use.
     """
 
     p: Floats
@@ -53,7 +52,7 @@ class Event:
     decided: bool = False
     per_row: int = 1
     logit: Floats | None = None
-    #: Under ``confidence`` of (n, K), the vectors behind it: a temperature belongs to them.
+    #: Under ``confidence`` of (n, K), returns the whole vectors, which temperature scaling needs.
     whole: Callable[[], Vector] | None = field(default=None, compare=False, repr=False)
 
     def __len__(self) -> int:
@@ -78,16 +77,16 @@ class Event:
         return cells_of(self.sorted_rows, self.kind)
 
     def in_order(self) -> Event:
-        """The same event with its rows in ascending order, so that draws by row do not depend on the order they had."""
+        """Return the event with its rows in canonical order, so that random draws do not depend on the given order."""
         if self.per_row > 1 or self.logit is not None:
             return self.rows(self.order())
         rows = self.sorted_rows
         ordered = replace(self, p=rows.p, y=rows.y, w=rows.w, whole=None)
-        vars(ordered)["sorted_rows"] = rows  # sorted already
+        vars(ordered)["sorted_rows"] = rows  # keep the sorted rows
         return ordered
 
     def order(self) -> Integers:
-        """The numbers of the rows in an order that does not depend on the one they came in, but among equal rows."""
+        """Return the numbers of the rows in canonical order, which does not depend on the given order."""
         w = None if self.w is None else self.w[:: self.per_row]
         if self.per_row > 1:
             labels = self.y.reshape(-1, self.per_row).argmax(axis=1)
@@ -95,7 +94,7 @@ class Event:
         return row_order([] if self.logit is None else [self.logit], self.y, self.p, w)
 
     def confidence(self) -> Event:
-        """The claim that the decision is right: itself where it is one, else of the likelier outcome, max(p, 1 - p)."""
+        """Return the event that the decision is correct, with probability max(p, 1 - p) if it is not ``decided``."""
         if self.decided:
             return self
         likely = self.p >= 0.5
@@ -104,7 +103,7 @@ class Event:
         return replace(self, p=p, y=(likely == self.y).astype(np.int8), decided=True, logit=logit)
 
     def rows(self, chosen: npt.NDArray[np.int64]) -> Event:
-        """The event on the rows of these numbers, each as often as it is named."""
+        """Return the event on these rows, repeated as often as they are listed."""
         if self.per_row > 1:
             chosen = (chosen[:, None] * self.per_row + np.arange(self.per_row)).ravel()
         w = None if self.w is None else self.w[chosen]
@@ -118,7 +117,7 @@ class Event:
 class Vector:
     """The whole predicted vector: ``p (n, K)`` with rows of sum 1, float64 or float32, and ``labels (n,)``.
 
-    ``logits (n, K)`` are those that were given, else None; without ``probabilities`` p is made of them on first use.
+    ``logits (n, K)`` are the given logits, or None; without ``probabilities``, p is computed from them on first use.
     """
 
     probabilities: Floats | None
@@ -136,35 +135,35 @@ class Vector:
         if self.probabilities is not None:
             return self.probabilities
         if self.logits is None:
-            raise TypeError("a vector has probabilities or logits")
+            raise TypeError("a vector needs probabilities or logits")
         return probabilities_of(self.logits)
 
     @property
     def n_classes(self) -> int:
-        """K."""
+        """Number of classes K."""
         return int((self.p if self.logits is None else self.logits).shape[1])
 
     @cached_property
     def predicted(self) -> Integers:
-        """The class of the largest probability, of equal ones the first: ``(n,)``."""
+        """The class with the largest probability, the first one of ties: ``(n,)``."""
         predicted: Integers = self.p.argmax(axis=1)
         return predicted
 
     def confidence(self) -> Event:
-        """The claim that the class predicted is right."""
+        """Return the event that the predicted class is correct."""
         p = self.p.max(axis=1).astype(np.float64)
         return Event(p, (self.predicted == self.labels).astype(np.int8), self.w, self.kind, decided=True)
 
     def in_order(self) -> Vector:
-        """The same rows in ascending order of their confidence, label, a projection that parts ties, and weight."""
+        """Return the rows in canonical order: by confidence, label, a projection that breaks ties, and weight."""
         return self.rows(self.order())
 
     def order(self) -> Integers:
-        """The numbers of the rows in that order."""
+        """Return the numbers of the rows in canonical order."""
         return vector_order(self.p, self.labels, self.w)
 
     def rows(self, chosen: npt.NDArray[np.int64]) -> Vector:
-        """The rows of these numbers, each as often as it is named."""
+        """Return these rows, repeated as often as they are listed."""
         w = None if self.w is None else self.w[chosen]
         logits = None if self.logits is None else self.logits[chosen]
         made = self.probabilities is not None or "p" in vars(self)
@@ -174,7 +173,7 @@ class Vector:
 
 @dataclass(frozen=True)
 class Classes:
-    """One event for each class: that the label is it."""
+    """One event per class: the label is that class."""
 
     vector: Vector
 
@@ -182,7 +181,7 @@ class Classes:
         return len(self.vector)
 
     def events(self, chosen: range | None = None) -> Iterator[Event]:
-        """The events in the order of the classes, or of a range of them, one at a time. O(n) memory each."""
+        """Yield the events of the classes, or of a range of them, one at a time. O(n) memory each."""
         given = self.vector
         classes = range(given.n_classes) if chosen is None else chosen
         for start in range(classes.start, classes.stop, _COLUMNS):
@@ -190,57 +189,56 @@ class Classes:
                 yield Event(column.astype(np.float64), (given.labels == k).astype(np.int8), given.w, given.kind)
 
     def in_order(self) -> Classes:
-        """The same rows in the order of ``Vector.in_order``."""
+        """Return the rows in the order of ``Vector.in_order``."""
         return Classes(self.vector.in_order())
 
     def order(self) -> Integers:
-        """The numbers of the rows in that order."""
+        """Return the numbers of the rows in canonical order."""
         return self.vector.order()
 
     def rows(self, chosen: npt.NDArray[np.int64]) -> Classes:
-        """The rows of these numbers, each as often as it is named."""
+        """Return these rows, repeated as often as they are listed."""
         return Classes(self.vector.rows(chosen))
 
 
-#: What a measure is computed of.
+#: The input of a measure.
 Subject = Event | Classes | Vector
 
 
 def resolve(reduction: str | None, n_classes: int | None) -> str:
-    """Give the reduction's full name, by default ``binary`` for (n,) and ``confidence`` for (n, K).
+    """Return the name of the reduction, by default ``binary`` for (n,) and ``confidence`` for (n, K).
 
-    Raises ``UnknownReduction`` for a name that does not exist or does not fit ``n_classes``.
+    Raises ``UnknownReduction`` if the name does not exist or does not fit ``n_classes``.
     """
     if reduction is None:
         return "binary" if n_classes is None else "confidence"
     if not isinstance(reduction, str):
-        raise UnknownReduction.at("/reduction", "must be a name")
+        raise UnknownReduction.at("/reduction", "must be the name of a reduction")
     of_class, ranked = _CLASS.match(reduction), _RANK.match(reduction)
     if not (of_class or ranked) and reduction not in ("binary", "confidence", "pooled", *MANY):
         raise UnknownReduction.at("/reduction", f"must be {_NAMES}")
     if reduction == "binary" and n_classes not in (None, 2):
-        raise UnknownReduction.at("/reduction", "binary needs predictions (n,) or (n, 2)")
+        raise UnknownReduction.at("/reduction", "binary needs predictions of shape (n,) or (n, 2)")
     if of_class and n_classes is not None and int(of_class[1]) >= n_classes:
-        raise UnknownReduction.at("/reduction", f"names a class beyond the {n_classes} of the predictions")
+        raise UnknownReduction.at("/reduction", f"must be a class from 0 to {n_classes - 1}")
     if ranked and n_classes is not None and int(ranked[2]) > n_classes:
-        raise UnknownReduction.at("/reduction", f"names a rank beyond the {n_classes} classes of the predictions")
+        raise UnknownReduction.at("/reduction", f"must be a rank from 1 to {n_classes}")
     return reduction
 
 
 def resolve_event(reduction: str | None, n_classes: int | None) -> str:
-    """``resolve`` for what calibrates one probability a row: a map of one event."""
+    """Return the name of a reduction to one event per row."""
     name = resolve(reduction, n_classes)
     if name in MANY or name == "pooled":
-        raise UnknownReduction.at("/reduction", "must be binary, confidence, class:k, top:r or within-top:r here")
+        raise UnknownReduction.at("/reduction", "must be binary, confidence, class:k, top:r or within-top:r")
     return name
 
 
 def event_probability(predictions: Predictions, reduction: str) -> Floats:
-    """Probability of the event for each row, float64 ``(n,)``.
+    """Return the probability of the event for each row, float64 ``(n,)``.
 
-    Predictions given as (n,) already are that probability. ``binary`` takes column 1 of (n, 2), ``class:k`` column k,
-    ``confidence`` the largest probability of the row, ``top:r`` the r-th largest, ``within-top:r`` the sum of the r
-    largest.
+    Predictions (n,) are that probability. For (n, K), ``binary`` is column 1, ``class:k`` column k, ``confidence`` the
+    largest probability of the row, ``top:r`` the r-th largest, and ``within-top:r`` the sum of the r largest.
     """
     values = predictions.values
     if values.ndim == 1:
@@ -257,11 +255,11 @@ def event_probability(predictions: Predictions, reduction: str) -> Floats:
 
 
 def reduce(batch: Batch, reduction: str) -> Event:
-    """Turn a batch into the event that ``reduction`` names. O(n K).
+    """Reduce a batch to the event that ``reduction`` names. O(n K).
 
-    Under ``confidence`` the event is "the class predicted is right"; of equal probabilities the first class ranks
-    first. Under ``top:r`` it is that the class ranked r-th is right, under ``within-top:r`` one of the first r, under
-    ``pooled``, for each row and class, that the label is the class.
+    Under ``confidence`` the event is that the predicted class is correct, under ``top:r`` that the class at rank r is,
+    under ``within-top:r`` that one of the first r is, and under ``pooled``, for each row and class, that the label is
+    the class. Of equal probabilities the first class ranks first.
     """
     predictions, labels = batch.predictions, batch.labels
     values = predictions.values
@@ -291,7 +289,7 @@ def reduce(batch: Batch, reduction: str) -> Event:
 
 
 def _logit(predictions: Predictions, reduction: str) -> Floats | None:
-    """Logit of the event where it was given: as (n,), or as the difference of two columns."""
+    """Return the logit of the event if logits were given, as (n,) or as two columns; otherwise None."""
     logits = predictions.logits
     if logits is None or logits.ndim == 1:
         return logits
@@ -303,14 +301,14 @@ def _logit(predictions: Predictions, reduction: str) -> Floats | None:
 
 
 def subject(batch: Batch, reduction: str) -> Subject:
-    """Turn a batch into what ``reduction`` names: an event, the event of each class, or the whole vector."""
+    """Reduce a batch to an event, the event of each class, or the whole vector."""
     if reduction == "classwise":
         return Classes(whole_vector(batch))
     return whole_vector(batch) if reduction == "canonical" else reduce(batch, reduction)
 
 
 def whole_vector(batch: Batch) -> Vector:
-    """The batch as a vector of probabilities a row; (n,) predictions become the columns (1 - p, p)."""
+    """Return the batch as a vector per row; (n,) predictions become the columns (1 - p, p)."""
     given = batch.predictions
     logits = given.logits
     values: Floats | None
@@ -323,7 +321,7 @@ def whole_vector(batch: Batch) -> Vector:
 
 
 def _transposed(columns: Floats) -> Floats:
-    """The columns as rows; block by block, since a pass over whole columns misses the processor's cache."""
+    """Transpose block by block, which is faster because blocks fit in the processor cache."""
     rows = np.empty(columns.shape[::-1], dtype=columns.dtype)
     for start in range(0, len(columns), _BLOCK):
         rows[:, start : start + _BLOCK] = columns[start : start + _BLOCK].T
@@ -338,7 +336,7 @@ def _pooled(vector: Vector) -> Event:
 
 
 def _rank_of_label(values: Floats, labels: Integers) -> Integers:
-    """How many classes rank before the label: those of a larger probability, and earlier ones of an equal one."""
+    """Return the number of classes before the label: with a larger probability, or an equal one and a lower index."""
     own = values[np.arange(len(values)), labels][:, None]
     before = np.arange(values.shape[1]) < labels[:, None]
     rank: Integers = np.count_nonzero((values > own) | (values == own) & before, axis=1)

@@ -1,4 +1,4 @@
-"""Cross-validation: which fold a row belongs to, and the rule that prefers the simpler of nearly equal candidates."""
+"""Cross-validation: folds, and the rule that prefers the simpler of nearly equal candidates."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from calibrant.cells import Floats
 from calibrant.errors import TooFewRows
 from calibrant.reductions import Event, Vector
 
-#: A simpler candidate is preferred while its score is within this share of the best.
+#: A simpler candidate is preferred if its score is within this fraction of the best.
 TOLERANCE = 0.001
-#: Scores that differ by less are equal: squared errors of probabilities that differ by rounding.
+#: Scores that differ by less are equal up to rounding.
 _ROUNDING = 1e-24
 
 
 def fold_of_rows(n: int, folds: int, seed: int) -> npt.NDArray[np.int64]:
-    """The fold of each of ``n`` rows, as scikit-learn's KFold(folds, shuffle=True, random_state=seed) draws it.
+    """Return the fold of each of ``n`` rows, as in scikit-learn's KFold(folds, shuffle=True, random_state=seed).
 
-    A Mersenne Twister shuffles 0, ..., n - 1; consecutive blocks are the folds, the first n mod
-    folds of them one row longer. O(n).
+    A Mersenne Twister shuffles 0, ..., n - 1. The folds are consecutive blocks, the first n mod folds of
+    them one row longer. O(n).
     """
     order = np.arange(n, dtype=np.int32 if n < 2**31 else np.int64)
     np.random.RandomState(seed).shuffle(order)
@@ -31,33 +31,34 @@ def fold_of_rows(n: int, folds: int, seed: int) -> npt.NDArray[np.int64]:
 
 
 def folds_of(subject: Event | Vector, folds: int, seed: int) -> npt.NDArray[np.int64]:
-    """The fold of each row ``(n,)``, of pooled events that of their row; -1 where the weight is 0. O(n log n).
+    """Return the fold of each row or event ``(n,)``, or -1 if its weight is 0. O(n log n).
 
-    Drawn over rows in an order of their own, so that the order they came in does not matter, as scikit-learn's KFold
-    shuffles them. Raises ``TooFewRows``.
+    Folds are drawn by ``fold_of_rows`` over the rows in canonical order, so that they do not depend on the given order.
+    The events of one row are in the same fold. Raises ``TooFewRows``.
     """
     per_row = subject.per_row if isinstance(subject, Event) else 1
     order = subject.order()
     if subject.w is not None:
         order = order[subject.w[::per_row][order] > 0.0]
     if len(order) < folds:
-        raise TooFewRows(f"{folds} folds need at least as many rows")
+        raise TooFewRows(f"{folds} folds need at least {folds} rows")
     fold = np.full(len(subject) // per_row, -1)
     fold[order] = fold_of_rows(len(order), folds, seed)
     return np.repeat(fold, per_row)
 
 
 def check_fold_count(n: int, folds: int) -> None:
-    """Refuse fewer rows than folds: ``TooFewRows``."""
+    """Raise ``TooFewRows`` if there are fewer rows than folds."""
     if n < folds:
-        raise TooFewRows.at("/predictions", f"has {n} row{'' if n == 1 else 's'}; {folds} folds need at least {folds}")
+        found = f"has {n} row{'' if n == 1 else 's'}"
+        raise TooFewRows.at("/predictions", f"{found}, but {folds} folds need at least {folds}")
 
 
 def simplest(sizes: tuple[int, ...], scores: Floats) -> int:
-    """Position of the chosen candidate: the smallest at or below the best whose score is within 0.1 % of it.
+    """Return the index of the simplest candidate up to the best one with a score within 0.1 % of the best.
 
-    ``scores (candidates,)`` are mean held-out losses, ``sizes`` say how complex a candidate is. The threshold
-    refers to the smallest score; a candidate beyond it does not end the search (Kangsepp et al. 2022, C.2).
+    ``scores (candidates,)`` are mean held-out losses, and ``sizes`` the complexities of the candidates (Kangsepp et
+    al. 2022, C.2).
     """
     best = int(scores.argmin())
     most = scores[best] + max(TOLERANCE * scores[best], _ROUNDING)

@@ -213,8 +213,8 @@ def test_relations_of_duckdb_and_csv_are_counted(table: pa.Table, tmp_path: Path
 @pytest.mark.parametrize(
     ("error", "name", "value", "told"),
     [
-        (NotFinite, "p", None, "row 17000: predictions is not a finite number"),
-        (OutOfRange, "p", 1.25, "row 17000: predictions is outside"),
+        (NotFinite, "p", None, "row 17000: predictions must be a finite number"),
+        (OutOfRange, "p", 1.25, "row 17000: predictions must be in"),
         (InvalidLabel, "y", 3, "row 17000: labels must be 0 or 1"),
     ],
 )
@@ -251,10 +251,10 @@ def test_what_is_no_parquet_or_not_there_is_told(cluster: Client, folder: Path, 
             engine.tally([], **asked)
         with pytest.raises(EmptyBatch, match="has no rows"):
             engine.tally(folder / "day=5" / "empty.parquet", **asked)
-    with pytest.raises(InvalidOption, match="has no column for group"):
+    with pytest.raises(InvalidOption, match="the column for group does not exist"):
         distributed.dask.tally(folder, **asked, group="nothing")
     (tmp_path / "a.parquet").write_bytes(b"this is text")
-    with pytest.raises(InvalidDocument, match=r"a\.parquet: is no Parquet file"):
+    with pytest.raises(InvalidDocument, match=r"a\.parquet: not a readable Parquet file"):
         distributed.dask.tally(tmp_path, **asked)
 
 

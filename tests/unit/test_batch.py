@@ -136,5 +136,5 @@ def test_importance_weights_of_any_scale_are_the_same_batch(power: int) -> None:
 
 
 def test_frequency_weights_whose_sum_overflows_count_too_many_rows() -> None:
-    with pytest.raises(errors.InvalidWeight, match="importance takes any scale"):
+    with pytest.raises(errors.InvalidWeight, match="weights_kind is importance"):
         read_batch([0.1, 0.9], [0, 1], [1e308, 1e308])

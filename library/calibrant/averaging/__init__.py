@@ -1,1 +1,1 @@
-"""The model average: piecewise linear curves weighed by their out-of-fold losses, and a Gaussian process."""
+"""The model average: curves weighted by their out-of-fold losses, and a Gaussian process."""

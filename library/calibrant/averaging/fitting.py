@@ -1,4 +1,4 @@
-"""The model average: a Gaussian process, and curves weighed by their out-of-fold log losses."""
+"""Fit of the model average: a Gaussian process, and curves weighted by their out-of-fold log losses."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ from calibrant.piecewise.options import AveragedOptions, PiecewiseOptions, check
 from calibrant.piecewise.search import weights
 from calibrant.progress import step
 
-#: Nats, of all rows together, by which the process must be better to have e times the other half's share.
+#: Difference of the total log losses in nats that changes the odds of the process by a factor of e.
 TEMPERATURE = 4.0
-#: Prior variance of coefficients that are to be free.
+#: Prior variance of unregularised coefficients.
 _FREE = 1e6
 _FAMILIES: tuple[Family, ...] = ("pl", "pl3")
 
 
 @dataclass(frozen=True)
 class _Candidate:
-    """One curve of the average: its parameters, its log loss over all rows outside their folds, and itself."""
+    """One curve of the average: its number of parameters, total held-out log loss, and values."""
 
     name: str
     parameters: int
@@ -46,11 +46,11 @@ def fit_averaged(
 ) -> tuple[Averaged, dict[str, Any]]:
     """Fit the model average to sorted rows: the curve, and the diagnostics of the fit.
 
-    One part is the mean of PL and PL3 of every candidate number of pieces, of logistic curves on
-    logit p (Platt, unsmoothed) and on ln p and -ln(1 - p) (beta), of isotonic regression, each the mean over
-    its folds, and of the identity, with weights proportional to exp(-L - 0.35 k): L the log loss of all rows
-    outside their folds, k the parameters. The other is ``process.fit_process``. Where both predict equally
-    well they have half each; a difference of 4 nats in L is a factor of e. Raises as ``fit_piecewise`` does.
+    One part is a weighted mean of PL and PL3 for each number of pieces, of logistic curves in logit p (Platt,
+    unsmoothed) and in ln p and -ln(1 - p) (beta), of isotonic regression, each averaged over its folds, and of
+    the identity. Weights are proportional to exp(-L - 0.35 k), with L the total held-out log loss and k the
+    number of parameters. The other part is ``process.fit_process``. If both predict equally well they have equal
+    weight; a difference of 4 nats in L changes the odds by a factor of e. Raises what ``fit_piecewise`` raises.
     """
     checked = options.piecewise()
     check_rows(rows.p, rows.y, checked)
@@ -62,7 +62,7 @@ def fit_averaged(
 def average_cells(
     cells: FoldCells, counts: tuple[int, ...], options: PiecewiseOptions, process: Posterior, *, device: str = "cpu"
 ) -> tuple[Averaged, dict[str, Any]]:
-    """``fit_averaged`` to cells, and the process that has been fitted to them."""
+    """Fit the model average to cells, given the process fitted to them."""
     fits = []
     with one_thread():
         for part, family in enumerate(_FAMILIES):
@@ -73,7 +73,7 @@ def average_cells(
 
 
 def average(cells: FoldCells, fits: Sequence[CrossFit], process: Posterior) -> tuple[Averaged, dict[str, Any]]:
-    """The average of what has been fitted to the same cells: the curve, and the weights of its parts."""
+    """Return the average of fits to the same cells: the curve, and the weights of its parts."""
     candidates = [*_logistic(cells), _isotonic(cells)]
     for fit in fits:
         candidates += _piecewise(fit, cells)
@@ -101,7 +101,7 @@ def _weighed(candidates: list[_Candidate], given: Floats, p: Floats) -> Floats:
 
 
 def _piecewise(fits: CrossFit, cells: FoldCells) -> list[_Candidate]:
-    """PL or PL3 of every number of pieces."""
+    """Return PL or PL3 for each number of pieces."""
     return [
         _Candidate(f"{fits.family}:{pieces}", 2 * pieces, float(loss), fits.curve(i))
         for i, (pieces, loss) in enumerate(zip(fits.counts, fits.log_losses(cells), strict=True))
@@ -109,7 +109,7 @@ def _piecewise(fits: CrossFit, cells: FoldCells) -> list[_Candidate]:
 
 
 def _logistic(cells: FoldCells) -> list[_Candidate]:
-    """Platt, beta and the identity."""
+    """Return the identity, Platt scaling and beta calibration."""
     w, wy = (part[:-1] for part in cells.training())
 
     def candidate(name: str, features: Callable[[Floats], Floats]) -> _Candidate:
@@ -130,7 +130,7 @@ def _logistic(cells: FoldCells) -> list[_Candidate]:
 
 
 def _isotonic(cells: FoldCells) -> _Candidate:
-    """The best non-decreasing map outside each fold, each block's share with half a row of each label added."""
+    """Return isotonic regression outside each fold, with half a row of each label added to every block."""
     w, wy = (part[:-1] for part in cells.training())
     curves, sizes, loss = [], 0, 0.0
     for fold in range(cells.n_folds):

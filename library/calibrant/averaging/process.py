@@ -1,8 +1,8 @@
 """A Gaussian process on the logit scale, by Laplace's method, averaged over its hyperparameters by evidence.
 
-logit c(p) = logit p + a + b z + t s(z) + tau g(u), with z = logit p held within +-6, s(z) what lies beyond, and
-g a Matern-5/2 process over u = (2/pi) asin sqrt p, expanded in cosines (Solin & Sarkka 2020). The identity is a
-hypothesis of its own.
+logit c(p) = logit p + a + b z + t s(z) + tau g(u), with z = logit p clipped to +-6, s(z) = logit p - z, and g a
+Matern-5/2 process over u = (2/pi) asin sqrt p, expanded in cosines (Solin & Sarkka 2020). The identity is a separate
+hypothesis.
 """
 
 from __future__ import annotations
@@ -20,34 +20,34 @@ from calibrant.maps.curves import clipped_logit
 from calibrant.maps.piecewise_linear import PL3_CLIP
 from calibrant.piecewise.folds import FoldCells
 
-#: Prior standard deviations of a, and of b and t, each with every amplitude and length of g, and without g.
+#: Prior standard deviations of a, and of b and t; combined with each amplitude and length of g, and without g.
 _LINES = ((0.3, 0.2), (1.0, 0.6), (5.0, 4.0))
 _AMPLITUDES = (0.2, 0.5, 1.2)
 _LENGTHS = (0.15, 0.4, 1.2)
-#: Prior odds of the identity against all others together.
+#: Prior odds of the identity against all other hypotheses.
 IDENTITY_ODDS = 0.2
 _COSINES = 16
 _CELLS = 128
 _MIDDLE = 6.0
-#: Hypotheses with less weight than this give no draws.
+#: Hypotheses with less weight than this are not drawn from.
 _LEAST_WEIGHT = 2e-3
 
 
 def hypotheses() -> Floats:
-    """Prior variances of the coefficients under each hypothesis, ``(S, D)``."""
+    """Return the prior variances of the coefficients under each hypothesis: ``(S, D)``."""
     frequency = np.pi * np.arange(1, _COSINES + 1)
     rows = []
     for constant, slope in _LINES:
         line = [constant**2, slope**2, slope**2]
         rows.append([*line, *np.full(_COSINES, 1e-12)])
         for amplitude, length in itertools.product(_AMPLITUDES, _LENGTHS):
-            density = (1.0 + (frequency * length) ** 2 / 5.0) ** -3  # of the Matern-5/2 process, up to a factor
+            density = (1.0 + (frequency * length) ** 2 / 5.0) ** -3  # Matern-5/2, up to a factor
             rows.append([*line, *(amplitude**2 * density / density.sum() + 1e-12)])
     return np.array(rows)
 
 
 def features(p: Floats) -> tuple[Floats, Floats]:
-    """The features ``(n, D)`` of ``p (n,)``, and the logits they are added to."""
+    """Return the features ``(n, D)`` of ``p (n,)``, and the logits to which they are added."""
     logits = clipped_logit(p, PL3_CLIP)
     middle = np.clip(logits, -_MIDDLE, _MIDDLE)
     u = 2.0 / np.pi * np.arcsin(np.sqrt(p))
@@ -57,9 +57,9 @@ def features(p: Floats) -> tuple[Floats, Floats]:
 
 @dataclass(frozen=True)
 class Posterior:
-    """What the rows say of the map: cells ``p``, ``w``, ``wy (C,)``, the modes, and the hypotheses' weights.
+    """Posterior of the map: cells ``p``, ``w``, ``wy (C,)``, the modes, and the weights of the hypotheses.
 
-    ``weights (S,)`` sum to 1 and are given that the identity is false; ``identity`` is its probability.
+    ``weights (S,)`` sum to 1, conditional on the map not being the identity, which has probability ``identity``.
     """
 
     p: Floats
@@ -70,11 +70,11 @@ class Posterior:
     identity: float
 
     def mean(self, p: Floats) -> Floats:
-        """The map: the hypotheses' curves and the identity, averaged, at ``p (n,)``. O(S n D)."""
+        """Return the mean map at ``p (n,)`` over the hypotheses and the identity. O(S n D)."""
         return self.identity * p + (1.0 - self.identity) * self.away(p)
 
     def away(self, p: Floats) -> Floats:
-        """The hypotheses' curves, averaged, at ``p (n,)``: the map given that the identity is false. O(S n D)."""
+        """Return the mean map at ``p (n,)``, conditional on not being the identity. O(S n D)."""
         basis, logits = features(p)
         kept = self.weights > 1e-4
         curves = expit(logits + self.modes.theta[kept] @ basis.T)
@@ -101,22 +101,22 @@ class Posterior:
         return np.vstack(curves), joined / joined.sum()
 
     def draws(self) -> tuple[Floats, Floats]:
-        """Curves drawn from the posterior at the cells, given that the identity is false; and their weights.
+        """Draw curves at the cells from the posterior, conditional on not being the identity; return their weights.
 
-        ``(draws, C)`` and ``(draws,)``; the same at each call. The draws are Laplace's, weighed by how much
-        likelier the posterior makes them: where labels are separable it is far from normal.
+        ``(draws, C)`` and ``(draws,)``; the same at each call. Draws from the Laplace approximation have
+        importance weights, since the posterior is far from normal for separable labels.
         """
         return self._draws
 
 
-#: Draws of each hypothesis.
+#: Number of draws for each hypothesis.
 _DRAWS = 100
 
 
 def held_out_loss(process: Posterior, cells: FoldCells) -> float:
-    """Log loss of all rows, each outside its fold.
+    """Return the total held-out log loss of all rows.
 
-    Each fold's modes are two Newton steps from those of all rows; the hypotheses keep their weights.
+    The modes of each fold are two Newton steps from those of all rows; the weights of hypotheses are fixed.
     """
     coarse = cells.coarse(_CELLS)
     basis, logits = features(coarse.p)
@@ -133,7 +133,7 @@ def held_out_loss(process: Posterior, cells: FoldCells) -> float:
 
 
 def fit_process(cells: FoldCells) -> Posterior:
-    """Fit to rows reduced to cells. O(cells) and then a fixed cost, about 10 ms."""
+    """Fit to rows reduced to cells. O(cells) plus a fixed cost of about 10 ms."""
     coarse = cells.coarse(_CELLS)
     p, w, wy = coarse.p, coarse.w.sum(axis=0), coarse.wy.sum(axis=0)
     basis, logits = features(p)

@@ -1,4 +1,4 @@
-"""Calibrators: what each is, and how a map is fitted by it."""
+"""Calibrators: the catalogue of methods, and their fits."""
 
 from calibrant.calibrators.fitting import METHODS, Fitting, fit, read_method
 from calibrant.calibrators.method import FitContext, Method, fit_curve

@@ -1,4 +1,4 @@
-"""The catalogue of calibrators, and fits: of one event, of the whole vector, class by class, or rank by rank."""
+"""The catalogue of calibrators, and fits of one event, of the whole vector, class by class, or rank by rank."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def read_method(method: object) -> Method:
 
 @dataclass(frozen=True)
 class Fitting:
-    """The checked options of ``fit``, without the rows. ``wrapping`` holds the options that the reduction adds."""
+    """Checked options of ``fit``, without the rows; ``wrapping`` holds the options that the reduction adds."""
 
     method: Method
     options: Mapping[str, Any]
@@ -66,31 +66,36 @@ class Fitting:
 
     @classmethod
     def read(cls, method: object, options: Mapping[str, Any], reduction: object = None, *, where: str = "") -> Fitting:
-        """Check a method's name, a reduction's and options; errors name places below ``where``."""
+        """Check the names of method and reduction and the options; errors name places below ``where``."""
         entry = read_method(method)
         if reduction is not None and not isinstance(reduction, str):
-            raise UnknownReduction.at("/reduction", "must be a name")
+            raise UnknownReduction.at("/reduction", "must be the name of a reduction")
         wrappers = WRAPPERS.get(reduction or "", {})
         wrapping = read_values({k: v for k, v in options.items() if k in wrappers}, wrappers, entry.name, where=where)
         own = entry.read_options({k: v for k, v in options.items() if k not in wrappers}, where=where)
         return cls(entry, own, reduction, wrapping)
 
     def resolve(self, n_classes: int | None) -> str:
-        """The reduction's full name: by default ``canonical`` where the method maps whole vectors of (n, K)."""
+        """Return the full name of the reduction, by default ``canonical`` if the method maps whole vectors."""
         name, entry = self.reduction, self.method
         if name is None:
             of_vector = n_classes is not None and entry.vector is not None
             name = "canonical" if of_vector else "binary" if n_classes is None else "confidence"
         if name in VECTORS and n_classes is None:
-            raise UnknownReduction.at("/reduction", "of predictions (n,) must be binary, confidence or class:k")
+            raise UnknownReduction.at(
+                "/reduction", "must be binary, confidence or class:k for predictions of shape (n,)"
+            )
         name = name if name in VECTORS else resolve_event(name, n_classes)
         if (entry.vector if name == "canonical" else entry.event) is None:
-            others = "canonical, and needs (n, K)" if entry.event is None else "one of an event, or made of events"
-            raise UnknownReduction.at("/reduction", f"of {entry.name} must be {others}")
+            if entry.event is None:
+                wanted = "must be canonical, with predictions of shape (n, K)"
+            else:
+                wanted = "must be a reduction to one event, or classwise, top-label, ranks or within-ranks"
+            raise UnknownReduction.at("/reduction", f"{wanted}, for method {entry.name}")
         return name
 
     def check(self, batch: Batch) -> None:
-        """Raise what ``run`` would raise of this batch, as far as that is known without fitting."""
+        """Raise what ``run`` would raise for this batch, as far as it is known without fitting."""
         name = self.resolve(batch.predictions.n_classes)
         if name == "canonical":
             self.method.check(whole_vector(batch), **self.options)
@@ -100,7 +105,7 @@ class Fitting:
             check_classes(whole_vector(batch))
 
     def seconds(self, batch: Batch) -> float:
-        """Estimated seconds of ``run``."""
+        """Estimate the seconds of ``run``."""
         n, n_classes = len(batch), batch.predictions.n_classes
         name = self.resolve(n_classes)
         if name == "canonical":
@@ -109,7 +114,7 @@ class Fitting:
         return curves * self.method.seconds(n, 1, self.options)
 
     def run(self, batch: Batch, context: FitContext) -> CalibrationMap:
-        """Fit to a checked batch: in one go what ``part`` and ``join`` do bit by bit."""
+        """Fit to a checked batch; ``part`` and ``join`` give the same map in several parts."""
         with reporting(context.progress):
             return self._run(batch, context)
 
@@ -122,10 +127,10 @@ class Fitting:
                 return self._joined(fits, curves)
         if name == "canonical":
             if self.method.vector is None:
-                raise TypeError(f"{self.method.name} fits no vector")
+                raise TypeError(f"{self.method.name} cannot be fitted to whole vectors")
             vector = whole_vector(batch)
             transform, found = self.method.vector(vector, context, **self.options)
-            with step(999, 1000):  # the fit was all but the last thousandth
+            with step(999, 1000):  # the fit takes almost all of the time
                 if self.method.traits.keeps_top_label != "yes":
                     found |= _accuracies(vector, transform)
                 report(1, 1, "done")
@@ -133,9 +138,9 @@ class Fitting:
         return self._made(*self.method.curve(reduce(batch, name), context, self.options), batch)
 
     def parts(self, batch: Batch, *, most: int = MOST_PARTS, least: float = LEAST_SECONDS) -> int:
-        """Into how many parts the fit goes: at most ``most``, of at least about ``least`` estimated seconds each.
+        """Return the number of parts of the fit: at most ``most``, of at least about ``least`` estimated seconds each.
 
-        It is 1 where the map is one piece, which has no ``part``. O(1).
+        It is 1 if the map cannot be fitted in parts. O(1).
         """
         n_classes = batch.predictions.n_classes
         name = self.resolve(n_classes)
@@ -145,9 +150,9 @@ class Fitting:
         return count_parts(curves, self.seconds(batch), most=most, least=least)
 
     def part(self, batch: Batch, part: int, parts: int, context: FitContext) -> dict[str, Any]:
-        """Fit one part of ``parts`` of a map that is made of curves, the first being 0, as plain JSON.
+        """Fit part ``part`` (from 0) of ``parts`` of a map of several curves; return the curves as plain JSON.
 
-        Its progress is its own, from nothing to all. Raises what ``run`` would raise of these classes or ranks.
+        Progress is that of the part alone. Raises what ``run`` would raise for these classes or ranks.
         """
         fits = self._curves(batch)
         chosen = curves_of(part, parts, len(fits))
@@ -157,9 +162,9 @@ class Fitting:
     def join(
         self, batch: Batch, documents: Sequence[Mapping[str, Any]], progress: Progress | None = None
     ) -> CalibrationMap:
-        """The map that ``run`` would give, bit for bit, of what ``part`` gave for every part, in order.
+        """Return the map from the results of ``part`` for every part, in order: bit for bit that of ``run``.
 
-        Raises ``InvalidDocument`` where curves are damaged, or missing. O(n K) times a curve's cost.
+        Raises ``InvalidDocument`` if curves are invalid or missing. O(n K) times the cost of a curve.
         """
         fits = self._curves(batch)
         given = [curve for i, part in enumerate(documents) for curve in read_array(part, "curves", where=f"/{i}")]
@@ -169,7 +174,7 @@ class Fitting:
     def _curves(self, batch: Batch) -> CurveFits:
         name = self.resolve(batch.predictions.n_classes)
         if name not in OF_CURVES:
-            raise TypeError(f"a map under {name} is fitted in one piece")
+            raise TypeError(f"a map under {name} cannot be fitted in parts")
         return CurveFits(self.method, self.options, name, self.wrapping, batch)
 
     def _joined(self, fits: CurveFits, curves: tuple[Curve, ...]) -> CalibrationMap:
@@ -185,7 +190,7 @@ class Fitting:
 
 
 def _accuracies(vector: Vector, function: Any) -> dict[str, Any]:
-    """How often the likeliest class is right on the rows of the fit, before and after."""
+    """Return the accuracy on the rows of the fit, before and after the map."""
     report(0, 1, "accuracy")
     after = transformed(function, vector).argmax(axis=1)
     return {
@@ -216,31 +221,55 @@ def fit(
 
     Parameters
     ----------
-    method : a name of ``calibrant.METHODS``
-    predictions : (n,) P(Y=1), or (n, K) by class; probabilities or logits, as ``scale`` says
-    labels : (n,) integers, 0 or 1, or 0 to K - 1
-    reduction : the event calibrated: ``binary`` (default for 1-D), ``confidence`` (default for
-        (n, K)), ``class:k``, ``top:r`` or ``within-top:r``; or of the whole vector ``canonical`` (default for (n, K)
-        where the method maps vectors), ``classwise`` (one curve a class), ``top-label`` (of the likeliest class, the
-        others share the rest), ``ranks`` or ``within-ranks`` (one curve a rank)
-    weights : (n,), at least 0
-    weights_kind : ``frequency``, a weight of 2 is the row twice, or ``importance``, only ratios matter
-    seed : draws the folds and the random starts, wherever the method has them
-    device : ``cpu`` or ``cuda``, for the methods that run on torch
-    progress : called with (done, total, stage) between the steps of a long fit; may raise to end it
-    options : the method's own, and ``keep_order``, ``renormalise`` and ``n_ranks`` of a reduction made of events
+    method : str
+        Name in ``calibrant.METHODS``.
+    predictions : array_like, shape (n,) or (n, K)
+        P(Y = 1), or one column per class.
+    labels : array_like of int, shape (n,)
+        0 or 1, or 0 to K - 1.
+    reduction : str, optional
+        Event to calibrate: ``binary`` (default for (n,)), ``confidence``, ``class:k``, ``top:r`` or ``within-top:r``.
+        For the whole vector: ``canonical``, ``classwise`` (one curve per class), ``top-label`` (one curve for the
+        predicted class), ``ranks`` or ``within-ranks`` (one curve per rank). The default for (n, K) is ``canonical``
+        if the method maps vectors, and ``confidence`` if not.
+    weights : array_like, shape (n,), optional
+        Non-negative weights, not all 0.
+    weights_kind : {"frequency", "importance"}, default "frequency"
+        A frequency weight of 2 counts as two rows; of importance weights only the ratios matter.
+    scale : {"probability", "logit"}, default "probability"
+        Scale of ``predictions``.
+    seed : int, default 0
+        Seed of folds and random starts, if the method uses them.
+    device : str, default "cpu"
+        ``cpu`` or ``cuda``, for methods that use torch.
+    progress : callable, optional
+        Called as ``progress(done, total, stage)`` during long fits; an exception that it raises ends the fit.
+    **options : object
+        Options of the method. ``classwise`` adds ``renormalise`` and ``keep_order``, ``top-label`` adds ``keep_order``,
+        and ``ranks`` and ``within-ranks`` add ``keep_order`` and ``n_ranks``.
+
+    Returns
+    -------
+    CalibrationMap
+        The fitted map.
 
     Raises
     ------
     CalibrationError
-        of the first thing wrong: ``UnknownMethod``, ``UnknownReduction``, ``InvalidOption``, ``OneClass``,
-        ``MissingClass``, ``OnePrediction``, ``TooFewRows``, ``NotConverged`` and those of ``calibrant.batch``
+        If an argument is invalid, or the data do not determine the map: ``OneClass``, ``MissingClass``,
+        ``OnePrediction``, ``TooFewRows`` or ``NotConverged``.
+
+    See Also
+    --------
+    load : Reads a map from its document.
+    compare : Compares fitted maps on held-out rows.
+    CalibrantClassifier : Fits a map to the predictions of a scikit-learn classifier.
 
     Examples
     --------
     >>> import calibrant
-    >>> fitted = calibrant.fit("isotonic", [0.1, 0.4, 0.6, 0.9], [0, 1, 0, 1])
-    >>> fitted.apply([0.0, 0.5, 1.0])
+    >>> isotonic = calibrant.fit("isotonic", [0.1, 0.4, 0.6, 0.9], [0, 1, 0, 1])
+    >>> isotonic.apply([0.0, 0.5, 1.0])
     array([0. , 0.5, 1. ])
     """
     fitting = Fitting.read(method, options, reduction)

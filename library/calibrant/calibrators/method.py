@@ -1,4 +1,4 @@
-"""What a calibrator is, and fits that are made of several curves."""
+"""Entries of the catalogue of calibrators, and fits of several curves."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from calibrant.options import Option, read_values
 from calibrant.progress import Progress, report, step
 from calibrant.reductions import Classes, Event, Vector, reduce, whole_vector
 
-#: A function, and the diagnostics of its fit.
+#: A fitted function, and the diagnostics of the fit.
 FittedCurve = tuple[Curve, dict[str, Any]]
 FittedTransform = tuple[Transform, dict[str, Any]]
 
 
 @dataclass(frozen=True)
 class FitContext:
-    """What a fit is given beside its data and options. ``progress`` may raise to end it."""
+    """Seed, device and callback of a fit; an exception of ``progress`` ends the fit."""
 
     seed: int = 0
     device: str = "cpu"
@@ -33,7 +33,7 @@ class FitContext:
 
 @dataclass(frozen=True)
 class Traits:
-    """What is known of a method's maps, as short texts."""
+    """Properties of the maps of a method, as short texts."""
 
     takes: str
     parameters: str
@@ -44,17 +44,46 @@ class Traits:
 
 
 def _accept(subject: Event | Vector, **options: Any) -> None:
-    """Nothing to refuse that the fit itself would not refuse at once."""
+    """Accept everything, if the fit itself fails early."""
 
 
 @dataclass(frozen=True)
 class Method:
-    """An entry of the catalogue.
+    """Entry of ``calibrant.METHODS``.
 
-    ``event`` fits a curve to an event, ``vector`` a transform to the whole vector, or is None where the method has
-    none; both take the subject, the context and the options. ``runs`` says whether the service may fit it inline;
-    ``check`` refuses, before a job is made of it, what the fit would refuse. ``options`` are a table, or a dataclass
-    that checks itself and is handed on as ``options``.
+    Attributes
+    ----------
+    name, title : str
+        Name in requests, and title.
+    definition, source : str
+        Formula, and the papers that define it.
+    traits : Traits
+        What the maps accept, their parameters, and whether they are monotone and differentiable.
+    event, vector : callable or None
+        Fit a curve to an event, and a transform to the whole vector; None if not defined.
+    options : mapping of str to Option, or type
+        Options, or a dataclass that checks them.
+    runs : {"inline", "job"}
+        Whether the service may fit it within a request.
+    on_device : bool
+        Whether the fit uses the device.
+    evaluates : bool
+        Whether the distance of the map from the identity is used as a measure of calibration.
+    seconds : callable
+        Estimates the seconds of a fit.
+    check : callable
+        Raises, before a fit, some of the errors that the fit would raise.
+
+    See Also
+    --------
+    fit : Fits a map.
+
+    Examples
+    --------
+    >>> import calibrant
+    >>> method = calibrant.METHODS["platt"]
+    >>> method.title, method.traits.monotone
+    ('Platt scaling', 'if slope > 0')
     """
 
     name: str
@@ -66,22 +95,50 @@ class Method:
     vector: Callable[..., FittedTransform] | None = None
     options: Mapping[str, Option] | type[Any] = field(default_factory=dict)
     runs: Literal["inline", "job"] = "inline"
-    #: Whether its fit runs on the context's device.
+    #: Whether the fit uses the device of the context.
     on_device: bool = False
-    #: Whether the distance of its map from the diagonal measures how well predictions are calibrated.
+    #: Whether the distance of the map from the identity is used as a measure of calibration.
     evaluates: bool = True
-    #: Estimated seconds of a fit to n rows (n K of them of a vector of K), for these options.
+    #: Estimated seconds of a fit to n rows of K classes with these options.
     seconds: Callable[[int, int, Mapping[str, Any]], float] = lambda n, K, _options: 3e-7 * n * K
     check: Callable[..., None] = _accept
 
     def read_options(self, options: Mapping[str, Any], *, where: str = "") -> dict[str, Any]:
-        """Check options by name; raises ``InvalidOption`` naming the first that is wrong, below ``where``."""
+        """Check the options of a fit.
+
+        Parameters
+        ----------
+        options : mapping
+            Options by name.
+        where : str, default ""
+            JSON Pointer below which errors name places.
+
+        Returns
+        -------
+        dict
+            All options with their values, as keyword arguments of ``event`` and ``vector``.
+
+        Raises
+        ------
+        InvalidOption
+            If an option is unknown or invalid.
+
+        See Also
+        --------
+        known_options : Describes the options.
+
+        Examples
+        --------
+        >>> import calibrant
+        >>> calibrant.METHODS["platt"].read_options({})
+        {'target_smoothing': True}
+        """
         if isinstance(self.options, Mapping):
             return read_values(options, self.options, self.name, where=where)
         known = self.known_options()
         if any(name not in known for name in options):
             names = ", ".join(known)
-            raise InvalidOption.at(where, f"has an option that {self.name} does not know; its options: {names}")
+            raise InvalidOption.at(where, f"has an unknown option; the options of {self.name} are: {names}")
         # JSON has no tuples.
         values = {name: tuple(value) if isinstance(value, list) else value for name, value in options.items()}
         try:
@@ -90,36 +147,84 @@ class Method:
             raise error.under(where) from None
 
     def curve(self, event: Event, context: FitContext, options: Mapping[str, Any]) -> FittedCurve:
-        """Fit to an event, with options that are read."""
+        """Fit a curve to an event.
+
+        Parameters
+        ----------
+        event : Event
+            Probabilities, outcomes and weights.
+        context : FitContext
+            Seed, device and callback.
+        options : mapping
+            Result of ``read_options``.
+
+        Returns
+        -------
+        curve : Curve
+            Fitted curve.
+        diagnostics : dict
+            Diagnostics of the fit.
+
+        See Also
+        --------
+        calibrant.fit : Fits a map to predictions and labels.
+
+        Examples
+        --------
+        >>> import calibrant
+        >>> from calibrant.batch import read_batch
+        >>> from calibrant.calibrators import FitContext
+        >>> from calibrant.reductions import reduce
+        >>> event = reduce(read_batch([0.1, 0.4, 0.6, 0.9], [0, 1, 0, 1]), "binary")
+        >>> curve, _ = calibrant.METHODS["isotonic"].curve(event, FitContext(), {})
+        >>> curve.heights.tolist()
+        [0.0, 0.5, 0.5, 1.0]
+        """
         if self.event is None:
-            raise TypeError(f"{self.name} fits no event")
+            raise TypeError(f"{self.name} cannot be fitted to an event")
         return self.event(event, context, **options)
 
     def known_options(self) -> dict[str, dict[str, Any]]:
-        """Every option, with its default and, if the options are a table, a description of the allowed values."""
+        """Describe the options.
+
+        Returns
+        -------
+        dict of str to dict
+            The ``default`` of each option and a description of the ``allowed`` values (None if not available).
+
+        See Also
+        --------
+        read_options : Checks options.
+
+        Examples
+        --------
+        >>> import calibrant
+        >>> calibrant.METHODS["platt"].known_options()
+        {'target_smoothing': {'default': True, 'allowed': 'true, false'}}
+        """
         if isinstance(self.options, Mapping):
             return {name: {"default": o.default, "allowed": o.allowed} for name, o in self.options.items()}
         return {f.name: {"default": f.default, "allowed": None} for f in dataclasses.fields(self.options)}
 
 
 def fit_curve(method: Method, event: Event) -> FittedCurve:
-    """Fit to an event with the method's own defaults."""
+    """Fit to an event with the default options."""
     return method.curve(event, FitContext(), method.read_options({}))
 
 
-# --- Fits of several curves, one for each class or rank: in parts, and joined
+# --- Fits of several curves, one for each class or rank, in parts
 #
-# A part is a run of neighbouring curves. What it fits depends on the batch, the fit and the seed alone, never on the
-# other parts: parts may be fitted anywhere, in any order, and together they are what one process fits in a row.
+# A part is a range of consecutive curves. It depends only on the batch, the options and the seed, not on other parts.
+# Parts can be fitted anywhere and in any order, and give the same curves as a fit in one process.
 
-#: The reductions under which a map is made of curves of events.
+#: The reductions under which a map consists of curves of events.
 OF_CURVES = ("classwise", "top-label", "ranks", "within-ranks")
-#: At most so many parts, each worth at least so many seconds of estimated work.
+#: The most parts of a fit, and the fewest estimated seconds of a part.
 MOST_PARTS, LEAST_SECONDS = 32, 0.25
 
 
 def count_parts(curves: int, seconds: float, *, most: int = MOST_PARTS, least: float = LEAST_SECONDS) -> int:
-    """Into how many parts curves go that take ``seconds`` in all; a part is worth ``least`` seconds if that can be.
+    """Return the number of parts for curves that take ``seconds`` in total, with at least ``least`` seconds per part.
 
     Examples
     --------
@@ -130,7 +235,7 @@ def count_parts(curves: int, seconds: float, *, most: int = MOST_PARTS, least: f
 
 
 def curves_of(part: int, parts: int, curves: int) -> range:
-    """The curves of one part: neighbours, so many that no part has two more than another.
+    """Return the curves of one part; the sizes of parts differ by at most 1.
 
     Examples
     --------
@@ -138,21 +243,21 @@ def curves_of(part: int, parts: int, curves: int) -> range:
     [range(0, 3), range(3, 6), range(6, 10)]
     """
     if not 0 <= part < parts <= curves:
-        raise ValueError("parts are counted from 0, and have a curve each")
+        raise ValueError("parts are numbered from 0, and each has at least one curve")
     return range(curves * part // parts, curves * (part + 1) // parts)
 
 
 def curves_under(reduction: str, wrapping: Mapping[str, Any], n_classes: int) -> int:
-    """How many curves a map of K classes is made of under this reduction, with the options that it adds."""
+    """Return the number of curves of a map of K classes under this reduction, with the options that it adds."""
     if reduction in ("classwise", "top-label"):
         return n_classes if reduction == "classwise" else 1
-    most = n_classes - 1 if reduction == "within-ranks" else n_classes  # all classes together are certain
+    most = n_classes - 1 if reduction == "within-ranks" else n_classes  # all K classes together have probability 1
     return int(min(wrapping["n_ranks"] or most, most))
 
 
 @dataclass(frozen=True)
 class CurveFits:
-    """The curves of a fit to one batch, under one of ``OF_CURVES``; ``wrapping`` are the options that it adds."""
+    """The curves of a fit to one batch, under one of ``OF_CURVES``; ``wrapping`` holds the options of the reduction."""
 
     method: Method
     options: Mapping[str, Any]
@@ -169,7 +274,7 @@ class CurveFits:
         return whole_vector(self.batch)
 
     def fitted(self, chosen: range, context: FitContext, steps: int) -> tuple[Curve, ...]:
-        """The curves of a run of classes or ranks, each one of ``steps``. An error names the class or rank it is of."""
+        """Fit the curves of some classes or ranks, each one of ``steps``; errors name the class or rank."""
         curves = []
         for part, (name, event) in enumerate(self._events(chosen)):
             with step(part, steps, name):
@@ -181,7 +286,7 @@ class CurveFits:
         return tuple(curves)
 
     def together(self, curves: tuple[Curve, ...]) -> Transform:
-        """The transform of all curves, in the order of the classes or ranks."""
+        """Return the transform of all curves, in the order of the classes or ranks."""
         keep_order: bool = self.wrapping["keep_order"]
         if self.reduction == "classwise":
             return OneVsRest(curves, self.wrapping["renormalise"], keep_order)
@@ -197,7 +302,7 @@ class CurveFits:
             yield f"rank {rank + 1}", reduce(self.batch, f"{prefix}:{rank + 1}")
 
     def _curve(self, event: Event, context: FitContext) -> Curve:
-        """A curve; where a rank is never right, or always, (k + 1/2) / (m + 1) for k right of m."""
+        """Fit a curve; a rank that is never or always correct gets (k + 1/2) / (m + 1) for k of m correct."""
         if self.reduction != "classwise":
             cells = event.cells
             counted = cells.mass / float(cells.w2.sum()) if cells.kind == "importance" else 1.0

@@ -1,4 +1,4 @@
-"""Comparing: several calibration maps side by side on the same rows, and calibration error against error."""
+"""Comparison of several calibration maps on the same rows, and power laws of calibration error."""
 
 from __future__ import annotations
 
@@ -67,35 +67,55 @@ def compare(
     seed: int = 0,
     trained: Mapping[str, Training] | None = None,
 ) -> ComparisonReport:
-    """Compare calibration maps with each other, and with the predictions as they came, on the same rows.
+    """Compare calibration maps with each other and with the uncalibrated predictions.
 
     Parameters
     ----------
-    predictions : (n,) P(Y=1), or (n, K) by class; what every map takes
-    labels : (n,) integers, 0 or 1, or 0 to K - 1; rows that no map was fitted to
-    maps : 1 to 20 by name; ``uncalibrated`` is the name of the predictions as they came
-    measures, reduction, weights, weights_kind, scale : as ``evaluate`` takes them
-    correction : over all pairs of a measure: ``max-t``, or ``holm``
-    interval : level of all intervals, in (0, 1)
-    resamples, seed : of the bootstrap, whose resamples are the same rows for all contestants
-    trained : by a map's name, the digest of the rows it was fitted to and how to fit it again; a map known to be
-        fitted to these very rows gets no p-value, and its improvement is of maps fitted without each of five folds
+    predictions : array_like, shape (n,) or (n, K)
+        P(Y = 1), or one column per class; every map must accept them.
+    labels : array_like of int, shape (n,)
+        0 or 1, or 0 to K - 1. The rows should be held out from the fits of all maps.
+    maps : mapping of str to CalibrationMap
+        1 to 20 maps by name. The name ``uncalibrated`` is reserved for the predictions as given.
+    measures : sequence of str or mapping, optional
+        As for ``evaluate``.
+    reduction : str, optional
+        As for ``evaluate``. The default is the reduction of the first map of one event.
+    weights : array_like, shape (n,), optional
+        As for ``evaluate``.
+    weights_kind : {"frequency", "importance"}, default "frequency"
+        As for ``evaluate``.
+    scale : {"probability", "logit"}, default "probability"
+        Scale of ``predictions``.
+    correction : {"max-t", "holm"}, default "max-t"
+        Correction for multiple comparisons over all pairs of one measure.
+    interval : float, default 0.95
+        Level of all intervals, in (0, 1).
+    resamples : int, default 1000
+        Number of resamples; they are the same rows for all contestants.
+    seed : int, default 0
+        Seed of the resamples.
+    trained : mapping of str to Training, optional
+        How each map was fitted. A map that was fitted to these rows gets no p-value, and its improvement is
+        cross-fitted.
 
     Returns
     -------
     ComparisonReport
-        ``contestants`` with their measures, and by key of a measure ``measures[key].ranking``, ``.indistinguishable``
-        (from the best), ``.pairs`` with differences, intervals and adjusted p-values, and ``.fronts`` of the measure
-        against the classification error and the Brier score
+        Results of each contestant, and the ranking and all pairs for each measure.
 
     Raises
     ------
     CalibrationError
-        of the first thing wrong with the arguments
+        If an argument is invalid.
+
+    See Also
+    --------
+    evaluate : Evaluates one map.
 
     Notes
     -----
-    Measures are corrected over their pairs, not over each other. O(contestants x measures x (n log n + resamples)).
+    Each measure is corrected separately. O(contestants x measures x (n log n + resamples)).
 
     Examples
     --------

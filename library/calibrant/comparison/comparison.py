@@ -1,4 +1,4 @@
-"""Several maps side by side on one batch: measured, ranked, compared in pairs, and the Pareto front."""
+"""Comparison of several maps on one batch: measures, rankings, pairs and Pareto fronts."""
 
 from __future__ import annotations
 
@@ -26,13 +26,32 @@ from calibrant.reductions import Classes, Event, Subject, Vector, resolve, subje
 
 
 def pareto_front(first: Mapping[str, float], second: Mapping[str, float]) -> tuple[str, ...]:
-    """The names on the front of two values of which smaller is better, by rising ``first``.
+    """Return the names on the Pareto front of two values of which smaller is better.
 
-    A contestant is off the front where another is at most as large in both and smaller in one. Contestants of equal
-    values stand on it together. Names that only one of the two has are left out. O(m log m).
+    Parameters
+    ----------
+    first : mapping of str to float
+        First value by name.
+    second : mapping of str to float
+        Second value by name.
+
+    Returns
+    -------
+    tuple of str
+        Names that no other dominates, in ascending order of the first value. Names with equal values are all included.
+
+    See Also
+    --------
+    calibrant.compare : Computes fronts of each measure against the errors.
+
+    Notes
+    -----
+    A name is dominated if another is at most as large in both values and smaller in one. Names that are missing in one
+    mapping are left out. O(m log m).
 
     Examples
     --------
+    >>> from calibrant.comparison import pareto_front
     >>> error, ece = {"a": 0.2, "b": 0.3, "c": 0.3}, {"a": 0.05, "b": 0.01, "c": 0.02}
     >>> pareto_front(error, ece)
     ('a', 'b')
@@ -47,11 +66,11 @@ def pareto_front(first: Mapping[str, float], second: Mapping[str, float]) -> tup
     return tuple(front)
 
 
-# --- The contestants on one batch: raw predictions, and those after each map
+# --- The contestants on one batch: the uncalibrated predictions and those of each map
 
-#: The name of the predictions as they came.
+#: The name of the uncalibrated predictions.
 RAW = "uncalibrated"
-#: At most so many maps are compared.
+#: The most maps of a comparison.
 MAX_MAPS = 20
 
 _ACCURACY, _BRIER = read_requests(["accuracy", "brier"])
@@ -59,7 +78,7 @@ _ACCURACY, _BRIER = read_requests(["accuracy", "brier"])
 
 @dataclass(frozen=True)
 class Contestant:
-    """A map with the name that it is compared under, and what is known of its fit."""
+    """A map, its name in the comparison, and how it was fitted."""
 
     name: str
     map: CalibrationMap
@@ -68,8 +87,9 @@ class Contestant:
 
 @dataclass(frozen=True)
 class Entrant:
-    """A contestant on one batch: the subject that is measured, the events or whole vectors ``before`` and ``after`` it
-    that scores compare, and whether it was fitted to these rows. ``contestant`` is None for the raw predictions.
+    """A contestant on one batch; ``contestant`` is None for the uncalibrated predictions.
+
+    ``subject`` is measured; scores compare the events or vectors ``before`` and ``after`` the map.
     """
 
     name: str
@@ -82,34 +102,35 @@ class Entrant:
 
 @dataclass(frozen=True)
 class Lineup:
-    """All entrants by name, the raw one first, on the same rows; ``order`` are the numbers of those of some weight, in
-    an order that does not depend on the one they came in: along it their resamples are paired.
+    """All entrants by name on the same rows, the uncalibrated one first.
+
+    ``order`` holds the numbers of the rows with weight in a canonical order, along which resamples are paired.
     """
 
     entrants: Mapping[str, Entrant] = field(default_factory=dict)
     order: Integers = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
 
     def ordered(self, name: str) -> Subject:
-        """The subject of an entrant along the order."""
+        """Return the subject of an entrant in that order."""
         return self.entrants[name].subject.rows(self.order)
 
 
 def read_contestants(maps: Mapping[str, CalibrationMap], trained: Mapping[str, Training]) -> tuple[Contestant, ...]:
-    """Check the maps of a comparison by name: 1 to 20, none of them called ``uncalibrated``."""
+    """Check the maps of a comparison: 1 to 20, none of them named ``uncalibrated``."""
     if not isinstance(maps, Mapping) or not 1 <= len(maps) <= MAX_MAPS:
-        raise InvalidOption.at("/maps", f"must be 1 to {MAX_MAPS} calibration maps by name")
+        raise InvalidOption.at("/maps", f"must be a mapping of names to 1 to {MAX_MAPS} calibration maps")
     for name, fitted in maps.items():
         if name == RAW:
-            raise InvalidOption.at("/maps", f"cannot be called {RAW}: that is the predictions as they came")
+            raise InvalidOption.at("/maps", f"cannot have the name {RAW}, which is that of the predictions as given")
         if not isinstance(fitted, CalibrationMap):
             raise InvalidOption.at("/maps", "must be calibration maps")
     return tuple(Contestant(name, fitted, trained.get(name, UNKNOWN)) for name, fitted in maps.items())
 
 
 def reduction_of(evaluation: Evaluation, contestants: tuple[Contestant, ...], batch: Batch) -> str:
-    """The full name of the reduction under which all contestants are measured; raises if one of them does not fit it.
+    """Return the full name of the reduction for all contestants; raise if it does not fit one of them.
 
-    By default it is that of the first map of one event, else the batch's default. O(1).
+    The default is the reduction of the first map of one event, or else the default of the batch. O(1).
     """
     reduction, n_classes = evaluation.reduction, batch.predictions.n_classes
     for contestant in contestants:
@@ -134,8 +155,8 @@ def line_up(batch: Batch, name: str, contestants: tuple[Contestant, ...]) -> Lin
     for i, contestant in enumerate(contestants):
         report(i, len(contestants), contestant.name)
         made, before, after = calibrated(raw, batch, name, contestant.map)
-        seen = contestant.training.saw(batch)
-        entrants[contestant.name] = Entrant(contestant.name, made, contestant, before, after, seen)
+        in_sample = contestant.training.is_in_sample(batch)
+        entrants[contestant.name] = Entrant(contestant.name, made, contestant, before, after, in_sample)
     order = whole_vector(batch).order() if batch.predictions.n_classes or not isinstance(raw, Event) else raw.order()
     if batch.weights is not None:
         order = order[batch.weights[order] > 0.0]
@@ -143,17 +164,17 @@ def line_up(batch: Batch, name: str, contestants: tuple[Contestant, ...]) -> Lin
 
 
 def errors_of(of: Subject) -> tuple[float | None, float | None]:
-    """The classification error, 1 less the accuracy, and the Brier score."""
+    """Return the classification error, 1 - accuracy, and the Brier score."""
     found = answers([_ACCURACY, _BRIER], of, PLAIN)
     accuracy = found["accuracy"].value
     return None if accuracy is None else 1.0 - accuracy, found["brier"].value
 
 
 def apart(one: Subject, two: Subject, *, mean: bool) -> float:
-    """How far the predictions of two entrants on the same rows are apart: on the mean, or at most.
+    """Return the mean or the largest absolute difference between the predictions of two entrants.
 
-    No gap between mean label and mean prediction differs by more, nor by much more does what noise adds to their size:
-    contestants that nearly agree share their bias. O(n K).
+    It bounds the difference between their calibration gaps, and so approximately between their biases: contestants
+    that nearly agree have nearly the same bias. O(n K).
     """
     p, q, w = _predicted(one), _predicted(two), (one.vector if isinstance(one, Classes) else one).w
     off = np.abs(p - q).reshape(len(p), -1)
@@ -166,20 +187,43 @@ def _predicted(of: Subject) -> Floats:
     return of.vector.p if isinstance(of, Classes) else of.p
 
 
-# --- The comparison: measured, ranked, compared in pairs, with Pareto fronts
+# --- The comparison: measures, rankings, pairs and Pareto fronts
 
 Of = Literal["value", "debiased"]
-_SEEN = "no interval and no p-value: a map was fitted to these rows"
-#: Seconds that a row costs a map that is applied.
+_IN_SAMPLE = "no interval and no p-value: a map was fitted to these rows"
+#: Estimated seconds per row to apply a map.
 _APPLIED_ROW = 1e-7
 
 
 @dataclass(frozen=True)
 class ContestantReport:
-    """One contestant: its ``measures`` by key, its ``classification_error`` and ``brier`` score, what it gains.
+    """Results of one contestant.
 
-    ``in_sample`` says whether the map was fitted to these rows (None: not known), and then there are no p-values and
-    ``improvement`` is cross-fitted; of the raw predictions both are None.
+    Attributes
+    ----------
+    name : str
+        Name of the map, or ``uncalibrated``.
+    measures : mapping of str to MeasureResult
+        Results by key.
+    classification_error, brier : float or None
+        1 - accuracy, and the Brier score; smaller is better.
+    in_sample : bool or None
+        Whether the map was fitted to these rows; None if unknown and for the uncalibrated predictions. If True there
+        are no p-values, and ``improvement`` is cross-fitted.
+    improvement : mapping of str to MeasureResult or None
+        ``brier`` and ``log-loss`` of the uncalibrated predictions minus those of the map; above 0 the map is better.
+
+    See Also
+    --------
+    calibrant.compare : Computes these results.
+
+    Examples
+    --------
+    >>> import calibrant
+    >>> maps = {"isotonic": calibrant.fit("isotonic", [0.1, 0.4, 0.6, 0.9], [0, 1, 0, 1])}
+    >>> report = calibrant.compare([0.2, 0.3, 0.7, 0.8], [0, 0, 1, 1], maps, measures=["brier"])
+    >>> [contestant.name for contestant in report.contestants]
+    ['uncalibrated', 'isotonic']
     """
 
     name: str
@@ -192,12 +236,34 @@ class ContestantReport:
 
 @dataclass(frozen=True)
 class MeasureComparison:
-    """All contestants by one measure.
+    """Comparison of all contestants by one measure.
 
-    ``ranking`` from the best on, ``of`` debiased values where every contestant has one; None where neither direction
-    is better. ``indistinguishable`` holds the best that was not fitted to these rows and those whose difference from it
-    chance explains. ``fronts`` holds, against each error, the contestants than which none is better in one and as
-    good in the other, by rising error.
+    Attributes
+    ----------
+    of : {"value", "debiased"}
+        Which values are compared: debiased ones if every contestant with a value has one.
+    ranking : tuple of str or None
+        Names, best first; None if neither small nor large values are better.
+    indistinguishable : tuple of str or None
+        The best contestant that was not fitted to these rows, and those that do not differ from it significantly.
+    pairs : tuple of Pair
+        Differences of all pairs, with simultaneous intervals and adjusted p-values.
+    fronts : mapping of str to tuple of str
+        Pareto fronts of the measure against ``classification-error`` and ``brier``.
+    problem : str or None
+        Why there are no intervals.
+
+    See Also
+    --------
+    calibrant.compare : Computes these comparisons.
+
+    Examples
+    --------
+    >>> import calibrant
+    >>> maps = {"isotonic": calibrant.fit("isotonic", [0.1, 0.4, 0.6, 0.9], [0, 1, 0, 1])}
+    >>> report = calibrant.compare([0.2, 0.3, 0.7, 0.8], [0, 0, 1, 1], maps, measures=["brier"])
+    >>> report.measures["brier"].ranking
+    ('uncalibrated', 'isotonic')
     """
 
     of: Of
@@ -210,8 +276,32 @@ class MeasureComparison:
 
 @dataclass(frozen=True)
 class ComparisonReport:
-    """What ``compare`` answers: the ``report`` of the predictions as they came, the ``contestants``, that one among
-    them, and for each measure how they compare; ``correction`` and ``level`` are of the pairs.
+    """Result of ``compare``.
+
+    Attributes
+    ----------
+    report : Report
+        Evaluation of the uncalibrated predictions.
+    contestants : tuple of ContestantReport
+        Results of each contestant; the first is ``uncalibrated``.
+    measures : mapping of str to MeasureComparison
+        Ranking, pairs and Pareto fronts by the key of the measure.
+    correction : {"max-t", "holm"}
+        Correction for multiple comparisons.
+    level : float
+        Level of the intervals.
+
+    See Also
+    --------
+    compare : Returns this result.
+
+    Examples
+    --------
+    >>> import calibrant
+    >>> maps = {"isotonic": calibrant.fit("isotonic", [0.1, 0.4, 0.6, 0.9], [0, 1, 0, 1])}
+    >>> report = calibrant.compare([0.2, 0.3, 0.7, 0.8], [0, 0, 1, 1], maps, measures=["brier"])
+    >>> report.contestants[1].name, report.level
+    ('isotonic', 0.95)
     """
 
     report: Report
@@ -223,7 +313,7 @@ class ComparisonReport:
 
 @dataclass(frozen=True)
 class Comparison:
-    """The checked options of ``compare``, without the rows. ``evaluation`` has no map, and a level."""
+    """Checked options of ``compare``, without the rows; ``evaluation`` has a level and no map."""
 
     evaluation: Evaluation
     contestants: tuple[Contestant, ...]
@@ -239,19 +329,19 @@ class Comparison:
         return self.evaluation.inline
 
     def check(self, batch: Batch, groups: Sequence[str] | None = None) -> str:
-        """The full name of the reduction; raises what ``run`` would, without measuring."""
+        """Return the full name of the reduction; raise what ``run`` would raise, without measuring."""
         name = reduction_of(self.evaluation, self.contestants, batch)
         replace(self.evaluation, reduction=name).check(batch, groups)
         return name
 
     def seconds(self, batch: Batch, groups: Sequence[str] | None = None) -> float:
-        """Estimated seconds of ``run``; without end where a fit that only a worker may do has to be repeated."""
+        """Estimate the seconds of ``run``; infinite if a fit that must run as a job has to be repeated."""
         name = self.check(batch, groups)
         alone = replace(self.evaluation, reduction=name)
         size, resampling = extent_of(batch, name), self.evaluation.resampling
         each = sum(r.seconds(size, resampling) + again_seconds(r, size, resampling) for r in self.evaluation.measures)
         each += _APPLIED_ROW * len(batch) * (batch.predictions.n_classes or 1)
-        fits = sum(c.training.seconds(batch) for c in self.contestants if c.training.saw(batch))
+        fits = sum(c.training.seconds(batch) for c in self.contestants if c.training.is_in_sample(batch))
         return alone.seconds(batch, groups) + each * (1 + len(self.contestants)) + fits
 
     def run(
@@ -262,7 +352,7 @@ class Comparison:
         device: str = "cpu",
         progress: Progress | None = None,
     ) -> ComparisonReport:
-        """Compare on a checked batch; ``device`` is that of repeated fits. What ``progress`` raises ends the work."""
+        """Compare on a checked batch; ``device`` is that of repeated fits. Exceptions of ``progress`` end the work."""
         with reporting(progress):
             return self._run(batch, groups, device)
 
@@ -310,11 +400,11 @@ class Comparison:
         of, known = ranked_values([report.measures[request.key] for report in reports])
         values = {report.name: value for report, value in zip(reports, known, strict=True) if value is not None}
         pairs, problem = self._pairs(request, lineup, reports, values, of)
-        seen = {report.name for report in reports if report.in_sample}
+        in_sample = {report.name for report in reports if report.in_sample}
         ranking, near = None, None
         if request.measure.better != "neither" and values:
             ranking = tuple(sorted(values, key=values.__getitem__, reverse=request.measure.better == "larger"))
-            near = indistinguishable([name for name in ranking if name not in seen], pairs, self._level)
+            near = indistinguishable([name for name in ranking if name not in in_sample], pairs, self._level)
         return MeasureComparison(of, ranking, near, pairs, _fronts(request, values, reports), problem)
 
     def _pairs(
@@ -325,10 +415,10 @@ class Comparison:
         values: Mapping[str, float],
         of: Of,
     ) -> tuple[tuple[Pair, ...], str | None]:
-        """Every pair of contestants with values; those fitted to these rows without intervals and p-values."""
+        """Return every pair of contestants with values; in-sample contestants have no intervals and p-values."""
         plain = {report.name: report.measures[request.key].value for report in reports}
-        seen = {report.name for report in reports if report.in_sample}
-        out, resampling = [name for name in values if name not in seen], self.evaluation.resampling
+        in_sample = {report.name for report in reports if report.in_sample}
+        out, resampling = [name for name in values if name not in in_sample], self.evaluation.resampling
         tested: tuple[Pair, ...] = ()
         problem = None
         try:
@@ -354,21 +444,25 @@ class Comparison:
         both = [(one, two) for i, one in enumerate(names) for two in names[i + 1 :]]
         pairs = tuple(
             done.get(pair)
-            or Pair(pair, values[pair[0]] - values[pair[1]], problem=_SEEN if seen.intersection(pair) else problem)
+            or Pair(
+                pair,
+                values[pair[0]] - values[pair[1]],
+                problem=_IN_SAMPLE if in_sample.intersection(pair) else problem,
+            )
             for pair in both
         )
         return pairs, problem
 
 
 def ranked_values(results: Sequence[MeasureResult]) -> tuple[Of, list[float | None]]:
-    """The values that rank, and which they are: debiased ones where every contestant with a value has one."""
+    """Return which values rank, and the values: debiased ones if every contestant with a value has one."""
     debiased = all(r.debiased is not None for r in results if r.value is not None)
     of: Of = "debiased" if debiased and any(r.value is not None for r in results) else "value"
     return of, [getattr(result, of) for result in results]
 
 
 def indistinguishable(ranking: Sequence[str], pairs: Sequence[Pair], level: float) -> tuple[str, ...] | None:
-    """The first of the ranking and those whose difference from it chance explains; None where that is not known."""
+    """Return the first of the ranking and those not significantly different from it; None if unknown."""
     if not ranking:
         return None
     best = ranking[0]
@@ -382,7 +476,7 @@ def indistinguishable(ranking: Sequence[str], pairs: Sequence[Pair], level: floa
 def _fronts(
     request: MeasureRequest, values: Mapping[str, float], reports: Sequence[ContestantReport]
 ) -> dict[str, tuple[str, ...]]:
-    """Against each error, those on the front; of measures of which smaller is better and that are no error already."""
+    """Return the Pareto front against each error, for calibration errors of which smaller is better."""
     if request.measure.better != "smaller" or request.measure.family == "Proper scores":
         return {}
     errors: dict[str, dict[str, Any]] = {

@@ -19,16 +19,34 @@ from calibrant.measures.measure import MeasureRequest, answers
 from calibrant.progress import Progress, reporting, step
 from calibrant.reductions import Subject
 
-#: Fewer batches than this give no law.
+#: The fewest batches of a power law.
 LEAST_BATCHES = 5
-#: Resamples whose law does not exist are left out, up to this share.
+#: Resamples without a power law are left out, up to this fraction.
 _LOST = 0.1
 
 
 @dataclass(frozen=True)
 class Point:
-    """One batch: its classification ``error``, its ``calibration`` error, and by how much the same resamples of its
-    rows move each, ``(resamples,)``; None where the measure has no resamples.
+    """Errors of one batch.
+
+    Attributes
+    ----------
+    error : float
+        Classification error.
+    calibration : float
+        Calibration error.
+    error_draws, calibration_draws : ndarray of shape (resamples,) or None
+        Deviations of the two in the same resamples of the rows; None if the measure is not resampled.
+
+    See Also
+    --------
+    power_law : Fits a power law to several batches.
+
+    Examples
+    --------
+    >>> from calibrant.comparison import Point
+    >>> Point(0.1, 0.02).error_draws is None
+    True
     """
 
     error: float
@@ -39,9 +57,28 @@ class Point:
 
 @dataclass(frozen=True)
 class PowerLaw:
-    """``calibration = factor * error ** exponent``, over the batches ``used`` by their places in what was given.
+    """Power law ``calibration = factor * error ** exponent``.
 
-    ``exponent`` and ``factor`` are None where ``problem`` says why there is no law; ``interval`` is the exponent's.
+    Attributes
+    ----------
+    exponent, factor : float or None
+        Parameters; None if there is no law.
+    interval : tuple of float or None
+        Confidence interval of the exponent.
+    used : tuple of int
+        Indices of the batches that were used.
+    problem : str or None
+        Why there is no law or no interval.
+
+    See Also
+    --------
+    power_law : Fits a power law.
+
+    Examples
+    --------
+    >>> from calibrant.comparison import Point, power_law
+    >>> power_law([Point(0.1, 0.02)]).problem
+    'no power law: 1 of 1 batches has both errors above 0, but at least 5 are needed'
     """
 
     exponent: float | None
@@ -52,38 +89,43 @@ class PowerLaw:
 
 
 def power_law(points: Sequence[Point], *, level: float = 0.95) -> PowerLaw:
-    """The power law y = a x^k of calibration error y and classification error x over batches.
-
-    The line of least squares through (log x, log y) (Minderer et al. 2021, Figure 11). Batches whose error or
-    calibration error is not above 0 have no logarithm and are left out; of debiased values, which may be negative, that
-    leaves out batches that show no miscalibration, and biases the law upward there.
+    """Fit a power law of calibration error as a function of classification error over batches.
 
     Parameters
     ----------
-    points : one a batch, of independent batches
-    level : in (0, 1) of the exponent's interval
+    points : sequence of Point
+        One point for each of several independent batches.
+    level : float, default 0.95
+        Level of the interval of the exponent, in (0, 1).
 
     Returns
     -------
     PowerLaw
-        without exponent where fewer than five batches remain, or all have one error; its interval holds the exponents
-        between the quantiles of those of resampled rows (percentile bootstrap: rows within each batch, the batches
-        themselves held fixed), and is None where over a tenth of the resamples have an error that is not above 0
+        Exponent and factor; None if fewer than five batches remain, or all have the same classification error.
+
+    See Also
+    --------
+    PowerLaws : Collects the points of several batches.
 
     Notes
     -----
-    O(batches x resamples).
+    The law is the least squares line through (log x, log y) (Minderer et al. 2021, Figure 11). Batches with an error
+    that is not above 0 are left out. Debiased values may be negative; leaving those out biases the law upward. The
+    interval is the percentile bootstrap over the rows within each batch, with the batches fixed; it is None if more
+    than a tenth of the resamples have an error that is not above 0. O(batches x resamples).
 
     Examples
     --------
+    >>> from calibrant.comparison import Point, power_law
     >>> law = power_law([Point(x, 0.5 * x**2) for x in (0.05, 0.1, 0.2, 0.3, 0.4)])
     >>> round(law.exponent, 6), round(law.factor, 6), law.interval
     (2.0, 0.5, None)
     """
     used = tuple(i for i, point in enumerate(points) if point.error > 0.0 and point.calibration > 0.0)
     if len(used) < LEAST_BATCHES:
-        known = f"{len(used)} of {len(points)} batches have both errors above 0"
-        return PowerLaw(None, None, None, used, f"no power law: {known}, and it takes {LEAST_BATCHES}")
+        known = f"{len(used)} of {len(points)} batches {'has' if len(used) == 1 else 'have'} both errors above 0"
+        problem = f"no power law: {known}, but at least {LEAST_BATCHES} are needed"
+        return PowerLaw(None, None, None, used, problem)
     kept = [points[i] for i in used]
     x, y = np.log([p.error for p in kept]), np.log([p.calibration for p in kept])
     if np.ptp(x) < 1e-9:
@@ -95,7 +137,7 @@ def power_law(points: Sequence[Point], *, level: float = 0.95) -> PowerLaw:
 
 
 def _slopes(x: Floats, y: Floats) -> Floats:
-    """Slopes ``(...,)`` of the lines of least squares through ``x, y (..., b)``."""
+    """Return the slopes ``(...,)`` of least squares lines through ``x, y (..., b)``."""
     off = x - x.mean(axis=-1, keepdims=True)
     slopes: Floats = (off * y).sum(axis=-1) / (off * off).sum(axis=-1)
     return slopes
@@ -105,33 +147,51 @@ def _interval(points: Sequence[Point], level: float) -> tuple[tuple[float, float
     moved = [(p.error_draws, p.calibration_draws) for p in points]
     drawn = [(error, calibration) for error, calibration in moved if error is not None and calibration is not None]
     if len(drawn) < len(points):
-        return None, "no interval: the measure has no resamples on every batch"
+        return None, "no interval: the measure cannot be resampled on every batch"
     x = np.stack([p.error + error for p, (error, _) in zip(points, drawn, strict=True)], axis=-1)
     y = np.stack([p.calibration + draws for p, (_, draws) in zip(points, drawn, strict=True)], axis=-1)
     known = (x > 0.0).all(axis=-1) & (y > 0.0).all(axis=-1)
     if known.mean() < 1.0 - _LOST:
-        return None, "no interval: in too many resamples a batch's error is not above 0"
+        return None, "no interval: too many resamples have an error that is not above 0"
     low, high = np.quantile(_slopes(np.log(x[known]), np.log(y[known])), [(1.0 - level) / 2.0, (1.0 + level) / 2.0])
     return (float(low), float(high)), None
 
 
 # --- The power laws of each contestant and each calibration error
 
-#: The name of the map of an evaluation with one.
+#: The name of the map of an evaluation with a map.
 AFTER = "after"
 _ACCURACY = read_requests(["accuracy"])[0]
 
 
 @dataclass(frozen=True)
 class CalibrationLaw:
-    """A power law, and ``of`` which values: debiased ones where every batch has one above 0."""
+    """Power law of one contestant by one measure.
+
+    Attributes
+    ----------
+    law : PowerLaw
+        The power law.
+    of : {"value", "debiased"}
+        Which values were used: debiased ones if every batch has one above 0.
+
+    See Also
+    --------
+    PowerLaws : Computes these laws.
+
+    Examples
+    --------
+    >>> from calibrant.comparison import CalibrationLaw, Point, power_law
+    >>> CalibrationLaw(power_law([Point(x, 0.5 * x) for x in (0.1, 0.2, 0.3, 0.4, 0.5)]), "value").of
+    'value'
+    """
 
     law: PowerLaw
     of: Of
 
 
 @dataclass(frozen=True)
-class _Seen:
+class _Observation:
     """One contestant on one batch by one measure."""
 
     error: Point | None
@@ -141,14 +201,57 @@ class _Seen:
 
 @dataclass
 class PowerLaws:
-    """Collects batches, one at a time, of an evaluation or comparison; keeps sums of them, never their rows."""
+    """Collect batches for power laws, without keeping their rows.
+
+    Parameters
+    ----------
+    task : Evaluation or Comparison
+        Measures, and the map or maps.
+
+    See Also
+    --------
+    power_law : Fits a law to given points.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from calibrant.batch import read_batch
+    >>> from calibrant.comparison import PowerLaws
+    >>> from calibrant.evaluation import Evaluation
+    >>> from calibrant.measures.catalogue import read_requests
+    >>> laws = PowerLaws(Evaluation(read_requests(["ece"])))
+    >>> laws.add(read_batch(np.linspace(0.01, 0.99, 50), np.arange(50) % 2))
+    >>> laws.laws()["uncalibrated"]["ece"].law.exponent is None
+    True
+    """
 
     task: Evaluation | Comparison
-    _seen: dict[tuple[str, str], list[_Seen]] = field(default_factory=dict)
-    _batches: int = 0
+    _observed: dict[tuple[str, str], list[_Observation]] = field(default_factory=dict, init=False)
+    _batches: int = field(default=0, init=False)
 
     def add(self, batch: Batch, progress: Progress | None = None) -> None:
-        """Add a checked batch; its draws are independent of those of the others."""
+        """Add a batch; its resamples are independent of those of other batches.
+
+        Parameters
+        ----------
+        batch : Batch
+            Checked rows.
+        progress : callable, optional
+            Called as ``progress(done, total, stage)``.
+
+        See Also
+        --------
+        laws : Returns the power laws.
+
+        Examples
+        --------
+        >>> from calibrant.batch import read_batch
+        >>> from calibrant.comparison import PowerLaws
+        >>> from calibrant.evaluation import Evaluation
+        >>> from calibrant.measures.catalogue import read_requests
+        >>> laws = PowerLaws(Evaluation(read_requests(["ece"])))
+        >>> laws.add(read_batch([0.1, 0.9, 0.4], [0, 1, 1]))
+        """
         with reporting(progress):
             self._add(batch)
 
@@ -162,23 +265,41 @@ class PowerLaws:
         steps, reduction = 2 + len(contestants), reduction_of(evaluation, contestants, batch)
         with step(0, steps, "maps"):
             lineup = line_up(batch, reduction, contestants)
-        requests = [request for request in evaluation.measures if _obeys(request)]
+        requests = [request for request in evaluation.measures if _is_calibration_error(request)]
         for i, (name, entrant) in enumerate(lineup.entrants.items(), 1):
             with step(i, steps, f"power law of {name}"):
-                for key, seen in _measured(entrant, lineup.ordered(name), requests, resampling):
-                    self._seen.setdefault((name, key), []).append(seen)
+                for key, observed in _measured(entrant, lineup.ordered(name), requests, resampling):
+                    self._observed.setdefault((name, key), []).append(observed)
 
     def laws(self) -> dict[str, dict[str, CalibrationLaw]]:
-        """The law of each contestant by each measure of calibration error, by name and key."""
+        """Return the power law of each contestant and each calibration error.
+
+        Returns
+        -------
+        dict of str to dict of str to CalibrationLaw
+            Laws by the name of the contestant and the key of the measure.
+
+        See Also
+        --------
+        add : Adds a batch.
+
+        Examples
+        --------
+        >>> from calibrant.comparison import PowerLaws
+        >>> from calibrant.evaluation import Evaluation
+        >>> from calibrant.measures.catalogue import read_requests
+        >>> PowerLaws(Evaluation(read_requests(["ece"]))).laws()
+        {}
+        """
         level = _parts(self.task)[0].resampling.level or 0.95
         found: dict[str, dict[str, CalibrationLaw]] = {}
-        for (name, key), seen in self._seen.items():
-            found.setdefault(name, {})[key] = _law(seen, level)
+        for (name, key), observed in self._observed.items():
+            found.setdefault(name, {})[key] = _law(observed, level)
         return found
 
 
 def _parts(task: Evaluation | Comparison) -> tuple[Evaluation, tuple[Contestant, ...]]:
-    """The evaluation without its map, and the maps."""
+    """Return the evaluation without its map, and the maps."""
     if isinstance(task, Comparison):
         return task.evaluation, task.contestants
     if task.map is None:
@@ -188,21 +309,21 @@ def _parts(task: Evaluation | Comparison) -> tuple[Evaluation, tuple[Contestant,
 
 def _measured(
     entrant: Entrant, rows: Subject, requests: Sequence[MeasureRequest], resampling: Resampling
-) -> Iterator[tuple[str, _Seen]]:
-    """One contestant on one batch, by every measure of calibration error."""
+) -> Iterator[tuple[str, _Observation]]:
+    """Yield one contestant on one batch, by every calibration error."""
     error, plain = errors_of(entrant.subject)[0], replace(resampling, level=None)
     moved = None if error is None else _draws(_ACCURACY, 1.0 - error, rows, resampling, False)
     for request in requests:
         found = answers([request], entrant.subject, plain)[request.key]
-        mended = found.debiased is not None
-        draws = None if found.value is None else _draws(request, found.value, rows, resampling, mended)
-        # The accuracy's deviations, the other way round, are the error's.
+        corrected = found.debiased is not None
+        draws = None if found.value is None else _draws(request, found.value, rows, resampling, corrected)
+        # The deviations of the error are those of the accuracy, negated.
         point = None if error is None else Point(error, 0.0, None if moved is None else -moved, draws)
-        yield request.key, _Seen(point, found.value, found.debiased)
+        yield request.key, _Observation(point, found.value, found.debiased)
 
 
-def _obeys(request: MeasureRequest) -> bool:
-    """Whether it is a calibration error: smaller is better, and it holds no refinement."""
+def _is_calibration_error(request: MeasureRequest) -> bool:
+    """Return whether the measure is a calibration error: smaller is better, and it is not a proper score."""
     return request.measure.better == "smaller" and request.measure.family != "Proper scores"
 
 
@@ -215,15 +336,15 @@ def _draws(
         return None
 
 
-def _law(seen: Sequence[_Seen], level: float) -> CalibrationLaw:
-    debiased = all(s.debiased is not None and s.debiased > 0.0 for s in seen)
+def _law(observed: Sequence[_Observation], level: float) -> CalibrationLaw:
+    debiased = all(one.debiased is not None and one.debiased > 0.0 for one in observed)
     of: Of = "debiased" if debiased else "value"
-    points = [_point(s, s.debiased if debiased else s.value) for s in seen]
+    points = [_point(one, one.debiased if debiased else one.value) for one in observed]
     return CalibrationLaw(power_law(points, level=level), of)
 
 
-def _point(seen: _Seen, value: float | None) -> Point:
-    """The point; one that is not known lies where it is left out."""
-    if seen.error is None or value is None:
+def _point(observed: _Observation, value: float | None) -> Point:
+    """Return the point; without a value it is at (0, 0), which ``power_law`` leaves out."""
+    if observed.error is None or value is None:
         return Point(0.0, 0.0)
-    return replace(seen.error, calibration=value)
+    return replace(observed.error, calibration=value)

@@ -1,4 +1,4 @@
-"""All pairs of contestants by one measure: differences, and which of them chance explains."""
+"""Differences of all pairs of contestants by one measure, with simultaneous intervals and p-values."""
 
 from __future__ import annotations
 
@@ -12,14 +12,35 @@ import numpy as np
 from calibrant.cells import Floats
 
 Correction = Literal["max-t", "holm"]
-#: Differences up to this, and deviations up to this share of the largest, are rounding.
+#: Differences up to this, and deviations up to this fraction of the largest, are rounding errors.
 _ROUNDING = 1e-12
 
 
 @dataclass(frozen=True)
 class Standing:
-    """What one contestant is known to reach: the ``value`` that ranks it, by how much resamples move it, ``draws
-    (resamples,)``, paired with those of the others, and the ends of what its ``bias`` may be.
+    """Value of one contestant and its uncertainty.
+
+    Attributes
+    ----------
+    name : str
+        Name of the contestant.
+    value : float
+        Value that ranks it.
+    draws : ndarray, shape (resamples,)
+        Deviations of resampled values, paired with those of the other contestants.
+    bias : tuple of float
+        Lower and upper bound of the bias of the value.
+
+    See Also
+    --------
+    compare_pairs : Compares several of these.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from calibrant.comparison import Standing
+    >>> Standing("isotonic", 0.05, np.zeros(100)).bias
+    (0.0, 0.0)
     """
 
     name: str
@@ -30,10 +51,32 @@ class Standing:
 
 @dataclass(frozen=True)
 class Pair:
-    """The difference of two contestants, first less second.
+    """Difference of two contestants.
 
-    ``interval`` and ``p_value`` hold for all pairs of the measure at once, ``unadjusted`` for this one alone. They are
-    None where ``problem`` says why.
+    Attributes
+    ----------
+    between : tuple of str
+        Names of the two contestants.
+    difference : float
+        Value of the first minus value of the second.
+    interval : tuple of float or None
+        Simultaneous confidence interval over all pairs of the measure.
+    p_value : float or None
+        P-value adjusted for all pairs of the measure.
+    unadjusted : float or None
+        P-value of this pair alone.
+    problem : str or None
+        Why there are no interval and no p-values.
+
+    See Also
+    --------
+    compare_pairs : Computes all pairs.
+
+    Examples
+    --------
+    >>> from calibrant.comparison import Pair
+    >>> Pair(("isotonic", "beta"), 0.01).difference
+    0.01
     """
 
     between: tuple[str, str]
@@ -55,28 +98,38 @@ def compare_pairs(
 
     Parameters
     ----------
-    standings : two or more, with draws that are paired
-    level : in (0, 1), at which all intervals together hold the true differences
-    correction : ``max-t``, one threshold for the largest |deviation| / standard error over all pairs (Westfall & Young
-        1993, section 2.3, single step); or ``holm``, the pairs' own p-values stepped down (Holm 1979), with intervals
-        each at level 1 - (1 - level) / pairs (Bonferroni)
-    apart : of two names, by how much their biases may differ at most; by default by anything within their ends
+    standings : sequence of Standing
+        Two or more contestants with paired draws.
+    level : float
+        Simultaneous level of the intervals, in (0, 1).
+    correction : {"max-t", "holm"}, default "max-t"
+        ``max-t`` uses one threshold for the largest |deviation| / standard error over all pairs (Westfall & Young
+        1993, section 2.3, single step). ``holm`` steps down the p-values of the pairs (Holm 1979), with intervals at
+        level 1 - (1 - level) / pairs (Bonferroni).
+    apart : callable, optional
+        Upper bound of the difference between the biases of two contestants, given their names.
 
     Returns
     -------
     tuple of Pair
-        in the order of the standings
+        All pairs, in the order of the standings.
+
+    See Also
+    --------
+    calibrant.compare : Compares maps.
 
     Notes
     -----
-    The true difference is that of the values less that of their biases, which is known only to lie between ends: a
-    debiased calibration error is too high by up to half the noise of its bins where predictions are nearly calibrated,
-    and by nothing where gaps are large. The interval takes all of that stretch and a threshold times the standard
-    error on both sides; p-values measure how far the stretch is from 0, and are (1 + #) / (B + 1) over B resamples.
-    Contestants that agree in every resample and on every row differ by exactly 0, with p 1. O(pairs x resamples).
+    The biases are known only up to their bounds: a debiased calibration error is too high by up to half the noise of
+    its bins if predictions are nearly calibrated, and unbiased if gaps are large. The difference of the values
+    corrected by all possible biases is a range; the interval extends it by a threshold times the standard error, and
+    p-values measure its distance from 0 as (1 + #) / (B + 1) over B resamples. Contestants with identical predictions
+    differ by 0 with p-value 1. O(pairs x resamples).
 
     Examples
     --------
+    >>> import numpy as np
+    >>> from calibrant.comparison import Standing, compare_pairs
     >>> draws = np.linspace(-0.01, 0.01, 101)
     >>> pair = compare_pairs([Standing("one", 0.05, draws), Standing("two", 0.02, -draws)], level=0.95)[0]
     >>> round(pair.difference, 3), round(pair.p_value, 3)
@@ -93,12 +146,12 @@ def compare_pairs(
     error = drawn.std(axis=1)
     error[error <= _ROUNDING * float(np.abs(drawn).max(initial=0.0))] = 0.0
     away = np.maximum(np.maximum(ends[0], -ends[1]), 0.0)
-    seen = np.divide(away, error, out=np.where(away > _ROUNDING, np.inf, 0.0), where=error > 0.0)
+    observed = np.divide(away, error, out=np.where(away > _ROUNDING, np.inf, 0.0), where=error > 0.0)
     moved = np.abs(np.divide(drawn, error[:, None], out=np.zeros_like(drawn), where=error[:, None] > 0.0))
-    own = _p_values(moved, seen)
+    own = _p_values(moved, observed)
     if correction == "max-t":
         largest = moved.max(axis=0)
-        adjusted = _p_values(np.broadcast_to(largest, moved.shape), seen)
+        adjusted = _p_values(np.broadcast_to(largest, moved.shape), observed)
         reach = np.full(len(chosen), np.quantile(largest, level))
     else:
         adjusted = holm(own)
@@ -111,7 +164,7 @@ def compare_pairs(
 
 
 def holm(p_values: Floats) -> Floats:
-    """Holm's (1979) adjusted p-values ``(m,)``: the i-th smallest times m - i + 1, never falling, at most 1.
+    """Return Holm's (1979) adjusted p-values ``(m,)``: cumulative maxima of (m - i + 1) p_(i), at most 1.
 
     Examples
     --------
@@ -125,8 +178,8 @@ def holm(p_values: Floats) -> Floats:
     return adjusted
 
 
-def _p_values(moved: Floats, seen: Floats) -> Floats:
-    """The share of resamples ``moved (pairs, resamples)`` that reach what was ``seen (pairs,)``."""
-    reached = np.count_nonzero(moved >= seen[:, None] - _ROUNDING, axis=1)
+def _p_values(moved: Floats, observed: Floats) -> Floats:
+    """Return the fraction of resamples ``moved (pairs, resamples)`` that reach the ``observed (pairs,)``."""
+    reached = np.count_nonzero(moved >= observed[:, None] - _ROUNDING, axis=1)
     p_values: Floats = (1.0 + reached) / (moved.shape[1] + 1.0)
     return p_values

@@ -1,8 +1,10 @@
-"""Tallies of data at rest, made where the data lies and merged by an engine that exists.
+"""Tallies of large data sets with existing engines.
 
-``arrow`` counts record batches, which Spark hands to Python too; ``dask`` counts partitioned Parquet and Dask's own
-collections on a cluster; ``duckdb`` counts files and relations by SQL in one process. All give the same tallies. Each
-imports its engine on first use, and says which extra brings it.
+- ``arrow`` counts Arrow record batches, which Spark also passes to Python.
+- ``dask`` counts partitioned Parquet and Dask collections on a cluster.
+- ``duckdb`` counts files and DuckDB relations in one process.
+
+All give the same tallies. Each imports its engine on first use; an error names the extra that installs it.
 """
 
 from calibrant.distributed import arrow, dask, duckdb

@@ -1,4 +1,4 @@
-"""Tallies of Arrow record batches: which columns are counted, and where a row at fault is."""
+"""Tallies of Arrow record batches."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-# --- Which columns of a table are counted, and as what
+# --- The columns of a table
 
 
 @dataclass(frozen=True)
 class Columns:
-    """The names of the columns, and how the predictions are meant.
+    """Names of the columns, and the reduction and scale of the predictions.
 
-    ``prediction`` is one column, of numbers or of lists of K numbers, or K columns.
+    ``prediction`` is one column of numbers or of lists of K numbers, or K columns.
     """
 
     prediction: str | tuple[str, ...]
@@ -49,7 +49,7 @@ class Columns:
 
     @classmethod
     def read(cls, **given: Any) -> Columns:
-        """Check the names."""
+        """Check the names of the columns."""
         prediction = given["prediction"]
         if isinstance(prediction, list | tuple):
             if len(prediction) < 2 or not all(isinstance(name, str) for name in prediction):
@@ -62,19 +62,19 @@ class Columns:
             if not (isinstance(value, str) or (value is None and name != "label")):
                 raise InvalidOption.at(f"/{name}", "must be the name of a column")
         if given.get("reduction") is not None and not isinstance(given["reduction"], str):
-            raise UnknownReduction.at("/reduction", "must be a name")
+            raise UnknownReduction.at("/reduction", "must be the name of a reduction")
         if given.get("scale", "probability") not in get_args(Scale):
             raise InvalidOption.at("/scale", "must be one of: probability, logit")
         return cls(**given)
 
     @property
     def predictions(self) -> tuple[str, ...]:
-        """The columns of the predictions."""
+        """Names of the columns of the predictions."""
         return (self.prediction,) if isinstance(self.prediction, str) else self.prediction
 
     @property
     def named(self) -> dict[str, str]:
-        """Each column that is read, by the argument that names it."""
+        """Columns to read, by the argument that names them."""
         found = {
             "prediction" if isinstance(self.prediction, str) else f"prediction/{i}": name
             for i, name in enumerate(self.predictions)
@@ -87,17 +87,17 @@ NAMES = tuple(field.name for field in fields(Columns))
 
 
 def divided(given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The arguments that name columns, and the others."""
+    """Split arguments into those of ``Columns`` and the others."""
     return {k: v for k, v in given.items() if k in NAMES}, {k: v for k, v in given.items() if k not in NAMES}
 
 
-# --- Where in a source a row is at fault: its file or partition, and its number there
+# --- The place of an invalid row: its file or partition, and its number there
 
 _ROW = re.compile(r"/(\w+)/(\d+)(/\d+)?\Z")
 
 
 def placed(error: CalibrationError, where: str, first_row: int) -> CalibrationError:
-    """The error of rows from ``first_row`` on, with the row's number in the whole source, from 0; never its data."""
+    """Return the error with row numbers in the whole source (from 0), for rows that start at ``first_row``."""
     offences = [Offence(_moved(offence.pointer, first_row), offence.detail) for offence in error.offences]
     place = _ROW.match(offences[0].pointer) if offences else None
     if place is None:
@@ -110,9 +110,9 @@ def _moved(pointer: str, first_row: int) -> str:
     return pointer if found is None else f"/{found[1]}/{int(found[2]) + first_row}{found[3] or ''}"
 
 
-# --- Tallies of Arrow record batches: of a reader, a table, or what an engine hands to Python
+# --- Tallies of Arrow record batches
 
-#: Rows that are counted at once, and tallies that wait before they are merged.
+#: Rows that are counted at once, and tallies that are merged at once.
 ROWS, WAITING = 1 << 17, 16
 
 
@@ -131,18 +131,44 @@ def tally(
 
     Parameters
     ----------
-    batches : a reader, a table, or any iterable of record batches
-    prediction : the column of the predictions, numbers or lists of K numbers, or K columns
-    label : the column of the labels
-    group : the column of the groups' names, texts, integers or dates; null is no group
-    fold : the column of folds, integers from 0 to 4
-    weight : the column of whole weights
-    reduction, scale : as ``calibrant.tally`` takes them
+    batches : pyarrow.RecordBatchReader, pyarrow.Table or iterable of pyarrow.RecordBatch
+        Rows to count.
+    prediction : str or sequence of str
+        Column of the predictions (numbers, or lists of K numbers), or K columns.
+    label : str
+        Column of the labels.
+    group : str, optional
+        Column of group names: strings, integers or dates; null means no group.
+    fold : str, optional
+        Column of folds, integers from 0 to 4.
+    weight : str, optional
+        Column of integer weights.
+    reduction : str, optional
+        As for ``calibrant.tally``.
+    scale : {"probability", "logit"}, default "probability"
+        Scale of the predictions.
+
+    Returns
+    -------
+    EventTally
+        Counts of all rows.
 
     Raises
     ------
     CalibrationError
-        of the first row that is wrong, by its number among all rows; ``EmptyBatch`` where there is none
+        If a row is invalid (the error has its number among all rows), or there are no rows (``EmptyBatch``).
+
+    See Also
+    --------
+    calibrant.tally : Counts arrays.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> from calibrant.distributed import arrow
+    >>> table = pa.table({"p": [0.1, 0.4, 0.6, 0.9], "y": [0, 1, 1, 1]})
+    >>> len(arrow.tally(table, prediction="p", label="y"))
+    4
     """
     columns = Columns.read(
         prediction=prediction, label=label, group=group, fold=fold, weight=weight, reduction=reduction, scale=scale
@@ -161,7 +187,7 @@ def counted(
     first_row: int = 0,
     keys: Mapping[str, str | None] | None = None,
 ) -> EventTally | None:
-    """The tally of the rows, or None where there is none; ``keys`` are columns of one value, as folders name them."""
+    """Count the rows; return None if there are none. ``keys`` holds columns of a single value, from folder names."""
     waiting: list[EventTally] = []
     for batch in batches:
         for part in _pieces(batch):
@@ -186,10 +212,10 @@ def _count(batch: pa.RecordBatch, columns: Columns, keys: Mapping[str, str | Non
     n = batch.num_rows
     for argument, name in columns.named.items():
         if batch.schema.get_field_index(name) < 0 and not (argument in ("group", "fold") and name in keys):
-            raise InvalidOption.at(f"/{argument}", "names a column that is not there, or is there twice")
+            raise InvalidOption.at(f"/{argument}", "names a column that does not exist or is not unique")
     weights = None if columns.weight is None else _numbers(batch.column(columns.weight), "/weights")
     if weights is not None and weights.dtype.kind in "iuf" and not weights.any():
-        return None  # no row counts
+        return None  # all weights are 0
     checked = read_batch(
         _predictions(batch, columns), _numbers(batch.column(columns.label), "/labels"), weights, scale=columns.scale
     )
@@ -208,15 +234,15 @@ def _predictions(batch: pa.RecordBatch, columns: Columns) -> npt.NDArray[Any]:
     if not is_list(column.type):
         return _numbers(column, "/predictions")
     if len(empty := null_rows(column)):
-        raise NotFinite.at(f"/predictions/{empty[0]}", "is null")
+        raise NotFinite.at(f"/predictions/{empty[0]}", "must not be null")
     lengths, flat = lists_of(column)
     if len(odd := np.flatnonzero(lengths != lengths[0])):
-        raise WrongShape.at(f"/predictions/{odd[0]}", "has another number of classes than the rows before")
+        raise WrongShape.at(f"/predictions/{odd[0]}", "must have as many classes as the rows before")
     return _numbers(flat, "/predictions").reshape(len(column), int(lengths[0]))
 
 
 def _numbers(column: pa.Array, pointer: str) -> npt.NDArray[Any]:
-    """The column as numbers, null as NaN; labels may be booleans."""
+    """Return the column as numbers, with NaN for null; labels may be booleans."""
     with requires("files"):
         import pyarrow as pa
     kind = column.type
@@ -225,7 +251,7 @@ def _numbers(column: pa.Array, pointer: str) -> npt.NDArray[Any]:
     elif pa.types.is_decimal(kind) or pa.types.is_null(kind):
         column = column.cast(pa.float64())
     elif not is_number(kind):
-        raise NotANumber.at(pointer, "must hold numbers only")
+        raise NotANumber.at(pointer, "must contain only numbers")
     found: npt.NDArray[Any] = column.to_numpy(zero_copy_only=False)
     return found
 
@@ -235,12 +261,12 @@ def _folds(batch: pa.RecordBatch, name: str, keys: Mapping[str, str | None]) -> 
         return _numbers(batch.column(name), "/folds")
     key = keys[name] or ""
     if not key.isascii() or not key.isdigit():
-        raise InvalidOption.at("/fold", "must be named by folders as integers")
+        raise InvalidOption.at("/fold", "must be an integer in the names of folders")
     return np.full(batch.num_rows, int(key[:9]))
 
 
 def _members(batch: pa.RecordBatch, name: str, keys: Mapping[str, str | None]) -> tuple[list[str], Integers]:
-    """The names of the groups, and of each row 0 or 1 more than its group's place among them."""
+    """Return the group names, and for each row 0 or 1 plus the position of its group in them."""
     with requires("files"):
         import pyarrow as pa
     if batch.schema.get_field_index(name) < 0:
@@ -252,7 +278,7 @@ def _members(batch: pa.RecordBatch, name: str, keys: Mapping[str, str | None]) -
     kind = column.type.value_type
     known = (pa.types.is_string, pa.types.is_large_string, pa.types.is_integer, pa.types.is_date, pa.types.is_null)
     if not any(is_one(kind) for is_one in known):
-        raise InvalidOption.at("/group", "must hold texts, integers or dates")
+        raise InvalidOption.at("/group", "must contain strings, integers or dates")
     at = column.indices.fill_null(-1).to_numpy().astype(np.int64)
     met = np.flatnonzero(np.bincount(at + 1)[1:])
     values = column.dictionary.take(pa.array(met)).to_pylist()
@@ -260,7 +286,7 @@ def _members(batch: pa.RecordBatch, name: str, keys: Mapping[str, str | None]) -
     names = sorted({text for text, value in zip(of_value, values, strict=True) if value is not None})
     check_groups(names)
     place = {text: 1 + i for i, text in enumerate(names)}
-    number = np.zeros(len(column.dictionary) + 1, np.int64)  # the last stands for null, at -1
+    number = np.zeros(len(column.dictionary) + 1, np.int64)  # the last entry, at index -1, is for null
     for where, text, value in zip(met.tolist(), of_value, values, strict=True):
         number[where] = 0 if value is None else place[text]
     return names, number[at]

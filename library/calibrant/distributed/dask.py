@@ -1,4 +1,4 @@
-"""Tallies by Dask: made where the data lies, partition by partition, and added up by a tree."""
+"""Tallies by Dask: one per partition, merged in a tree."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from calibrant.maps.calibration_map import CalibrationMap
 from calibrant.monitoring.evaluation import evaluate_tally, fit_tally
 from calibrant.monitoring.event_tally import EventTally, merge
 
-#: Tallies that are added up at once.
+#: Tallies that are merged at once.
 _BRANCHES = 16
 
 
@@ -29,36 +29,55 @@ def tally(
     reduction: str | None = None,
     scale: Scale = "probability",
 ) -> EventTally:
-    """Count the rows of partitioned data on the current Dask client, or on threads where there is none.
+    """Count the rows of partitioned data on the current Dask client, or on threads if there is none.
 
     Parameters
     ----------
-    source : Parquet, as a folder, a pattern such as ``data/*/part-*.parquet``, a file or a list of these, local or by a
-        URL that pyarrow knows (``s3://``, ``gs://``, ``hdfs://``); or a Dask DataFrame, or a Dask bag of dictionaries
-    prediction : the column of the predictions, numbers or lists of K numbers, or K columns
-    label : the column of the labels
-    group : the column of the groups' names, texts, integers or dates; null is no group. Folders may name it, as
-        ``country=no/``
-    fold : the column of folds, integers from 0 to 4
-    weight : the column of whole weights
-    reduction, scale : as ``calibrant.tally`` takes them
+    source : str, path, sequence of these, dask.dataframe.DataFrame or dask.bag.Bag
+        Parquet files: a folder, a pattern such as ``data/*/part-*.parquet``, a file, or several, local or by a URL that
+        pyarrow supports (``s3://``, ``gs://``, ``hdfs://``). Or a Dask DataFrame, or a Dask bag of dictionaries.
+    prediction : str or sequence of str
+        Column of the predictions (numbers, or lists of K numbers), or K columns.
+    label : str
+        Column of the labels.
+    group : str, optional
+        Column of group names: strings, integers or dates; null means no group. It may be in the names of
+        folders, as in ``country=no/``.
+    fold : str, optional
+        Column of folds, integers from 0 to 4.
+    weight : str, optional
+        Column of integer weights.
+    reduction : str, optional
+        As for ``calibrant.tally``.
+    scale : {"probability", "logit"}, default "probability"
+        Scale of the predictions.
 
     Returns
     -------
     EventTally
-        what one process would have counted
+        Counts of all rows.
 
     Raises
     ------
     CalibrationError
-        of the first thing wrong that a partition meets; it names the file or partition, and the row there, from 0
+        If an argument or a row is invalid; the error names the file or partition, and the row there, from 0.
     MissingExtra
-        if Dask is not installed
+        If Dask is not installed.
+
+    See Also
+    --------
+    calibrant.tally : Counts arrays.
+    evaluate : Counts and evaluates.
 
     Notes
     -----
-    One task a file, or about 256 MB of row groups of a larger one. A task reads the columns named and no others, and
-    holds about 130,000 rows at a time; what travels are tallies.
+    There is one task for each file, or for about 256 MB of row groups of a larger one. A task reads only the named
+    columns and holds about 130,000 rows at a time. Only tallies are sent between workers.
+
+    Examples
+    --------
+    >>> from calibrant.distributed import dask
+    >>> counted = dask.tally("data/*.parquet", prediction="p", label="y")  # doctest: +SKIP
     """
     with requires("dask"):
         from dask.delayed import delayed
@@ -78,8 +97,32 @@ def tally(
 def evaluate(source: Any, **options: Any) -> Report:
     """Measure how well the predictions of partitioned data are calibrated.
 
-    Takes what ``tally`` takes, and beside it what ``calibrant.evaluate_tally`` takes: ``measures``, ``diagrams``,
-    ``map``, ``interval``, ``resamples``, ``seed``.
+    Parameters
+    ----------
+    source : str, path, sequence of these, dask.dataframe.DataFrame or dask.bag.Bag
+        As for ``tally``.
+    **options : object
+        Columns as for ``tally``, and options of ``calibrant.evaluate_tally``: ``measures``, ``diagrams``, ``map``,
+        ``interval``, ``resamples`` and ``seed``.
+
+    Returns
+    -------
+    Report
+        As from ``calibrant.evaluate_tally``.
+
+    Raises
+    ------
+    CalibrationError
+        As for ``tally``.
+
+    See Also
+    --------
+    tally : Counts the rows.
+
+    Examples
+    --------
+    >>> from calibrant.distributed import dask
+    >>> report = dask.evaluate("data/*.parquet", prediction="p", label="y")  # doctest: +SKIP
     """
     columns, others = divided(options)
     return evaluate_tally(tally(source, **columns), **others)
@@ -88,15 +131,40 @@ def evaluate(source: Any, **options: Any) -> Report:
 def fit(source: Any, method: str, **options: Any) -> CalibrationMap:
     """Fit a calibration map to partitioned data.
 
-    Takes what ``tally`` takes, and beside it what ``calibrant.fit_tally`` takes: ``seed``, ``device`` and the method's
-    options.
+    Parameters
+    ----------
+    source : str, path, sequence of these, dask.dataframe.DataFrame or dask.bag.Bag
+        As for ``tally``.
+    method : str
+        Name in ``calibrant.METHODS``.
+    **options : object
+        Columns as for ``tally``, and options of ``calibrant.fit_tally``: ``seed``, ``device`` and those of the method.
+
+    Returns
+    -------
+    CalibrationMap
+        The fitted map.
+
+    Raises
+    ------
+    CalibrationError
+        As for ``tally`` and ``calibrant.fit_tally``.
+
+    See Also
+    --------
+    tally : Counts the rows.
+
+    Examples
+    --------
+    >>> from calibrant.distributed import dask
+    >>> fitted = dask.fit("data/*.parquet", "isotonic", prediction="p", label="y")  # doctest: +SKIP
     """
     columns, others = divided(options)
     return fit_tally(tally(source, **columns), method, **others)
 
 
 def _parts(source: Any, columns: Columns) -> list[Any]:
-    """What counts each partition, not yet computed."""
+    """Return a delayed tally for each partition."""
     with requires("dask"):
         from dask.delayed import delayed
     if not hasattr(source, "to_delayed"):
@@ -108,7 +176,7 @@ def _parts(source: Any, columns: Columns) -> list[Any]:
         return [count(part, columns, i) for i, part in enumerate(source.to_delayed())]
     for argument, name in columns.named.items():
         if list(source.columns).count(name) != 1:
-            raise InvalidOption.at(f"/{argument}", "names a column that is not there, or is there twice")
+            raise InvalidOption.at(f"/{argument}", "names a column that does not exist or is not unique")
     count = delayed(_count_frame, pure=False)
     return [count(part, columns, i) for i, part in enumerate(source[names].to_delayed())]
 
@@ -136,7 +204,9 @@ def _count_records(records: Any, columns: Columns, partition: int) -> EventTally
 
 
 def _mixed(partition: int) -> NotANumber:
-    return NotANumber(f"partition {partition}: each of its rows must hold every column, with values of one kind")
+    return NotANumber(
+        f"partition {partition}: every row must have every column, and a column must have values of one type"
+    )
 
 
 def _together(parts: Sequence[EventTally | None]) -> EventTally | None:

@@ -1,4 +1,4 @@
-"""Tallies by DuckDB, in one process: it reads files and relations larger than memory, and its batches are counted."""
+"""Tallies by DuckDB, which reads files and relations larger than memory in one process."""
 
 from __future__ import annotations
 
@@ -38,32 +38,52 @@ def tally(
 
     Parameters
     ----------
-    source : a DuckDB relation; or Parquet or CSV, as a folder of Parquet files, a pattern, a file or a list of these,
-        local or by a URL that DuckDB knows
-    prediction : the column of the predictions, numbers or lists of K numbers, or K columns
-    label : the column of the labels
-    group : the column of the groups' names, texts, integers or dates; null is no group
-    fold : the column of folds, integers from 0 to 4
-    weight : the column of whole weights
-    reduction, scale : as ``calibrant.tally`` takes them
-    connection : what reads the files, with its settings; by default a new one in memory
+    source : duckdb.DuckDBPyRelation, str, path or sequence of these
+        A relation; or Parquet or CSV files: a folder of Parquet files, a pattern, a file, or several, local or by a URL
+        that DuckDB supports.
+    prediction : str or sequence of str
+        Column of the predictions (numbers, or lists of K numbers), or K columns.
+    label : str
+        Column of the labels.
+    group : str, optional
+        Column of group names: strings, integers or dates; null means no group.
+    fold : str, optional
+        Column of folds, integers from 0 to 4.
+    weight : str, optional
+        Column of integer weights.
+    reduction : str, optional
+        As for ``calibrant.tally``.
+    scale : {"probability", "logit"}, default "probability"
+        Scale of the predictions.
+    connection : duckdb.DuckDBPyConnection, optional
+        Connection that reads the files. By default a new one in memory.
 
     Returns
     -------
     EventTally
-        what ``calibrant.tally`` would have counted
+        Counts of all rows.
 
     Raises
     ------
     CalibrationError
-        of the first thing wrong; it names the file, or the relation, and the row there, from 0
+        If an argument or a row is invalid; the error names the file or relation, and the row there, from 0.
     MissingExtra
-        if DuckDB is not installed
+        If DuckDB is not installed.
+
+    See Also
+    --------
+    calibrant.tally : Counts arrays.
+    evaluate : Counts and evaluates.
 
     Notes
     -----
-    DuckDB scans, filters and joins on all its threads; its batches are counted by numpy as they come, which is several
-    times faster than a ``GROUP BY`` over an arcsine, and puts every row into the very cell that it is in elsewhere.
+    DuckDB scans, filters and joins with all its threads. NumPy counts the batches, which is several times faster than a
+    ``GROUP BY`` over an arcsine, and assigns rows to the same cells as ``calibrant.tally``.
+
+    Examples
+    --------
+    >>> from calibrant.distributed import duckdb
+    >>> counted = duckdb.tally("data/*.parquet", prediction="p", label="y")  # doctest: +SKIP
     """
     with requires("duckdb"):
         import duckdb
@@ -84,8 +104,34 @@ def tally(
 def evaluate(source: Any, *, connection: DuckDBPyConnection | None = None, **options: Any) -> Report:
     """Measure how well the predictions of files or a relation are calibrated.
 
-    Takes what ``tally`` takes, and beside it what ``calibrant.evaluate_tally`` takes: ``measures``, ``diagrams``,
-    ``map``, ``interval``, ``resamples``, ``seed``.
+    Parameters
+    ----------
+    source : duckdb.DuckDBPyRelation, str, path or sequence of these
+        As for ``tally``.
+    connection : duckdb.DuckDBPyConnection, optional
+        As for ``tally``.
+    **options : object
+        Columns as for ``tally``, and options of ``calibrant.evaluate_tally``: ``measures``, ``diagrams``, ``map``,
+        ``interval``, ``resamples`` and ``seed``.
+
+    Returns
+    -------
+    Report
+        As from ``calibrant.evaluate_tally``.
+
+    Raises
+    ------
+    CalibrationError
+        As for ``tally``.
+
+    See Also
+    --------
+    tally : Counts the rows.
+
+    Examples
+    --------
+    >>> from calibrant.distributed import duckdb
+    >>> report = duckdb.evaluate("data/*.parquet", prediction="p", label="y")  # doctest: +SKIP
     """
     columns, others = divided(options)
     return evaluate_tally(tally(source, connection=connection, **columns), **others)
@@ -94,21 +140,48 @@ def evaluate(source: Any, *, connection: DuckDBPyConnection | None = None, **opt
 def fit(source: Any, method: str, *, connection: DuckDBPyConnection | None = None, **options: Any) -> CalibrationMap:
     """Fit a calibration map to files or a relation.
 
-    Takes what ``tally`` takes, and beside it what ``calibrant.fit_tally`` takes: ``seed``, ``device`` and the method's
-    options.
+    Parameters
+    ----------
+    source : duckdb.DuckDBPyRelation, str, path or sequence of these
+        As for ``tally``.
+    method : str
+        Name in ``calibrant.METHODS``.
+    connection : duckdb.DuckDBPyConnection, optional
+        As for ``tally``.
+    **options : object
+        Columns as for ``tally``, and options of ``calibrant.fit_tally``: ``seed``, ``device`` and those of the method.
+
+    Returns
+    -------
+    CalibrationMap
+        The fitted map.
+
+    Raises
+    ------
+    CalibrationError
+        As for ``tally`` and ``calibrant.fit_tally``.
+
+    See Also
+    --------
+    tally : Counts the rows.
+
+    Examples
+    --------
+    >>> from calibrant.distributed import duckdb
+    >>> fitted = duckdb.fit("data/*.parquet", "isotonic", prediction="p", label="y")  # doctest: +SKIP
     """
     columns, others = divided(options)
     return fit_tally(tally(source, connection=connection, **columns), method, **others)
 
 
 def _pattern(name: str) -> str:
-    """What DuckDB reads: a folder's files, else the name itself."""
+    """Return the pattern of the files of a folder, or the name itself."""
     known = name.endswith((*_PARQUET, *_CSV)) or any(sign in name for sign in "*?[")
     return name if known else f"{name.rstrip('/')}/**/*.parquet"
 
 
 def _count_files(connection: DuckDBPyConnection, patterns: list[str], columns: Columns) -> EventTally | None:
-    """The tally of all files at once; where a row is wrong they are read one by one, so that its file can be named."""
+    """Count all files at once; if a row is invalid, read them one by one to name its file."""
     read = "read_csv" if all(name.endswith(_CSV) for name in patterns) else "read_parquet"
     names = [
         name
@@ -126,7 +199,7 @@ def _count_files(connection: DuckDBPyConnection, patterns: list[str], columns: C
 
 
 def _opened(connection: DuckDBPyConnection, read: str, names: list[str]) -> DuckDBPyRelation:
-    """The files as a relation that is not read yet, as one with parameters would be at once."""
+    """Return the files as a lazy relation; a query with parameters would read them at once."""
     texts = ", ".join("'" + name.replace("'", "''") + "'" for name in names)
     return connection.sql(f"FROM {read}([{texts}])")
 
@@ -134,14 +207,14 @@ def _opened(connection: DuckDBPyConnection, read: str, names: list[str]) -> Duck
 def _count(relation: DuckDBPyRelation, columns: Columns, where: str) -> EventTally | None:
     for argument, name in columns.named.items():
         if name not in relation.columns:
-            raise InvalidOption.at(f"/{argument}", "names a column that is not there")
+            raise InvalidOption.at(f"/{argument}", "names a column that does not exist")
     with _batches(relation, list(dict.fromkeys(columns.named.values()))) as batches:
         return counted(batches, columns, where)
 
 
 def _batches(relation: DuckDBPyRelation, names: list[str]) -> Any:
-    """A reader of some columns, batch by batch."""
+    """Return a reader of some columns, batch by batch."""
     chosen = relation.project(", ".join('"' + name.replace('"', '""') + '"' for name in names))
-    # DuckDB 1.4 has the older name alone, and through the Arrow stream interface would read everything at once.
+    # DuckDB 1.4 has only the older name. Its Arrow stream interface would read everything at once.
     read = chosen.to_arrow_reader if hasattr(chosen, "to_arrow_reader") else chosen.fetch_record_batch
     return read(ROWS)

@@ -1,4 +1,4 @@
-"""Parquet on disk or in a store of objects: which files a source names, and what is read of them at once."""
+"""Parquet files on disk or in an object store, divided into pieces of work."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ if TYPE_CHECKING:
 
 Source = str | PurePath | Sequence[str | PurePath]
 
-#: Bytes of a file that are one piece of work; larger files are divided by their row groups.
+#: Size of a piece of work in bytes; larger files are divided by their row groups.
 PIECE_BYTES = 1 << 28
-#: Bytes that a column is read ahead.
+#: Read-ahead buffer of a column in bytes.
 _AHEAD = 1 << 20
 _SUFFIXES = (".parquet", ".parq", ".pq")
 _WILD = re.compile(r"[*?\[]")
-#: What Hive calls the folder of nulls.
+#: Name of the folder of nulls in Hive partitioning.
 _NULL = "__HIVE_DEFAULT_PARTITION__"
 
 
 @dataclass(frozen=True)
 class Piece:
-    """Rows of one file: of some of its row groups, or of all; ``first_row`` is the number of the first, from 0."""
+    """Some or all row groups of one file; ``first_row`` is the number of the first row, from 0."""
 
     filesystem: FileSystem
     path: str
@@ -40,9 +40,9 @@ class Piece:
 
 
 def pieces_of(source: Source, piece_bytes: int = PIECE_BYTES) -> list[Piece]:
-    """The pieces of the files that a source names: a folder, a pattern, a file, or several; local or by URL.
+    """Return the pieces of the files of a source: a folder, a pattern, a file, or several; local or by URL.
 
-    Names that begin with ``.`` or ``_`` are not read, nor, of folders, those of other formats.
+    Names that start with ``.`` or ``_`` are skipped, and in folders also files without a Parquet suffix.
     """
     several = [source] if isinstance(source, str | PurePath) else source
     found = [piece for one in several for piece in _pieces_of_one(str(one), piece_bytes)]
@@ -52,7 +52,7 @@ def pieces_of(source: Source, piece_bytes: int = PIECE_BYTES) -> list[Piece]:
 
 
 def count_piece(piece: Piece, columns: Columns) -> EventTally | None:
-    """The tally of a piece, or None where it has no rows; a batch of its columns is in memory at a time."""
+    """Count a piece, one batch in memory at a time; return None if it has no rows."""
     keys = _keys(piece.path)
     with piece.filesystem.open_input_file(piece.path) as file:
         parquet = _opened(file, piece.path)
@@ -60,7 +60,7 @@ def count_piece(piece: Piece, columns: Columns) -> EventTally | None:
         wanted = [name for name in columns.named.values() if name in there]
         for argument, name in columns.named.items():
             if name not in there and not (argument in ("group", "fold") and name in keys):
-                raise InvalidOption(f"{piece.path}: has no column for {argument}")
+                raise InvalidOption(f"{piece.path}: the column for {argument} does not exist")
         batches = parquet.iter_batches(
             ROWS, row_groups=piece.row_groups, columns=list(dict.fromkeys(wanted)), use_threads=False
         )
@@ -78,11 +78,11 @@ def _filesystem(source: str) -> tuple[FileSystem, str]:
     if "://" in source:
         found: tuple[FileSystem, str] = fs.FileSystem.from_uri(source)
         return found
-    return fs.LocalFileSystem(), str(Path(source).absolute())  # workers may stand in other folders
+    return fs.LocalFileSystem(), str(Path(source).absolute())  # workers may have other working directories
 
 
 def _files(filesystem: FileSystem, path: str) -> list[tuple[str, int]]:
-    """Names and sizes of the files, in order."""
+    """Return names and sizes of the files, sorted."""
     with requires("files"):
         from pyarrow import fs
     wild = _WILD.search(path)
@@ -91,7 +91,7 @@ def _files(filesystem: FileSystem, path: str) -> list[tuple[str, int]]:
         if info.type == fs.FileType.File:
             return [(info.path, info.size)]
         if info.type == fs.FileType.NotFound:
-            raise EmptyBatch.at("/source", "names what is not there")
+            raise EmptyBatch.at("/source", "does not exist")
         base = path
     else:
         base = path[: path.rfind("/", 0, wild.start()) + 1] or "."
@@ -108,13 +108,13 @@ def _hidden(name: str, base: str) -> bool:
 
 
 def _matches(name: str, pattern: str) -> bool:
-    """Whether the name matches part by part: a star is of one part of the path, as in a shell."""
+    """Return whether the name matches part by part; as in a shell, a star does not match a slash."""
     parts, wanted = PurePosixPath(name).parts, PurePosixPath(pattern).parts
     return len(parts) == len(wanted) and all(map(fnmatchcase, parts, wanted))
 
 
 def _divided(filesystem: FileSystem, path: str, size: int, most: int) -> list[Piece]:
-    """A small file whole, unopened; one of more than ``most`` bytes by row groups of about so many together."""
+    """Return a small file as one piece without opening it; divide a larger one by row groups of ``most`` bytes."""
     if size <= most:
         return [Piece(filesystem, path)]
     with filesystem.open_input_file(path) as file:
@@ -139,10 +139,10 @@ def _opened(file: Any, path: str) -> Any:
     try:
         return parquet.ParquetFile(file, buffer_size=_AHEAD, pre_buffer=False)
     except pa.ArrowInvalid:
-        raise InvalidDocument(f"{path}: is no Parquet file that can be read") from None
+        raise InvalidDocument(f"{path}: not a readable Parquet file") from None
 
 
 def _keys(path: str) -> Mapping[str, str | None]:
-    """The columns that Hive's folders name: ``country=no/part-0.parquet``."""
+    """Return the columns in the names of folders (Hive partitioning), as in ``country=no/part-0.parquet``."""
     folders = [part.partition("=") for part in PurePosixPath(path).parts[:-1] if "=" in part]
     return {unquote(name): None if value == _NULL else unquote(value) for name, _, value in folders}

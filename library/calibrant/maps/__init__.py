@@ -1,1 +1,1 @@
-"""Calibration maps: one file a family of curves, and the map that wraps any of them."""
+"""Calibration maps: families of curves and transforms, and the map that wraps them."""

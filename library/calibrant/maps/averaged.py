@@ -1,4 +1,4 @@
-"""The model average, tabulated: one curve between logits."""
+"""The model average as a table: a curve that is piecewise linear between logits."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from calibrant.cells import Floats
 from calibrant.maps.curves import Numbers, clipped_logit, read_array
 from calibrant.maps.piecewise_linear import PL3_CLIP
 
-#: Places of the table: this many even steps of (2/pi) asin sqrt p, and logits beyond them to both ends.
+#: Knots of the table: even steps of (2/pi) asin sqrt p, and logits beyond them at both ends.
 _STEPS = 1024
 _TAIL = np.arange(15.0, 36.0)
 
 
 @cache
-def places() -> tuple[Floats, Floats]:
-    """The logits of the table's places, ascending, and their probabilities; ``(1067,)`` each."""
+def table_knots() -> tuple[Floats, Floats]:
+    """Return the logits of the knots of the table, ascending, and their probabilities; ``(1067,)`` each."""
     even = np.sin(np.pi / 2 * np.arange(1, _STEPS) / _STEPS) ** 2
     ends = clipped_logit(np.array([0.0, 1.0]), PL3_CLIP)
     knots: Floats = np.concatenate([ends[:1], -_TAIL[::-1], logit(even), _TAIL, ends[1:]])
@@ -31,14 +31,14 @@ def places() -> tuple[Floats, Floats]:
 
 
 def tabulate(values: Callable[[Floats], Floats]) -> Averaged:
-    """Put any function of a probability into a table: one look-up instead of some hundred curves."""
-    knots, p = places()
+    """Tabulate a function of a probability, so that one look-up replaces several hundred curves."""
+    knots, p = table_knots()
     return Averaged(knots, clipped_logit(values(p), PL3_CLIP))
 
 
 @dataclass(frozen=True)
 class Averaged(Numbers):
-    """logit c is linear in logit p between ``knots (t,)``, logits, where it is ``logits (t,)``; constant beyond.
+    """Logit c is linear in logit p between ``knots (t,)``, where it is ``logits (t,)``, and constant outside.
 
     Neither monotone nor differentiable in general.
     """
@@ -48,13 +48,13 @@ class Averaged(Numbers):
     logits: Floats
 
     def __call__(self, p: Floats) -> Floats:
-        """Calibrated probability of each ``p (n,)`` in [0, 1]. O(n log t)."""
+        """Return the calibrated probability of each ``p (n,)`` in [0, 1]. O(n log t)."""
         calibrated: Floats = expit(np.interp(clipped_logit(p, PL3_CLIP), self.knots, self.logits))
         return calibrated
 
     @classmethod
     def from_parameters(cls, parameters: dict[str, Any]) -> Self:
-        """Read a document's numbers, each checked."""
+        """Read and check the parameters of a document."""
         knots = read_array(parameters, "knots", numeric=True, increasing=True)
         logits = read_array(parameters, "logits", numeric=True, low=-800.0, high=800.0, length=len(knots))
         return cls(knots, logits)

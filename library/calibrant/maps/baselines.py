@@ -1,4 +1,4 @@
-"""Three maps that show what measures of calibration can be fooled by (Gruber & Buettner 2022, appendices D and E)."""
+"""Baseline maps that some measures of calibration cannot detect (Gruber & Buettner 2022, appendices D and E)."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from calibrant.maps.curves import Numbers, read_number
 from calibrant.maps.transforms import Takes, read_matrix
 from calibrant.reductions import Event, Vector
 
-#: Rows of documents sum to 1 within this.
+#: Tolerance of the sum of rows in documents.
 _SUM = 1e-9
 
 
 @dataclass(frozen=True)
 class AccuracyConstant(Numbers):
-    """The largest probability becomes ``accuracy``, the others share the rest equally. Not differentiable.
+    """The largest probability becomes ``accuracy``, and the others are equal. Not differentiable.
 
     Of equal probabilities the first is the largest.
     """
@@ -29,52 +29,52 @@ class AccuracyConstant(Numbers):
     accuracy: float
 
     def __call__(self, rows: Floats) -> Floats:
-        """Calibrated probabilities ``(n, K)`` of probabilities ``(n, K)``. O(n K)."""
+        """Return calibrated probabilities ``(n, K)`` for probabilities ``(n, K)``. O(n K)."""
         found = np.full(rows.shape, (1.0 - self.accuracy) / (rows.shape[1] - 1))
         found[np.arange(len(rows)), rows.argmax(axis=1)] = self.accuracy
         return found
 
     @classmethod
-    def from_parameters(cls, parameters: dict[str, Any], n_classes: int) -> Self:  # noqa: ARG003 - it fits any number
-        """Read a document's number."""
+    def from_parameters(cls, parameters: dict[str, Any], n_classes: int) -> Self:  # noqa: ARG003 - any number is valid
+        """Read and check the parameter of a document."""
         return cls(read_number(parameters, "accuracy", low=0.0, high=1.0))
 
 
 @dataclass(frozen=True)
 class Sides(Numbers):
-    """c(p) = ``below`` for p < 1/2, ``above`` for p >= 1/2. Monotone where below <= above, not differentiable."""
+    """c(p) = ``below`` for p < 1/2, ``above`` for p >= 1/2. Monotone if below <= above, not differentiable."""
 
     family: ClassVar[str] = "sides"
     below: float
     above: float
 
     def __call__(self, p: Floats) -> Floats:
-        """Calibrated probability of each ``p (n,)`` in [0, 1]. O(n)."""
+        """Return the calibrated probability of each ``p (n,)`` in [0, 1]. O(n)."""
         return np.where(p < 0.5, self.below, self.above)
 
     @classmethod
     def from_parameters(cls, parameters: dict[str, Any]) -> Self:
-        """Read a document's numbers, each checked."""
+        """Read and check the parameters of a document."""
         below, above = (read_number(parameters, field, low=0.0, high=1.0) for field in ("below", "above"))
         return cls(below, above)
 
 
 @dataclass(frozen=True)
 class PredictedClass(Numbers):
-    """The k-th row of ``frequencies (K, K)`` where class k has the largest probability, of equal ones the first."""
+    """Row k of ``frequencies (K, K)`` if class k has the largest probability (the first one of ties)."""
 
     family: ClassVar[str] = "predicted-class"
     takes: ClassVar[Takes] = "probabilities"
     frequencies: Floats
 
     def __call__(self, rows: Floats) -> Floats:
-        """Calibrated probabilities ``(n, K)`` of probabilities ``(n, K)``. O(n K)."""
+        """Return calibrated probabilities ``(n, K)`` for probabilities ``(n, K)``. O(n K)."""
         found: Floats = self.frequencies[rows.argmax(axis=1)]
         return found
 
     @classmethod
     def from_parameters(cls, parameters: dict[str, Any], n_classes: int) -> Self:
-        """Read a document's numbers, each checked."""
+        """Read and check the parameters of a document."""
         frequencies = read_matrix(parameters, "frequencies", (n_classes, n_classes), low=0.0, high=1.0)
         for i in np.flatnonzero(np.abs(frequencies.sum(axis=1) - 1.0) > _SUM).tolist():
             raise InvalidDocument.at(f"/parameters/frequencies/{i}", "must sum to 1")
@@ -82,9 +82,9 @@ class PredictedClass(Numbers):
 
 
 def fit_accuracy_constant(vector: Vector) -> AccuracyConstant:
-    """The weighted accuracy (proposition D.2). O(n K).
+    """Fit the weighted accuracy (proposition D.2). O(n K).
 
-    Raises ``OutOfRange`` where it is no larger than the others' share: another class would become the likeliest.
+    Raises ``OutOfRange`` if it is not larger than the other probabilities, which would change the predicted class.
     """
     accuracy = float(np.average(vector.predicted == vector.labels, weights=vector.w))
     _check_accuracy(accuracy, vector.n_classes)
@@ -92,10 +92,10 @@ def fit_accuracy_constant(vector: Vector) -> AccuracyConstant:
 
 
 def fit_event_accuracy(event: Event) -> Sides:
-    """The accuracy of deciding for the event where p >= 1/2, on its side (proposition D.2 for one event). O(n).
+    """Fit the accuracy of the decision p >= 1/2 (proposition D.2 for one event). O(n).
 
-    A claim that a decision is right, as under ``confidence``, becomes the accuracy wherever it stands. Raises
-    ``OutOfRange`` of an accuracy of at most 1/2 of what is not such a claim.
+    If the event is that a decision is correct, as under ``confidence``, the map is the accuracy everywhere. Otherwise
+    raises ``OutOfRange`` if the accuracy is at most 1/2.
     """
     if event.decided:
         accuracy = float(np.average(event.y, weights=event.w))
@@ -106,7 +106,7 @@ def fit_event_accuracy(event: Event) -> Sides:
 
 
 def fit_side_means(cells: Cells) -> Sides:
-    """The mean outcome of p < 1/2 and of p >= 1/2 (E.1.1, equation 40); of a side without rows, of all. O(log m)."""
+    """Fit the mean outcome of p < 1/2 and of p >= 1/2 (E.1.1, equation 40), or of all rows if empty. O(log m)."""
     border = int(np.searchsorted(cells.p, 0.5))
     mass, positives = float(cells.cumulative_w[border]), float(cells.cumulative_wy[border])
     whole = float(cells.cumulative_wy[-1])
@@ -117,7 +117,7 @@ def fit_side_means(cells: Cells) -> Sides:
 
 
 def fit_predicted_class(vector: Vector) -> PredictedClass:
-    """The frequencies of the labels among the rows that predict k (E.1.2, equation 42); of a k without rows, of all.
+    """Fit the label frequencies by predicted class (E.1.2, equation 42), or of all rows for a class without rows.
 
     O(n K).
     """
@@ -130,5 +130,5 @@ def fit_predicted_class(vector: Vector) -> PredictedClass:
 def _check_accuracy(accuracy: float, n_classes: int) -> None:
     if not accuracy > (1.0 - accuracy) / (n_classes - 1):
         raise OutOfRange.at(
-            "/labels", f"give an accuracy of at most 1/{n_classes}: the likeliest class would not stay the likeliest"
+            "/labels", f"give an accuracy of at most 1/{n_classes}, so that the map would change the predicted class"
         )

@@ -1,4 +1,4 @@
-"""Beta calibration: the curves between two Beta densities, a logistic curve on ln p and -ln(1 - p)."""
+"""Beta calibration: a logistic curve in ln p and -ln(1 - p)."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ from calibrant.maps.many_rows import GRADIENT, ManyRows, logarithms, many_rows, 
 from calibrant.reductions import Event
 
 Parameters = Literal["abm", "am", "ab"]
-#: Prior variance of the coefficients: it keeps separable data finite and is not felt elsewhere.
+#: Prior variance of the coefficients, which keeps them finite for separable data.
 _VARIANCE = 1e6
 _MAX_STEPS = 200
-#: A loss that grew by less grew by rounding.
+#: Increases of the loss below this are rounding errors.
 _ROUNDING = 1e-14
-#: What turns the coefficients fitted into a, b and c, one column each; the sets that may be left out are tried in turn.
+#: Matrices that map the fitted coefficients to a, b and c.
 _SHAPES: dict[Parameters, Floats] = {
     "abm": np.eye(3),
     "am": np.array([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]]),
     "ab": np.array([[1.0, 0.0], [0.0, 1.0], [np.log(2.0), -np.log(2.0)]]),
 }
-#: How many of the coefficients, the first, must be at least 0.
+#: The number of leading coefficients that must be non-negative.
 _SIGNED: dict[Parameters, int] = {"abm": 2, "am": 1, "ab": 2}
 
 
 @dataclass(frozen=True)
 class Beta(Numbers):
-    """c(p) = logistic(a ln p - b ln(1 - p) + c), a and b at least 0: never decreasing; p clips at 2^-52."""
+    """c(p) = logistic(a ln p - b ln(1 - p) + c), a, b >= 0: non-decreasing; p is clipped at 2^-52."""
 
     family: ClassVar[str] = "beta"
     a: float
@@ -42,20 +42,20 @@ class Beta(Numbers):
     c: float
 
     def __call__(self, p: Floats) -> Floats:
-        """Calibrated probability of each ``p (n,)`` in [0, 1]. O(n)."""
+        """Return the calibrated probability of each ``p (n,)`` in [0, 1]. O(n)."""
         return in_blocks(lambda q: fast_logistic(np.array([self.a, self.b, self.c]) @ logarithms(q)), p)
 
     @classmethod
     def from_parameters(cls, parameters: dict[str, Any]) -> Self:
-        """Read a document's numbers, each checked."""
+        """Read and check the parameters of a document."""
         return cls(*(read_number(parameters, name) for name in ("a", "b", "c")))
 
 
 def fit_beta(cells: Cells, parameters: Parameters = "abm") -> Beta:
-    """Fit by maximum likelihood (Kull, Silva Filho & Flach 2017), Newton's method to a gradient of 1e-10. O(m) a step.
+    """Fit by maximum likelihood (Kull, Silva Filho & Flach 2017) to a gradient of 1e-10. O(m) per Newton step.
 
-    ``am`` keeps a = b, ``ab`` c(1/2) = 1/2: logistic(a ln 2p - b ln 2(1 - p)). Where the best a or b is negative, the
-    best with it at 0 is taken. Raises ``OneClass`` where all labels are equal, ``NotConverged``.
+    ``am`` sets a = b; ``ab`` sets c(1/2) = 1/2, that is logistic(a ln 2p - b ln 2(1 - p)). If the optimal a or b is
+    negative, it is set to 0. Raises ``OneClass`` if all labels are equal, ``NotConverged``.
     """
     check_outcomes(cells)
     basis = features(cells.p)
@@ -67,27 +67,27 @@ def fit_beta(cells: Cells, parameters: Parameters = "abm") -> Beta:
 
 
 def fit_beta_event(event: Event, parameters: Parameters = "abm") -> Beta:
-    """``fit_beta`` of an event; many rows without weights are not sorted for it. O(n) a step, else O(n log n)."""
+    """Fit to an event; many rows without weights are not sorted. O(n) per step, otherwise O(n log n)."""
     rows = many_rows(event)
     if rows is not None:
         check_outcomes(rows.coarse)
         try:
             return _best(lambda columns: _settled(rows, columns), rows.coarse, parameters)
-        except NotConverged:  # where coarse cells mislead, as at steep curves
+        except NotConverged:  # coarse cells are not accurate for steep curves
             pass
     return fit_beta(event.cells, parameters)
 
 
 def features(p: Floats, clip: float = PROBABILITY_CLIP) -> Floats:
-    """Ln p, -ln(1 - p) and 1 of each ``p (n,)`` clipped to [clip, 1 - clip], ``(n, 3)``."""
+    """Return ln p, -ln(1 - p) and 1 for each ``p (n,)`` clipped to [clip, 1 - clip]: ``(n, 3)``."""
     p = np.clip(p, clip, 1.0 - clip)
     return np.column_stack([np.log(p), -np.log1p(-p), np.ones_like(p)])
 
 
 def _best(fit: Callable[[Floats], Floats], cells: Cells, parameters: Parameters) -> Beta:
-    """The curve of least log loss with no negative a or b; ``fit`` takes the columns that make a, b and c.
+    """Return the curve with minimal log loss and a, b >= 0; ``fit`` gets the columns that map to a, b and c.
 
-    The loss is convex: where the free optimum is out of bounds, the best lies on one of the bounds that it breaks.
+    The loss is convex: if the unconstrained optimum violates bounds, the constrained one is on one of those bounds.
     """
     shape, signed = _SHAPES[parameters], _SIGNED[parameters]
     columns = range(shape.shape[1])
@@ -109,7 +109,7 @@ def _best(fit: Callable[[Floats], Floats], cells: Cells, parameters: Parameters)
 
 
 def _optimum(basis: Floats, cells: Cells) -> Floats:
-    """The coefficients of least penalised log loss on ``basis (m, D)``: ``(D,)``."""
+    """Return the coefficients with minimal penalised log loss on ``basis (m, D)``: ``(D,)``."""
     w, wy, mass = cells.w, cells.wy, cells.mass
     size = np.sqrt(w @ basis**2 / mass)
     size[size == 0.0] = 1.0
@@ -120,7 +120,7 @@ def _optimum(basis: Floats, cells: Cells) -> Floats:
         f = basis @ values
         return float(w @ np.logaddexp(0.0, f) - wy @ f + values @ values / (2 * _VARIANCE)) / mass
 
-    # Its steps are short, and of separable data too few: the rest by Newton's own, halved where the loss would grow.
+    # fit_logistic limits its steps, so that it may stop early for separable data; continue with halved Newton steps.
     before = loss(theta)
     for _ in range(_MAX_STEPS):
         c = expit(basis @ theta)
@@ -133,13 +133,13 @@ def _optimum(basis: Floats, cells: Cells) -> Floats:
         while (after := loss(theta - share * step)) > before + _ROUNDING and share > 1e-10:
             share /= 2
         theta, before = theta - share * step, after
-    raise NotConverged.at("/labels", "give beta calibration no optimum to a gradient of 1e-10")
+    raise NotConverged.at("/labels", "do not allow beta calibration to converge to a gradient of 1e-10")
 
 
 def _settled(rows: ManyRows, columns: Floats) -> Floats:
-    """The same of many rows."""
+    """Return the same for many rows."""
     start = _optimum(features(rows.coarse.p) @ columns, rows.coarse)
     theta = settle(rows, start, lambda p: columns.T @ logarithms(p), precision=1.0 / _VARIANCE)
     if theta is None:
-        raise NotConverged.at("/labels", "give beta calibration no optimum to a gradient of 1e-10")
+        raise NotConverged.at("/labels", "do not allow beta calibration to converge to a gradient of 1e-10")
     return theta

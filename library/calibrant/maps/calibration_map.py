@@ -1,4 +1,4 @@
-"""A fitted calibration map: a curve, what it takes in, and its document; and a trial of maps from elsewhere."""
+"""Fitted calibration maps: their application, their documents, and the test of maps from other sources."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from calibrant.maps.temperature import Temperature
 from calibrant.maps.transforms import Transform, transformed
 from calibrant.reductions import event_probability, resolve_event
 
-#: The document format that this version writes.
+#: Version of the document format.
 FORMAT = 1
 
-#: Family name -> the transform that reads and applies its documents.
+#: Family name -> transform.
 TRANSFORMS: Mapping[str, type[Transform]] = MappingProxyType(
     {
         transform.family: transform
@@ -47,17 +47,43 @@ TRANSFORMS: Mapping[str, type[Transform]] = MappingProxyType(
         )
     }
 )
-#: The reductions of maps of the whole vector: what was fitted on it at once, class by class, or rank by rank.
+#: The reductions of maps of the whole vector: fitted to it at once, class by class, or rank by rank.
 VECTORS = ("canonical", "classwise", "top-label", "ranks", "within-ranks")
 
 
 @dataclass(frozen=True)
 class CalibrationMap:
-    """A fitted map from a model's predictions to calibrated probabilities.
+    """Map the predictions of a model to calibrated probabilities.
 
-    ``method`` names the calibrator that fitted ``function``: a curve of the probability of one event, or, where
-    ``reduction`` is one of ``VECTORS``, a transform of the whole vector; ``scale`` and ``n_classes`` (None for 1-D) say
-    what was fitted on; ``diagnostics`` of the fit are plain JSON, without influence on ``apply``.
+    ``fit`` and ``load`` create maps; the constructor is not meant to be called directly.
+
+    Parameters
+    ----------
+    method : str
+        Name of the calibrator.
+    function : Curve or Transform
+        Fitted function: a curve of the probability of one event, or a transform of the whole vector.
+    reduction : str
+        Event that the map calibrates, or ``canonical``, ``classwise``, ``top-label``, ``ranks`` or ``within-ranks``
+        for a map of the whole vector.
+    scale : {"probability", "logit"}
+        Scale of the predictions.
+    n_classes : int or None
+        Number of classes K; None if the map was fitted to predictions of shape (n,).
+    diagnostics : mapping, optional
+        Diagnostics of the fit as plain JSON; they do not affect ``apply``.
+
+    See Also
+    --------
+    fit : Fits a map.
+    load : Reads a map from its document.
+
+    Examples
+    --------
+    >>> import calibrant
+    >>> fitted = calibrant.fit("isotonic", [0.1, 0.4, 0.6, 0.9], [0, 1, 0, 1])
+    >>> fitted.method, fitted.reduction, fitted.scale, fitted.n_classes
+    ('isotonic', 'binary', 'probability', None)
     """
 
     method: str
@@ -68,18 +94,68 @@ class CalibrationMap:
     diagnostics: Mapping[str, Any] = field(default_factory=dict, compare=False)
 
     def apply(self, predictions: Any, *, clip: bool = True) -> Floats:
-        """Calibrated probabilities, float64: ``(n,)`` of the map's event, or ``(n, K)`` of a map of the whole vector.
+        """Apply the map to predictions.
 
-        Takes ``predictions`` as ``fit`` took them: on the map's scale, (n,) or (n, K) with the
-        K of the fit. (n,) predictions are the event's own probability or logit. The event of a
-        ``confidence`` map stays "the class predicted before calibration is right". Without ``clip`` a curve's values
-        beyond [0, 1], which binnings of unit slope and splines have, are left. Raises what
-        ``calibrant.batch.read_predictions`` raises, and ``WrongShape`` for another K.
+        Parameters
+        ----------
+        predictions : array_like, shape (n,) or (n, K)
+            Predictions on the scale of the map. A map of one event also accepts its probability or logit, (n,).
+        clip : bool, default True
+            Whether to clip the values of a curve to [0, 1]. Splines and binnings with ``slope="unit"`` may leave it.
+
+        Returns
+        -------
+        ndarray, shape (n,) or (n, K)
+            Calibrated probabilities, float64: (n,) for a map of one event, (n, K) for a map of the whole vector.
+
+        Raises
+        ------
+        CalibrationError
+            If the predictions are invalid, or have another number of classes than the map.
+
+        See Also
+        --------
+        bounds : Returns lower and upper probabilities of a Venn-Abers map.
+
+        Notes
+        -----
+        For a ``confidence`` map the event is "the class predicted before calibration is correct".
+
+        Examples
+        --------
+        >>> import calibrant
+        >>> calibrant.fit("isotonic", [0.1, 0.4, 0.6, 0.9], [0, 1, 0, 1]).apply([0.0, 0.5, 1.0])
+        array([0. , 0.5, 1. ])
         """
         return self.apply_checked(read_predictions(predictions, scale=self.scale), clip=clip)
 
     def apply_checked(self, predictions: Predictions, *, clip: bool = True) -> Floats:
-        """``apply`` to predictions that are already checked; they must be what the map takes."""
+        """Apply the map to predictions that are already checked.
+
+        Parameters
+        ----------
+        predictions : Predictions
+            Checked predictions.
+        clip : bool, default True
+            As for ``apply``.
+
+        Returns
+        -------
+        ndarray, shape (n,) or (n, K)
+            Calibrated probabilities, float64.
+
+        See Also
+        --------
+        apply : Checks the predictions first.
+
+        Examples
+        --------
+        >>> import calibrant
+        >>> from calibrant.batch import read_predictions
+        >>> fitted = calibrant.fit("isotonic", [0.1, 0.4, 0.6, 0.9], [0, 1, 0, 1])
+        >>> fitted.apply_checked(read_predictions([0.5]))
+        array([0.5])
+        """
         self.check(predictions)
         if self.of_vector:
             function: Any = self.function
@@ -88,22 +164,95 @@ class CalibrationMap:
         return np.minimum(np.maximum(found, 0.0), 1.0) if clip else found
 
     def bounds(self, predictions: Any) -> tuple[Floats, Floats]:
-        """The pair p0 <= p1 that a Venn-Abers map merges, ``(n,)`` each, of what ``apply`` takes.
+        """Return the lower and upper probabilities of a Venn-Abers map.
 
-        Raises ``InvalidOption`` for another map, and what ``apply`` raises.
+        Parameters
+        ----------
+        predictions : array_like, shape (n,) or (n, K)
+            As for ``apply``.
+
+        Returns
+        -------
+        p0 : ndarray, shape (n,)
+            Lower probabilities: isotonic regression with the row added under label 0.
+        p1 : ndarray, shape (n,)
+            Upper probabilities: isotonic regression with the row added under label 1.
+
+        Raises
+        ------
+        CalibrationError
+            If this is not a Venn-Abers map of one event, or the predictions are invalid.
+
+        See Also
+        --------
+        apply : Merges the two into one probability.
+
+        Examples
+        --------
+        >>> import calibrant
+        >>> low, high = calibrant.fit("venn-abers", [0.1, 0.4, 0.6, 0.9], [0, 1, 0, 1]).bounds([0.5])
+        >>> low.round(3).tolist(), high.round(3).tolist()
+        ([0.333], [0.667])
         """
         return self.bounds_checked(read_predictions(predictions, scale=self.scale))
 
     def bounds_checked(self, predictions: Predictions) -> tuple[Floats, Floats]:
-        """``bounds`` of predictions that are already checked."""
+        """Return the bounds for predictions that are already checked.
+
+        Parameters
+        ----------
+        predictions : Predictions
+            Checked predictions.
+
+        Returns
+        -------
+        p0 : ndarray, shape (n,)
+            Lower probabilities.
+        p1 : ndarray, shape (n,)
+            Upper probabilities.
+
+        See Also
+        --------
+        bounds : Checks the predictions first.
+
+        Examples
+        --------
+        >>> import calibrant
+        >>> from calibrant.batch import read_predictions
+        >>> fitted = calibrant.fit("venn-abers", [0.1, 0.4, 0.6, 0.9], [0, 1, 0, 1])
+        >>> low, high = fitted.bounds_checked(read_predictions([0.5]))
+        >>> bool(low <= high)
+        True
+        """
         self.check(predictions)
         if not isinstance(self.function, VennAbers):
-            raise InvalidOption.at("/bounds", "are of venn-abers maps of one event alone")
+            raise InvalidOption.at("/bounds", "need a venn-abers map of one event")
         return self.function.bounds(event_probability(predictions, self.reduction))
 
     @property
     def curve(self) -> Curve:
-        """The curve of a map of one event."""
+        """Curve of a map of one event.
+
+        Returns
+        -------
+        Curve
+            Function of probabilities of shape (n,) in [0, 1].
+
+        Raises
+        ------
+        TypeError
+            If this is a map of the whole vector.
+
+        See Also
+        --------
+        of_vector : Whether this is a map of the whole vector.
+
+        Examples
+        --------
+        >>> import calibrant
+        >>> calibrant.fit("isotonic", [0.1, 0.4, 0.6, 0.9], [0, 1, 0, 1]).curve.heights.tolist()
+        [0.0, 0.5, 0.5, 1.0]
+        """
         if self.of_vector:
             raise TypeError("a map of the whole vector has no curve")
         curve: Any = self.function
@@ -111,22 +260,79 @@ class CalibrationMap:
 
     @property
     def of_vector(self) -> bool:
-        """Whether it maps the whole vector."""
+        """Whether this is a map of the whole vector.
+
+        Returns
+        -------
+        bool
+            True if ``apply`` returns an array of shape (n, K).
+
+        See Also
+        --------
+        curve : Curve of a map of one event.
+
+        Examples
+        --------
+        >>> import calibrant
+        >>> calibrant.fit("isotonic", [0.1, 0.4, 0.6, 0.9], [0, 1, 0, 1]).of_vector
+        False
+        """
         return self.reduction in VECTORS
 
     def check(self, predictions: Predictions) -> None:
-        """Refuse predictions on another scale or of another K: ``ScaleMismatch``, ``WrongShape``."""
+        """Check that checked predictions match the map.
+
+        Parameters
+        ----------
+        predictions : Predictions
+            Checked predictions.
+
+        Raises
+        ------
+        ScaleMismatch
+            If the predictions are on another scale than the map.
+        WrongShape
+            If the predictions have another number of classes than the map.
+
+        See Also
+        --------
+        apply : Checks and applies.
+
+        Examples
+        --------
+        >>> import calibrant
+        >>> from calibrant.batch import read_predictions
+        >>> fitted = calibrant.fit("isotonic", [0.1, 0.4, 0.6, 0.9], [0, 1, 0, 1])
+        >>> fitted.check(read_predictions([0.5]))
+        """
         if predictions.scale != self.scale:
-            raise ScaleMismatch.at("/scale", f"is {predictions.scale}, where the map was fitted on {self.scale}")
+            raise ScaleMismatch.at("/scale", f"is {predictions.scale}, but the map was fitted on {self.scale}")
         fits = predictions.n_classes == self.n_classes or (predictions.n_classes is None and not self.of_vector)
         if not fits:
             wanted = (
                 "(n,)" if self.n_classes is None else f"{'' if self.of_vector else '(n,) or '}(n, {self.n_classes})"
             )
-            raise WrongShape.at("/predictions", f"must be {wanted}, as the map's fit took them")
+            raise WrongShape.at("/predictions", f"must have shape {wanted}, like those that the map was fitted to")
 
     def to_document(self) -> dict[str, Any]:
-        """The whole map as plain JSON: enough to apply it from its numbers alone."""
+        """Return the map as a document of plain JSON.
+
+        Returns
+        -------
+        dict
+            Format, method, family, reduction, scale, number of classes, parameters and diagnostics.
+
+        See Also
+        --------
+        load : Reads the document.
+
+        Examples
+        --------
+        >>> import calibrant
+        >>> document = calibrant.fit("isotonic", [0.1, 0.4, 0.6, 0.9], [0, 1, 0, 1]).to_document()
+        >>> document["family"], document["parameters"]["heights"]
+        ('isotonic', [0.0, 0.5, 0.5, 1.0])
+        """
         return {
             "format": FORMAT,
             "method": self.method,
@@ -140,12 +346,34 @@ class CalibrationMap:
 
 
 def load(document: Mapping[str, Any]) -> CalibrationMap:
-    """Read a map from its document, every field checked.
+    """Read a calibration map from its document.
 
-    Raises ``InvalidDocument`` naming the first damaged field.
+    Parameters
+    ----------
+    document : mapping
+        Document as written by ``CalibrationMap.to_document``.
 
-    >>> load({"format": 1, "method": "identity", "family": "identity", "reduction": "binary",
-    ...       "scale": "probability", "n_classes": None, "parameters": {}}).apply([0.25])
+    Returns
+    -------
+    CalibrationMap
+        The map.
+
+    Raises
+    ------
+    InvalidDocument
+        If a field is missing or invalid; the error names the first one.
+
+    See Also
+    --------
+    fit : Fits a map.
+    CalibrationMap.to_document : Writes the document.
+
+    Examples
+    --------
+    >>> import calibrant
+    >>> document = {"format": 1, "method": "identity", "family": "identity", "reduction": "binary",
+    ...             "scale": "probability", "n_classes": None, "parameters": {}}
+    >>> calibrant.load(document).apply([0.25])
     array([0.25])
     """
     if not isinstance(document, Mapping):
@@ -157,7 +385,7 @@ def load(document: Mapping[str, Any]) -> CalibrationMap:
         raise InvalidDocument.at("/family", f"must be one of: {', '.join((*CURVES, *TRANSFORMS))}")
     method = document.get("method")
     if not isinstance(method, str) or not method:
-        raise InvalidDocument.at("/method", "must be a calibrator's name")
+        raise InvalidDocument.at("/method", "must be the name of a calibrator")
     scale: Any = document.get("scale")
     if scale not in get_args(Scale):
         raise InvalidDocument.at("/scale", "must be one of: probability, logit")
@@ -171,7 +399,7 @@ def load(document: Mapping[str, Any]) -> CalibrationMap:
     reduction = _read_reduction(document, n_classes)
     of_vector = reduction in VECTORS
     if family not in (TRANSFORMS if of_vector else CURVES):
-        raise InvalidDocument.at("/family", f"is not one of maps under {reduction}")
+        raise InvalidDocument.at("/family", f"is not a family of maps with reduction {reduction}")
     function: Any
     if of_vector:
         function = TRANSFORMS[family].from_parameters(parameters or {}, n_classes or 0)
@@ -183,10 +411,10 @@ def load(document: Mapping[str, Any]) -> CalibrationMap:
 def _read_reduction(document: Mapping[str, Any], n_classes: int | None) -> str:
     reduction = document.get("reduction")
     if not isinstance(reduction, str):
-        raise InvalidDocument.at("/reduction", "must be a reduction's name")
+        raise InvalidDocument.at("/reduction", "must be the name of a reduction")
     if reduction in VECTORS:
         if n_classes is None:
-            raise InvalidDocument.at("/n_classes", f"must be an integer where the reduction is {reduction}")
+            raise InvalidDocument.at("/n_classes", f"must be an integer if the reduction is {reduction}")
         return reduction
     try:
         return resolve_event(reduction, n_classes)
@@ -194,21 +422,21 @@ def _read_reduction(document: Mapping[str, Any], n_classes: int | None) -> str:
         raise InvalidDocument.at("/reduction", error.detail) from error
 
 
-# --- Trying a map of unknown origin: does it return probabilities
+# --- Test that a map from an unknown source returns probabilities
 
-#: A map of more classes is not tried, and refused.
+#: Maps of more classes are rejected without a test.
 MOST_CLASSES = 100_000
-#: The outermost logits are beyond those of every double below 1.
+#: The outermost logits exceed those of every double below 1.
 _LOGITS = np.array([-800.0, -40.0, -5.0, -0.1, 0.0, 0.1, 5.0, 40.0, 800.0])
 _PROBABILITIES = np.concatenate([[0.0, 1e-300, 2.0**-53], np.arange(1, 256) / 256, [1.0 - 2.0**-53, 1.0]])
 _ROUNDING = 1e-6
 
 
 def try_map(fitted: CalibrationMap) -> None:
-    """Apply a map to predictions from end to end; raises ``InvalidDocument`` where something else comes out.
+    """Apply a map to predictions across the whole range; raise ``InvalidDocument`` if it returns no probabilities.
 
-    Each number of a document may be within its range, and their products be none: weights of 1e308 give infinity
-    minus infinity. What comes out must be finite and in [0, 1], and of the whole vector have sum 1. O(K).
+    Every parameter of a document can be valid while the result overflows: weights of 1e308 give infinity minus
+    infinity. Results must be finite and in [0, 1], and vectors must sum to 1. O(K).
     """
     if fitted.n_classes is not None and fitted.n_classes > MOST_CLASSES:
         raise InvalidDocument.at("/n_classes", f"must be at most {MOST_CLASSES}")
@@ -216,7 +444,7 @@ def try_map(fitted: CalibrationMap) -> None:
         found = fitted.apply_checked(Predictions(_rows(fitted), fitted.scale))
     inside = np.isfinite(found) & (found >= 0.0) & (found <= 1.0)
     if not inside.all() or (found.ndim == 2 and np.abs(found.sum(axis=1) - 1.0).max() > _ROUNDING):
-        raise InvalidDocument.at("/parameters", "hold numbers of which no probabilities come out")
+        raise InvalidDocument.at("/parameters", "do not give probabilities")
 
 
 def _rows(fitted: CalibrationMap) -> Floats:

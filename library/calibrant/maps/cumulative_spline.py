@@ -1,4 +1,4 @@
-"""Cubic splines fitted to the cumulative label minus score, as a function of the fractile (Gupta et al. 2021)."""
+"""Cubic splines of the cumulative label minus score as a function of the fractile (Gupta et al. 2021)."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from calibrant.errors import NotConverged, TooFewRows
 
 Boundary = Literal["natural", "parabolic", "cubic"]
 
-#: A tie of more rows counts as so many even parts.
+#: The most points of a tie.
 _MOST_PARTS = 256
-#: Values of the constrained map may leave [0, 1] by this before they are clipped.
+#: Tolerance of the constraint that values are in [0, 1]; they are clipped afterwards.
 _FEASIBLE = 1e-10
 _MAX_ROUNDS = 200
-#: The least share of the largest eigenvalue that the smallest must have for the knots' values to be determined.
+#: Smallest ratio of eigenvalues for which the values at the knots are determined.
 _CONDITION = 1e-12
 
 
 @dataclass(frozen=True)
 class Path:
-    """The cumulative label minus score: at fractiles ``t (P,)``, ascending, it is ``d (P,)``, of ``mass (P,)`` rows.
+    """The cumulative label minus score ``d (P,)`` at ascending fractiles ``t (P,)`` with ``mass (P,)`` rows.
 
-    ``scores (C,)`` are the cells' and ``first (C,)`` is where the points of each begin.
+    ``scores (C,)`` are those of the cells, and ``first (C,)`` is the first point of each cell.
     """
 
     t: Floats
@@ -39,7 +39,7 @@ class Path:
     first: npt.NDArray[np.int64]
 
     def by_cell(self, values: Floats) -> Floats:
-        """The mean of ``values (P, ...)`` over the points of each cell, which are of one mass."""
+        """Return the mean of ``values (P, ...)`` over the points of each cell, which have equal mass."""
         if len(self.t) == len(self.scores):
             return values
         counts = np.diff(np.append(self.first, len(self.t))).reshape(-1, *(1,) * (values.ndim - 1))
@@ -48,11 +48,11 @@ class Path:
 
 
 def path_of(cells: Cells) -> Path:
-    """The path of a batch. O(m), and as many points as rows where ties are of at most 256 rows.
+    """Return the path of a batch, with as many points as rows if ties have at most 256 rows. O(m).
 
-    Row i of n in ascending order lies at t_i = (i - 1) / (n - 1), and there d_i = sum_{j <= i} (y_j - s_j) / n. Inside
-    a tie the path is the mean of those of all orders, a straight line: the fit is linear in d, and so is the mean
-    of the fits. Importance weights are scaled to the effective number of rows.
+    Row i of n in ascending order is at t_i = (i - 1) / (n - 1) with d_i = sum_{j <= i} (y_j - s_j) / n. Inside a tie
+    the path is a straight line, the mean over all orders of the rows; since the fit is linear in d, it is the mean of
+    their fits. Importance weights are scaled to the effective number of rows.
     """
     scale = cells.mass / float(cells.w2.sum()) if cells.kind == "importance" else 1.0
     mass = cells.w * scale
@@ -75,7 +75,7 @@ def path_of(cells: Cells) -> Path:
 
 @dataclass(frozen=True)
 class CumulativeSpline:
-    """A cubic spline on [0, 1] with evenly spaced knots, at which it is ``values (K,)``."""
+    """A cubic spline on [0, 1] with ``values (K,)`` at evenly spaced knots."""
 
     values: Floats
     boundary: Boundary
@@ -86,11 +86,11 @@ class CumulativeSpline:
         return second_derivatives(len(self.values), self.boundary) @ self.values
 
     def at(self, t: Floats) -> Floats:
-        """Values at ``t (n,)``, ascending in [0, 1]. O(n)."""
+        """Return the values at ascending ``t (n,)`` in [0, 1]. O(n)."""
         return self._evaluate(t, _value_terms)
 
     def derivative(self, t: Floats) -> Floats:
-        """Slopes at ``t (n,)``, ascending in [0, 1]. O(n)."""
+        """Return the slopes at ascending ``t (n,)`` in [0, 1]. O(n)."""
         return self._evaluate(t, _slope_terms)
 
     def _evaluate(self, t: Floats, terms: _Terms) -> Floats:
@@ -102,10 +102,10 @@ class CumulativeSpline:
 
 
 def second_derivatives(knots: int, boundary: Boundary) -> Floats:
-    """The matrix ``(K, K)`` that turns values at the knots into second derivatives there.
+    """Return the matrix ``(K, K)`` that maps values at the knots to second derivatives.
 
-    Run-outs (McKinley & Levine 1998): ``natural`` M_0 = 0, ``parabolic`` M_0 = M_1, ``cubic`` M_0 = 2 M_1 - M_2, and
-    the same at the other end.
+    Boundary conditions (McKinley & Levine 1998): ``natural`` M_0 = 0, ``parabolic`` M_0 = M_1, ``cubic`` M_0 = 2 M_1 -
+    M_2, and the same at the other end.
     """
     left: Floats = np.zeros((knots, knots))
     right: Floats = np.zeros((knots, knots))
@@ -121,14 +121,14 @@ def second_derivatives(knots: int, boundary: Boundary) -> Floats:
 
 
 def fit_cumulative(path: Path, knots: int, boundary: Boundary, *, constrained: bool = False) -> CumulativeSpline:
-    """Least squares over the values at the knots. O(P) and, ``constrained``, O(P) a round of cutting planes.
+    """Fit the values at the knots by least squares. O(P), and if ``constrained`` O(P) per round of cutting planes.
 
-    ``constrained`` keeps 0 <= s + D'(t) <= 1 at every score (of a tie, the mean over it): the optimum of that quadratic
-    program, with no violation above 1e-10. Raises ``TooFewRows`` if the rows do not fix the values at the knots,
-    ``NotConverged`` where no optimum was found.
+    ``constrained`` keeps 0 <= s + D'(t) <= 1 at every score (for a tie, its mean): the optimum of that quadratic
+    program, with no violation above 1e-10. Raises ``TooFewRows`` if the rows do not determine the values at the knots,
+    and ``NotConverged`` if no optimum was found.
     """
     if path.mass.sum() < knots * (1.0 - 1e-9):
-        raise TooFewRows.at("/predictions", f"has fewer rows than the {knots} knots of the spline")
+        raise TooFewRows.at("/predictions", f"must have at least as many rows as the {knots} knots of the spline")
     gram: Floats = np.zeros((knots, knots))
     moment: Floats = np.zeros(knots)
     maps = _local_maps(knots, boundary)
@@ -142,22 +142,22 @@ def fit_cumulative(path: Path, knots: int, boundary: Boundary, *, constrained: b
     moment /= total
     eigenvalues = np.linalg.eigvalsh(gram)
     if eigenvalues[0] <= _CONDITION * eigenvalues[-1]:
-        raise TooFewRows.at("/predictions", f"has too few different rows for the {knots} knots of the spline")
+        raise TooFewRows.at("/predictions", f"has too few distinct rows for the {knots} knots of the spline")
     free = CumulativeSpline(scipy.linalg.cho_solve(scipy.linalg.cho_factor(gram), moment), boundary)
     return _constrained(path, free, gram) if constrained else free
 
 
 def accuracies(path: Path, spline: CumulativeSpline) -> Floats:
-    """The map at each cell, s + D'(t): ``(C,)``; of a tie the mean over it."""
+    """Return the map at each cell, s + D'(t), or its mean over a tie: ``(C,)``."""
     return path.scores + path.by_cell(spline.derivative(path.t))
 
 
 def _constrained(path: Path, free: CumulativeSpline, gram: Floats) -> CumulativeSpline:
-    """The nearest feasible spline, by cutting planes: the worst score of each stretch that is out of place, in rounds.
+    """Return the nearest feasible spline by cutting planes: each round adds the worst score of each infeasible range.
 
-    Each round's program, of few constraints rows v >= bounds, is one of least distance in the metric of the normal
-    equations, solved by non-negative least squares (Lawson & Hanson 1974, chapter 23). Constraints without a
-    multiplier leave; the objective grows from round to round, so that none comes back for ever.
+    The program of a round, with few constraints rows v >= bounds, is a least distance problem in the metric of the
+    normal equations, solved by non-negative least squares (Lawson & Hanson 1974, chapter 23). Constraints without a
+    multiplier are removed. The objective increases from round to round, so that the method cannot cycle.
     """
     knots = len(free.values)
     lower = np.linalg.cholesky(gram)
@@ -172,21 +172,21 @@ def _constrained(path: Path, free: CumulativeSpline, gram: Floats) -> Cumulative
         added = sign[:, None] * _slope_rows(path, worst, knots, free.boundary)
         limits = np.where(sign > 0, -path.scores[worst], path.scores[worst] - 1.0)
         rows, bounds = np.vstack([rows, added]), np.concatenate([bounds, limits])
-        turned = scipy.linalg.solve_triangular(lower, rows.T, lower=True).T  # of z = lower' (v - free)
+        turned = scipy.linalg.solve_triangular(lower, rows.T, lower=True).T  # for z = lower' (v - free)
         gaps = bounds - rows @ free.values
         target = np.zeros(knots + 1)
         target[-1] = 1.0
         multipliers, _ = scipy.optimize.nnls(np.vstack([turned.T, gaps]), target)
         active = multipliers > 0.0
         rows, bounds, turned, gaps = rows[active], bounds[active], turned[active], gaps[active]
-        # On the active constraints alone the program is linear.
+        # With only the active constraints the program is linear.
         z = np.linalg.lstsq(turned, gaps, rcond=1e-13)[0]
         spline = CumulativeSpline(free.values + scipy.linalg.solve_triangular(lower.T, z), free.boundary)
-    raise NotConverged.at("/predictions", "give the constrained spline no optimum")
+    raise NotConverged.at("/predictions", f"do not allow the constrained spline to converge in {_MAX_ROUNDS} rounds")
 
 
 def _worst(values: Floats) -> npt.NDArray[np.int64]:
-    """The score furthest out of [0, 1] of each stretch of neighbours that are."""
+    """Return the score with the largest violation in each range of consecutive infeasible scores."""
     beyond = np.maximum(-values, values - 1.0)
     out = np.flatnonzero(beyond > _FEASIBLE)
     if not len(out):
@@ -196,7 +196,7 @@ def _worst(values: Floats) -> npt.NDArray[np.int64]:
 
 
 def _slope_rows(path: Path, cells: npt.NDArray[np.int64], knots: int, boundary: Boundary) -> Floats:
-    """What turns values at the knots into D' of each of these cells: ``(cells, K)``."""
+    """Return the matrix that maps values at the knots to D' in these cells: ``(cells, K)``."""
     ends = np.append(path.first, len(path.t))
     maps = _local_maps(knots, boundary)
     found = np.empty((len(cells), knots))
@@ -210,20 +210,20 @@ def _slope_rows(path: Path, cells: npt.NDArray[np.int64], knots: int, boundary: 
 
 
 def _segments(t: Floats, knots: int) -> list[slice]:
-    """The points of each segment between two knots; a point on a knot belongs to the segment that it begins."""
+    """Return the points of each segment between knots; a point on a knot belongs to the segment on its right."""
     borders = np.searchsorted(t, np.arange(1, knots - 1) / (knots - 1))
     ends = [0, *borders.tolist(), len(t)]
     return [slice(a, b) for a, b in pairwise(ends)]
 
 
 def _local_maps(knots: int, boundary: Boundary) -> list[Floats]:
-    """For each segment what picks its two values and its two second derivatives: ``(4, K)``."""
+    """Return for each segment the matrix that selects its two values and second derivatives: ``(4, K)``."""
     identity, second = np.eye(knots), second_derivatives(knots, boundary)
     return [np.vstack([identity[j : j + 2], second[j : j + 2]]) for j in range(knots - 1)]
 
 
 class _Terms:
-    """The four functions of the place ``u (n,)`` in a segment of width h that multiply its numbers: ``(n, 4)``."""
+    """The four basis functions at the position ``u (n,)`` in a segment of width h: ``(n, 4)``."""
 
     def __init__(self, *, slope: bool) -> None:
         self.slope = slope

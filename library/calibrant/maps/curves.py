@@ -1,4 +1,4 @@
-"""Curves: what a family of binary maps is, the identity and constants, and the reading of numbers from a document."""
+"""The protocol of curves, the identity and constants, and readers of document parameters."""
 
 from __future__ import annotations
 
@@ -12,62 +12,62 @@ from scipy.special import logit
 from calibrant.cells import Cells, Floats
 from calibrant.errors import InvalidDocument, OneClass
 
-#: Log loss and logits of probabilities clip here unless a definition names another clip.
+#: Probabilities are clipped here for logits and the log loss, unless stated otherwise.
 PROBABILITY_CLIP = 2.0**-52
-#: Probabilities that are worked on at once, so that they stay in the processor's cache.
+#: Probabilities that are processed at once, so that they fit in the processor cache.
 _BLOCK = 1 << 14
-#: Interpolation searches for fewer points one by one, and looks more up on an even grid of so many intervals.
+#: From this many points on, interpolation uses a look-up on an even grid with this many intervals.
 _MANY, _GRID = 1 << 15, 1 << 16
 
 
 class Curve(Protocol):
-    """A fitted function of one probability: a frozen dataclass with a name and its numbers."""
+    """A fitted function of one probability: a frozen dataclass with its family and parameters."""
 
     family: ClassVar[str]
 
     def __call__(self, p: Floats) -> Floats:
-        """Calibrated probability of each ``p (n,)`` in [0, 1]."""
+        """Return the calibrated probability of each ``p (n,)`` in [0, 1]."""
         ...
 
     def parameters(self) -> dict[str, Any]:
-        """The numbers that make this curve, as plain JSON."""
+        """Return the parameters as plain JSON."""
         ...
 
     @classmethod
     def from_parameters(cls, parameters: dict[str, Any]) -> Self:
-        """Read the numbers, each checked; ``InvalidDocument`` names the first bad one."""
+        """Read and check the parameters; ``InvalidDocument`` names the first invalid one."""
         ...
 
 
 @dataclass(frozen=True)
 class Numbers:
-    """The document of a fitted function whose fields, numbers and arrays of them, are all there is to it."""
+    """A fitted function whose parameters are its fields, numbers and arrays."""
 
     def parameters(self) -> dict[str, Any]:
-        """The numbers that make this function, as plain JSON."""
+        """Return the parameters as plain JSON."""
         values = {field.name: getattr(self, field.name) for field in fields(self)}
         return {name: value.tolist() if isinstance(value, np.ndarray) else value for name, value in values.items()}
 
 
 def clipped_logit(p: Floats, clip: float = PROBABILITY_CLIP) -> Floats:
-    """Natural log-odds of ``p`` clipped to [clip, 1 - clip]."""
+    """Return the logit of ``p`` clipped to [clip, 1 - clip]."""
     result: Floats = logit(np.minimum(np.maximum(p, clip), 1.0 - clip))
     return result
 
 
 def fast_logit(p: Floats, clip: float = PROBABILITY_CLIP) -> Floats:
-    """``clipped_logit`` of a block of ``p`` to some 1e-15, several times faster."""
-    p = np.minimum(np.maximum(p, clip), 1.0 - clip)  # np.clip takes its time to begin
+    """Return ``clipped_logit`` of a block of ``p``, accurate to about 1e-15 and several times faster."""
+    p = np.minimum(np.maximum(p, clip), 1.0 - clip)  # faster than np.clip for blocks
     p /= 1.0 - p
     return np.log(p, out=p)
 
 
 def fast_logistic(f: Floats, out: Floats | None = None) -> Floats:
-    """Logistic function of a block of ``f``, to the last digit or two, several times faster than SciPy's.
+    """Return the logistic function of a block of ``f``, accurate to 1-2 ulp and several times faster than SciPy's.
 
-    ``out`` takes the result, and may be ``f``.
+    The result is written to ``out``, which may be ``f``.
     """
-    with np.errstate(over="ignore"):  # beyond the doubles it is 0
+    with np.errstate(over="ignore"):  # overflow gives the correct result 0
         found = np.negative(f, out=out)
         np.exp(found, out=found)
     found += 1.0
@@ -75,7 +75,7 @@ def fast_logistic(f: Floats, out: Floats | None = None) -> Floats:
 
 
 def in_blocks(function: Callable[[Floats], Floats], p: Floats) -> Floats:
-    """An elementwise function of ``p (n,)``, block by block, so that what it makes stays in the processor's cache."""
+    """Apply an elementwise function to ``p (n,)`` in blocks that fit in the processor cache."""
     if len(p) <= _BLOCK:
         return function(p)
     found = np.empty(len(p))
@@ -85,17 +85,17 @@ def in_blocks(function: Callable[[Floats], Floats], p: Floats) -> Floats:
 
 
 def check_outcomes(cells: Cells) -> float:
-    """The mass of positives; raises ``OneClass`` where it is nothing or everything. O(m)."""
+    """Return the mass of positives; raise ``OneClass`` if there are no positives or no negatives. O(m)."""
     positives = float(cells.cumulative_wy[-1])
     if positives <= 0.0 or positives >= cells.mass:
-        raise OneClass.at("/labels", "hold one class only, where a fit needs both")
+        raise OneClass.at("/labels", "contain one class, but a fit needs both")
     return positives
 
 
 def read_number(
     parameters: Mapping[str, Any], field: str, *, where: str = "/parameters", low: float = -np.inf, high: float = np.inf
 ) -> float:
-    """Read one finite number in [low, high] of a document."""
+    """Read a finite number in [low, high] from a document."""
     value = parameters.get(field) if isinstance(parameters, Mapping) else None
     if (
         isinstance(value, bool)
@@ -135,7 +135,7 @@ def read_array(
     increasing: bool = False,
     length: int | None = None,
 ) -> list[Any] | Floats:
-    """Read one non-empty array of a document; with ``numeric``, of finite numbers in [low, high]."""
+    """Read a non-empty array from a document; with ``numeric``, of finite numbers in [low, high]."""
     pointer = f"{where}/{field}"
     values = parameters.get(field) if isinstance(parameters, Mapping) else None
     if not isinstance(values, list) or not values:
@@ -146,7 +146,7 @@ def read_array(
         if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high or np.isinf(value):
             raise InvalidDocument.at(f"{pointer}/{i}", f"must be a finite number in [{low:g}, {high:g}]")
     if length is not None and len(values) != length:
-        raise InvalidDocument.at(pointer, f"must hold {length} numbers")
+        raise InvalidDocument.at(pointer, f"must contain {length} numbers")
     numbers = np.array(values, dtype=np.float64)
     if increasing and np.any(numbers[1:] <= numbers[:-1]):
         raise InvalidDocument.at(pointer, "must be strictly increasing")
@@ -154,10 +154,10 @@ def read_array(
 
 
 def interpolate(x: Floats, knots: Floats, heights: Floats) -> Floats:
-    """As ``np.interp``, of many points by a look-up on an even grid instead of a search for each.
+    """Interpolate like ``np.interp``, for many points by a look-up on an even grid instead of a search.
 
-    Linear between ``knots (t,)``, strictly increasing, and constant outside; ``x (n,)`` is finite, in any order.
-    O(n + t) where few knots share an interval of the grid, else O(n log t).
+    Linear between strictly increasing ``knots (t,)``, and constant outside; ``x (n,)`` is finite, in any order.
+    O(n + t) if few knots share an interval of the grid, otherwise O(n log t).
     """
     t = len(knots)
     if len(x) < _MANY or t < 2 or t > _GRID // 4:
@@ -168,10 +168,10 @@ def interpolate(x: Floats, knots: Floats, heights: Floats) -> Floats:
         return np.interp(x, knots, heights)
     place = np.minimum(((knots - low) * per).astype(np.intp), _GRID - 1)
     inside = np.bincount(place, minlength=_GRID)
-    # The segment that a whole interval of the grid lies in; where a knot lies inside, the segment is searched.
+    # The segment that contains a grid interval; intervals with a knot inside need a search.
     segment = np.cumsum(inside) - 1
     segment[inside > 0] = -1
-    with np.errstate(over="ignore"):  # of knots next to each other, which share an interval and are searched
+    with np.errstate(over="ignore"):  # for close knots, whose interval is searched
         slope = np.append(np.diff(heights) / np.diff(knots), 0.0)
     found = np.empty(len(x))
     for start in range(0, len(x), _BLOCK):
@@ -191,12 +191,12 @@ class Identity(Numbers):
     family: ClassVar[str] = "identity"
 
     def __call__(self, p: Floats) -> Floats:
-        """Give ``p (n,)`` back, as a copy. O(n)."""
+        """Return a copy of ``p (n,)``. O(n)."""
         return p.copy()
 
     @classmethod
     def from_parameters(cls, parameters: dict[str, Any]) -> Self:  # noqa: ARG003 - it has none
-        """Nothing to read."""
+        """Return the identity, which has no parameters."""
         return cls()
 
 
@@ -208,10 +208,10 @@ class Constant(Numbers):
     value: float
 
     def __call__(self, p: Floats) -> Floats:
-        """The value for each ``p (n,)``. O(n)."""
+        """Return the value for each ``p (n,)``. O(n)."""
         return np.full(len(p), self.value)
 
     @classmethod
     def from_parameters(cls, parameters: dict[str, Any]) -> Self:
-        """Read a document's number."""
+        """Read and check the parameter of a document."""
         return cls(read_number(parameters, "value", low=0.0, high=1.0))

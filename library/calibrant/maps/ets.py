@@ -1,4 +1,4 @@
-"""Ensemble temperature scaling: a mixture of tempered, given and uniform predictions."""
+"""Ensemble temperature scaling: a mixture of temperature-scaled, uncalibrated and uniform predictions."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ from calibrant.progress import check, report
 from calibrant.reductions import Vector
 
 _MAX_STEPS = 200
-#: Done when no weight's gain in the mean log likelihood exceeds the mixture's own by more.
+#: Converged if no derivative of the mean log likelihood exceeds that of the mixture by more than this.
 _KKT = 1e-10
-#: Parts that gain by so much less than the mixture are given no weight.
+#: Parts whose derivative is this much below that of the mixture get weight 0.
 _IDLE = 1e-6
-#: A step takes a weight at most this share of its way to 0.
+#: A step reduces a weight by at most this fraction.
 _NEAREST = 0.995
-#: A loss that grew by less than this share of what the rows' probabilities moved by grew by rounding.
+#: Increases of the loss below this fraction of the change of probabilities are rounding errors.
 _ROUNDING = 1e-15
-#: Weights of documents sum to 1 within this.
+#: Tolerance of the sum of weights in documents.
 _SUM = 1e-12
 _LOW, _HIGH = 1e-300, 1e300
 
 
 @dataclass(frozen=True)
 class EnsembleTemperature(Numbers):
-    """w_0 softmax(z / temperature) + w_1 softmax(z) + w_2 / K: keeps the order of the classes, differentiable.
+    """w_0 softmax(z / temperature) + w_1 softmax(z) + w_2 / K: preserves the order of the classes, differentiable.
 
-    ``weights (3,)`` are at least 0 and of sum 1.
+    ``weights (3,)`` are non-negative with sum 1.
     """
 
     family: ClassVar[str] = "ets"
@@ -43,7 +43,7 @@ class EnsembleTemperature(Numbers):
     weights: Floats
 
     def __call__(self, rows: Floats) -> Floats:
-        """Calibrated probabilities ``(n, K)`` of logits ``(n, K)``. O(n K)."""
+        """Return calibrated probabilities ``(n, K)`` for logits ``(n, K)``. O(n K)."""
         tempered, given, uniform = (float(w) for w in self.weights)
         found = Temperature(self.temperature)(rows)
         found *= tempered
@@ -53,8 +53,8 @@ class EnsembleTemperature(Numbers):
         return found
 
     @classmethod
-    def from_parameters(cls, parameters: dict[str, Any], n_classes: int) -> Self:  # noqa: ARG003 - they fit any number
-        """Read a document's numbers, each checked."""
+    def from_parameters(cls, parameters: dict[str, Any], n_classes: int) -> Self:  # noqa: ARG003 - any number is valid
+        """Read and check the parameters of a document."""
         temperature = read_number(parameters, "temperature", low=_LOW, high=_HIGH)
         weights = read_array(parameters, "weights", numeric=True, low=0.0, high=1.0, length=3)
         if abs(float(weights.sum()) - 1.0) > _SUM:
@@ -63,9 +63,9 @@ class EnsembleTemperature(Numbers):
 
 
 def fit_ets(vector: Vector) -> tuple[EnsembleTemperature, float]:
-    """Fit by log loss (Zhang, Kailkhura & Han 2020, section 3.2), first the temperature, then the weights; the loss.
+    """Fit the temperature and then the weights (Zhang, Kailkhura & Han 2020, section 3.2); also return the log loss.
 
-    Raises what ``optimal_temperature`` raises. O(n K) a step of the temperature, O(n) a step of the weights.
+    Raises what ``optimal_temperature`` raises. O(n K) per step of the temperature, O(n) per step of the weights.
     """
     report(0, 2, "temperature")
     logits = logits_of(vector)
@@ -88,38 +88,38 @@ def fit_ets(vector: Vector) -> tuple[EnsembleTemperature, float]:
 
 
 def mixture_weights(parts: Floats, w: Floats) -> Floats:
-    """The weights ``(m,)`` on the simplex of least -sum w log(parts @ weights), for ``parts (n, m)``, w of sum 1.
+    """Return weights ``(m,)`` on the simplex that minimise -sum w log(parts @ weights), ``parts (n, m)``, sum w = 1.
 
-    Newton's method: the quadratic model is minimised exactly, face by face of the simplex, and steps are halved.
-    Done when the loss is within 1e-10 of the least, as its slopes say; else ``NotConverged``. O(n m^2) a step.
+    Newton's method with step halving minimises the quadratic model exactly on each face of the simplex. The loss is
+    within 1e-10 of the minimum; otherwise raises ``NotConverged``. O(n m^2) per step.
     """
-    if not w.all():  # a row without weight may have no probability under any part that is used
+    if not w.all():  # a row of weight 0 may have probability 0 under all parts that are used
         parts, w = parts[w > 0.0], w[w > 0.0]
     m = parts.shape[1]
     weights = np.full(m, 1.0 / m)
     for _ in range(_MAX_STEPS):
         mixed = parts @ weights
         ratios = parts / mixed[:, None]
-        gains = w @ (ratios - 1.0)  # the negated slopes, whose mean under the weights is 1, less that mean
-        if gains.max() <= _KKT:  # the loss is convex, so that it is no further than this above the least
+        gains = w @ (ratios - 1.0)  # negated derivatives minus their mean under the weights, which is 1
+        if gains.max() <= _KKT:  # the loss is convex, so this bounds its distance from the minimum
             return _without_idle(parts, w, weights, gains)
         step = _step_on_simplex(weights, gains, ratios.T @ (w[:, None] * ratios))
-        # A weight that is 0 leaves rows without a probability, and no curvature to go by.
+        # A weight of 0 could give rows with probability 0 and an infinite loss.
         shrinks = step < 0.0
         size = min(1.0, float(np.min(_NEAREST * weights[shrinks] / -step[shrinks], initial=1.0)))
         moved, rounding = (parts @ step) / mixed, _ROUNDING * float(w @ (parts @ np.abs(step) / mixed))
-        # Rows' changes are summed: near the optimum two losses differ by less than their rounding.
+        # Sum the changes of the rows: near the optimum the difference of two losses is less than their rounding.
         while not float(w @ np.log1p(size * moved)) >= -rounding * size:
             size /= 2.0
             if size < 1e-12:
-                raise NotConverged("the weights of ets did not reach their optimum: no step lowers the loss")
+                raise NotConverged("the weights of ets did not converge: no step reduces the log loss")
         weights = weights + size * step
         weights /= weights.sum()
-    raise NotConverged(f"the weights of ets did not reach their optimum in {_MAX_STEPS} steps")
+    raise NotConverged(f"the weights of ets did not converge in {_MAX_STEPS} steps")
 
 
 def _without_idle(parts: Floats, w: Floats, weights: Floats, gains: Floats) -> Floats:
-    """The optimum with weights of exactly 0 for the parts that only lose by theirs, where it is one of all parts."""
+    """Return the optimum with weights of exactly 0 for parts that do not contribute, if it is still optimal."""
     used = gains > -_IDLE
     if used.all():
         return weights
@@ -130,10 +130,10 @@ def _without_idle(parts: Floats, w: Floats, weights: Floats, gains: Floats) -> F
 
 
 def _step_on_simplex(weights: Floats, gains: Floats, hessian: Floats) -> Floats:
-    """The step from ``weights`` to where the quadratic model is least on the simplex: the best of the faces' optima.
+    """Return the step from ``weights`` to the minimum of the quadratic model on the simplex, over all faces.
 
-    Solved for the step itself, which keeps its digits, and its sum of 0, however short it is. ``gains`` are the
-    negated slopes less the mixture's own.
+    Solving for the step keeps its relative accuracy and its sum of 0. ``gains`` are the negated derivatives minus that
+    of the mixture.
     """
     m = len(weights)
     regular = hessian + np.eye(m) * (1e-13 * float(np.trace(hessian)))

@@ -1,4 +1,4 @@
-"""The families of curves by name, and curves inside of documents."""
+"""Families of curves by name, and curves in documents."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from calibrant.maps.spline import Spline
 from calibrant.maps.steps import Roofs, ScalingBinning, Steps
 from calibrant.maps.temperature import EventTemperature
 
-#: Family name -> the curve that reads and applies its documents.
+#: Family name -> curve.
 CURVES: Mapping[str, type[Curve]] = MappingProxyType(
     {
         curve.family: curve
@@ -48,16 +48,16 @@ CURVES: Mapping[str, type[Curve]] = MappingProxyType(
 
 
 def curves_document(curves: Sequence[Curve]) -> list[dict[str, Any]]:
-    """Curves as plain JSON, each with its family."""
+    """Return curves as plain JSON, each with its family."""
     return [{"family": curve.family, "parameters": curve.parameters()} for curve in curves]
 
 
 def read_curves(parameters: Mapping[str, Any], fewest: int, most: int) -> tuple[Curve, ...]:
-    """Read the ``curves`` of a document, each checked; there must be from ``fewest`` to ``most``."""
+    """Read and check the ``curves`` of a document, from ``fewest`` to ``most``."""
     given = read_array(parameters, "curves")
     if not fewest <= len(given) <= most:
         wanted = f"{most}" if fewest == most else f"from {fewest} to {most}"
-        raise InvalidDocument.at("/parameters/curves", f"must hold {wanted} curves")
+        raise InvalidDocument.at("/parameters/curves", f"must contain {wanted} curves")
     return tuple(_read_curve(document, f"/parameters/curves/{i}") for i, document in enumerate(given))
 
 

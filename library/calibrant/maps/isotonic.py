@@ -20,8 +20,8 @@ from calibrant.progress import report, step
 class Isotonic(Numbers):
     """Linear interpolation between the ends of the fitted blocks, constant outside them.
 
-    ``thresholds (t,)`` ascending in [0, 1], ``heights (t,)`` non-decreasing in [0, 1].
-    Interpolating between blocks is scikit-learn's convention.
+    ``thresholds (t,)`` are ascending in [0, 1], ``heights (t,)`` non-decreasing in [0, 1].
+    Interpolation between blocks is the convention of scikit-learn.
     """
 
     family: ClassVar[str] = "isotonic"
@@ -29,12 +29,12 @@ class Isotonic(Numbers):
     heights: Floats
 
     def __call__(self, p: Floats) -> Floats:
-        """Calibrated probability of each ``p (n,)`` in [0, 1]. O(n log t)."""
+        """Return the calibrated probability of each ``p (n,)`` in [0, 1]. O(n log t)."""
         return interpolate(p, self.thresholds, self.heights)
 
     @classmethod
     def from_parameters(cls, parameters: dict[str, Any]) -> Self:
-        """Read a document's numbers, each checked."""
+        """Read and check the parameters of a document."""
         thresholds = read_array(parameters, "thresholds", numeric=True, low=0.0, high=1.0, increasing=True)
         heights = read_array(parameters, "heights", numeric=True, low=0.0, high=1.0, length=len(thresholds))
         if np.any(np.diff(heights) < 0):
@@ -45,11 +45,11 @@ class Isotonic(Numbers):
 def fit_isotonic(cells: Cells) -> Isotonic:
     """Fit by pooling adjacent violators (Zadrozny & Elkan 2002; Busing 2022's algorithm in SciPy). O(m).
 
-    Raises ``OneClass`` where all labels are equal.
+    Raises ``OneClass`` if all labels are equal.
     """
     check_outcomes(cells)
     fitted = scipy.optimize.isotonic_regression(cells.wy / cells.w, weights=cells.w)
-    # Only the first and the last prediction of a block shape the map.
+    # Only the first and last prediction of a block affect the map.
     heights = np.clip(fitted.x, 0.0, 1.0)
     differs = heights[1:] != heights[:-1]
     kept = np.concatenate(([True], differs)) | np.concatenate((differs, [True]))
@@ -60,7 +60,7 @@ def fit_isotonic(cells: Cells) -> Isotonic:
 
 Merge = Literal["log-loss", "brier"]
 _MERGES = ("log-loss", "brier")
-#: Steps between two breaths, less one: a power of two less one.
+#: Steps between two progress reports, minus one: a power of two minus one.
 _BETWEEN = (1 << 16) - 1
 
 
@@ -68,9 +68,9 @@ _BETWEEN = (1 << 16) - 1
 class VennAbers(Numbers):
     """Step functions p0 and p1 of the score, and the probability merged from them (Vovk, Petej & Fedorova 2015).
 
-    ``scores (t,)`` ascending in [0, 1]; ``p0`` and ``p1 (2 t + 1,)``: below the first score, at it, between it and the
-    next, at that, and so on to above the last. Merged for ``log-loss`` p1 / (1 - p0 + p1), for ``brier``
-    p1 + p0^2 / 2 - p1^2 / 2. Never decreasing. Valid on rows that the classifier never saw.
+    ``scores (t,)`` are ascending in [0, 1]. ``p0`` and ``p1 (2 t + 1,)`` are the values below the first score, at it,
+    between it and the next, and so on to above the last. The merged probability is p1 / (1 - p0 + p1) for ``log-loss``,
+    and p1 + p0^2 / 2 - p1^2 / 2 for ``brier``; it is non-decreasing. Valid on rows held out from the classifier.
     """
 
     family: ClassVar[str] = "venn-abers"
@@ -80,14 +80,14 @@ class VennAbers(Numbers):
     merge: Merge = "log-loss"
 
     def __call__(self, p: Floats) -> Floats:
-        """Merged probability of each ``p (n,)`` in [0, 1]. O(n log t)."""
+        """Return the merged probability of each ``p (n,)`` in [0, 1]. O(n log t)."""
         p0, p1 = self.p0, self.p1
         merged = p1 / (1.0 - p0 + p1) if self.merge == "log-loss" else p1 + (p0 * p0 - p1 * p1) / 2
         found: Floats = merged[self._steps(p)]
         return found
 
     def bounds(self, p: Floats) -> tuple[Floats, Floats]:
-        """The pair p0, p1 of each ``p (n,)`` in [0, 1]: ``(n,)`` each, p0 <= p1. O(n log t)."""
+        """Return p0 <= p1 for each ``p (n,)`` in [0, 1]: ``(n,)`` each. O(n log t)."""
         steps = self._steps(p)
         return self.p0[steps], self.p1[steps]
 
@@ -97,7 +97,7 @@ class VennAbers(Numbers):
 
     @classmethod
     def from_parameters(cls, parameters: dict[str, Any]) -> Self:
-        """Read a document's numbers, each checked."""
+        """Read and check the parameters of a document."""
         scores = read_array(parameters, "scores", numeric=True, low=0.0, high=1.0, increasing=True)
         pair = []
         for name in ("p0", "p1"):
@@ -108,7 +108,7 @@ class VennAbers(Numbers):
         if np.any(pair[0] > pair[1]):
             raise InvalidDocument.at("/parameters/p0", "must not exceed p1")
         if not np.all(1.0 - pair[0] + pair[1] > 0.0):
-            raise InvalidDocument.at("/parameters/p1", "must not be 0 where p0 is 1")
+            raise InvalidDocument.at("/parameters/p1", "must be above 0 if p0 is 1")
         merge: Any = parameters.get("merge")
         if merge not in _MERGES:
             raise InvalidDocument.at("/parameters/merge", f"must be one of: {', '.join(_MERGES)}")
@@ -116,10 +116,10 @@ class VennAbers(Numbers):
 
 
 def fit_venn_abers(cells: Cells, *, merge: Merge = "log-loss") -> VennAbers:
-    """p0 and p1 at every score and between any two (Vovk, Petej & Fedorova 2015, section 2). O(m), after the sort.
+    """Fit p0 and p1 at all scores and between them (Vovk, Petej & Fedorova 2015, section 2). O(m) after the sort.
 
-    The row that is added has weight 1; frequency weights count rows, importance weights are scaled to the effective
-    number of rows. Scores about which neither p0 nor p1 changes are left out. Raises ``OneClass`` where all labels are
+    The added row has weight 1; importance weights are scaled to the effective number of rows. Scores at which neither
+    p0 nor p1 changes are left out. Raises ``OneClass`` if all labels are
     equal.
     """
     check_outcomes(cells)
@@ -131,7 +131,7 @@ def fit_venn_abers(cells: Cells, *, merge: Merge = "log-loss") -> VennAbers:
     for part, y in enumerate((0.0, 1.0), 1):
         with step(part, 3):
             pair.append(np.clip(_steps(w, s, following, y), 0.0, 1.0))
-    # The steps never decrease, and p0 <= p1, but for rounding.
+    # Up to rounding the steps are non-decreasing, and p0 <= p1.
     p0, p1 = (np.maximum.accumulate(steps) for steps in pair)
     p0 = np.minimum(p0, p1)
     same = (p0[:-1] == p0[1:]) & (p1[:-1] == p1[1:])
@@ -142,7 +142,7 @@ def fit_venn_abers(cells: Cells, *, merge: Merge = "log-loss") -> VennAbers:
 
 
 def _following(w: list[float], s: list[float]) -> list[int]:
-    """For each point (w_i, s_i) the next corner of the greatest convex minorant of the points from it on."""
+    """Return for each point (w_i, s_i) the next corner of the greatest convex minorant of it and the later points."""
     last = len(w) - 1
     following = [last] * (last + 1)
     for i in range(last - 1, -1, -1):
@@ -159,13 +159,12 @@ def _following(w: list[float], s: list[float]) -> list[int]:
 
 
 def _steps(w: list[float], s: list[float], following: list[int], y: float) -> Floats:
-    """The regression at an added row of weight 1 and label y: below the first cell, in it, between it and the next...
+    """Return the regression at an added row with weight 1 and label y: below the first cell, in it, after it, ...
 
-    ``w`` and ``s`` are the sums of weights and of positives up to each of the points of the cumulative sum diagram.
-    An added row parts it in two, the right one moved by (1, y); the answer is the slope of the line that touches both
-    parts from below. As the row moves to the right that slope grows, and both points that the line touches move right:
-    on the left along the corners of the points so far, held in ``corners`` from the touching one on, on the right
-    along ``following``.
+    ``w`` and ``s`` are the sums of weights and of positives up to each point of the cumulative sum diagram. An added
+    row divides it into two parts, the right one shifted by (1, y). The result is the slope of the line that touches
+    both parts from below. As the row moves to the right, the slope increases and both points of contact move right: on
+    the left along ``corners``, the corners of the points so far, and on the right along ``following``.
     """
     count = len(w) - 1
     found = np.empty(2 * count + 1)
@@ -173,8 +172,8 @@ def _steps(w: list[float], s: list[float], following: list[int], y: float) -> Fl
     for place in range(2 * count + 1):
         if not place & _BETWEEN:
             report(place, 2 * count, f"added rows of label {y:.0f}")
-        begins = (place + 1) // 2  # the first point of the right part
-        if place and place % 2 == 0:  # the left part grows by a point
+        begins = (place + 1) // 2  # first point of the right part
+        if place and place % 2 == 0:  # add a point to the left part
             new = place // 2
             while len(corners) - head > 1:
                 a, b = corners[-2], corners[-1]
@@ -186,7 +185,7 @@ def _steps(w: list[float], s: list[float], following: list[int], y: float) -> Fl
         while True:
             left = corners[head]
             down, along = s[right] + y - s[left], w[right] + 1.0 - w[left]
-            while right < count:  # the slope from the left point is least where the line touches the right part
+            while right < count:  # the point of contact minimises the slope from the left point
                 after = following[right]
                 if (s[after] - s[right]) * along >= down * (w[after] - w[right]):
                     break

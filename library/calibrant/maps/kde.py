@@ -1,4 +1,4 @@
-"""The share of positives by kernel densities, as a map."""
+"""The observed frequency from kernel densities as a map."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from calibrant.cells import Cells, Floats
 from calibrant.density import densities_of_cells
 from calibrant.maps.curves import Numbers, check_outcomes, read_array
 
-#: Lines between the points kept are so near to the whole grid; what rounding the numbers adds stays below 1e-8.
+#: Tolerance of the lines between the kept points; rounding adds less than 1e-8.
 _NEAR = 9.9e-7
-#: Decimals of the numbers kept. Knots need more, as a share can rise by 1 between two points.
+#: Decimals of the parameters. Knots need more, since the frequency can increase by 1 between two points.
 _KNOT_DECIMALS, _SHARE_DECIMALS = 13, 9
 
 
 @dataclass(frozen=True)
 class Kde(Numbers):
-    """Linear interpolation between ``shares (t,)`` in [0, 1] at ``knots (t,)`` ascending in [0, 1]; constant beyond.
+    """Linear interpolation between ``shares (t,)`` in [0, 1] at ``knots (t,)`` ascending in [0, 1]; constant outside.
 
     Neither monotone nor, at the knots, differentiable.
     """
@@ -30,22 +30,22 @@ class Kde(Numbers):
     shares: Floats
 
     def __call__(self, p: Floats) -> Floats:
-        """Calibrated probability of each ``p (n,)`` in [0, 1]. O(n log t)."""
+        """Return the calibrated probability of each ``p (n,)`` in [0, 1]. O(n log t)."""
         return np.interp(p, self.knots, self.shares)
 
     @classmethod
     def from_parameters(cls, parameters: dict[str, Any]) -> Self:
-        """Read a document's numbers, each checked."""
+        """Read and check the parameters of a document."""
         knots = read_array(parameters, "knots", numeric=True, low=0.0, high=1.0, increasing=True)
         return cls(knots, read_array(parameters, "shares", numeric=True, low=0.0, high=1.0, length=len(knots)))
 
 
 def fit_kde(cells: Cells) -> tuple[Kde, float]:
-    """The smoothed share of positives of ``calibrant.density``, and its bandwidth (Zhang, Kailkhura & Han 2020).
+    """Fit the observed frequency from kernel densities (Zhang, Kailkhura & Han 2020); also return the bandwidth.
 
-    Linear between the grid's points inside (0, 1) and constant beyond them, where the published code takes the nearest
-    point; of the points those are kept between which lines come within 1e-6 of the others. O(m + grid log grid).
-    Raises ``OneClass`` where all labels are equal, ``OnePrediction`` where all predictions of positives are.
+    The map is linear between grid points inside (0, 1) and constant outside; the published code uses the nearest point.
+    Points are left out if the lines between the others approximate them to 1e-6. O(m + grid log grid). Raises
+    ``OneClass`` if all labels are equal, and ``OnePrediction`` if all positives have the same prediction.
     """
     check_outcomes(cells)
     found = densities_of_cells(cells)
@@ -54,9 +54,9 @@ def fit_kde(cells: Cells) -> tuple[Kde, float]:
 
 
 def _bends(f: Floats, near: float) -> npt.NDArray[np.int64]:
-    """Points of an even grid between which straight lines are within ``near`` of all of ``f (d,)``. O(d), mostly.
+    """Return points of an even grid whose connecting lines are within ``near`` of ``f (d,)``. Usually O(d).
 
-    From each point kept the next is the last that can be seen through the gates about the points between.
+    From each point, the next is the last one that a line reaches within the tolerance of all points between.
     """
     values, last = f.tolist(), len(f) - 1
     kept = [0]

@@ -17,9 +17,9 @@ from calibrant.progress import report, step
 from calibrant.reductions import Vector
 from calibrant.validation import fold_of_rows
 
-#: The strength on the diagonal under ODIR: negligible, but a class that is predicted without error has an optimum.
+#: Strength on the diagonal under ODIR: negligible, but it gives an optimum if a class is predicted without error.
 _DIAGONAL = 1e-7
-#: Strengths of regularisation that cross-validation compares, from the strongest on.
+#: Candidate strengths of regularisation, in descending order.
 STRENGTHS = tuple(10.0**e for e in range(3, -8, -1))
 
 
@@ -33,7 +33,7 @@ class VectorScaling(Numbers):
     intercepts: Floats
 
     def __call__(self, rows: Floats) -> Floats:
-        """Calibrated probabilities ``(n, K)`` of logits ``(n, K)``. O(n K)."""
+        """Return calibrated probabilities ``(n, K)`` for logits ``(n, K)``. O(n K)."""
         found = np.empty(rows.shape)
         for part in blocks_of_rows(rows):
             np.multiply(rows[part], self.weights, out=found[part])
@@ -43,7 +43,7 @@ class VectorScaling(Numbers):
 
     @classmethod
     def from_parameters(cls, parameters: dict[str, Any], n_classes: int) -> Self:
-        """Read a document's numbers, each checked."""
+        """Read and check the parameters of a document."""
         return cls(
             read_array(parameters, "weights", numeric=True, length=n_classes),
             read_array(parameters, "intercepts", numeric=True, length=n_classes),
@@ -60,12 +60,12 @@ class MatrixScaling(Numbers):
     intercepts: Floats
 
     def __call__(self, rows: Floats) -> Floats:
-        """Calibrated probabilities ``(n, K)`` of logits ``(n, K)``. O(n K^2)."""
+        """Return calibrated probabilities ``(n, K)`` for logits ``(n, K)``. O(n K^2)."""
         return _linear(rows, self.weights, self.intercepts, probabilities=False)
 
     @classmethod
     def from_parameters(cls, parameters: dict[str, Any], n_classes: int) -> Self:
-        """Read a document's numbers, each checked."""
+        """Read and check the parameters of a document."""
         return cls(
             read_matrix(parameters, "weights", (n_classes, n_classes)),
             read_array(parameters, "intercepts", numeric=True, length=n_classes),
@@ -74,13 +74,13 @@ class MatrixScaling(Numbers):
 
 @dataclass(frozen=True)
 class Dirichlet(MatrixScaling):
-    """softmax(W ln p + b), p clipped at 2^-52: what Dirichlet densities of each class's vectors make of them."""
+    """softmax(W ln p + b), p clipped at 2^-52, the posterior if the vectors of each class have Dirichlet densities."""
 
     family: ClassVar[str] = "dirichlet"
     takes: ClassVar[Takes] = "probabilities"
 
     def __call__(self, rows: Floats) -> Floats:
-        """Calibrated probabilities ``(n, K)`` of probabilities ``(n, K)``. O(n K^2)."""
+        """Return calibrated probabilities ``(n, K)`` for probabilities ``(n, K)``. O(n K^2)."""
         return _linear(rows, self.weights, self.intercepts, probabilities=True)
 
 
@@ -88,7 +88,7 @@ class Dirichlet(MatrixScaling):
 class Regularised:
     """The weights ``(K, K)`` and intercepts ``(K,)`` of a regularised fit, the strengths, and the held-out log loss.
 
-    ``held_out`` is None where no strength was to be chosen.
+    ``held_out`` is None if the strengths were given.
     """
 
     weights: Floats
@@ -99,9 +99,9 @@ class Regularised:
 
 
 def fit_vector_scaling(vector: Vector) -> VectorScaling:
-    """Fit by maximum likelihood (Guo et al. 2017, section 4.2); intercepts sum to 0. O(n K) a step and more.
+    """Fit by maximum likelihood (Guo et al. 2017, section 4.2); intercepts sum to 0. At least O(n K) per step.
 
-    Raises ``MissingClass``, and ``NotConverged`` of separable labels.
+    Raises ``MissingClass``, and ``NotConverged`` for separable labels.
     """
     check_classes(vector)
     theta = _unregularised(vector, full=False)
@@ -109,10 +109,11 @@ def fit_vector_scaling(vector: Vector) -> VectorScaling:
 
 
 def fit_matrix_scaling(vector: Vector) -> MatrixScaling:
-    """Fit by maximum likelihood (Guo et al. 2017, section 4.2). O(n K^4) a step, O(n K^2) and more of many classes.
+    """Fit by maximum likelihood (Guo et al. 2017, section 4.2). O(n K^4) per step; for many classes at least O(n K^2).
 
-    Softmax leaves open what is added to a column of weights, or to the intercepts: the weights beside the diagonal of
-    a column, and the intercepts, sum to 0. Raises ``MissingClass``, and ``NotConverged`` of separable labels.
+    A constant added to a column of weights or to the intercepts does not change the softmax. By convention the
+    off-diagonal weights of each column, and the intercepts, sum to 0. Raises ``MissingClass``, and ``NotConverged`` for
+    separable labels.
     """
     check_classes(vector)
     theta = _unregularised(vector, full=True)
@@ -132,31 +133,32 @@ def fit_regularised(
     folds: int = 3,
     seed: int = 0,
 ) -> Regularised:
-    """Fit W z + b, or W ln p + b of ``probabilities``, by penalised mean log loss (Kull et al. 2019, section 4).
+    """Fit W z + b, or W ln p + b with ``probabilities``, by penalised mean log loss (Kull et al. 2019, section 4).
 
-    With ``off_diagonal`` (ODIR) the penalty is ``strength`` times the mean square of the weights beside the diagonal
-    plus ``intercept_strength`` times that of the intercepts, plus 1e-7 times that of the diagonal, without which a
-    class that is predicted without error has no optimum; else (L2) ``strength`` times the mean square of all
-    K (K + 1) weights and intercepts. A strength of None is chosen among ``STRENGTHS`` by held-out log loss in
-    cross-validation, of equal ones the strongest: first one for both, then the intercepts' own. Folds belong to rows
-    in an order of their own. Raises ``NotConverged``, ``OnePrediction`` under ODIR, and ``TooFewRows``.
+    With ``off_diagonal`` (ODIR) the penalty is ``strength`` times the mean square of the off-diagonal weights, plus
+    ``intercept_strength`` times that of the intercepts, plus 1e-7 times that of the diagonal, which gives an optimum
+    if a class is predicted without error. Otherwise (L2) it is ``strength`` times the mean square of all K (K + 1)
+    weights and intercepts. A strength of None is chosen from ``STRENGTHS`` by cross-validated log loss, the strongest
+    one of ties: first the same for both, then that of the intercepts. Folds do not depend on the order of the rows.
+    Raises ``NotConverged``, ``OnePrediction`` under ODIR, and ``TooFewRows``.
     """
     given = vector.logits if vector.logits is not None and not probabilities else vector.p
     logarithms = probabilities or vector.logits is None
     if len(vector) < folds:
-        raise TooFewRows.at("/predictions", f"have {len(vector)} rows, where {folds} folds need {folds}")
+        raise TooFewRows.at("/predictions", f"have {len(vector)} rows, but {folds} folds need at least {folds}")
     order = vector.order()
     if vector.w is not None:
         order = order[vector.w[order] > 0.0]
         if len(order) < folds:
-            raise TooFewRows.at("/predictions", f"have {len(order)} rows of weight, where {folds} folds need {folds}")
+            found = f"have {len(order)} rows with weight"
+            raise TooFewRows.at("/predictions", f"{found}, but {folds} folds need at least {folds}")
     w = None if vector.w is None else vector.w[order]
     twice = off_diagonal and strength is None and intercept_strength is None
     parts = (strength is None) + twice + 1
     report(0, parts, "rows")
     x = Features.of(given[order], vector.labels[order], w, full=True, probabilities=logarithms)
     if off_diagonal and x.constant:
-        raise OnePrediction.at("/predictions", "are all equal: the diagonal could be anything")
+        raise OnePrediction.at("/predictions", "are all equal, so that the diagonal is not determined")
     search = _Search(x, off_diagonal, fold_of_rows(len(order), folds, seed), folds)
     chosen, own, held_out = strength, intercept_strength, None
     if chosen is None:
@@ -181,7 +183,7 @@ class _Search:
     folds: int
 
     def penalty(self, strength: float, intercept_strength: float) -> Floats:
-        """What multiplies the squares of the parameters."""
+        """Return the factors of the squared parameters."""
         K, d = self.features.shape
         if not self.off_diagonal:
             return np.full((K, d), strength / (K * d))
@@ -191,7 +193,7 @@ class _Search:
         return found
 
     def best(self, pairs: list[tuple[float, float]]) -> tuple[tuple[float, float], float]:
-        """The pair of strengths of the least held-out log loss, and that loss."""
+        """Return the pair of strengths with the smallest held-out log loss, and that loss."""
         x = self.features
         scores = np.zeros(len(pairs))
         for fold in range(self.folds):

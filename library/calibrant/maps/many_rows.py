@@ -1,4 +1,4 @@
-"""Logistic curves of many rows, without a sort: begun on coarse cells, ended on the rows themselves."""
+"""Logistic curves for many rows without a sort: fits on coarse cells, refined on the rows."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from calibrant.cells import Cells, Floats, Outcomes
 from calibrant.maps.curves import PROBABILITY_CLIP, fast_logistic, fast_logit
 from calibrant.reductions import Event
 
-#: Fewer rows are sorted.
+#: With fewer rows, rows are sorted.
 MANY = 1 << 16
-#: Cells to one unit of the logit, and the logit that no clipped probability exceeds.
+#: Cells per unit of the logit, and a bound of the logits of clipped probabilities.
 _PER_LOGIT, _FURTHEST = 256, 37
-#: Fewer coarse cells than this do not determine the curvature.
+#: The fewest coarse cells that determine the curvature.
 _FEWEST = 8
-#: Rows that are worked on at once: they stay in the processor's cache, and their sums of whole numbers are exact.
+#: Rows that are processed at once: they fit in the processor cache, and their integer sums are exact.
 _BLOCK = 1 << 13
 #: Terms are rounded to multiples of 1 / _UNITS. Features are below 2^6, so sums of a block are below 2^53 units.
 _UNITS = 2.0**34
 _MAX_PASSES = 12
-#: Done when no gradient of the mean log loss, for features of mean square 1, exceeds this.
+#: Largest gradient of the mean log loss at convergence, for features with mean square 1.
 GRADIENT = 1e-10
 
 
 @dataclass(frozen=True)
 class ManyRows:
-    """Unweighted rows in any order, and their cells of 1/256 of a logit, each at its middle."""
+    """Unweighted rows in any order, and their cells of width 1/256 in the logit, at the midpoints."""
 
     p: Floats
     y: Outcomes
@@ -36,7 +36,7 @@ class ManyRows:
 
 
 def many_rows(event: Event) -> ManyRows | None:
-    """The rows of an event with at least 65,536 rows, no weights and different predictions; else None. O(n)."""
+    """Return the rows of an event with at least 65,536 unweighted rows and enough distinct predictions. O(n)."""
     if len(event) < MANY or event.w is not None:
         return None
     places = 2 * _FURTHEST * _PER_LOGIT
@@ -64,12 +64,13 @@ def settle(
     targets: tuple[float, float] = (0.0, 1.0),
     precision: float = 0.0,
 ) -> Floats | None:
-    """The ``theta (D,)`` of least mean log loss of logistic(features theta) on the rows, from that of the coarse cells.
+    """Return ``theta (D,)`` that minimises the mean log loss of logistic(features theta) on the rows.
 
-    ``features`` makes ``(D, n)`` of ``(n,)`` probabilities, each below 2^6; ``targets`` stand for the labels 0 and 1;
-    ``precision`` theta^2 / 2 is added to the sum of the losses. Newton's method with the coarse cells' curvature,
-    until the gradient of all rows is at most 1e-10; None where that is not reached in 12 passes. Terms are summed as
-    whole numbers of 2^-34, so that the order of the rows does not matter. O(D n) a pass.
+    It starts from the ``theta`` of the coarse cells. ``features`` maps ``(n,)`` probabilities to ``(D, n)``, each below
+    2^6; ``targets`` replace the labels 0 and 1; ``precision`` theta^2 / 2 is added to the sum of the losses. Newton's
+    method uses the curvature of the coarse cells, until the gradient of all rows is at most 1e-10; returns None if that
+    takes more than 12 passes. Terms are summed as integer multiples of 2^-34, so that the result does not depend on the
+    order of the rows. O(D n) per pass.
     """
     coarse, n = rows.coarse, len(rows.p)
     basis = features(coarse.p)
@@ -94,7 +95,7 @@ def settle(
 def _slopes(
     rows: ManyRows, theta: Floats, features: Callable[[Floats], Floats], targets: tuple[float, float]
 ) -> Floats:
-    """Sums over the rows of (c - target) times each feature: ``(D,)``."""
+    """Return the sums over the rows of (c - target) times each feature: ``(D,)``."""
     low, high = targets
     totals = [0] * len(theta)
     for start in range(0, len(rows.p), _BLOCK):
@@ -109,11 +110,11 @@ def _slopes(
 
 
 def logit_and_one(p: Floats) -> Floats:
-    """The clipped logit and 1 of each ``p (n,)``: ``(2, n)``."""
+    """Return the clipped logit and 1 for each ``p (n,)``: ``(2, n)``."""
     return np.stack([fast_logit(p), np.ones_like(p)])
 
 
 def logarithms(p: Floats) -> Floats:
-    """Ln p, -ln(1 - p) and 1 of each ``p (n,)`` clipped at 2^-52, to 1e-16: ``(3, n)``."""
+    """Return ln p, -ln(1 - p) and 1 for each ``p (n,)`` clipped at 2^-52, accurate to 1e-16: ``(3, n)``."""
     p = np.clip(p, PROBABILITY_CLIP, 1.0 - PROBABILITY_CLIP)
     return np.stack([np.log(p), -np.log(1.0 - p), np.ones_like(p)])

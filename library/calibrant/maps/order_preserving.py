@@ -1,4 +1,4 @@
-"""Intra order-preserving maps: the classes keep their order, their distances are stretched piece by piece."""
+"""Intra order-preserving maps: piecewise linear functions of the distances between logits."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from calibrant.errors import InvalidDocument
 from calibrant.maps.curves import Numbers, read_array
 from calibrant.maps.transforms import Takes, blocks_of_rows, read_matrix
 
-#: Gaps behind the first ranks share one function.
+#: The gaps from this rank on share one function.
 RANKS = 10
 
 
@@ -22,8 +22,8 @@ RANKS = 10
 class OrderPreservingDiagonal(Numbers):
     """softmax(-g(max z - z)): one function of the distance from the row's largest logit (Rahimi et al. 2020).
 
-    g is 0 at 0 and linear between ``knots (J - 1,)``, increasing and above 0, with ``slopes (J,)`` of at least 0, the
-    first up to the first knot and the last from the last knot on. Keeps the order of the classes.
+    g(0) = 0, and g is piecewise linear with ascending positive ``knots (J - 1,)`` and non-negative ``slopes (J,)``, the
+    first up to the first knot and the last from the last knot on. The order of the classes is preserved.
     """
 
     family: ClassVar[str] = "iop-diagonal"
@@ -32,7 +32,7 @@ class OrderPreservingDiagonal(Numbers):
     slopes: Floats
 
     def __call__(self, rows: Floats) -> Floats:
-        """Calibrated probabilities ``(n, K)`` of logits ``(n, K)``. O(n K J)."""
+        """Return calibrated probabilities ``(n, K)`` for logits ``(n, K)``. O(n K J)."""
         found = np.empty(rows.shape)
         for part in blocks_of_rows(rows):
             z = rows[part].astype(np.float64)
@@ -41,18 +41,18 @@ class OrderPreservingDiagonal(Numbers):
         return found
 
     @classmethod
-    def from_parameters(cls, parameters: dict[str, Any], n_classes: int) -> Self:  # noqa: ARG003 - they fit any number
-        """Read a document's numbers, each checked."""
+    def from_parameters(cls, parameters: dict[str, Any], n_classes: int) -> Self:  # noqa: ARG003 - any number is valid
+        """Read and check the parameters of a document."""
         knots = _read_knots(parameters)
         return cls(knots, read_array(parameters, "slopes", numeric=True, low=0.0, length=len(knots) + 1))
 
 
 @dataclass(frozen=True)
 class OrderInvariant(Numbers):
-    """Gaps between logits in descending order, each stretched by its rank's function, cumulated (Rahimi et al. 2020).
+    """A function of each gap between consecutive logits in descending order, by rank (Rahimi et al. 2020).
 
-    Of logits y_1 >= ... >= y_K the gap d_i = y_i - y_(i+1) becomes g_i(d_i), as ``OrderPreservingDiagonal`` has g, with
-    the i-th row of ``rank_slopes (G, J)``, the last one for all ranks behind it. Whatever class ranks i.
+    For logits y_1 >= ... >= y_K the gap d_i = y_i - y_(i+1) becomes g_i(d_i), with g as in ``OrderPreservingDiagonal``
+    and slopes in row i of ``rank_slopes (G, J)``; later ranks use the last row. It does not depend on the class.
     """
 
     family: ClassVar[str] = "iop-oi"
@@ -61,21 +61,21 @@ class OrderInvariant(Numbers):
     rank_slopes: Floats
 
     def __call__(self, rows: Floats) -> Floats:
-        """Calibrated probabilities ``(n, K)`` of logits ``(n, K)``. O(n K (J + log K))."""
+        """Return calibrated probabilities ``(n, K)`` for logits ``(n, K)``. O(n K (J + log K))."""
         return _cumulated(rows, self.knots, self.rank_slopes, None)
 
     @classmethod
     def from_parameters(cls, parameters: dict[str, Any], n_classes: int) -> Self:
-        """Read a document's numbers, each checked."""
+        """Read and check the parameters of a document."""
         knots = _read_knots(parameters)
         return cls(knots, _read_rank_slopes(parameters, n_classes, len(knots) + 1))
 
 
 @dataclass(frozen=True)
 class OrderPreserving(Numbers):
-    """As ``OrderInvariant``, and g_i has the slopes of its rank plus those of the class that ranks i.
+    """Like ``OrderInvariant``, but g_i has the slopes of its rank plus those of the class at rank i.
 
-    ``class_slopes (K, J)`` of at least 0. Of equal logits the first class ranks first.
+    ``class_slopes (K, J)`` are non-negative. Of equal logits the first class ranks first.
     """
 
     family: ClassVar[str] = "iop-op"
@@ -85,12 +85,12 @@ class OrderPreserving(Numbers):
     class_slopes: Floats
 
     def __call__(self, rows: Floats) -> Floats:
-        """Calibrated probabilities ``(n, K)`` of logits ``(n, K)``. O(n K (J + log K))."""
+        """Return calibrated probabilities ``(n, K)`` for logits ``(n, K)``. O(n K (J + log K))."""
         return _cumulated(rows, self.knots, self.rank_slopes, self.class_slopes)
 
     @classmethod
     def from_parameters(cls, parameters: dict[str, Any], n_classes: int) -> Self:
-        """Read a document's numbers, each checked."""
+        """Read and check the parameters of a document."""
         knots = _read_knots(parameters)
         pieces = len(knots) + 1
         of_classes = read_matrix(parameters, "class_slopes", (n_classes, pieces), low=0.0)
@@ -98,7 +98,7 @@ class OrderPreserving(Numbers):
 
 
 def stretched(distances: Floats, knots: Floats, slopes: Floats) -> Floats:
-    """The stretched distances g(d) of distances of at least 0, to which ``slopes (..., J)`` broadcast."""
+    """Return g(d) for non-negative distances, with broadcast ``slopes (..., J)``."""
     found = np.zeros(distances.shape)
     for j in range(len(knots) + 1):
         found += slopes[..., j] * ramp(distances, knots, j)
@@ -106,7 +106,7 @@ def stretched(distances: Floats, knots: Floats, slopes: Floats) -> Floats:
 
 
 def ramp(distances: Floats, knots: Floats, piece: int) -> Floats:
-    """How much of each distance lies on this piece, between the knot before it and its own."""
+    """Return the part of each distance on this piece, between the previous knot and its own."""
     low = knots[piece - 1] if piece else 0.0
     high = knots[piece] if piece < len(knots) else np.inf
     found: Floats = np.clip(distances, low, high) - low
@@ -114,13 +114,13 @@ def ramp(distances: Floats, knots: Floats, piece: int) -> Floats:
 
 
 def ranked(z: Floats) -> tuple[npt.NDArray[np.int64], Floats]:
-    """The classes of each row in descending order of its logits, and the gaps, ``(h, K)`` and ``(h, K - 1)``."""
+    """Return the classes of each row in descending order of logits ``(h, K)``, and the gaps ``(h, K - 1)``."""
     order = np.argsort(-z, axis=1, kind="stable")
     return order, -np.diff(np.take_along_axis(z, order, axis=1), axis=1)
 
 
 def groups_of_ranks(n_classes: int, groups: int) -> npt.NDArray[np.int64]:
-    """The row of the slopes for each gap, ``(K - 1,)``."""
+    """Return the row of ``rank_slopes`` for each gap: ``(K - 1,)``."""
     return np.minimum(np.arange(n_classes - 1), groups - 1)
 
 

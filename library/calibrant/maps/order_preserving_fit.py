@@ -1,4 +1,4 @@
-"""The fit of intra order-preserving maps: a convex problem in slopes with a lower bound."""
+"""Fits of intra order-preserving maps: a convex problem in slopes with lower bounds."""
 
 from __future__ import annotations
 
@@ -33,18 +33,18 @@ from calibrant.validation import fold_of_rows
 
 Kind = Literal["diagonal", "oi", "op"]
 
-#: Numbers of a block of features, and as many as are kept between passes.
+#: Elements of a block of features, and the most elements that are kept between passes.
 _BLOCK, _KEPT = 1 << 16, 1 << 23
-#: Slopes are at least this share of temperature scaling's.
+#: Lower bound of slopes as a fraction of those of temperature scaling.
 _LEAST = 1e-3
 
 
 @dataclass(frozen=True)
 class _Rows:
-    """The rows' ``distances`` from the largest logit, ``(n, K)``, or gaps ``(n, K - 1)``, on tempered logits.
+    """``distances (n, K)`` from the largest logit, or gaps ``(n, K - 1)``, of logits divided by the temperature.
 
-    ``classes (n, K - 1)`` rank before the gaps, and ``own (n,)`` is the label's column, or rank. Slopes ``x (P,)`` are
-    those of g, or of ranks and then of classes, piece by piece.
+    ``classes (n, K - 1)`` are those before the gaps, and ``own (n,)`` is the column, or rank, of the label. Slopes
+    ``x (P,)`` are those of g, or of ranks and then of classes, for each piece.
     """
 
     kind: Kind
@@ -56,23 +56,23 @@ class _Rows:
 
     @property
     def pieces(self) -> int:
-        """J."""
+        """Number of pieces J."""
         return len(self.knots) + 1
 
     @property
     def groups(self) -> int:
-        """Functions of distances or of ranks."""
+        """Number of functions of distances or of ranks."""
         return 1 if self.kind == "diagonal" else min(self.n_classes - 1, RANKS)
 
     @cached_property
     def target(self) -> Floats:
-        """Temperature scaling: every slope 1, those that classes add 0."""
+        """Slopes of temperature scaling: 1, and 0 for those of classes."""
         added = self.n_classes if self.kind == "op" else 0
         return np.repeat([1.0, 0.0], [self.groups * self.pieces, added * self.pieces])
 
     @cached_property
     def least(self) -> Floats:
-        """The least slopes: logits that differ still do so afterwards."""
+        """Lower bounds of the slopes, which keep different logits different."""
         return _LEAST * self.target
 
     @cached_property
@@ -82,7 +82,7 @@ class _Rows:
         return np.zeros(width, np.int64) if self.kind == "diagonal" else groups_of_ranks(width + 1, self.groups)
 
     def blocks(self) -> Iterator[tuple[slice, Floats]]:
-        """Rows with their ramps ``(h, distances, J)``, which are kept where they are not too many."""
+        """Yield blocks of rows with their ramps ``(h, distances, J)``, which are cached if they are small."""
         for block in self._kept if self.distances.size * self.pieces <= _KEPT else self._made():
             check()
             yield block
@@ -101,7 +101,7 @@ class _Rows:
             yield rows, ramps
 
     def scores(self, rows: slice, ramps: Floats, x: Floats) -> Floats:
-        """Scores ``(h, K)``, by class or by rank: at most 0, and one is 0."""
+        """Return the scores ``(h, K)``, by class or by rank, with maximum 0."""
         slopes = x.reshape(-1, self.pieces)
         if self.kind == "diagonal":
             found: Floats = -(ramps @ slopes[0])
@@ -114,8 +114,8 @@ class _Rows:
         return np.negative(found, out=found)
 
     def adjoint(self, rows: slice, ramps: Floats, residual: Floats) -> Floats:
-        """What ``residual (h, K)`` in the scores is in the slopes."""
-        if self.kind != "diagonal":  # a gap moves every class behind it
+        """Return the gradient in the slopes for the gradient ``residual (h, K)`` in the scores."""
+        if self.kind != "diagonal":  # a gap shifts all classes after it
             residual = residual[:, ::-1].cumsum(axis=1)[:, -2::-1]
         found = np.zeros((self.target.size // self.pieces, self.pieces))
         np.subtract.at(found, self.group, np.einsum("hi,hij->ij", residual, ramps))
@@ -126,7 +126,7 @@ class _Rows:
         return found.ravel()
 
     def features(self, ramps: Floats, classes: npt.NDArray[np.int64]) -> Floats:
-        """What each slope adds to the scores but for the sign, ``(h, K, P)``."""
+        """Return the negated derivatives of the scores in the slopes: ``(h, K, P)``."""
         if self.kind == "diagonal":
             return ramps
         h, width, J = ramps.shape
@@ -139,34 +139,34 @@ class _Rows:
         return found.reshape(h, width + 1, -1)
 
 
-# --- The fit: a convex problem in slopes with a lower bound, solved to its optimum
+# --- The fit: a convex problem in slopes with lower bounds
 
 Transform = OrderPreservingDiagonal | OrderInvariant | OrderPreserving
 
-#: Strengths that cross-validation compares, from the strongest on.
+#: Candidate strengths of cross-validation, in descending order.
 STRENGTHS = tuple(10.0**e for e in range(1, -7, -1))
-#: More multiplications than these a Hessian are saved by L-BFGS-B.
+#: If a Hessian needs more multiplications than this, L-BFGS-B is used.
 _WHOLE = 2e10
 _MAX_STEPS = 200
-#: Done when no component of the projected gradient exceeds this, and no slope moves by more than that share.
+#: Convergence: largest component of the projected gradient, and largest relative step.
 _GRADIENT, _STEP = 1e-8, 1e-6
-#: A step that promises to lower the loss by less gains nothing.
+#: Steps with a smaller predicted decrease of the loss are not needed.
 _GAIN = 1e-14
-#: What L-BFGS-B must reach.
+#: Largest projected gradient of L-BFGS-B at convergence.
 _ROUGH = 1e-7
 _PATIENCE = 8
 _ROUNDING = 1e-14
 _ENDLESS = (
-    "the log loss falls without end: on some piece no prediction is wrong; a strength above 0, or temperature, has an "
-    "optimum"
+    "the log loss has no minimum, because no prediction on some piece is wrong; use a strength above 0, or the method "
+    "temperature"
 )
 
 
 @dataclass(frozen=True)
 class FittedOrder:
-    """The transform, the temperature that it is drawn to, the strength, and its held-out log loss where it was chosen.
+    """The transform, the temperature to which it is regularised, the strength, and its log losses.
 
-    ``log_loss`` is the mean on the rows of the fit.
+    ``held_out`` is the held-out log loss of a chosen strength, and ``log_loss`` the mean on the rows of the fit.
     """
 
     transform: Transform
@@ -178,14 +178,14 @@ class FittedOrder:
 
 @dataclass(frozen=True)
 class _Problem:
-    """The mean log loss under weights ``w (n,)`` of sum 1, plus ``strength`` times the mean of (x - target)^2."""
+    """Mean log loss with weights ``w (n,)`` of sum 1, plus ``strength`` times the mean of (x - target)^2."""
 
     rows: _Rows
     w: Floats
     strength: float = 0.0
 
     def losses(self, x: Floats) -> Floats:
-        """The log loss of each row."""
+        """Return the log loss of each row."""
         found = np.empty(len(self.w))
         for rows, ramps in self.rows.blocks():
             scores = self.rows.scores(rows, ramps, x)
@@ -194,11 +194,11 @@ class _Problem:
         return found
 
     def loss(self, x: Floats) -> float:
-        """What is minimised."""
+        """Return the objective."""
         return float(self.w @ self.losses(x)) + self.strength * float(np.mean((x - self.rows.target) ** 2))
 
     def gradient(self, x: Floats) -> Floats:
-        """Its derivatives."""
+        """Return the gradient of the objective."""
         found = 2.0 * self.strength / len(x) * (x - self.rows.target)
         for rows, ramps in self.rows.blocks():
             p = _softmax(self.rows.scores(rows, ramps, x))
@@ -208,7 +208,7 @@ class _Problem:
         return found
 
     def hessian(self, x: Floats) -> Floats:
-        """Its second derivatives. O(n K P^2)."""
+        """Return the Hessian of the objective. O(n K P^2)."""
         size = len(x)
         found = np.eye(size) * (2.0 * self.strength / size)
         for rows, ramps in self.rows.blocks():
@@ -228,11 +228,11 @@ class _Problem:
         return found
 
     def minimise(self, x: Floats) -> Floats:
-        """The optimum among slopes above the least, from ``x`` on: projected Newton (Bertsekas 1982), or L-BFGS-B.
+        """Minimise from ``x`` with lower bounds by projected Newton steps (Bertsekas 1982), or by L-BFGS-B.
 
-        Done when the projected gradient is at most 1e-8 (of slopes of unit curvature, where the penalty has more) and
-        no slope moves by more than 1e-6 or to any gain, or, with L-BFGS-B where a Hessian costs too much, when it is at
-        most 1e-7. Else ``NotConverged``.
+        Newton's method has converged if the projected gradient is at most 1e-8 (scaled to unit curvature if the penalty
+        has a larger one) and no slope changes by more than 1e-6, or without a gain. L-BFGS-B, used if a Hessian is too
+        expensive, must reach a projected gradient of 1e-7. Otherwise raises ``NotConverged``.
         """
         least = self.rows.least
         if float(len(self.w)) * self.rows.n_classes * len(x) ** 2 > _WHOLE:
@@ -246,7 +246,7 @@ class _Problem:
             step = _newton(self.hessian(x), gradient, held)
             move = x - np.maximum(x - step, least)
             flat = left <= _GRADIENT
-            # Where slopes of ranks and of classes say the same, steps along their difference gain nothing.
+            # If slopes of ranks and of classes are redundant, steps along their difference do not change the loss.
             small = float(np.abs(move).max()) <= _STEP * (1.0 + float(x.max()))
             if flat and (small or abs(float(gradient @ move)) <= _GAIN):
                 return x
@@ -257,9 +257,9 @@ class _Problem:
             while not (trial := self.loss(np.maximum(x - size * step, least))) <= loss + _ROUNDING:
                 size /= 2.0
                 if size < 1e-12:
-                    raise NotConverged("the slopes did not reach their optimum: no step lowers the loss")
+                    raise NotConverged("the slopes did not converge: no step reduces the log loss")
             x, loss = np.maximum(x - size * step, least), trial
-        raise NotConverged(f"the slopes did not reach their optimum in {_MAX_STEPS} steps")
+        raise NotConverged(f"the slopes did not converge in {_MAX_STEPS} steps")
 
     def _by_lbfgs(self, x: Floats) -> Floats:
         before, least = self.loss(x), self.rows.least
@@ -270,21 +270,21 @@ class _Problem:
         )
         found: Floats = np.maximum(fitted.x, least)
         if _projected(found - least, self.gradient(found)) > _ROUGH or self.loss(found) > before + _ROUNDING:
-            raise NotConverged("the slopes did not reach their optimum; a larger strength, or fewer knots, may")
+            raise NotConverged("the slopes did not converge; try a larger strength or fewer knots")
         return found
 
 
 def fit_order_preserving(
     vector: Vector, kind: Kind, *, n_knots: int, strength: float | None = None, folds: int = 3, seed: int = 0
 ) -> FittedOrder:
-    """Fit an order-preserving map by log loss (classes of functions of Rahimi et al. 2020, in a convex form of ours).
+    """Fit an order-preserving map by log loss (function classes of Rahimi et al. 2020, in a convex form).
 
-    The slopes are those on logits divided by the optimal temperature; ``strength`` times the mean square of their
-    difference from 1 (of what classes add, from 0) draws them to temperature scaling, and is chosen among ``STRENGTHS``
-    by held-out log loss where it is None. Knots are quantiles, of equal weight, of the distances of the 10 classes
-    behind the first, or of the first 10 gaps, as far as they are above 0. No slope of g, or of a rank, is below 0.001
-    of temperature scaling's, so that logits that differ still do so. Folds belong to rows in an order of their
-    own. Raises what ``optimal_temperature`` raises, ``NotConverged`` and ``TooFewRows``.
+    The slopes apply to logits divided by the optimal temperature. The penalty, ``strength`` times the mean square of
+    their differences from temperature scaling, is chosen from ``STRENGTHS`` by held-out log loss if it is None. Knots
+    are weighted quantiles of the positive distances of the 10 classes that follow the first, or of the first 10 gaps.
+    Slopes of g, or of a rank, are at least 0.001 of those of temperature scaling, so that different logits stay
+    different. Folds do not depend on the order of the rows. Raises what ``optimal_temperature`` raises,
+    ``NotConverged`` and ``TooFewRows``.
     """
     parts = 1 if strength is not None else 2
     report(0, parts, "temperature")
@@ -310,7 +310,7 @@ def fit_order_preserving(
 
 
 def _problem(vector: Vector, kind: Kind, n_knots: int, temperature: float) -> _Problem:
-    """The rows in their own order, those of weight 0 left out."""
+    """Return the problem with rows in canonical order, without rows of weight 0."""
     order = vector.order()
     if vector.w is not None:
         order = order[vector.w[order] > 0.0]
@@ -338,11 +338,11 @@ def _problem(vector: Vector, kind: Kind, n_knots: int, temperature: float) -> _P
 
 
 def _quantiles(values: Floats, w: Floats, count: int) -> Floats:
-    """Different values above 0 at evenly spaced shares of the mass of ``values (n, c)``, ``w (n,)`` each row's."""
+    """Return distinct weighted quantiles of the positive ``values (n, c)``; ``w (n,)`` are row weights."""
     flat, mass = values.ravel(), np.repeat(w, values.shape[1])
     flat, mass = flat[flat > 0.0], mass[flat > 0.0]
     if not len(flat):
-        raise OnePrediction.at("/predictions", "are equal for all classes in every row")
+        raise OnePrediction.at("/predictions", "are the same for all classes in every row")
     order = np.argsort(flat, kind="stable")
     running = np.cumsum(mass[order])
     wanted = np.arange(1, count + 1) / (count + 1) * running[-1] * (1.0 - 1e-12)
@@ -350,10 +350,10 @@ def _quantiles(values: Floats, w: Floats, count: int) -> Floats:
 
 
 def _chosen(problem: _Problem, folds: int, seed: int) -> tuple[float, float]:
-    """The strength of the least held-out log loss, of equal ones the strongest, and that loss."""
+    """Return the strength with the smallest held-out log loss (the strongest one of ties), and that loss."""
     n = len(problem.w)
     if n < folds:
-        raise TooFewRows.at("/predictions", f"have {n} rows, where {folds} folds need {folds}")
+        raise TooFewRows.at("/predictions", f"have {n} rows, but {folds} folds need at least {folds}")
     fold = fold_of_rows(n, folds, seed)
     scores = np.zeros(len(STRENGTHS))
     for k in range(folds):
@@ -368,7 +368,7 @@ def _chosen(problem: _Problem, folds: int, seed: int) -> tuple[float, float]:
 
 
 def _newton(hessian: Floats, gradient: Floats, held: npt.NDArray[np.bool_]) -> Floats:
-    """Newton's step of the free slopes; the held ones follow their own gradient."""
+    """Return Newton's step of the free slopes, and scaled gradients of the slopes at their bounds."""
     step = gradient / np.maximum(hessian.diagonal(), 1e-12)
     free = np.flatnonzero(~held)
     if len(free):
@@ -382,12 +382,12 @@ def _newton(hessian: Floats, gradient: Floats, held: npt.NDArray[np.bool_]) -> F
                 continue
             step[free] = scipy.linalg.cho_solve(factor, gradient[free], check_finite=False)
             return step
-        raise NotConverged("the curvature of the log loss vanishes: its optimum cannot be found")
+        raise NotConverged("the slopes did not converge: the Hessian of the log loss is singular")
     return step
 
 
 def _projected(above: Floats, gradient: Floats) -> float:
-    """The largest component of the gradient that does not press a slope below the least one."""
+    """Return the largest component of the gradient that does not point below a lower bound."""
     return float(np.abs(np.where(above > 0.0, gradient, np.minimum(gradient, 0.0))).max())
 
 

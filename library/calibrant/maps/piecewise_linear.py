@@ -1,8 +1,7 @@
 """PL and PL3: averages of piecewise linear curves, in probability space and in logit-logit space.
 
-Families of "On the usefulness of the fit-on-test view on evaluating calibration of classifiers"
-(Kangsepp, Valk, Kull 2022), sections 4.1 and 4.2. Here is only their application; the fits live
-in ``calibrant.piecewise``.
+The families are those of Kangsepp, Valk & Kull (2022), "On the usefulness of the fit-on-test view on
+evaluating calibration of classifiers", sections 4.1 and 4.2. ``calibrant.piecewise`` has their fits.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from scipy.special import expit
 from calibrant.cells import Floats
 from calibrant.maps.curves import clipped_logit, read_array
 
-#: Probabilities are clipped to [PL3_CLIP, 1 - PL3_CLIP] before their logit is taken.
+#: Probabilities are clipped to [PL3_CLIP, 1 - PL3_CLIP] for their logits.
 PL3_CLIP = 1e-16
 
 
@@ -51,26 +50,26 @@ def _polylines(parameters: dict[str, Any], low: float, high: float) -> tuple[Pol
 class PiecewiseLinear:
     """PL: the mean of curves that are piecewise linear in the probability (section 4.1, eq. of C_PL).
 
-    Knots run from 0 to 1; heights are probabilities. The mean of such curves is one of them, so
-    it is evaluated as one. Neither monotone nor differentiable at the knots in general.
+    Knots range from 0 to 1; heights are probabilities. The mean of such curves is evaluated as a single
+    piecewise linear curve. Neither monotone nor differentiable at the knots in general.
     """
 
     family: ClassVar[str] = "pl"
     models: tuple[Polyline, ...]
 
     def __call__(self, p: Floats) -> Floats:
-        """Calibrated probability of each ``p (n,)`` in [0, 1]. O(n log(models x b))."""
+        """Return the calibrated probability of each ``p (n,)`` in [0, 1]. O(n log(models x b))."""
         knots = np.unique(np.concatenate([m.knots for m in self.models]))
         heights = np.mean([m(knots) for m in self.models], axis=0)
         return np.interp(p, knots, heights)
 
     def parameters(self) -> dict[str, Any]:
-        """The numbers that make this curve, for its document."""
+        """Return the parameters as plain JSON."""
         return _documents(self.models)
 
     @classmethod
     def from_parameters(cls, parameters: dict[str, Any]) -> Self:
-        """Read a document's numbers, each checked."""
+        """Read and check the parameters of a document."""
         return cls(_polylines(parameters, 0.0, 1.0))
 
 
@@ -78,14 +77,14 @@ class PiecewiseLinear:
 class LogitPiecewiseLinear:
     """PL3: the mean of logistic(f_m(logit p)), each f_m piecewise linear (section 4.2).
 
-    Knots and heights are on the logit scale; the mean is taken of probabilities.
+    Knots and heights are logits; the mean is over probabilities.
     """
 
     family: ClassVar[str] = "pl3"
     models: tuple[Polyline, ...]
 
     def __call__(self, p: Floats) -> Floats:
-        """Calibrated probability of each ``p (n,)`` in [0, 1]. O(models x n log b)."""
+        """Return the calibrated probability of each ``p (n,)`` in [0, 1]. O(models x n log b)."""
         z = clipped_logit(p, PL3_CLIP)
         total = np.zeros_like(z)
         for model in self.models:
@@ -93,10 +92,10 @@ class LogitPiecewiseLinear:
         return total / len(self.models)
 
     def parameters(self) -> dict[str, Any]:
-        """The numbers that make this curve, for its document."""
+        """Return the parameters as plain JSON."""
         return _documents(self.models)
 
     @classmethod
     def from_parameters(cls, parameters: dict[str, Any]) -> Self:
-        """Read a document's numbers, each checked."""
+        """Read and check the parameters of a document."""
         return cls(_polylines(parameters, -800.0, 800.0))

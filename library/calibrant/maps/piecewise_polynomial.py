@@ -1,4 +1,4 @@
-"""PL_DE: least squares of a continuous piecewise polynomial, its breaks found by differential evolution."""
+"""PL_DE: least squares fit of a continuous piecewise polynomial, with breaks from differential evolution."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from calibrant.validation import check_fold_count, fold_of_rows, simplest
 
 Degree = Literal[1, 2]
 
-#: The library's own settings of its search.
+#: Settings of the search in pwlf.
 _SEARCH: dict[str, Any] = {"popsize": 50, "tol": 1e-3, "maxiter": 1000, "polish": True, "atol": 1e-4}
 MOST_SEGMENTS = {1: 7, 2: 5}
 
 
 @dataclass(frozen=True)
 class PiecewisePolynomial(Numbers):
-    """sum_k coefficients[j, k] (p - breaks[j])^k on segment j, from break j to j + 1; the end segments go on beyond.
+    """sum_k coefficients[j, k] (p - breaks[j])^k on segment j, from break j to j + 1; the outer segments are extended.
 
-    ``breaks (s + 1,)`` ascending, ``coefficients (s, degree + 1)``. Values may lie outside [0, 1]. Continuous; neither
-    monotone nor differentiable at the breaks in general.
+    ``breaks (s + 1,)`` ascend; ``coefficients`` have shape (s, degree + 1). Values may be outside [0, 1]. Continuous;
+    neither monotone nor differentiable at the breaks in general.
     """
 
     family: ClassVar[str] = "piecewise-polynomial"
@@ -33,7 +33,7 @@ class PiecewisePolynomial(Numbers):
     coefficients: Floats
 
     def __call__(self, p: Floats) -> Floats:
-        """Calibrated probability of each ``p (n,)`` in [0, 1]. O(n log s)."""
+        """Return the calibrated probability of each ``p (n,)`` in [0, 1]. O(n log s)."""
         segment = np.searchsorted(self.breaks[1:-1], p)
         u = p - self.breaks[segment]
         found = np.zeros(len(p))
@@ -43,11 +43,11 @@ class PiecewisePolynomial(Numbers):
 
     @classmethod
     def from_parameters(cls, parameters: dict[str, Any]) -> Self:
-        """Read a document's numbers, each checked."""
+        """Read and check the parameters of a document."""
         breaks = read_array(parameters, "breaks", numeric=True, low=0.0, high=1.0, increasing=True)
         rows = read_array(parameters, "coefficients")
         if len(breaks) != len(rows) + 1:
-            raise InvalidDocument.at("/parameters/coefficients", "must hold one row for each pair of breaks")
+            raise InvalidDocument.at("/parameters/coefficients", "must contain one row for each pair of breaks")
         where, width = "/parameters/coefficients", len(rows[0]) if isinstance(rows[0], list) else 1
         read = [read_array({str(i): r}, str(i), where=where, numeric=True, length=width) for i, r in enumerate(rows)]
         return cls(breaks, np.array(read))
@@ -56,7 +56,7 @@ class PiecewisePolynomial(Numbers):
 def check_library() -> None:
     """Raise ``MissingExtra`` if the package pwlf is not installed."""
     with requires("pl-de", "pl-de"):
-        import pwlf  # noqa: F401 - slow to load
+        import pwlf  # noqa: F401 - slow to import
 
 
 def fit_pl_de(
@@ -69,19 +69,19 @@ def fit_pl_de(
     folds: int,
     seed: int,
 ) -> tuple[PiecewisePolynomial, dict[str, Any]]:
-    """Least squares by the package pwlf (Jekel & Venter 2019), as in Kangsepp, Valk & Kull (2022), appendix C.2.
+    """Fit by least squares with the package pwlf (Jekel & Venter 2019), as in Kangsepp et al. (2022), appendix C.2.
 
-    ``segments`` where given, else as many of 1, ..., ``most`` (7, of degree 2 5) as cross-validation chooses: mean
-    held-out squared error, folds drawn over the rows in ascending order, the 0.1 % rule; then all rows are fitted.
-    One segment is a polynomial regression. Differential evolution, seeded, comes close to the least sum of squares and
-    does not prove it. Raises ``OneClass``, ``OnePrediction``, ``TooFewRows``, and ``MissingExtra`` without the
-    package. O(folds most) searches of some thousand regressions each, O(n) every one.
+    If ``segments`` is None, cross-validation chooses from 1, ..., ``most`` (by default 7, or 5 for degree 2) by the
+    mean held-out squared error and the 0.1 % rule, with folds drawn over the sorted rows; then all rows are fitted. One
+    segment is a polynomial regression. Differential evolution with a fixed seed approximates the minimum without a
+    guarantee. Raises ``OneClass``, ``OnePrediction``, ``TooFewRows``, and ``MissingExtra`` without the package.
+    O(folds most) searches of several thousand regressions, each O(n).
     """
     check_library()
     cells = cells_of(rows, kind)
     check_outcomes(cells)
     if len(cells) < 2:
-        raise OnePrediction.at("/predictions", "are all equal: a map needs two different ones to be fitted")
+        raise OnePrediction.at("/predictions", "are all equal, but a fit needs at least two distinct ones")
     diagnostics: dict[str, Any] = {}
     if segments is None:
         candidates = tuple(range(1, (most or MOST_SEGMENTS[degree]) + 1))
@@ -98,7 +98,7 @@ def fit_pl_de(
 def _held_out(
     rows: SortedRows, kind: WeightsKind, degree: Degree, candidates: tuple[int, ...], folds: int, seed: int
 ) -> Floats:
-    """Mean squared error of each candidate on held-out rows: ``(candidates,)``."""
+    """Return the held-out mean squared error of each candidate: ``(candidates,)``."""
     n = len(rows)
     check_fold_count(n, folds)
     fold, losses = fold_of_rows(n, folds, seed), np.zeros(len(candidates))
@@ -117,8 +117,8 @@ def _held_out(
 def _fit(cells: Cells, degree: Degree, segments: int, seed: int) -> PiecewisePolynomial:
     import pwlf
 
-    class CancellableFit(pwlf.PiecewiseLinFit):  # type: ignore[misc]  # it is untyped
-        """The library's search, which can be cancelled at every regression that it tries."""
+    class CancellableFit(pwlf.PiecewiseLinFit):  # type: ignore[misc]  # untyped
+        """The search of pwlf, which can be cancelled at every regression."""
 
         def fit_with_breaks_opt(self, breaks: Floats) -> float:
             check()
@@ -127,7 +127,7 @@ def _fit(cells: Cells, degree: Degree, segments: int, seed: int) -> PiecewisePol
 
     model = CancellableFit(cells.p, cells.wy / cells.w, degree=degree)
     if not np.all(cells.w == cells.w[0]):
-        # Its own way to set weights makes a matrix of (n, n).
+        # The method of pwlf to set weights creates an (n, n) matrix.
         model.weights = np.sqrt(cells.w / cells.w.max())
         model.y_w = model.y_data * model.weights
     if segments == 1:
@@ -135,7 +135,7 @@ def _fit(cells: Cells, degree: Degree, segments: int, seed: int) -> PiecewisePol
     else:
         model.fit(segments, rng=np.random.default_rng(seed), **_SEARCH)
     breaks, beta = np.asarray(model.fit_breaks), np.asarray(model.beta)
-    gaps = np.maximum(breaks[:-1, None] - breaks[None, :-1], 0.0)  # from each segment's begin back to those before
+    gaps = np.maximum(breaks[:-1, None] - breaks[None, :-1], 0.0)  # distances between the starts of segments
     begun = np.tri(segments)
     slopes = beta[1 : segments + 1]
     bends = beta[segments + 1 :] if degree == 2 else np.zeros(segments)

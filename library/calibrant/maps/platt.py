@@ -23,22 +23,22 @@ from calibrant.maps.many_rows import logit_and_one, many_rows, settle
 from calibrant.reductions import Event
 
 _MAX_STEPS = 100
-#: A fit is done when no gradient of the mean log loss exceeds this.
+#: Largest gradient of the mean log loss at convergence.
 _GRADIENT = 1e-10
-#: A loss that grew by less grew by rounding.
+#: Increases of the loss below this are rounding errors.
 _ROUNDING = 1e-14
 
 
 @dataclass(frozen=True)
 class Platt(Numbers):
-    """c(p) = logistic(slope logit(p) + intercept). Monotone for slope > 0, differentiable; the logit clips at 2^-52."""
+    """c(p) = logistic(slope logit(p) + intercept). Monotone for slope > 0, differentiable; p is clipped at 2^-52."""
 
     family: ClassVar[str] = "platt"
     slope: float
     intercept: float
 
     def __call__(self, p: Floats) -> Floats:
-        """Calibrated probability of each ``p (n,)`` in [0, 1]. O(n)."""
+        """Return the calibrated probability of each ``p (n,)`` in [0, 1]. O(n)."""
         return in_blocks(self._block, p)
 
     def _block(self, p: Floats) -> Floats:
@@ -49,18 +49,18 @@ class Platt(Numbers):
 
     @classmethod
     def from_parameters(cls, parameters: dict[str, Any]) -> Self:
-        """Read a document's numbers, each checked."""
+        """Read and check the parameters of a document."""
         return cls(read_number(parameters, "slope"), read_number(parameters, "intercept"))
 
 
 def fit_platt_event(event: Event, *, target_smoothing: bool = True) -> Platt:
-    """``fit_platt`` of an event; many rows without weights are not sorted for it. O(n) a step, else O(n log n)."""
+    """Fit to an event; many rows without weights are not sorted. O(n) per step, otherwise O(n log n)."""
     rows = many_rows(event)
     if rows is not None:
         coarse = rows.coarse
         try:
             start = fit_platt(coarse, target_smoothing=target_smoothing)
-        except NotConverged:  # so separable that the coarse cells are: the rows themselves have the last word
+        except NotConverged:  # the coarse cells are separable, the rows may not be
             return fit_platt(event.cells, target_smoothing=target_smoothing)
         positives = float(coarse.wy.sum())
         targets = _targets(positives, coarse.mass - positives) if target_smoothing else (0.0, 1.0)
@@ -71,17 +71,16 @@ def fit_platt_event(event: Event, *, target_smoothing: bool = True) -> Platt:
 
 
 def _targets(positives: float, negatives: float) -> tuple[float, float]:
-    """What Platt puts in the place of the labels 0 and 1."""
+    """Return Platt's targets for the labels 0 and 1."""
     return 1.0 / (negatives + 2), (positives + 1) / (positives + 2)
 
 
 def fit_platt(cells: Cells, *, target_smoothing: bool = True) -> Platt:
-    """Fit by maximum likelihood (Platt 1999), Newton's method with halved steps. O(m) a step.
+    """Fit by maximum likelihood (Platt 1999) with Newton's method and step halving. O(m) per step.
 
     With ``target_smoothing`` the labels 1 and 0 become (n1 + 1) / (n1 + 2) and 1 / (n0 + 2), which
-    keeps separable data finite; importance weights count their effective rows. Without it such data raise
-    ``NotConverged``. Raises ``OneClass``
-    where all labels are equal.
+    gives a finite optimum for separable data; importance weights are scaled to the effective number of rows.
+    Without it separable data raise ``NotConverged``. Raises ``OneClass`` if all labels are equal.
     """
     positives = check_outcomes(cells)
     negatives = cells.mass - positives
@@ -91,19 +90,19 @@ def fit_platt(cells: Cells, *, target_smoothing: bool = True) -> Platt:
         low, high = _targets(positives * counted, negatives * counted)
         target = cells.wy * high + (cells.w - cells.wy) * low
     logits = clipped_logit(cells.p)
-    # Centred and scaled, the two directions of the Hessian do not mix, and constant predictions cost no digits.
+    # Centring and scaling makes the Hessian well conditioned, also for constant predictions.
     centre = float(cells.w @ logits) / cells.mass
     spread = float(np.sqrt(cells.w @ (logits - centre) ** 2 / cells.mass))
     scale = spread if spread > 1e-9 else np.inf
     z = (logits - centre) / scale
-    # From the best constant on, as Platt starts: at the identity, certain predictions have no curvature left.
+    # Start from the best constant, like Platt: at the identity, extreme predictions have no curvature.
     theta = _newton(z, cells.w, target, np.array([0.0, float(logit(target.sum() / cells.mass))]))
     slope = float(theta[0] / scale)
     return Platt(slope, float(theta[1] - slope * centre))
 
 
 def _newton(z: Floats, w: Floats, target: Floats, theta: Floats) -> Floats:
-    """Minimise the log loss of theta[0] z + theta[1], from ``theta`` on; raises ``NotConverged``."""
+    """Minimise the log loss of theta[0] z + theta[1] from ``theta``; raise ``NotConverged`` on failure."""
     mass = float(w.sum())
     loss = _loss(z, w, target, theta)
     for _ in range(_MAX_STEPS):
@@ -113,9 +112,9 @@ def _newton(z: Floats, w: Floats, target: Floats, theta: Floats) -> Floats:
         curvature = w * c * (1.0 - c)
         cross = curvature @ z
         hessian = np.array([[curvature @ (z * z), cross], [cross, curvature.sum()]]) / mass
-        # Constant predictions leave one direction flat; the ridge keeps the step on the other.
+        # For constant predictions one direction is flat; the ridge makes the Hessian regular.
         step = np.linalg.solve(hessian + np.eye(2) * (1e-13 * (1e-13 + np.trace(hessian))), gradient)
-        # On separable data the gradient fades while the steps go on: only both together are an optimum.
+        # For separable data the gradient vanishes but the steps do not, so convergence needs both.
         if np.abs(gradient).max() <= _GRADIENT and np.abs(step).max() <= 1e-6 * (1.0 + np.abs(theta).max()):
             return theta
         size = 1.0
@@ -124,10 +123,10 @@ def _newton(z: Floats, w: Floats, target: Floats, theta: Floats) -> Floats:
         theta, loss = theta - size * step, trial
         if not np.all(np.isfinite(theta)):
             break
-    raise NotConverged.at("/labels", "give Platt scaling no finite optimum (separable data); use target_smoothing")
+    raise NotConverged.at("/labels", "are separable, so that Platt scaling has no finite optimum; use target_smoothing")
 
 
 def _loss(z: Floats, w: Floats, target: Floats, theta: Floats) -> float:
-    """Mean log loss, in nats, of the line ``theta`` on ``z``."""
+    """Return the mean log loss, in nats, of the line ``theta`` in ``z``."""
     f = theta[0] * z + theta[1]
     return float(w @ np.logaddexp(0.0, f) - target @ f) / float(w.sum())

@@ -1,4 +1,4 @@
-"""One curve a class, and one curve a rank."""
+"""Maps of one curve per class or per rank."""
 
 from __future__ import annotations
 
@@ -17,11 +17,12 @@ from calibrant.maps.transforms import Takes, in_order_of, normalised, read_flag
 
 @dataclass(frozen=True)
 class Ranks:
-    """c_r of the r-th largest probability, R ranks, put back on its class (Gupta et al. 2021 fit such curves).
+    """Curves c_r of the r-th largest probability, for R ranks, as in Gupta et al. (2021).
 
-    With ``within`` c_r is of the sum of the r largest, and a rank gets c_r less the largest c before it, at least 0.
-    The classes ranked behind R share what is left of 1 as they did before; rows whose ranks alone exceed 1 are divided
-    by their sum. ``keep_order`` puts the row's numbers on the classes in the order of the predictions.
+    With ``within`` c_r is applied to the sum of the r largest probabilities, and rank r gets c_r minus the largest
+    previous value, at least 0. The classes after rank R share the rest of 1 in their given proportions; rows whose
+    ranks exceed 1 are divided by their sum. ``keep_order`` sorts the calibrated values of a row to preserve the order
+    of the classes.
     """
 
     family: ClassVar[str] = "ranks"
@@ -31,7 +32,7 @@ class Ranks:
     keep_order: bool = False
 
     def __call__(self, rows: Floats) -> Floats:
-        """Calibrated probabilities ``(n, K)`` of probabilities ``(n, K)``. O(n K log K), R times a curve's cost."""
+        """Return calibrated probabilities ``(n, K)`` for probabilities ``(n, K)``. O(n K log K) and R curves."""
         p, ranks = rows.astype(np.float64), len(self.curves)
         order = np.argsort(-p, axis=1, kind="stable")
         ranked = np.take_along_axis(p, order, axis=1)
@@ -48,12 +49,12 @@ class Ranks:
         return in_order_of(calibrated, p) if self.keep_order else calibrated
 
     def parameters(self) -> dict[str, Any]:
-        """The curves' numbers, rank by rank."""
+        """Return the parameters of the curves by rank as plain JSON."""
         return {"curves": curves_document(self.curves), "within": self.within, "keep_order": self.keep_order}
 
     @classmethod
     def from_parameters(cls, parameters: dict[str, Any], n_classes: int) -> Self:
-        """Read a document's numbers, each checked."""
+        """Read and check the parameters of a document."""
         curves = read_curves(parameters, 1, n_classes)
         return cls(curves, read_flag(parameters, "within"), read_flag(parameters, "keep_order"))
 
@@ -63,10 +64,10 @@ class Ranks:
 
 @dataclass(frozen=True)
 class OneVsRest:
-    """c_k(p_k) for each class k (Zadrozny & Elkan 2002), with ``keep_order`` in the classes' old order, and of sum 1.
+    """Curves c_k(p_k) for each class k (Zadrozny & Elkan 2002).
 
-    ``keep_order`` puts the calibrated numbers on the classes in the order of the predictions; ``renormalise`` divides
-    by the row's sum, and gives 1/K where that is 0. Without it rows sum to what they do.
+    ``keep_order`` sorts the calibrated values of a row to preserve the order of the classes. ``renormalise`` divides
+    rows by their sum, with 1/K for rows of zeros; without it rows may not sum to 1.
     """
 
     family: ClassVar[str] = "one-vs-rest"
@@ -76,7 +77,7 @@ class OneVsRest:
     keep_order: bool = False
 
     def __call__(self, rows: Floats) -> Floats:
-        """Calibrated probabilities ``(n, K)`` of probabilities ``(n, K)``. O(n K) times a curve's cost."""
+        """Return calibrated probabilities ``(n, K)`` for probabilities ``(n, K)``. O(n K) times a curve's cost."""
         found = np.empty(rows.shape)
         for k, curve in enumerate(self.curves):
             found[:, k] = np.clip(curve(rows[:, k].astype(np.float64)), 0.0, 1.0)
@@ -85,11 +86,11 @@ class OneVsRest:
         return normalised(found) if self.renormalise else found
 
     def parameters(self) -> dict[str, Any]:
-        """The curves' numbers, class by class."""
+        """Return the parameters of the curves by class as plain JSON."""
         return {"curves": curves_document(self.curves), "renormalise": self.renormalise, "keep_order": self.keep_order}
 
     @classmethod
     def from_parameters(cls, parameters: dict[str, Any], n_classes: int) -> Self:
-        """Read a document's numbers, each checked."""
+        """Read and check the parameters of a document."""
         curves = read_curves(parameters, n_classes, n_classes)
         return cls(curves, read_flag(parameters, "renormalise"), read_flag(parameters, "keep_order"))

@@ -1,4 +1,4 @@
-"""Softmax regression on logits, to its optimum: of vector scaling, matrix scaling and Dirichlet calibration."""
+"""Softmax regression on logits, for vector scaling, matrix scaling and Dirichlet calibration."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ from calibrant.maps.temperature import VectorLogits, optimal_temperature
 from calibrant.maps.transforms import logits_block
 from calibrant.progress import check
 
-# --- Features: logits, as given and in the coordinates of the solver
+# --- Features: logits in the coordinates of the solver
 
-#: Numbers of a matrix that are worked on at once, and as many as are kept in float64 between passes.
+#: Elements of a matrix that are processed at once, and the most that are kept in float64 between passes.
 _BLOCK, _KEPT = 1 << 16, 1 << 22
-#: Directions of the features of less than this share of the widest one's spread are scaled as if they had it.
+#: Lower bound of the scale of a direction, relative to that of the widest direction.
 _FLOOR = 1e-7
-#: Features of a spread below this share of their mean are constant but for rounding.
+#: Features with a spread below this fraction of their mean are constant up to rounding.
 _CONSTANT = 1e-10
 
 
 @dataclass(frozen=True)
 class Features:
-    """Logits ``given (n, K)``, or probabilities to take logarithms of, and ``labels (n,)``.
+    """Logits ``given (n, K)``, or probabilities whose logarithms are the features, and ``labels (n,)``.
 
-    ``full`` scores are W z + b, others diag(w) z + b. The solver works on coordinates in which features are centred,
-    uncorrelated and of unit variance under the weights ``w (n,)``: ``centre (K,)``, and ``basis``, (K, K) or (K,).
+    Scores are W z + b if ``full``, and diag(w) z + b otherwise. The coordinates of the solver are centred, uncorrelated
+    and of unit variance under the weights ``w (n,)``: ``centre (K,)``, and ``basis``, (K, K) or (K,).
     """
 
     given: Floats
@@ -46,7 +46,7 @@ class Features:
 
     @classmethod
     def of(cls, given: Floats, labels: Integers, w: Floats | None, *, full: bool, probabilities: bool) -> Features:
-        """Find the coordinates. O(n K^2), or O(n K) without ``full``. Rows of weight 0 are left out."""
+        """Compute the coordinates, without rows of weight 0. O(n K^2), or O(n K) without ``full``."""
         if w is not None and not w.all():
             given, labels, w = given[w > 0.0], labels[w > 0.0], w[w > 0.0]
         weights = np.full(len(labels), 1.0 / len(labels)) if w is None else w / w.sum()
@@ -71,18 +71,18 @@ class Features:
 
     @property
     def n_classes(self) -> int:
-        """K."""
+        """Number of classes K."""
         return int(self.given.shape[1])
 
     @property
     def constant(self) -> bool:
-        """Whether every row has the same logits, but for rounding. O(n K)."""
+        """Whether all rows have the same logits up to rounding. O(n K)."""
         wide = (np.abs(x).max(axis=0) > _CONSTANT * np.abs(self.centre) for _, x in self.blocks())
         return not any(x.any() for x in wide)
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Parameters: of each class the weights of its features, and an intercept."""
+        """Shape of the parameters: for each class the weights of its features and an intercept."""
         return self.n_classes, (self.n_classes if self.full else 1) + 1
 
     @cached_property
@@ -92,7 +92,7 @@ class Features:
         return logits_block(self.given, self.probabilities) - self.centre
 
     def blocks(self) -> Iterator[tuple[slice, Floats]]:
-        """Blocks of rows with their centred features, float64."""
+        """Yield blocks of rows with their centred features in float64."""
         height = max(1, _BLOCK // self.n_classes)
         for start in range(0, len(self.labels), height):
             check()
@@ -103,14 +103,14 @@ class Features:
                 yield rows, logits_block(self.given[rows], self.probabilities) - self.centre
 
     def scores(self, x: Floats, theta: Floats) -> Floats:
-        """Scores ``(h, K)`` of centred features ``x (h, K)``, of parameters in the solver's coordinates."""
+        """Return the scores ``(h, K)`` of centred features ``x (h, K)`` for parameters of the solver."""
         if self.full:
             found: Floats = x @ (theta[:, :-1] @ self.basis.T).T + theta[:, -1]
             return found
         return x * (theta[:, 0] * self.basis) + theta[:, 1]
 
     def adjoint(self, x: Floats, residual: Floats) -> Floats:
-        """What ``residual (h, K)`` in the scores is in the parameters."""
+        """Return the gradient in the parameters for the gradient ``residual (h, K)`` in the scores."""
         found = np.empty(self.shape)
         found[:, -1] = residual.sum(axis=0)
         if self.full:
@@ -120,13 +120,13 @@ class Features:
         return found
 
     def expanded(self, x: Floats) -> Floats:
-        """Features in the solver's coordinates with a 1 behind: ``(h, 1, K + 1)``, or ``(h, K, 2)`` of each class."""
+        """Return features of the solver with a trailing 1: ``(h, 1, K + 1)``, or ``(h, K, 2)`` for each class."""
         if self.full:
             return np.column_stack([x @ self.basis, np.ones(len(x))])[:, None, :]
         return np.stack([x * self.basis, np.ones_like(x)], axis=2)
 
     def original(self, theta: Floats) -> Floats:
-        """The parameters on the logits as they are: ``(K, K + 1)`` or ``(K, 2)``, the intercepts last."""
+        """Return parameters for the given logits: ``(K, K + 1)`` or ``(K, 2)``, with the intercepts last."""
         found = np.empty(self.shape)
         found[:, :-1] = theta[:, :-1] @ self.basis.T if self.full else theta[:, :1] * self.basis[:, None]
         of_centre = found[:, :-1] @ self.centre if self.full else found[:, 0] * self.centre
@@ -134,7 +134,7 @@ class Features:
         return found
 
     def coordinates(self, original: Floats) -> Floats:
-        """The reverse of ``original``."""
+        """Return the parameters of the solver; the inverse of ``original``."""
         found = np.empty(self.shape)
         if self.full:
             found[:, :-1] = np.linalg.solve(self.basis, original[:, :-1].T).T
@@ -145,30 +145,30 @@ class Features:
         return found
 
 
-# --- The regression, solved to its optimum
+# --- The regression
 
-#: Fewer parameters are solved for with the whole Hessian, more by conjugate gradients.
+#: The most parameters for the whole Hessian; with more, conjugate gradients are used.
 _WHOLE = 600
 _MAX_STEPS = 200
-#: Done when no gradient of the mean loss, by features of unit variance, exceeds this ...
+#: Convergence: largest gradient of the mean loss, for features of unit variance ...
 _GRADIENT = 1e-9
-#: ... and no weight moves by more than this share: on separable data the gradient fades while the steps go on.
+#: ... and largest relative step; for separable data the gradient vanishes but the steps do not.
 _STEP = 1e-6
-#: This many steps with a vanished gradient mean separable data.
+#: Number of steps with a vanishing gradient after which data are separable.
 _PATIENCE = 6
-#: A loss that grew by less grew by rounding.
+#: Increases of the loss below this are rounding errors.
 _ROUNDING = 1e-14
-#: Part of the largest curvature that is added to all, for directions without any.
+#: Fraction of the largest curvature that is added to all directions.
 _RIDGE = 1e-14
 _SEPARABLE = (
-    "the log loss falls without end: some weights of the classes separate labels without error; "
-    "dirichlet-l2 or temperature have an optimum"
+    "the log loss has no minimum, because some classes are perfectly separable; use the method dirichlet-l2 or "
+    "temperature"
 )
 
 
 @dataclass(frozen=True)
 class Regression:
-    """The mean log loss, weighted by ``w (n,)`` of sum 1, plus sum(penalty theta^2) of the original parameters."""
+    """Mean log loss with weights ``w (n,)`` of sum 1, plus sum(penalty theta^2) of the original parameters."""
 
     features: Features
     w: Floats
@@ -176,7 +176,7 @@ class Regression:
 
     @cached_property
     def _map(self) -> Floats:
-        """Row by row, original parameters are these times the solver's (of full scores)."""
+        """Matrix from the parameters of the solver to the original ones, for each row (full scores)."""
         x = self.features
         found = np.eye(x.shape[1])
         found[:-1, :-1] = x.basis
@@ -185,7 +185,7 @@ class Regression:
 
     @cached_property
     def _scale(self) -> Floats:
-        """The root of the penalty's curvature where it is above 1, in the parameters' shape."""
+        """Square root of the curvature of the penalty, at least 1, in the shape of the parameters."""
         if self.penalty is None:
             return np.ones(self.features.shape)
         found: Floats = np.sqrt(np.maximum(1.0, 2.0 * self.penalty @ self._map**2))
@@ -193,11 +193,11 @@ class Regression:
 
     @cached_property
     def _bounded(self) -> bool:
-        """Whether every parameter is penalised, so that there is an optimum whatever the labels are."""
+        """Whether every parameter is penalised, which guarantees an optimum."""
         return self.penalty is not None and float(self.penalty.min()) > 0.0
 
     def losses(self, theta: Floats) -> Floats:
-        """The log loss of each row, ``(n,)``."""
+        """Return the log loss of each row: ``(n,)``."""
         x, found = self.features, np.empty(len(self.w))
         for rows, block in x.blocks():
             scores = x.scores(block, theta)
@@ -207,14 +207,14 @@ class Regression:
         return found
 
     def loss(self, theta: Floats) -> float:
-        """What is minimised."""
+        """Return the objective."""
         found = float(self.w @ self.losses(theta))
         if self.penalty is None:
             return found
         return found + float((self.penalty * self.features.original(theta) ** 2).sum())
 
     def gradient(self, theta: Floats) -> Floats:
-        """In the solver's coordinates."""
+        """Return the gradient in the parameters of the solver."""
         x, found = self.features, np.zeros(self.features.shape)
         for rows, block, p in self._probabilities(theta):
             p[np.arange(len(p)), x.labels[rows]] -= 1.0
@@ -223,7 +223,7 @@ class Regression:
         return found if self.penalty is None else found + 2.0 * (self.penalty * x.original(theta)) @ self._map
 
     def curvature(self, theta: Floats, direction: Floats) -> Floats:
-        """The Hessian times a direction. O(n K^2), or O(n K)."""
+        """Return the Hessian times a direction. O(n K^2), or O(n K)."""
         x, found = self.features, np.zeros(self.features.shape)
         for rows, block, p in self._probabilities(theta):
             moved = x.scores(block, direction)
@@ -234,7 +234,7 @@ class Regression:
         return found if self.penalty is None else found + 2.0 * (self.penalty * x.original(direction)) @ self._map
 
     def hessian(self, theta: Floats) -> Floats:
-        """The whole of it, ``(P, P)``. O(n P^2)."""
+        """Return the whole Hessian ``(P, P)``. O(n P^2)."""
         x = self.features
         K, d = x.shape
         found, blocks = np.zeros((K * d, K * d)), np.zeros((K, d, d))
@@ -253,13 +253,13 @@ class Regression:
             blocks += 2.0 * np.einsum("ai,ka,aj->kij", self._map, self.penalty, self._map, optimize=True)
         for k in range(K):
             found[k * d : (k + 1) * d, k * d : (k + 1) * d] += blocks[k]
-        if self.penalty is None:  # what is added to every class alike changes nothing: it is held where it is
+        if self.penalty is None:  # a common shift of all classes does not change the loss, so it is fixed
             alike = np.eye(d) if x.full else np.diag([0.0, 1.0])
             found += np.kron(np.full((K, K), 1.0 / K**2), alike)
         return found
 
     def diagonal(self, theta: Floats) -> Floats:
-        """The Hessian's diagonal, in the parameters' shape."""
+        """Return the diagonal of the Hessian in the shape of the parameters."""
         x, found = self.features, np.zeros(self.features.shape)
         for rows, block, p in self._probabilities(theta):
             squares = x.expanded(block) ** 2
@@ -272,7 +272,7 @@ class Regression:
             yield rows, block, softmax_in_place(self.features.scores(block, theta))
 
     def start(self) -> Floats:
-        """Logits divided by their optimal temperature, or, where they have none, scores of 0."""
+        """Return the start: logits divided by their optimal temperature, or scores of 0 if there is none."""
         x = self.features
         original = np.zeros(x.shape)
         try:
@@ -285,12 +285,12 @@ class Regression:
         return x.coordinates(original)
 
     def minimise(self, theta: Floats | None = None) -> Floats:
-        """The optimum, from ``theta`` on: Newton's method with halved steps, the last one beyond the tolerance.
+        """Minimise from ``theta`` by Newton's method with step halving, and one final step.
 
-        Done when no gradient of the mean loss exceeds 1e-9, by features of unit variance (and parameters of unit
-        curvature, where the penalty has more), and no parameter moves by more than 1e-6 of the largest. Raises
-        ``NotConverged``, of separable data saying so. O(n P^2 + P^3) a step for P parameters up to 600; more are
-        solved for by conjugate gradients, O(n K^2) or O(n K) for each of theirs.
+        The method has converged if no gradient of the mean loss exceeds 1e-9, for features of unit variance (scaled to
+        unit curvature if the penalty has a larger one), and no parameter changes by more than 1e-6 of the largest one.
+        Raises ``NotConverged``, with a message about separable data. O(n P^2 + P^3) per step for up to P = 600
+        parameters; with more, O(n K^2) or O(n K) per step of conjugate gradients.
         """
         theta = self.start() if theta is None else theta
         loss, vanished = self.loss(theta), 0
@@ -307,11 +307,11 @@ class Regression:
             while not (trial := self.loss(theta - size * step)) <= loss + _ROUNDING:
                 size /= 2.0
                 if size < 1e-10:
-                    raise NotConverged("the softmax regression did not reach its optimum: no step lowers the loss")
+                    raise NotConverged("the softmax regression did not converge: no step reduces the log loss")
             theta, loss = theta - size * step, trial
         raise NotConverged(
-            f"the softmax regression did not reach its optimum in {_MAX_STEPS} steps, as where a class can be told "
-            "without error; dirichlet-l2 or temperature have an optimum"
+            f"the softmax regression did not converge in {_MAX_STEPS} steps, perhaps because some classes are "
+            "perfectly separable; use the method dirichlet-l2 or temperature"
         )
 
     def _step(self, theta: Floats, gradient: Floats, exact: bool) -> Floats:
@@ -344,7 +344,7 @@ class Regression:
 
 
 def _solved(hessian: Floats, gradient: npt.NDArray[Any]) -> Floats:
-    """Newton's step; directions without curvature get none."""
+    """Return Newton's step, which is 0 in directions without curvature."""
     ridge = _RIDGE * float(hessian.diagonal().max())
     for _ in range(8):
         try:
@@ -355,4 +355,4 @@ def _solved(hessian: Floats, gradient: npt.NDArray[Any]) -> Floats:
             return found
         except scipy.linalg.LinAlgError:
             ridge *= 10.0
-    raise NotConverged("the softmax regression's curvature vanishes: its optimum cannot be found")
+    raise NotConverged("the softmax regression did not converge: the Hessian of the log loss is singular")

@@ -1,4 +1,4 @@
-"""Spline calibration: the score plus the slope of a spline fitted to the cumulative label minus score."""
+"""Spline calibration: the score plus the slope of a spline of the cumulative label minus score."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from calibrant.validation import check_fold_count, fold_of_rows, simplest
 
 Select = Literal["brier", "log-loss"]
 
-#: A document keeps at most so many scores.
+#: The most scores of a document.
 MOST_SCORES = 4096
-#: Numbers of knots that cross-validation chooses from; a cubic run-out needs four.
+#: Candidate numbers of knots; the cubic boundary condition needs four.
 CANDIDATES = tuple(range(3, 15))
 
 
 @dataclass(frozen=True)
 class Spline(Numbers):
-    """Linear interpolation of ``values (t,)`` at ``scores (t,)``, ascending in [0, 1], constant outside.
+    """Linear interpolation of ``values (t,)`` at ``scores (t,)``, ascending in [0, 1], and constant outside.
 
-    Values may lie outside [0, 1]. Neither monotone nor differentiable in general.
+    Values may be outside [0, 1]. Neither monotone nor differentiable in general.
     """
 
     family: ClassVar[str] = "spline"
@@ -34,12 +34,12 @@ class Spline(Numbers):
     values: Floats
 
     def __call__(self, p: Floats) -> Floats:
-        """Calibrated probability of each ``p (n,)`` in [0, 1]. O(n log t)."""
+        """Return the calibrated probability of each ``p (n,)`` in [0, 1]. O(n log t)."""
         return interpolate(p, self.scores, self.values)
 
     @classmethod
     def from_parameters(cls, parameters: dict[str, Any]) -> Self:
-        """Read a document's numbers, each checked."""
+        """Read and check the parameters of a document."""
         scores = read_array(parameters, "scores", numeric=True, low=0.0, high=1.0, increasing=True)
         return cls(scores, read_array(parameters, "values", numeric=True, length=len(scores)))
 
@@ -47,20 +47,20 @@ class Spline(Numbers):
 def fit_spline(
     cells: Cells, knots: int = 6, boundary: Boundary = "natural", *, constrained: bool = False
 ) -> tuple[Spline, dict[str, Any]]:
-    """Fit by least squares (Gupta et al. 2021, section 4), with the values at the knots and the thinning error.
+    """Fit by least squares (Gupta et al. 2021, section 4); also return the values at the knots and the thinning error.
 
     With t the fractile of a score s and D the spline of the cumulative label minus score, the map is s + D'(t) at the
     scores of the fit and linear between them. (The published code swaps the two weights of that interpolation.) It is
-    kept exactly at up to 4,096 scores; of more, at 4,096 fractiles of equal mass, and ``thinning_error`` is how far
-    linear interpolation between these is from s + D'(t) at worst: some 1e-4 where scores lie close. ``constrained``
-    keeps the map in [0, 1] at every score. O(m).
+    exact at up to 4,096 scores; with more scores it keeps 4,096 fractiles of equal mass, and ``thinning_error`` is the
+    largest deviation of the interpolation from s + D'(t), about 1e-4 for dense scores. ``constrained`` keeps the map in
+    [0, 1] at every score. O(m).
 
-    Raises ``OneClass`` where all labels are equal, ``TooFewRows`` where there are fewer rows than knots,
-    ``InvalidOption`` where a cubic run-out has fewer than four knots.
+    Raises ``OneClass`` if all labels are equal, ``TooFewRows`` if there are fewer rows than knots, and
+    ``InvalidOption`` if the cubic boundary condition has fewer than four knots.
     """
     check_outcomes(cells)
     if boundary == "cubic" and knots < 4:
-        raise InvalidOption.at("/knots", "must be at least 4 where the boundary is cubic")
+        raise InvalidOption.at("/knots", "must be at least 4 with the boundary cubic")
     path = path_of(cells)
     spline = fit_cumulative(path, knots, boundary, constrained=constrained)
     values = _values(path, spline, constrained)
@@ -77,11 +77,11 @@ def fit_spline(
 def choose_knots(
     rows: SortedRows, kind: WeightsKind, boundary: Boundary, *, constrained: bool, folds: int, select: Select, seed: int
 ) -> tuple[int, dict[str, float]]:
-    """Number of knots by cross-validation, and the mean held-out loss of each candidate.
+    """Return the number of knots chosen by cross-validation, and the mean held-out loss of each candidate.
 
-    Candidates are 3 (cubic: 4) to 14 knots; folds are drawn over the rows in ascending order of score, outcome and
-    weight; the fewest knots within 0.1 % of the least loss win. Log loss is of values clipped to [2^-52, 1 - 2^-52].
-    Candidates with more knots than a fold's training rows drop out. O(folds candidates n).
+    Candidates are 3 (cubic: 4) to 14 knots. Folds are drawn over the rows sorted by score, outcome and weight. The
+    fewest knots within 0.1 % of the smallest loss are chosen. The log loss clips values to [2^-52, 1 - 2^-52].
+    Candidates with more knots than training rows are left out. O(folds candidates n).
     """
     n = len(rows)
     check_fold_count(n, folds)
@@ -103,7 +103,7 @@ def choose_knots(
                 continue
             losses[i] += _loss(np.interp(held.p, cells.p, _values(path, spline, constrained)), held, select)
     if not np.isfinite(losses).any():
-        raise TooFewRows.at("/predictions", f"has too few rows for a spline on all but one of {folds} folds")
+        raise TooFewRows.at("/predictions", f"has too few rows to fit a spline to {folds - 1} of {folds} folds")
     losses /= n if rows.w is None else rows.w.sum()
     by_knots = {str(knots): float(loss) for knots, loss in zip(candidates, losses, strict=True) if np.isfinite(loss)}
     return candidates[simplest(candidates, losses)], by_knots
@@ -111,18 +111,18 @@ def choose_knots(
 
 def _values(path: Path, spline: Any, constrained: bool) -> Floats:
     values = accuracies(path, spline)
-    return np.clip(values, 0.0, 1.0) if constrained else values  # by rounding only
+    return np.clip(values, 0.0, 1.0) if constrained else values  # values are outside only by rounding
 
 
 def _even(cells: Cells) -> Any:
-    """Numbers of up to 4,096 cells of equal mass apart, the first and the last among them."""
+    """Return up to 4,096 cells at equal steps of mass, including the first and the last."""
     wanted = np.linspace(0.0, cells.mass, MOST_SCORES)
     at = np.searchsorted(cells.cumulative_w[1:], wanted)
     return np.unique(np.append(np.minimum(at, len(cells) - 1), [0, len(cells) - 1]))
 
 
 def _loss(found: Floats, held: SortedRows, select: Select) -> float:
-    """Sum of the losses of held-out rows."""
+    """Return the sum of the losses of held-out rows."""
     c = np.clip(found, 0.0, 1.0)
     if select == "brier":
         losses = (c - held.y) ** 2

@@ -1,4 +1,4 @@
-"""Binnings as maps: steps, roofs of slope 1, BBQ and scaling-binning."""
+"""Binnings as maps: steps, bins of unit slope, BBQ and scaling-binning."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ from calibrant.maps.platt import Platt, fit_platt
 from calibrant.reductions import Event
 from calibrant.validation import simplest
 
-# --- Binnings as maps: steps, and roofs of slope 1 that shift all predictions of a bin equally
+# --- Binnings as maps: steps, and bins of unit slope, which shift all predictions of a bin equally
 
-#: ``flat``: the bin's share of positives. ``unit``: the prediction moved by the bin's gap.
+#: ``flat``: the observed frequency of the bin. ``unit``: the prediction plus the gap of the bin.
 Slope = Literal["flat", "unit"]
-#: The paper's cross-validation of the number of bins: folds, the most bins, the seed of the folds.
+#: Cross-validation of the number of bins as in the paper: folds, most bins, seed of the folds.
 _FOLDS, _MOST, _SEED = 10, 40, 1
 
 
 def bin_of(starts: Floats, p: Floats) -> npt.NDArray[np.int64]:
-    """The bin of each ``p (n,)``: the last that starts at or below it, before the first the first. O(n log b)."""
+    """Return the bin of each ``p (n,)``: the last one that starts at or below it, or the first. O(n log b)."""
     return np.maximum(np.searchsorted(starts, p, side="right") - 1, 0)
 
 
@@ -50,21 +50,21 @@ class Steps(Numbers):
     heights: Floats
 
     def __call__(self, p: Floats) -> Floats:
-        """Calibrated probability of each ``p (n,)`` in [0, 1]. O(n log b)."""
+        """Return the calibrated probability of each ``p (n,)`` in [0, 1]. O(n log b)."""
         return self.heights[bin_of(self.starts, p)]
 
     @classmethod
     def from_parameters(cls, parameters: dict[str, Any]) -> Self:
-        """Read a document's numbers, each checked."""
+        """Read and check the parameters of a document."""
         starts = read_starts(parameters)
         return cls(starts, read_array(parameters, "heights", numeric=True, low=0.0, high=1.0, length=len(starts)))
 
 
 @dataclass(frozen=True)
 class Roofs(Numbers):
-    """c(p) = p + shifts[k] for starts[k] <= p < starts[k + 1], the last bin up to 1; it may leave [0, 1].
+    """c(p) = p + shifts[k] for starts[k] <= p < starts[k + 1], the last bin up to 1; values may be outside [0, 1].
 
-    ``starts (b,)`` ascend in [0, 1] from 0; ``shifts (b,)`` in [-1, 1]. Monotone inside of bins only.
+    ``starts (b,)`` ascend in [0, 1] from 0; ``shifts (b,)`` in [-1, 1]. Monotone only within bins.
     """
 
     family: ClassVar[str] = "roofs"
@@ -72,19 +72,19 @@ class Roofs(Numbers):
     shifts: Floats
 
     def __call__(self, p: Floats) -> Floats:
-        """Each ``p (n,)`` in [0, 1] moved by its bin's shift, not clipped. O(n log b)."""
+        """Return each ``p (n,)`` in [0, 1] plus the shift of its bin, not clipped. O(n log b)."""
         moved: Floats = p + self.shifts[bin_of(self.starts, p)]
         return moved
 
     @classmethod
     def from_parameters(cls, parameters: dict[str, Any]) -> Self:
-        """Read a document's numbers, each checked."""
+        """Read and check the parameters of a document."""
         starts = read_starts(parameters)
         return cls(starts, read_array(parameters, "shifts", numeric=True, low=-1.0, high=1.0, length=len(starts)))
 
 
 def read_starts(parameters: dict[str, Any]) -> Floats:
-    """Read where bins start: strictly increasing in [0, 1], the first at 0."""
+    """Read the starts of bins: strictly increasing in [0, 1], the first at 0."""
     starts = read_array(parameters, "starts", numeric=True, low=0.0, high=1.0, increasing=True)
     if starts[0] != 0.0:
         raise InvalidDocument.at("/parameters/starts/0", "must be 0")
@@ -92,16 +92,16 @@ def read_starts(parameters: dict[str, Any]) -> Floats:
 
 
 def midway(p: Floats) -> Floats:
-    """Where a bin that begins at each of ``p (m,)``, ascending, starts: 0, then half-way from the one before. O(m).
+    """Return starts of bins whose first predictions are ``p (m,)``: 0, then midpoints between neighbours. O(m).
 
-    Between neighbouring doubles there is no half-way: there it is the upper of them, as a bin begins at its start.
+    If there is no double between two neighbours, the start is the upper one.
     """
     middle = p[:-1] + (p[1:] - p[:-1]) / 2.0
     return np.append(0.0, np.where(middle > p[:-1], middle, p[1:]))
 
 
 def steps(starts: Floats, heights: Floats) -> Steps:
-    """The step function of bins that may have equal neighbours, which become one bin. O(b)."""
+    """Return the step function with neighbouring bins of equal height merged. O(b)."""
     kept = np.append(True, heights[1:] != heights[:-1])
     return Steps(starts[kept], heights[kept])
 
@@ -112,12 +112,13 @@ def _roofs(starts: Floats, shifts: Floats) -> Roofs:
 
 
 def fit_histogram(cells: Cells, binning: Binning, n_bins: int, slope: Slope) -> Steps | Roofs:
-    """Histogram binning (Zadrozny & Elkan 2001), or its roofs of slope 1 (Kangsepp et al. 2022). O(m + b log m).
+    """Fit histogram binning (Zadrozny & Elkan 2001), or bins of unit slope (Kangsepp et al. 2022). O(m + b log m).
 
-    ``flat``: each bin's share of positives; ``unit``: p plus share less mean prediction of the bin. Equal-mass bins
-    begin at a prediction of the fit and end where the next begins (``calibrant.binning.equal_mass``); the first begins
-    at 0. Equal-width bins begin at the doubles i / n_bins; one without rows has the height of the nearest bin with
-    rows, the lower of two as near, and as a roof leaves p as it is. Raises ``OneClass`` where all labels are equal.
+    ``flat`` is the observed frequency of the bin; ``unit`` is p plus observed frequency minus mean prediction. Equal-
+    mass bins start at a prediction of the fit and end at the start of the next (``calibrant.binning.equal_mass``); the
+    first starts at 0. Equal-width bins start at the doubles i / n_bins; one without rows has the height of the nearest
+    bin with rows, the lower one of ties, and with unit slope does not change p. Raises ``OneClass`` if all labels are
+    equal.
     """
     check_outcomes(cells)
     if binning == "equal-mass":
@@ -126,9 +127,9 @@ def fit_histogram(cells: Cells, binning: Binning, n_bins: int, slope: Slope) -> 
 
 
 def fit_sweep(cells: Cells, slope: Slope) -> tuple[Steps | Roofs, int]:
-    """ES_sweep (Roelofs et al. 2022): as many equal-mass bins as can be before shares fall, and how many those are.
+    """Fit ES_sweep (Roelofs et al. 2022), equal-mass bins from a monotonic sweep; also return their number.
 
-    See ``calibrant.binning.sweep_count``. With ``flat`` slope the heights never fall. Raises ``OneClass``.
+    See ``calibrant.binning.sweep_count``. With ``flat`` slope the heights are non-decreasing. Raises ``OneClass``.
     """
     check_outcomes(cells)
     count = sweep_count(cells)
@@ -136,13 +137,12 @@ def fit_sweep(cells: Cells, slope: Slope) -> tuple[Steps | Roofs, int]:
 
 
 def fit_cross_validated(event: Event, binning: Binning, slope: Slope) -> tuple[Steps | Roofs, int, Floats]:
-    """ES_CV and EW_CV (Kangsepp et al. 2022, section 2.2): a binning fitted to all rows, and its number of bins.
+    """Fit ES_CV or EW_CV (Kangsepp et al. 2022, section 2.2): a binning with 1 to 40 bins.
 
-    And the mean squared errors on held-out rows ``(40,)`` by which the number was chosen.
-
-    Of 1 to 40 bins those of least squared error on held-out rows, 10 folds drawn with seed 1, or fewer within 0.1 % of
-    it; scored as roofs of slope 1, whatever the ``slope`` of the map. Raises ``OneClass``, and ``TooFewRows`` below 10
-    rows. O(10 (n + 1600 log n)).
+    The number of bins minimises the squared error on held-out rows of 10 folds, drawn with seed 1, or is the fewest
+    within 0.1 % of the minimum. Errors use unit slope for any ``slope`` of the map. Returns the map, the number of bins
+    and the held-out mean squared errors ``(40,)``. Raises ``OneClass``, and ``TooFewRows`` below 10 rows.
+    O(10 (n + 1600 log n)).
     """
     check_outcomes(event.cells)
     losses = cross_validated_scores(event, binning, folds=_FOLDS, most=_MOST, seed=_SEED)
@@ -169,26 +169,26 @@ def _of_equal_width(bins: Bins, n_bins: int, slope: Slope) -> Steps | Roofs:
 
 # --- BBQ: Bayesian binning into quantiles, an average over equal-mass binnings
 
-#: The prior of a binning is worth so many rows, shared out equally among its bins.
+#: The weight of the prior of a binning in rows, divided equally among its bins.
 _PRIOR_ROWS = 2.0
-#: Binnings that hold less than this of the posterior together are left out.
+#: Binnings with less than this total posterior probability are left out.
 _NEGLIGIBLE = 1e-9
-#: A prior mean is at least so far from 0 and 1.
+#: Prior means are clipped here.
 _PRIOR_CLIP = 2.0**-52
 
 
 def fit_bbq(cells: Cells) -> tuple[Steps, dict[str, int]]:
-    """Average of equal-mass binnings, each weighed by its marginal likelihood (Naeini, Cooper & Hauskrecht 2015).
+    """Fit an average of equal-mass binnings, weighted by marginal likelihood (Naeini, Cooper & Hauskrecht 2015).
 
-    Binnings of max(1, floor(n^(1/3) / 10)) to min(ceil(n / 5), ceil(10 n^(1/3))) bins, equally likely beforehand; of
-    those that ties make the same one stands for all. In a binning of B bins the share of positives of a bin from a to
-    b has the prior Beta(N' m / B, N' (1 - m) / B), N' = 2 and m = (a + b) / 2, and its posterior mean is the bin's
-    height. Borders lie half-way between neighbouring predictions, the outer ones at 0 and 1. Counts of importance
-    weights sum to (sum w)^2 / sum w^2, which is also n. The average is one step function. Binnings that together hold
-    less than 1e-9 of the posterior are left out.
+    Binnings with max(1, floor(n^(1/3) / 10)) to min(ceil(n / 5), ceil(10 n^(1/3))) bins have equal prior probability;
+    binnings that ties make identical count once. In a binning of B bins, the frequency in a bin from a to b has the
+    prior Beta(N' m / B, N' (1 - m) / B), N' = 2 and m = (a + b) / 2, and its posterior mean is the height of the bin.
+    Borders are midpoints between neighbouring predictions, and the outer ones are 0 and 1. For importance weights n is
+    (sum w)^2 / sum w^2. The average is one step function. Binnings with a total posterior probability below 1e-9 are
+    left out.
 
-    Returns the map, and how many ``models`` it averages and the number of ``bins`` of the likeliest. O(m + B^2 log m)
-    for the largest B. Raises ``OneClass`` where all labels are equal.
+    Returns the map, the number of averaged ``models`` and the number of ``bins`` of the most probable one.
+    O(m + B^2 log m) for the largest B. Raises ``OneClass`` if all labels are equal.
     """
     check_outcomes(cells)
     scale = 1.0 if cells.kind == "frequency" else cells.mass / float(cells.w2.sum())
@@ -215,14 +215,14 @@ def fit_bbq(cells: Cells) -> tuple[Steps, dict[str, int]]:
 
 
 def _counts(n: float) -> range:
-    """The numbers of bins tried; cube roots and weights round, which must not move them."""
+    """Return the candidate numbers of bins, robust to rounding of cube roots and weights."""
     root = float(np.cbrt(n))
     most = max(1, int(min(np.ceil(n / 5.0 - 1e-6), np.ceil(10.0 * root - 1e-6))))
     return range(min(max(1, int(root / 10.0 + 1e-6)), most), most + 1)
 
 
 def _posterior(edges: Floats, positives: Floats, negatives: Floats) -> tuple[Floats, float]:
-    """Posterior means of the bins' shares ``(b,)``, and the logarithm of the binning's marginal likelihood."""
+    """Return posterior means of the frequencies in the bins ``(b,)``, and the log marginal likelihood."""
     rows = _PRIOR_ROWS / len(positives)
     centre = np.clip((edges[:-1] + edges[1:]) / 2.0, _PRIOR_CLIP, 1.0 - _PRIOR_CLIP)
     a, b = rows * centre, rows * (1.0 - centre)
@@ -238,8 +238,8 @@ def _posterior(edges: Floats, positives: Floats, negatives: Floats) -> tuple[Flo
 class ScalingBinning(Numbers):
     """c(p) = heights[k] for starts[k] <= q < starts[k + 1], q = logistic(slope logit(p) + intercept).
 
-    The logit clips at 2^-52; the last bin goes up to 1. ``starts (b,)`` ascend in [0, 1] from 0, ``heights (b,)`` do
-    in [0, 1]: monotone for slope > 0, in steps.
+    Probabilities are clipped at 2^-52; the last bin extends to 1. ``starts (b,)`` ascend in [0, 1] from 0, and
+    ``heights (b,)`` ascend in [0, 1], so that the map is monotone for slope > 0.
     """
 
     family: ClassVar[str] = "scaling-binning"
@@ -249,12 +249,12 @@ class ScalingBinning(Numbers):
     heights: Floats
 
     def __call__(self, p: Floats) -> Floats:
-        """Calibrated probability of each ``p (n,)`` in [0, 1]. O(n log b)."""
+        """Return the calibrated probability of each ``p (n,)`` in [0, 1]. O(n log b)."""
         return self.heights[bin_of(self.starts, Platt(self.slope, self.intercept)(p))]
 
     @classmethod
     def from_parameters(cls, parameters: dict[str, Any]) -> Self:
-        """Read a document's numbers, each checked."""
+        """Read and check the parameters of a document."""
         slope, intercept = read_number(parameters, "slope"), read_number(parameters, "intercept")
         starts = read_starts(parameters)
         heights = read_array(parameters, "heights", numeric=True, low=0.0, high=1.0, length=len(starts))
@@ -264,9 +264,9 @@ class ScalingBinning(Numbers):
 def fit_scaling_binning(cells: Cells, *, n_bins: int, target_smoothing: bool = True) -> ScalingBinning:
     """Fit Platt scaling, and bin its outputs on the same rows (Kumar, Liang & Ma 2019). O(m).
 
-    A bin's height is the mean output of its rows, whatever their labels. Bins hold equal mass, ties together; borders
-    lie half-way between neighbouring outputs. The released code fits without ``target_smoothing``, and so then does
-    this: ``NotConverged`` on separable data. Raises ``OneClass`` where all labels are equal.
+    The height of a bin is the mean output of its rows. Bins have equal mass, with ties in one bin; borders are
+    midpoints between neighbouring outputs. Without ``target_smoothing``, as in the released code, separable data raise
+    ``NotConverged``. Raises ``OneClass`` if all labels are equal.
     """
     platt = fit_platt(cells, target_smoothing=target_smoothing)
     outputs = _outputs(cells, platt)
@@ -276,10 +276,10 @@ def fit_scaling_binning(cells: Cells, *, n_bins: int, target_smoothing: bool = T
 
 
 def _outputs(cells: Cells, platt: Platt) -> Cells:
-    """The cells of the curve's outputs: in descending order of predictions where it falls, of equal outputs one."""
+    """Return the cells of the outputs of the curve, in ascending order and without ties."""
     order = slice(None, None, -1 if platt.slope < 0.0 else 1)
     q = platt(cells.p[order])
-    # The curve is monotone but for its rounding.
+    # The curve is monotone up to rounding.
     np.maximum.accumulate(q, out=q)
     starts = np.flatnonzero(np.append(True, q[1:] > q[:-1]))
 

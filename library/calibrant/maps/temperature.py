@@ -1,4 +1,4 @@
-"""Temperature scaling: the temperature of least log loss, and the map."""
+"""Temperature scaling: the optimal temperature, and the map."""
 
 from __future__ import annotations
 
@@ -28,38 +28,38 @@ from calibrant.maps.transforms import Takes, blocks_of_rows
 from calibrant.progress import check
 from calibrant.reductions import Event, Vector
 
-# --- The temperature of least log loss
+# --- The temperature that minimises the log loss
 
-#: Numbers of a matrix that are worked on at once, so that they stay in the processor's cache.
+#: Elements of a matrix that are processed at once, so that they fit in the processor cache.
 _BLOCK = 1 << 16
-#: So many classes are many.
+#: From this many classes on, sums along rows are faster than sums across rows.
 _MANY = 64
-#: Inverse temperatures below this make no number of a row's largest probability vanish, not even in float32.
+#: Below this inverse temperature, powers of the largest probability of a row do not underflow, even in float32.
 _MILD = 8.0
-#: Larger inputs begin where the optimum of so many numbers of them lies, or of this share of them.
+#: Larger inputs start from the optimum of a subset with this many elements, or this fraction of them.
 _FEW, _SHARE = 1 << 16, 1 / 64
-#: As many numbers are kept in float64 between passes; passes over more of them begin in float32.
+#: The most elements that are kept in float64 between passes; passes over more elements start in float32.
 _KEPT = 1 << 22
 _MAX_STEPS = 200
-#: Done when the gradient is at most this share of the mean size of the rows' gradients, or would move the inverse
-#: temperature by no larger share. Of large inputs the gradient after Newton's step is not computed again: it is at most
-#: half the step's square times the curvature times the reach of the logits, but for a factor next to 1.
+#: Convergence: the gradient relative to the mean absolute gradient of the rows, or the relative change of the inverse
+#: temperature. For large inputs the gradient after Newton's step is not computed but bounded: up to a factor close to
+#: 1, by half the squared step times the curvature times the range of the logits.
 _GRADIENT = 1e-10
-#: A gradient of this share at infinite temperature is 0 but for rounding.
+#: A relative gradient below this at infinite temperature is 0 up to rounding.
 _FLAT = 1e-13
-#: No step changes the temperature by more than this factor.
+#: The largest change of the temperature in one step, as a factor.
 _FACTOR = 16.0
-#: Steps that start next to the optimum.
+#: The most steps from a start close to the optimum.
 _FEW_STEPS = 20
-#: Passes in float32 go on while Newton's step is above this share of the inverse temperature.
+#: Passes use float32 while Newton's step is above this fraction of the inverse temperature.
 _SINGLE = 1e-5
 
-Rows = slice | npt.NDArray[np.int64]
+RowIndex = slice | npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
 class EventLogits:
-    """The logits ``z (n,)`` of an event and its outcomes ``y (n,)``; ``clipped`` rows were 0 or 1 or next to it."""
+    """Logits ``z (n,)`` of an event and outcomes ``y (n,)``; ``clipped`` is the number of clipped probabilities."""
 
     z: Floats
     y: Outcomes
@@ -70,39 +70,39 @@ class EventLogits:
 
     @property
     def width(self) -> int:
-        """Numbers a row."""
+        """Elements per row."""
         return 1
 
     def lead(self) -> Floats:
-        """The outcome's logit against the other's: below 0 where the likelier outcome did not come true, ``(n,)``."""
+        """Return the logit of the actual outcome, below 0 if the more probable outcome did not occur: ``(n,)``."""
         return np.where(self.y == 1, self.z, -self.z)
 
     @property
     def reach(self) -> float:
-        """No logit is further from 0. O(n)."""
+        """Largest absolute logit. O(n)."""
         return float(np.abs(self.z).max())
 
     def at(self, beta: float, *, single: bool = False) -> tuple[Floats, Floats, Floats]:  # noqa: ARG002 - always double
-        """Log loss, its slope and its curvature in beta, the inverse temperature, row by row: each ``(n,)``. O(n)."""
+        """Return log loss, slope and curvature in the inverse temperature beta for each row: ``(n,)`` each. O(n)."""
         lead = self.lead()
         missed = expit(-beta * lead)
         return np.logaddexp(0.0, -beta * lead), -lead * missed, lead * lead * missed * (1.0 - missed)
 
     def scaled(self, beta: Floats) -> Floats:
-        """Probability of the event with its logits times ``beta (n,)``."""
+        """Return the probability of the event for logits times ``beta (n,)``."""
         found: Floats = expit(beta * self.z)
         return found
 
-    def rows(self, chosen: Rows) -> EventLogits:
-        """These rows alone."""
+    def rows(self, chosen: RowIndex) -> EventLogits:
+        """Return only these rows."""
         return EventLogits(self.z[chosen], self.y[chosen])
 
 
 @dataclass(frozen=True)
 class VectorLogits:
-    """The logits of whole vectors, float64 or float32 ``(n, K)``, with their labels ``(n,)``.
+    """Logits of whole vectors, float64 or float32 ``(n, K)``, with labels ``(n,)``.
 
-    ``given`` holds the logits, or probabilities whose logarithms, clipped at 2^-52, are the logits. Either is widened
+    ``given`` holds the logits, or probabilities whose logarithms, clipped at 2^-52, are the logits. They are converted
     to float64 in blocks of rows.
     """
 
@@ -116,21 +116,21 @@ class VectorLogits:
 
     @property
     def width(self) -> int:
-        """Numbers a row."""
+        """Elements per row."""
         return int(self.given.shape[1])
 
     @property
     def reach(self) -> float:
-        """No two logits of a row are further apart. O(n K)."""
+        """Upper bound of the range of the logits of a row. O(n K)."""
         if self.probabilities:
             return -float(np.log(PROBABILITY_CLIP))
         return float(self.given.max()) - float(self.given.min())
 
     def blocks(self, *, single: bool = False, shifted: bool = True) -> Iterator[tuple[slice, Floats]]:
-        """Blocks of rows, with their logits less the largest of the row, a column for each: ``(K, h)``.
+        """Yield blocks of rows with their logits minus the largest one, one column per row: ``(K, h)``.
 
-        In float64, which is kept between passes over smaller inputs, or ``single`` in float32. Unless they must be
-        ``shifted``, the logits of larger inputs may be as they are.
+        They are float64, which is cached for smaller inputs, or float32 if ``single``. Unless ``shifted``, the largest
+        logit of larger inputs may not be subtracted.
         """
         if single or len(self) * self.width > _KEPT:
             return self._made(np.dtype(np.float32 if single else np.float64), shifted)
@@ -145,27 +145,27 @@ class VectorLogits:
         for start in range(0, len(self), height):
             check()
             rows = slice(start, start + height)
-            # Sums over few classes are fastest across rows that lie side by side, over many along each row.
+            # Sums over few classes are faster across adjacent rows, and over many classes along each row.
             z = self.given[rows].T.astype(number, order="C" if self.width < _MANY else "F")
             if self.probabilities:
                 np.log(np.maximum(z, number.type(PROBABILITY_CLIP), out=z), out=z)
             yield rows, np.subtract(z, z.max(axis=0), out=z) if shifted else z
 
     def lead(self) -> Floats:
-        """The label's logit less the largest one, at most 0: ``(n,)``. O(n K)."""
+        """Return the logit of the label minus the largest one, at most 0: ``(n,)``. O(n K)."""
         lead = np.empty(len(self))
         for rows, z in self.blocks():
             lead[rows] = z[self.labels[rows], np.arange(z.shape[1])]
         return lead
 
     def at(self, beta: float, *, single: bool = False) -> tuple[Floats, Floats, Floats]:
-        """Log loss, its slope and its curvature in beta, row by row: each ``(n,)``. O(n K).
+        """Return log loss, slope and curvature in beta for each row: ``(n,)`` each. O(n K).
 
-        log sum_k exp(beta z_k) - beta z_label; its slope is the mean of z under softmax(beta z) less z_label, and its
-        curvature the variance of z under it. ``single`` computes in float32.
+        The loss is log sum_k exp(beta z_k) - beta z_label, its slope the mean of z under softmax(beta z) minus z_label,
+        and its curvature the variance of z under it. ``single`` computes in float32.
         """
         loss, slope, curvature = np.empty((3, len(self)))
-        shifted = not (self.probabilities and beta < _MILD)  # sums of powers of probabilities stay numbers
+        shifted = not (self.probabilities and beta < _MILD)  # sums of powers of probabilities do not underflow
         for rows, z in self.blocks(single=single, shifted=shifted):
             own = z[self.labels[rows], np.arange(z.shape[1])]
             mass = z * z.dtype.type(beta)
@@ -179,15 +179,15 @@ class VectorLogits:
         return loss, slope, np.maximum(curvature, 0.0)
 
     def scaled(self, beta: Floats) -> Floats:
-        """Largest probability with the logits times ``beta (n,)``. O(n K)."""
+        """Return the largest probability for logits times ``beta (n,)``. O(n K)."""
         found = np.empty(len(self))
         for rows, z in self.blocks():
             mass = z * beta[rows]
             found[rows] = 1.0 / np.exp(mass, out=mass).sum(axis=0)
         return found
 
-    def rows(self, chosen: Rows) -> VectorLogits:
-        """These rows alone."""
+    def rows(self, chosen: RowIndex) -> VectorLogits:
+        """Return only these rows."""
         return VectorLogits(self.given[chosen], self.labels[chosen], self.probabilities)
 
 
@@ -196,9 +196,9 @@ Logits = EventLogits | VectorLogits
 
 @dataclass(frozen=True)
 class OptimalTemperature:
-    """A temperature that minimises the mean log loss, in nats: ``log_loss`` there.
+    """The temperature that minimises the mean log loss, and its minimum ``log_loss`` in nats.
 
-    ``slope (n,)`` and ``curvature (n,)`` are the rows' derivatives of the loss in the inverse temperature.
+    ``slope (n,)`` and ``curvature (n,)`` are the derivatives of the loss of each row in the inverse temperature.
     """
 
     value: float
@@ -208,7 +208,7 @@ class OptimalTemperature:
 
 
 def logits_of(subject: Event | Vector) -> Logits:
-    """The logits as they were given, else of the probabilities clipped at 2^-52 and, of an event, 1 - 2^-52. O(n K)."""
+    """Return the given logits, or those of probabilities clipped at 2^-52 (and 1 - 2^-52 for an event). O(n K)."""
     counted = slice(None) if subject.w is None else subject.w > 0.0
     if isinstance(subject, Vector):
         if subject.logits is not None:
@@ -225,21 +225,21 @@ def logits_of(subject: Event | Vector) -> Logits:
 
 
 def optimal_temperature(logits: Logits, w: Floats | None = None) -> OptimalTemperature:
-    """The temperature T > 0 that minimises the weighted mean log loss of softmax(z / T), or logistic(z / T).
+    """Return the temperature T > 0 that minimises the weighted mean log loss of softmax(z / T), or logistic(z / T).
 
-    Above 1 the predictions are overconfident, below it underconfident (Guo et al. 2017, section 4.2). The loss is
-    convex in 1 / T: Newton's method within a bracket, to a gradient of 1e-10 of the rows' gradients, or of what would
-    move it by 1e-10. O(n K) a step, some ten steps; large inputs begin at the optimum of a few of their rows, and where
-    they are too large to be kept in float64, in float32, but for the last steps.
+    Above 1 the predictions are overconfident, below 1 underconfident (Guo et al. 2017, section 4.2). The loss is convex
+    in 1 / T, and Newton's method in a bracket converges to a relative gradient, or relative change, of 1e-10. O(n K)
+    per step, about ten steps. Large inputs start from the optimum of a subset of the rows, and very large ones use
+    float32 except in the last steps.
 
-    Raises ``OnePrediction`` where the logits of every row are equal, and ``NotConverged`` where the loss falls
-    without end as T goes to 0 (no label is behind the largest logit) or to infinity (labels are no likelier than
-    others to have the larger logits).
+    Raises ``OnePrediction`` if the logits of every row are equal, and ``NotConverged`` if the loss has no minimum: it
+    decreases as T goes to 0 if every label has the largest logit, and as T goes to infinity if labels do not have
+    larger logits than other classes.
     """
     weights = np.ones(len(logits)) if w is None else w
     start = _start(logits, weights)
     if start is not None:
-        # What _check would refuse has no optimum to be found here: labels behind the largest logits were seen.
+        # Without an optimum this raises NotConverged, and _check below gives the reason.
         with suppress(NotConverged):
             single = len(logits) * logits.width > _KEPT
             return _solve(logits, weights, start, single=single, steps=_FEW_STEPS)
@@ -249,7 +249,7 @@ def optimal_temperature(logits: Logits, w: Floats | None = None) -> OptimalTempe
 
 
 def _start(logits: Logits, w: Floats) -> float | None:
-    """The inverse temperature of a few of the rows of a large input, None where they have none."""
+    """Return the inverse temperature of a subset of a large input, or None if there is none."""
     size = len(logits) * logits.width
     if size <= _FEW:
         return None
@@ -264,9 +264,9 @@ def _start(logits: Logits, w: Floats) -> float | None:
 
 
 def temperatures_without(logits: Logits, w: Floats | None, fold: Integers, folds: int) -> Floats:
-    """The optimal temperature of the rows outside of each fold, ``(folds,)``, for ``fold (n,)``.
+    """Return the optimal temperature of the rows outside each fold, ``(folds,)``, for ``fold (n,)``.
 
-    Raises what ``optimal_temperature`` raises. O(folds n K) a step, two or three steps.
+    Raises what ``optimal_temperature`` raises. O(folds n K) per step, two or three steps.
     """
     weights = np.ones(len(logits)) if w is None else w
     whole = optimal_temperature(logits, w)
@@ -282,7 +282,7 @@ def temperatures_without(logits: Logits, w: Floats | None, fold: Integers, folds
 
 
 def _at_zero(logits: Logits) -> tuple[Floats, Floats]:
-    """The rows' slopes and curvatures at infinite temperature."""
+    """Return the slopes and curvatures of the rows at infinite temperature."""
     with np.errstate(over="ignore", invalid="ignore"):
         _, slope, curvature = logits.at(0.0)
     if not np.isfinite(curvature.max()):
@@ -291,27 +291,25 @@ def _at_zero(logits: Logits) -> tuple[Floats, Floats]:
 
 
 def _check(lead: Floats, at_zero: tuple[Floats, Floats], w: Floats) -> None:
-    """Refuse what has no optimum, from the rows' slopes and curvatures at infinite temperature."""
+    """Raise if there is no optimum, given the slopes and curvatures of the rows at infinite temperature."""
     slope, curvature = at_zero
     if not (w @ curvature) > 0.0:
-        raise OnePrediction("every temperature gives the same predictions: the logits of every row are equal")
+        raise OnePrediction("the logits of every row are equal, so that the temperature has no effect")
     if float(w @ slope) >= -_FLAT * float(w @ np.abs(slope)):
-        raise NotConverged(
-            "the log loss falls without end as the temperature grows: labels are no likelier to have the larger logits"
-        )
+        raise NotConverged("the optimal temperature is infinite: labels do not have larger logits than other classes")
     if not (lead[w > 0.0] < 0.0).any():
-        raise NotConverged("the log loss falls without end as the temperature goes to 0: no prediction is wrong")
+        raise NotConverged("the optimal temperature is 0: no prediction is wrong")
 
 
 def _first(at_zero: tuple[Floats, Floats], w: Floats) -> float:
-    """The inverse temperature after Newton's step from 0, which takes the logits' scale into account."""
+    """Return the inverse temperature after Newton's step from 0, which adapts to the scale of the logits."""
     return -float(w @ at_zero[0]) / float(w @ at_zero[1])
 
 
 def _solve(
     logits: Logits, w: Floats, beta: float, *, single: bool = False, steps: int = _MAX_STEPS
 ) -> OptimalTemperature:
-    """Minimise from ``beta`` on: Newton's steps inside the bracket of the slope's change of sign."""
+    """Minimise from ``beta`` with Newton's steps inside a bracket of the zero of the slope."""
     low, high, before = 0.0, np.inf, np.inf
     large = len(logits) * logits.width > _KEPT
     mass, reach = float(w.sum()), logits.reach
@@ -324,13 +322,13 @@ def _solve(
         newton = beta - gradient / bend if bend > 0.0 else -1.0
         moved = abs(newton - beta)
         if single:
-            # The signs of gradients that are rounding make no bracket.
+            # Rounding errors in float32 do not give a reliable bracket.
             single = moved > _SINGLE * beta
             if newton > beta / _FACTOR and newton < beta * _FACTOR:
                 beta = newton
                 continue
             break
-        # Where one row outweighs the others, their gradients vanish with it, and Newton's step decides.
+        # If one row dominates, the gradients vanish together, and Newton's step decides.
         enough = _GRADIENT * max(size, beta * bend)
         left = 0.5 * reach * moved * moved * bend * float(np.exp(min(reach * moved, 700.0)))
         if newton > 0.0 and (abs(gradient) <= enough or (large and left <= enough)):
@@ -339,11 +337,11 @@ def _solve(
         slow = abs(gradient) > 0.5 * before
         before = abs(gradient)
         beta = _next(low, high, newton, slow)
-    raise NotConverged("the search for the optimal temperature did not end")
+    raise NotConverged("the search for the optimal temperature did not converge")
 
 
 def _next(low: float, high: float, newton: float, slow: bool) -> float:
-    """Newton's point where it lies inside the bracket and steps are not slow, else one that narrows the bracket."""
+    """Return Newton's point if it is in the bracket and steps are not slow, or a point that narrows the bracket."""
     if high == np.inf:
         return min(newton, _FACTOR * low) if newton > low and not slow else _FACTOR * low
     floor = max(low, high / _FACTOR)
@@ -354,37 +352,37 @@ def _next(low: float, high: float, newton: float, slow: bool) -> float:
 
 # --- Temperature scaling: logits divided by one number
 
-#: Temperatures in documents.
+#: Range of temperatures in documents.
 _LOW, _HIGH = 1e-300, 1e300
 
 
 @dataclass(frozen=True)
 class EventTemperature(Numbers):
-    """c(p) = logistic(logit(p) / temperature), the logit clipped at 2^-52. Increasing, differentiable."""
+    """c(p) = logistic(logit(p) / temperature), p clipped at 2^-52. Increasing, differentiable."""
 
     family: ClassVar[str] = "event-temperature"
     temperature: float
 
     def __call__(self, p: Floats) -> Floats:
-        """Calibrated probability of each ``p (n,)`` in [0, 1]. O(n)."""
+        """Return the calibrated probability of each ``p (n,)`` in [0, 1]. O(n)."""
         return in_blocks(lambda q: fast_logistic(fast_logit(q) / self.temperature), p)
 
     @classmethod
     def from_parameters(cls, parameters: dict[str, Any]) -> Self:
-        """Read a document's number."""
+        """Read and check the parameter of a document."""
         return cls(read_number(parameters, "temperature", low=_LOW, high=_HIGH))
 
 
 @dataclass(frozen=True)
 class Temperature(Numbers):
-    """softmax(z / temperature): keeps the order of the classes, differentiable."""
+    """softmax(z / temperature): preserves the order of the classes, differentiable."""
 
     family: ClassVar[str] = "temperature"
     takes: ClassVar[Takes] = "logits"
     temperature: float
 
     def __call__(self, rows: Floats) -> Floats:
-        """Calibrated probabilities ``(n, K)`` of logits ``(n, K)``. O(n K)."""
+        """Return calibrated probabilities ``(n, K)`` for logits ``(n, K)``. O(n K)."""
         found = np.empty(rows.shape)
         for part in blocks_of_rows(rows):
             found[part] = rows[part]
@@ -394,6 +392,6 @@ class Temperature(Numbers):
         return found
 
     @classmethod
-    def from_parameters(cls, parameters: dict[str, Any], n_classes: int) -> Self:  # noqa: ARG003 - it fits any number
-        """Read a document's number."""
+    def from_parameters(cls, parameters: dict[str, Any], n_classes: int) -> Self:  # noqa: ARG003 - any number is valid
+        """Read and check the parameter of a document."""
         return cls(read_number(parameters, "temperature", low=_LOW, high=_HIGH))

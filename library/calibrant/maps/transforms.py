@@ -1,4 +1,4 @@
-"""What a family of maps of the whole vector is, and the rows that it takes."""
+"""The protocol of maps of the whole vector, their application, and readers of their documents."""
 
 from __future__ import annotations
 
@@ -13,38 +13,38 @@ from calibrant.maps.curves import PROBABILITY_CLIP, read_array
 from calibrant.progress import check
 from calibrant.reductions import Vector
 
-#: ``logits``: as they were given, or the logarithms of probabilities clipped at 2^-52. ``probabilities``: as they were
-#: given, or the softmax of logits.
+#: Input of a transform: given logits or logarithms of probabilities clipped at 2^-52; or given probabilities or the
+#: softmax of logits.
 Takes = Literal["logits", "probabilities"]
 
-#: Numbers of a matrix that are worked on at once.
+#: Elements of a matrix that are processed at once.
 _BLOCK = 1 << 18
-#: The number of blocks that are transformed between two checks for cancellation.
+#: Number of blocks between two checks for cancellation.
 _BLOCKS = 4
 
 
 class Transform(Protocol):
-    """A fitted function of a vector: a frozen dataclass with a name and its numbers."""
+    """A fitted function of a vector: a frozen dataclass with its family and parameters."""
 
     family: ClassVar[str]
     takes: ClassVar[Takes]
 
     def __call__(self, rows: Floats) -> Floats:
-        """Calibrated probabilities, float64 ``(n, K)``, of rows ``(n, K)`` of what it takes, float64 or float32."""
+        """Return calibrated probabilities, float64 ``(n, K)``, for its input ``(n, K)``, float64 or float32."""
         ...
 
     def parameters(self) -> dict[str, Any]:
-        """The numbers that make this transform, as plain JSON."""
+        """Return the parameters as plain JSON."""
         ...
 
     @classmethod
     def from_parameters(cls, parameters: dict[str, Any], n_classes: int) -> Self:
-        """Read the numbers for K classes, each checked; ``InvalidDocument`` names the first bad one."""
+        """Read and check the parameters for K classes; ``InvalidDocument`` names the first invalid one."""
         ...
 
 
 def transformed(transform: Transform, of: Predictions | Vector) -> Floats:
-    """Calibrated probabilities ``(n, K)`` of predictions: of what the transform takes, made block by block."""
+    """Return calibrated probabilities ``(n, K)``, converting predictions to the input of the transform in blocks."""
     given = of.logits if transform.takes == "logits" else None
     made = transform.takes == "logits" and given is None
     if given is None:
@@ -57,13 +57,13 @@ def transformed(transform: Transform, of: Predictions | Vector) -> Floats:
 
 
 def blocks_of_rows(rows: Floats, times: int = 1) -> list[slice]:
-    """The rows of ``(n, K)``, so many at once that a copy in float64 takes 2 MB, or so many times that."""
+    """Return blocks of rows of ``(n, K)``, each of ``times`` 2 MB in float64."""
     height = times * max(1, _BLOCK // rows.shape[1])
     return [slice(start, start + height) for start in range(0, len(rows), height)]
 
 
 def logits_block(rows: Floats, probabilities: bool) -> Floats:
-    """A copy of logits ``(h, K)``, or the logarithms of probabilities clipped at 2^-52, in float64."""
+    """Return a copy of logits ``(h, K)``, or logarithms of probabilities clipped at 2^-52, in float64."""
     block: Floats = rows.astype(np.float64)
     if probabilities:
         np.log(np.maximum(block, PROBABILITY_CLIP, out=block), out=block)
@@ -71,24 +71,24 @@ def logits_block(rows: Floats, probabilities: bool) -> Floats:
 
 
 def check_classes(vector: Vector) -> None:
-    """Refuse rows among which a class has none: ``MissingClass``, naming the first."""
+    """Raise ``MissingClass`` for the first class without rows."""
     rows = vector.labels if vector.w is None else vector.labels[vector.w > 0.0]
     missing = np.flatnonzero(np.bincount(rows, minlength=vector.n_classes) == 0)
     if len(missing):
-        raise MissingClass.at("/labels", f"hold no row of class {missing[0]}, where this fit needs every class")
+        raise MissingClass.at("/labels", f"contain no row of class {missing[0]}, but this fit needs every class")
 
 
 def normalised(p: Floats) -> Floats:
-    """Rows of sum 1 ``(n, K)``; a row of zeros becomes 1/K."""
+    """Return rows divided by their sum ``(n, K)``; rows of zeros become 1/K."""
     total = p.sum(axis=1, keepdims=True)
     found: Floats = np.divide(p, total, out=np.full_like(p, 1.0 / p.shape[1]), where=total > 0.0)
     return found
 
 
 def in_order_of(p: Floats, ranking: Floats) -> Floats:
-    """The numbers of each row of ``p (n, K)``, put on the classes in the order that ``ranking (n, K)`` has them in.
+    """Rearrange the values of each row of ``p (n, K)`` so that classes have the same order as in ``ranking (n, K)``.
 
-    Of equal numbers in ``ranking`` the first class ranks first.
+    Of equal values in ``ranking`` the first class ranks first.
     """
     found = np.empty_like(p)
     order = np.argsort(-ranking, axis=1, kind="stable")
@@ -99,10 +99,10 @@ def in_order_of(p: Floats, ranking: Floats) -> Floats:
 def read_matrix(
     parameters: Any, field: str, shape: tuple[int, int], *, low: float = -np.inf, high: float = np.inf
 ) -> Floats:
-    """Read a matrix of finite numbers of this shape, in [low, high], from a document."""
+    """Read a matrix of finite numbers in [low, high] with this shape from a document."""
     rows = read_array(parameters, field)
     if len(rows) != shape[0]:
-        raise InvalidDocument.at(f"/parameters/{field}", f"must hold {shape[0]} rows")
+        raise InvalidDocument.at(f"/parameters/{field}", f"must contain {shape[0]} rows")
     where = f"/parameters/{field}"
     read = [
         read_array({str(i): row}, str(i), where=where, numeric=True, length=shape[1], low=low, high=high)

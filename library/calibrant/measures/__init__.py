@@ -1,1 +1,1 @@
-"""Measures of calibration: one file of formulas a family, its entries, and the catalogue that names them all."""
+"""Measures of calibration: formulas by family, entries, and the catalogue."""

@@ -1,4 +1,4 @@
-"""Calibration errors over bins: plain and debiased, of any norm, and how large chance alone makes them."""
+"""Binned calibration errors, plain and debiased, and their values for calibrated predictions."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ Norm = Literal[1, 2]
 
 
 def expected_calibration_error(bins: Bins, norm: Norm) -> tuple[float, float]:
-    """Mean distance between label share and mean prediction of the bins: plain, and debiased.
+    """Return the plain and debiased mean distance between observed frequency and mean prediction of the bins.
 
     Plain, in [0, 1], smaller is better: sum_k (m_k / m) |pbar_k - ybar_k|^norm, without a root
-    for ``norm`` 2 (Kangsepp et al. 2022, section 2.2). The plain value is biased upward, since
-    noise in ybar_k counts as distance. The debiased one is not truncated and may be negative.
+    for ``norm`` 2 (Kangsepp et al. 2022, section 2.2). The plain value is biased upward by the noise
+    in ybar_k. The debiased value is not truncated and may be negative.
 
     Norm 1: 2 ECE - (1/m) sum m_k E|pbar_k - R_k| with R_k ~ N(ybar_k, ybar_k (1 - ybar_k) / n_k)
-    (same paper, appendix C.5; there integrated numerically, here the folded normal's closed form).
-    Norm 2: each term less ybar_k (1 - ybar_k) / (n_k - 1) (Kumar et al. 2019); a bin of one row
+    (same paper, appendix C.5, which integrates numerically; the folded normal has a closed form).
+    Norm 2: each term minus ybar_k (1 - ybar_k) / (n_k - 1) (Kumar et al. 2019); a bin of one row
     is not corrected. O(b).
     """
     share = bins.mass / bins.mass.sum()
@@ -35,7 +35,7 @@ def expected_calibration_error(bins: Bins, norm: Norm) -> tuple[float, float]:
 def expected_calibration_errors(
     share: Floats, rows: Floats, mean_p: Floats, mean_y: Floats, norm: Norm
 ) -> tuple[Floats, Floats]:
-    """Plain and debiased errors ``(...,)`` of many sets of bins ``(..., b)`` at once; shares sum to 1."""
+    """Return plain and debiased errors ``(...,)`` of several sets of bins ``(..., b)``; ``share`` sums to 1."""
     gap = mean_p - mean_y
     variance = mean_y * (1.0 - mean_y)
     if norm == 1:
@@ -46,22 +46,22 @@ def expected_calibration_errors(
 
 
 def folded_normal_mean(mean: Floats, deviation: Floats) -> Floats:
-    """E|X| of X ~ N(mean, deviation^2); |mean| where the deviation is 0.
+    """Return E|X| for X ~ N(mean, deviation^2), which is |mean| if the deviation is 0.
 
     s sqrt(2/pi) exp(-m^2 / 2 s^2) + m (1 - 2 Phi(-m / s)), Leone, Nelson & Nottingham (1961).
     """
-    # From 40 on the normal law's tail is 0; a tiny deviation would overflow.
+    # The tail of the normal distribution is 0 beyond 40; a tiny deviation would overflow.
     ratio = np.divide(mean, np.maximum(deviation, np.abs(mean) / 40.0), out=np.zeros_like(mean), where=deviation > 0)
     folded = deviation * np.sqrt(2.0 / np.pi) * np.exp(-0.5 * ratio**2) + mean * (1.0 - 2.0 * ndtr(-ratio))
     return np.where(deviation > 0, folded, np.abs(mean))
 
 
 def chance_error(event: Event, bins: Bins) -> tuple[float, float]:
-    """The error, norm 1, that these bins show by chance: of calibrated predictions, and with the gaps seen plugged in.
+    """Return the expected error (norm 1) of calibrated predictions in these bins, and its plug-in estimate.
 
-    mu = sum_k (m_k / m) E|N(mu_k, sigma_k^2)| (Gruber & Buettner 2022, eq. 22). Of calibrated ones mu_k = 0 and
-    sigma_k^2 = sum p (1 - p) / n_k^2; the plug-in has mu_k = pbar_k - ybar_k and sigma_k^2 = (V(p) + V(y)) / n_k of
-    the bin (eq. 24), and so counts the noise of the gaps seen as error: it is the larger. O(n).
+    mu = sum_k (m_k / m) E|N(mu_k, sigma_k^2)| (Gruber & Buettner 2022, eq. 22). For calibrated predictions mu_k = 0 and
+    sigma_k^2 = sum p (1 - p) / n_k^2. The plug-in uses mu_k = pbar_k - ybar_k and sigma_k^2 = (V(p) + V(y)) / n_k of
+    the bin (eq. 24); it counts the noise of the observed gaps as error and is larger. O(n).
     """
     share = bins.mass / bins.mass.sum()
     place = bins.index(event.p)
@@ -69,15 +69,16 @@ def chance_error(event: Event, bins: Bins) -> tuple[float, float]:
     chance = np.bincount(place, w * event.p * (1.0 - event.p), len(bins)) / bins.mass
     spread = np.bincount(place, w * (event.p - bins.mean_p[place]) ** 2, len(bins)) / bins.mass
     calibrated = folded_normal_mean(np.zeros(len(bins)), np.sqrt(chance / bins.rows))
-    seen = np.sqrt((spread + bins.mean_y * (1.0 - bins.mean_y)) / bins.rows)
-    return float(share @ calibrated), float(share @ folded_normal_mean(bins.mean_p - bins.mean_y, seen))
+    deviation = np.sqrt((spread + bins.mean_y * (1.0 - bins.mean_y)) / bins.rows)
+    plug_in = folded_normal_mean(bins.mean_p - bins.mean_y, deviation)
+    return float(share @ calibrated), float(share @ plug_in)
 
 
 def squared_bias(event: Event, bins: Bins) -> float:
-    """Bias of the plain squared error: (1/n) sum over non-empty bins of V(p - y) (Minderer et al. 2021, Lemma 1).
+    """Return the bias of the plain squared error: (1/n) sum of V(p - y) over bins (Minderer et al. 2021, Lemma 1).
 
-    V(p - y) = a (1 - a) (1 - 2 d) + V(p), a the bin's share of positives, d the difference of the mean predictions of
-    positives and negatives; the paper's lemma has (1 - d) by mistake, its derivation (1 - 2 d). O(n).
+    V(p - y) = a (1 - a) (1 - 2 d) + V(p), with a the observed frequency of the bin and d the mean prediction of its
+    positives minus that of its negatives. The lemma has (1 - d) by mistake; its derivation has (1 - 2 d). O(n).
     """
     place = bins.index(event.p)
     w = np.ones(len(event)) if event.w is None else event.w
@@ -87,11 +88,11 @@ def squared_bias(event: Event, bins: Bins) -> float:
 
 
 def binned_distance(event: Event, bins: Bins, order: float, *, root: bool) -> Distance:
-    """The gaps of the bins, and the size of them that a norm of this order gives (infinite: the largest)."""
+    """Return the gaps of the bins with their norm of this order (infinite: the largest) as the size."""
     share = bins.mass / bins.mass.sum()
     gap = bins.mean_y - bins.mean_p
 
-    # Deviations from a bin's own mean are too small by its one degree of freedom.
+    # Deviations from the mean of a bin lose one degree of freedom.
     freed = np.sqrt(np.divide(bins.rows, bins.rows - 1.0, out=np.ones(len(bins)), where=bins.rows > 1.0 + 1e-9))
 
     def noise(group: Integers, groups: int) -> Floats:
@@ -111,8 +112,8 @@ def binned_distance(event: Event, bins: Bins, order: float, *, root: bool) -> Di
     deviation = np.sqrt(bins.mean_y * (1.0 - bins.mean_y) / np.maximum(bins.rows, 1.0))
 
     def debiased(u: Floats) -> Floats:
-        mended: Floats = 2.0 * size(u) - folded_normal_mean(u, np.broadcast_to(deviation, u.shape)) @ share
-        return mended
+        corrected: Floats = 2.0 * size(u) - folded_normal_mean(u, np.broadcast_to(deviation, u.shape)) @ share
+        return corrected
 
-    # Of norm 2 the correction is a constant, and moves nothing.
+    # For norm 2 the correction is a constant and does not change deviations.
     return Distance(gap, noise, size, debiased if order == 1 and not root else None)

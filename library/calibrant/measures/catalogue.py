@@ -1,4 +1,4 @@
-"""The catalogue of measures: every one by name, and how a request for some of them is read."""
+"""The catalogue of measures, and requests for measures."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from calibrant.measures.entries import (
 from calibrant.measures.measure import Measure, MeasureRequest
 from calibrant.options import read_entries
 
-#: A report answers at most this many measures.
+#: The most measures of a report.
 MAX_MEASURES = 64
 
-#: The families in the order in which they are shown.
+#: The families in the order of the documentation.
 _FAMILIES = (binned, cumulative, smooth, kernel, hypothesis_tests, fitted, proper, canonical, confidence)
 
 MEASURES: Mapping[str, Measure] = MappingProxyType(
     {entry.name: entry for family in _FAMILIES for entry in family.MEASURES}
 )
 
-#: What ``evaluate`` answers when no measures are named.
+#: The default measures of ``evaluate``.
 PANEL: tuple[str | Mapping[str, Any], ...] = (
     "ece",
     {"name": "ece", "binning": "equal-width", "as": "ece-equal-width"},
@@ -41,9 +41,9 @@ PANEL: tuple[str | Mapping[str, Any], ...] = (
 
 
 def read_requests(measures: Sequence[str | Mapping[str, Any]] | None) -> tuple[MeasureRequest, ...]:
-    """Read a request for measures: names, or objects of a name, options and ``as``.
+    """Read a request for measures: names, or objects with a name, options and ``as``.
 
-    Raises ``UnknownMeasure`` or ``InvalidOption``, each naming the place; equal keys are refused.
+    Raises ``UnknownMeasure`` or ``InvalidOption``, also for duplicate keys.
     """
     if measures is None:
         measures = PANEL

@@ -1,8 +1,8 @@
-"""P-values of cumulative calibration errors by drawing labels from the predictions: y* ~ p, p fixed.
+"""P-values of cumulative calibration errors from labels drawn from the predictions.
 
-Of B draws, (1 + the number with at least the error seen) / (B + 1), which is valid for any number of rows (Davison &
-Hinkley 1997, section 4.2). Frequency weights are repeated rows, drawn as one number a cell or row; where they are no
-whole number, of one of the two next to it. Importance weights draw each row once.
+The p-value is (1 + the number of B draws with at least the observed error) / (B + 1), which is valid for any number of
+rows (Davison & Hinkley 1997, section 4.2). Frequency weights are repeated rows, drawn together for each cell or row;
+non-integer weights are rounded up or down at random. With importance weights the label of each row is drawn once.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from calibrant.measures.simulated import label_shares, whole_rows
 from calibrant.progress import report
 from calibrant.reductions import Classes, Event
 
-#: Which size of a path of cumulative differences: its largest, its range, or that of its end.
+#: Size of a path of cumulative differences: largest absolute value, range, or absolute value of its end.
 Kind = Literal["ks", "kuiper", "end"]
-#: Rows times resamples that one pass draws.
+#: Rows times resamples of one pass.
 _AREA = 1 << 22
 
 
 def size_of(high: Floats, low: Floats, end: Floats, kind: Kind) -> Floats:
-    """The size of paths that start at 0, from their highest and lowest points and their ends."""
+    """Return the size of paths that start at 0, from their maxima, minima and ends."""
     above, below = np.maximum(high, 0.0), np.minimum(low, 0.0)
     sizes = {"ks": np.maximum(above, -below), "kuiper": above - below, "end": np.maximum(end, -end)}
     found: Floats = sizes[kind]
@@ -33,13 +33,13 @@ def size_of(high: Floats, low: Floats, end: Floats, kind: Kind) -> Floats:
 
 
 def event_p_value(event: Event, kind: Kind, error: float, resampling: Resampling) -> float:
-    """Share of label draws of an event with at least this error. O(B n)."""
+    """Return the p-value of this error of an event. O(B n)."""
     random = resampling.generator()
     return _share(resampling, error, len(event), lambda size: _event_sizes(event, kind, size, random))
 
 
 def parts_p_value(parts: list[tuple[float, Event]], kind: Kind, error: float, resampling: Resampling) -> float:
-    """As ``event_p_value``, of the sum of the errors of events on rows of their own, each times its share."""
+    """Return the p-value of the weighted sum of the errors of events on disjoint rows."""
     random = resampling.generator()
 
     def sizes(size: int) -> Floats:
@@ -50,9 +50,9 @@ def parts_p_value(parts: list[tuple[float, Event]], kind: Kind, error: float, re
 
 
 def classes_p_value(classes: Classes, kind: Kind, resampling: Resampling) -> float:
-    """As ``event_p_value``, of the mean error of the classes, whose labels a draw takes from the whole vector.
+    """Return the p-value of the mean error of the classes, with labels drawn from the whole vector.
 
-    O(B n K) time and O(n K) memory: one pass over the cells of all classes for each draw.
+    O(B n K) time and O(n K) memory: one pass over the cells of all classes per draw.
     """
     vector = classes.in_order().vector
     random, K = resampling.generator(), vector.n_classes
@@ -64,7 +64,7 @@ def classes_p_value(classes: Classes, kind: Kind, resampling: Resampling) -> flo
 
     def size(labelled: Floats) -> float:
         path = np.cumsum(labelled - expected)
-        before = np.concatenate(([0.0], path[first[1:-1] - 1]))  # what the classes before have added up
+        before = np.concatenate(([0.0], path[first[1:-1] - 1]))  # cumulative sum over the previous classes
         high, low = (extreme.reduceat(path, first[:-1]) - before for extreme in (np.maximum, np.minimum))
         return float(size_of(high, low, path[first[1:] - 1] - before, kind).mean())
 
@@ -73,12 +73,12 @@ def classes_p_value(classes: Classes, kind: Kind, resampling: Resampling) -> flo
         return np.array([size(found) for found in many])
 
     repeated = vector.kind == "frequency" and vector.w is not None
-    seen = _sums(place[np.arange(len(p)), vector.labels], w, int(first[-1]))
-    return _share(resampling, size(seen), len(p) * K, drawn)
+    observed = _sums(place[np.arange(len(p)), vector.labels], w, int(first[-1]))
+    return _share(resampling, size(observed), len(p) * K, drawn)
 
 
 def _share(resampling: Resampling, error: float, area: int, sizes: Callable[[int], Floats]) -> float:
-    """(1 + the draws whose size reaches the error) / (B + 1), drawn so many at a time as memory allows."""
+    """Return (1 + the number of draws with at least this error) / (B + 1), drawn in blocks that fit in memory."""
     most = max(1, _AREA // area)
     count = 0
     for start in range(0, resampling.resamples, most):
@@ -89,7 +89,7 @@ def _share(resampling: Resampling, error: float, area: int, sizes: Callable[[int
 
 
 def _event_sizes(event: Event, kind: Kind, draws: int, random: np.random.Generator) -> Floats:
-    """The errors of so many draws: ``(draws,)``."""
+    """Return the errors of the draws: ``(draws,)``."""
     cells, rows = event.cells, event.sorted_rows
     if event.kind == "frequency" or rows.w is None:
         path = np.cumsum((label_shares(cells, cells.p, draws, random) - cells.p) * cells.w, axis=1)
@@ -100,7 +100,7 @@ def _event_sizes(event: Event, kind: Kind, draws: int, random: np.random.Generat
 
 
 def _places(p: Floats) -> tuple[Integers, Integers]:
-    """The number of each probability's cell ``(n, K)``, class after class, and the first of each class ``(K + 1,)``."""
+    """Return the cell of each probability ``(n, K)``, numbered by class, and the first of each class ``(K + 1,)``."""
     place, first = np.empty(p.shape, dtype=np.int64), [0]
     for k in range(p.shape[1]):
         distinct, own = np.unique(p[:, k], return_inverse=True)
@@ -110,7 +110,7 @@ def _places(p: Floats) -> tuple[Integers, Integers]:
 
 
 def _labelled(p: Floats, w: Floats, place: Integers, random: np.random.Generator, repeated: bool) -> Floats:
-    """The weight of the rows that one draw labels with the cell's class: ``(cells,)``."""
+    """Draw labels once; return the weight of the rows with the class of each cell: ``(cells,)``."""
     cells = int(place.max()) + 1
     if repeated:
         trials = whole_rows(w, 1, random)[0]

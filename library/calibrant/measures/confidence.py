@@ -1,4 +1,4 @@
-"""Confidence: accuracy, the gap between the two, and how far off the temperature is."""
+"""Accuracy, confidence gap, AUROC, and the standard error of the optimal temperature."""
 
 from __future__ import annotations
 
@@ -17,21 +17,22 @@ from calibrant.reductions import Event, Vector
 
 
 def right(event: Event) -> Floats:
-    """1 where the decision is right, else 0: ``(n,)``. Of an undecided event the decision is p >= 1/2."""
+    """Return 1 for correct decisions and 0 for others: ``(n,)``. Without a decision, it is p >= 1/2."""
     return event.confidence().y.astype(np.float64)
 
 
 def overconfidence(event: Event) -> Floats:
-    """Confidence less being right, row by row ``(n,)`` in [-1, 1]: above 0 on average is overconfident."""
+    """Return the confidence minus correctness of each row ``(n,)``, in [-1, 1]; a mean above 0 is overconfident."""
     claim = event.confidence()
     return claim.p - claim.y
 
 
 def overconfidence_spread(event: Event) -> float:
-    """Standard deviation of the mean of ``overconfidence`` where the predictions are calibrated. O(n).
+    """Return the standard deviation of the mean of ``overconfidence`` for calibrated predictions. O(n).
 
-    sqrt(sum w^2 p (1 - p)) / m, or sum w p (1 - p) for frequency weights. The events of one row of a pooled batch are
-    one draw of a class: sum_k s_k y_k, s_k = 1 where p_k >= 1/2 and else -1, has variance 1 - (sum_k s_k p_k)^2.
+    sqrt(sum w^2 p (1 - p)) / m, with w instead of w^2 for frequency weights. The events of one row of a pooled batch
+    are one draw of a class: sum_k s_k y_k, with s_k = 1 if p_k >= 1/2 and -1 otherwise, has variance
+    1 - (sum_k s_k p_k)^2.
     """
     w = np.ones(len(event)) if event.w is None else event.w
     square = w if event.kind == "frequency" else w * w
@@ -44,11 +45,11 @@ def overconfidence_spread(event: Event) -> float:
 
 
 def auroc(cells: Cells) -> float:
-    """Area under the receiver operating characteristic, in [0, 1]; larger is better, 1/2 is chance.
+    """Return the area under the receiver operating characteristic, in [0, 1]; larger is better, 1/2 is random.
 
-    The share of pairs of a positive and a negative in which the positive has the larger prediction, ties counting
-    half (Hanley & McNeil 1982); a pair weighs the product of its weights. Raises ``OneClass`` where there is no such
-    pair. O(m).
+    It is the fraction of pairs of a positive and a negative in which the positive has the larger prediction; ties count
+    half (Hanley & McNeil 1982). The weight of a pair is the product of its weights. Raises ``OneClass`` if there is no
+    such pair. O(m).
     """
     positives, negatives = _outcomes(cells)
     negative = cells.w - cells.wy
@@ -57,16 +58,17 @@ def auroc(cells: Cells) -> float:
 
 
 def auroc_influence(event: Event) -> Floats:
-    """By how much each row moves the AUROC: ``(n,)``, of weighted mean 0. O(n log n).
+    """Return the influence of each row on the AUROC: ``(n,)``, weighted mean 0. O(n log n).
 
-    From the structural components of DeLong, DeLong & Clarke-Pearson (1988): of a positive the share of negatives
-    below it, of a negative the share of positives above it, ties half, less the AUROC; over the share of its outcome.
+    From the structural components of DeLong, DeLong & Clarke-Pearson (1988): the fraction of negatives below a
+    positive, or of positives above a negative (ties count half), minus the AUROC, divided by the frequency of the
+    outcome.
     """
     cells = event.cells
     positives, negatives = _outcomes(cells)
     below = ((cells.cumulative_w - cells.cumulative_wy)[:-1] + (cells.w - cells.wy) / 2.0) / negatives
     above = (cells.cumulative_wy[-1] - cells.cumulative_wy[:-1] - cells.wy / 2.0) / positives
-    # A row of weight 0 has no cell; its influence counts for nothing.
+    # A row of weight 0 has no cell; its influence is not used.
     cell = np.minimum(np.searchsorted(cells.p, event.p), len(cells) - 1)
     area, mass = auroc(cells), cells.mass
     found: Floats = np.where(
@@ -76,10 +78,10 @@ def auroc_influence(event: Event) -> Floats:
 
 
 def _outcomes(cells: Cells) -> tuple[float, float]:
-    """Mass of positives and of negatives."""
+    """Return the mass of positives and of negatives."""
     positives = float(cells.cumulative_wy[-1])
     if positives <= 0.0 or not (cells.wy < cells.w).any():
-        raise OneClass.at("/labels", "have one outcome only, where ranking needs both")
+        raise OneClass.at("/labels", "contain one outcome, but ranking needs both")
     return positives, float((cells.w - cells.wy).sum())
 
 
@@ -87,7 +89,7 @@ def _outcomes(cells: Cells) -> tuple[float, float]:
 
 
 def standard_error(found: OptimalTemperature, event: Event | Vector) -> float:
-    """Standard error of log T by the sandwich: the rows' slopes over the curvature. Rows of a pooled batch are one."""
+    """Return the sandwich standard error of log T; pooled events of one row are dependent."""
     moved = row_scale(event.w, event.kind) * temperature_influence(found, event.w) / found.value
     mass = float(len(event)) if event.w is None else float(event.w.sum())
     per_row = event.per_row if isinstance(event, Event) else 1
@@ -95,18 +97,18 @@ def standard_error(found: OptimalTemperature, event: Event | Vector) -> float:
 
 
 def temperature_influence(found: OptimalTemperature, w: Floats | None) -> Floats:
-    """By how much each row moves the temperature: ``(n,)``, of weighted mean 0. O(n)."""
+    """Return the influence of each row on the temperature: ``(n,)``, weighted mean 0. O(n)."""
     slope = found.slope - mean_over_rows(found.slope, w)
     return slope * (found.value**2 / mean_over_rows(found.curvature, w))
 
 
 def outcomes_of(subject: Event | Vector) -> Outcomes:
-    """Whether the event came true, or, of a vector, whether the class predicted is right: ``(n,)``."""
+    """Return the outcomes of an event, or for a vector whether the predicted class is correct: ``(n,)``."""
     return subject.y if isinstance(subject, Event) else (subject.predicted == subject.labels).astype(np.int8)
 
 
 def with_temperature(subject: Event | Vector, logits: Logits, temperature: Floats) -> Event:
-    """The event with its logits divided by ``temperature (n,)``; of a vector, that the class predicted is right."""
+    """Return the event after division by ``temperature (n,)``; for a vector, that the predicted class is correct."""
     p = logits.scaled(1.0 / temperature)
     if isinstance(subject, Event):
         return replace(subject, p=p, logit=None)

@@ -1,4 +1,4 @@
-"""Maps that are measured on the rows they were fitted to: how that is known, and the fit again, without each fold."""
+"""In-sample evaluation of maps: its detection by a digest of the rows, and cross-fitting."""
 
 from __future__ import annotations
 
@@ -20,41 +20,109 @@ from calibrant.progress import step
 from calibrant.reductions import Event, Vector, whole_vector
 from calibrant.validation import folds_of
 
-#: Folds of a fit repeated for rows that a map has seen.
+#: Number of folds of cross-fitting.
 FOLDS = 5
 
 
 @dataclass(frozen=True)
 class Training:
-    """How a map was fitted: the ``digest`` of its rows, and ``fitting`` with ``seed``, which fit it again.
+    """Describe how a map was fitted, to detect and correct in-sample evaluation.
 
-    ``digest`` is None where it is not known, ``fitting`` where the fit cannot be repeated.
+    Parameters
+    ----------
+    digest : str, optional
+        Digest of the rows that the map was fitted to; None if unknown.
+    fitting : Fitting, optional
+        Method and options to repeat the fit; None if it cannot be repeated.
+    seed : int, default 0
+        Seed of the fit.
+
+    See Also
+    --------
+    compare : Accepts one of these for each map.
+
+    Examples
+    --------
+    >>> from calibrant import Training
+    >>> from calibrant.batch import read_batch
+    >>> from calibrant.digest import digest
+    >>> rows = read_batch([0.1, 0.4, 0.6, 0.9], [0, 1, 0, 1])
+    >>> Training(digest(rows)).is_in_sample(rows)
+    True
     """
 
     digest: str | None = None
     fitting: Fitting | None = None
     seed: int = 0
 
-    def saw(self, batch: Batch) -> bool | None:
-        """Whether the map was fitted to these rows; None where that is not known. O(n K)."""
+    def is_in_sample(self, batch: Batch) -> bool | None:
+        """Return whether the map was fitted to these rows.
+
+        Parameters
+        ----------
+        batch : Batch
+            Checked rows.
+
+        Returns
+        -------
+        bool or None
+            Whether the digest of the rows is that of the fit; None if that is unknown.
+
+        See Also
+        --------
+        seconds : Estimates the time of cross-fitting.
+
+        Notes
+        -----
+        O(n K) on the first call for a batch, which keeps its digest.
+
+        Examples
+        --------
+        >>> from calibrant import Training
+        >>> from calibrant.batch import read_batch
+        >>> Training("0" * 32).is_in_sample(read_batch([0.25, 0.75], [0, 1]))
+        False
+        """
         return None if self.digest is None else self.digest == digest(batch)
 
     def seconds(self, batch: Batch) -> float:
-        """Estimated seconds of ``improvements_again``: without end where only a worker may fit."""
+        """Estimate the seconds of cross-fitting the map.
+
+        Parameters
+        ----------
+        batch : Batch
+            Checked rows.
+
+        Returns
+        -------
+        float
+            Estimated seconds; 0 if the fit cannot be repeated, infinity if it must run as a job.
+
+        See Also
+        --------
+        is_in_sample : Whether cross-fitting is needed.
+
+        Examples
+        --------
+        >>> from calibrant import Training
+        >>> from calibrant.batch import read_batch
+        >>> Training().seconds(read_batch([0.25, 0.75], [0, 1]))
+        0.0
+        """
         if self.fitting is None:
             return 0.0
         return FOLDS * self.fitting.seconds(batch) if self.fitting.method.runs == "inline" else float("inf")
 
 
-#: Nothing is known of the fit.
+#: The training of a map whose fit is unknown.
 UNKNOWN = Training()
 
 
 def out_of_fold_predictions(batch: Batch, training: Training, *, device: str = "cpu") -> Floats:
-    """What maps fitted to the other folds make of each row: ``(n,)`` or ``(n, K)``, as the map itself gives them.
+    """Return the predictions of maps fitted without the fold of each row: ``(n,)`` or ``(n, K)``.
 
-    Five folds, drawn by ``folds_of`` with the map's seed. Rows of weight 0 belong to no fold and keep the fit of
-    all. Raises ``TooFewRows`` and what the fit raises. O(5 fits).
+    There are five folds, drawn by ``folds_of`` with the seed of the map. Rows of weight 0 are in no fold, and their
+    predictions come from a map fitted to all folds. Raises ``TooFewRows`` and what the fit raises. O(5 fits).
     """
     if training.fitting is None:
         raise CalibrationError("the fit cannot be repeated")
@@ -76,9 +144,9 @@ def out_of_fold_predictions(batch: Batch, training: Training, *, device: str = "
 def improvements_again(
     before: Event | Vector, batch: Batch, training: Training, resampling: Resampling, *, device: str = "cpu"
 ) -> dict[str, MeasureResult]:
-    """``improvements`` of a map over rows it was fitted to, by out-of-fold predictions: ``cross_fitted``.
+    """Return ``improvements`` on the rows of the fit from out-of-fold predictions, marked ``cross_fitted``.
 
-    Where the fit cannot be repeated every value is None, with its problem.
+    If the fit cannot be repeated, every value is None with a problem.
     """
     try:
         made = out_of_fold_predictions(batch, training, device=device)
@@ -97,7 +165,7 @@ def improvements_again(
 
 
 def unproven(results: Mapping[str, MeasureResult]) -> dict[str, MeasureResult]:
-    """The results without p-values, whose laws do not hold on rows that the map was fitted to."""
+    """Return the results without p-values, which are not valid on the rows that the map was fitted to."""
     return {key: replace(result, p_value=None, **_without(result)) for key, result in results.items()}
 
 

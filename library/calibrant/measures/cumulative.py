@@ -1,4 +1,4 @@
-"""Cumulative calibration errors: the gaps between labels and predictions added up along the predictions."""
+"""Cumulative calibration errors: cumulative differences between labels and predictions, sorted by prediction."""
 
 from __future__ import annotations
 
@@ -14,83 +14,83 @@ from calibrant.measures.chance import Kind, size_of
 from calibrant.measures.intervals import Distance, Integers, joined, row_scale
 from calibrant.reductions import Event, Vector
 
-#: A mean error below this is the rounding of its sum; that of one row among a billion is larger.
+#: Mean errors below this are rounding errors; one wrong row in a billion gives more.
 _ROUNDING = 1e-12
-#: Terms of the series below; for x from 0.02 to 1.5 the rest is below 1e-16.
+#: Terms of the series below; for x from 0.02 to 1.5 the remainder is below 1e-16.
 _TERMS = np.arange(64)
-#: Blocks on which the cumulative difference is resampled.
+#: The most blocks for resampling the cumulative difference.
 _BLOCKS = 512
-#: Points of the grid of a sum of suprema, and the standard deviations of the sum that it reaches beyond its mean.
+#: Grid points of the distribution of a sum of suprema, and its extent in standard deviations above the mean.
 _GRID, _REACH = 1 << 15, 12.0
-#: The supremum's mean and variance, and a value that it does not reach in double precision.
+#: Mean and variance of the supremum, and a value with tail probability 0 in double precision.
 _MEAN, _VARIANCE, _FARTHEST = math.sqrt(math.pi / 2.0), 1.8319311883544380 - math.pi / 2.0, 8.5
 
 
 def ks_error(cells: Cells) -> float:
-    """Largest absolute cumulative difference between predictions and labels, in [0, 1].
+    """Return the largest absolute cumulative difference between predictions and labels, in [0, 1].
 
     max_i |D_i|, D_i = (1/m) sum_{j<=i} w_j (y_j - p_j) over rows sorted by prediction (Gupta et
-    al. 2021, eq. 6). Smaller is better, 0 at best. D is read at the end of each tie, since inside
-    one it would depend on the order of the rows; the published code reads it there too. O(m).
+    al. 2021, eq. 6). Smaller is better, 0 is best. Only the ends of ties count, as in the published code,
+    since D inside a tie depends on the order of the rows. O(m).
     """
     return float(np.abs(cells.cumulative_wy - cells.cumulative_wp).max()) / cells.mass
 
 
 def kuiper_error(cells: Cells) -> float:
-    """Range of the cumulative difference, max_i D_i - min_i D_i with D_0 = 0, in [0, 1]. O(m).
+    """Return the range of the cumulative difference, max_i D_i - min_i D_i with D_0 = 0, in [0, 1]. O(m).
 
-    As ``ks_error``, but the largest gap over any interval of predictions: it sees errors that cancel (Kuiper 1960;
-    Tygert 2021 for calibration).
+    Unlike ``ks_error`` it is the largest gap over any interval of predictions, which detects errors that cancel (Kuiper
+    1960; Tygert 2021 for calibration).
     """
     path = cells.cumulative_wy - cells.cumulative_wp
     return float(path.max() - path.min()) / cells.mass
 
 
 def end_value(cells: Cells) -> float:
-    """Mean label less mean prediction, the cumulative difference at its end: below 0 predictions are too high."""
+    """Return mean label minus mean prediction, the end of the cumulative difference."""
     return float(cells.cumulative_wy[-1] - cells.cumulative_wp[-1]) / cells.mass
 
 
 def chance_spread(cells: Cells) -> float:
-    """Standard deviation of the cumulative difference's end under calibration: sqrt(sum w^2 p (1 - p)) / m."""
+    """Return the standard deviation of ``end_value`` under calibration: sqrt(sum w^2 p (1 - p)) / m."""
     w2 = cells.w if cells.kind == "frequency" else cells.w2
     return float(np.sqrt(w2 @ (cells.p * (1.0 - cells.p)))) / cells.mass
 
 
 def ks_p_value(cells: Cells, error: float) -> float:
-    """Probability that a calibrated classifier shows at least this KS error, by the asymptotic law.
+    """Return the asymptotic probability that calibrated predictions have at least this KS error.
 
-    Under calibration the scaled cumulative difference tends to a Brownian motion in the time
-    sum w^2 p (1 - p), free at its end, so the statistic m D / sqrt(sum w^2 p (1 - p)) has the law
+    Under calibration the scaled cumulative difference converges to a Brownian motion in the time
+    sum w^2 p (1 - p), so the statistic m D / sqrt(sum w^2 p (1 - p)) has the distribution
     of sup |B|: 1 - (4/pi) sum_k (-1)^k / (2k + 1) exp(-(2k + 1)^2 pi^2 / (8 x^2)) (Erdos & Kac
-    1946); Kolmogorov's law is that of a bridge, tied at both ends, and does not apply. O(m).
+    1946). Kolmogorov's distribution is that of a Brownian bridge and does not apply. O(m).
     """
     return tail(error, chance_spread(cells), supremum_tail)
 
 
 def kuiper_p_value(cells: Cells, error: float) -> float:
-    """As ``ks_p_value``, by the law of the range of Brownian motion."""
+    """Return the asymptotic p-value of the Kuiper error, from the range of Brownian motion."""
     return tail(error, chance_spread(cells), range_tail)
 
 
 def tail(error: float, spread: float, law: Callable[[float], float]) -> float:
-    """Probability of at least this error by a law of error / spread; without any spread, any error refutes."""
-    if spread == 0.0:  # every prediction is 0 or 1: any gap at all refutes it, but that of a sum's rounding
+    """Return the tail probability of error / spread under ``law``; if the spread is 0, any error rejects."""
+    if spread == 0.0:  # every prediction is 0 or 1: any gap beyond rounding rejects
         return 1.0 if error <= _ROUNDING else 0.0
     return float(law(error / spread))
 
 
 def supremum_tail(x: float) -> float:
-    """P(sup over [0, 1] of |B| > x) for a Brownian motion B.
+    """Return P(sup over [0, 1] of |B| > x) for a Brownian motion B.
 
-    1 less Erdos & Kac's series; beyond 1.5 by reflection, 4 sum_k (-1)^k (1 - Phi((2k + 1) x)), which keeps small
-    probabilities accurate relative to themselves.
+    1 minus the series of Erdos & Kac; beyond 1.5 by reflection, 4 sum_k (-1)^k (1 - Phi((2k + 1) x)), which has a small
+    relative error.
     """
     return float(supremum_tails(np.array([x]))[0])
 
 
 def supremum_tails(x: Floats) -> Floats:
-    """``supremum_tail`` of each of ``x (k,)``."""
+    """Return ``supremum_tail`` for each of ``x (k,)``."""
     found, odd = np.ones(len(x)), 2 * _TERMS + 1
     far, middle = x > 1.5, (x >= 0.02) & (x <= 1.5)
     found[far] = 4.0 * (ndtr(-np.outer(x[far], odd[:8])) @ (-1.0) ** _TERMS[:8])
@@ -100,10 +100,11 @@ def supremum_tails(x: Floats) -> Floats:
 
 
 def sum_of_suprema_tail(scales: Floats, x: float) -> float:
-    """P(sum_k scales_k sup|B_k| > x) for independent Brownian motions. O(N log N + K N), N = 32,768; to about 1e-4.
+    """Return P(sum_k scales_k sup|B_k| > x) for independent Brownian motions, accurate to about 1e-4.
 
-    The suprema are rounded to a grid of N values up to 12 standard deviations of the sum above its mean, and their laws
-    multiplied as Fourier transforms; probabilities below 1e-13 are not resolved.
+    The suprema are rounded to a grid of N = 32,768 values up to 12 standard deviations of the sum above its mean, and
+    their distributions are convolved by Fourier transforms. Probabilities below 1e-13 are not resolved.
+    O(N log N + K N).
     """
     largest, total = float(scales.max()), float(scales.sum())
     if np.count_nonzero(scales) == 1:
@@ -114,15 +115,15 @@ def sum_of_suprema_tail(scales: Floats, x: float) -> float:
     for scale in scales[scales > 0.0].tolist():
         borders = (np.arange(math.ceil(_FARTHEST * scale / step) + 1) + 0.5) * step / scale
         law *= np.fft.rfft(-np.diff(supremum_tails(borders), prepend=1.0), _GRID)
-    beyond = np.cumsum(np.fft.irfft(law, _GRID)[::-1])[::-1]  # P(rounded sum >= j), where its tail at j - 1/2 is read
+    beyond = np.cumsum(np.fft.irfft(law, _GRID)[::-1])[::-1]  # P(rounded sum >= j) is the tail at j - 1/2
     return float(np.clip(np.interp(x / step, np.arange(_GRID) - 0.5, beyond, right=0.0), 0.0, 1.0))
 
 
 def range_tail(x: float) -> float:
-    """P(max - min over [0, 1] of B > x) for a Brownian motion B.
+    """Return P(max - min over [0, 1] of B > x) for a Brownian motion B.
 
-    The range's density is 8 sum_k (-1)^(k - 1) k^2 phi(k x) (Feller 1951, eq. 3.6), so the tail is
-    8 sum_k (-1)^(k - 1) k (1 - Phi(k x)); below 0.3 it is 1 to double precision.
+    The density of the range is 8 sum_k (-1)^(k - 1) k^2 phi(k x) (Feller 1951, eq. 3.6), so the tail is
+    8 sum_k (-1)^(k - 1) k (1 - Phi(k x)); below 0.3 it is 1 in double precision.
     """
     if x < 0.3:
         return 1.0
@@ -131,10 +132,10 @@ def range_tail(x: float) -> float:
 
 
 def ks_by_predicted_class(vector: Vector) -> tuple[float, list[float | None]]:
-    """KS(f) = E[KS(f, C)]: the KS errors of the confidence among the rows predicted k, weighted by their share.
+    """Return KS(f) = E[KS(f, C)], the mean KS error of the confidence by predicted class, and that of each class.
 
-    Gruber & Buettner (2022), appendix C. Neither the top-label KS error nor bounded by the top-label TCE_1, which
-    ``ks`` under confidence is. Also the error of each class, None where it is never predicted. O(n log n + n K).
+    Gruber & Buettner (2022), appendix C. It is not the top-label KS error (``ks`` under confidence), and unlike that it
+    is not bounded by the top-label TCE_1. The error of a class that is never predicted is None. O(n log n + n K).
     """
     total = 0.0
     errors: list[float | None] = [None] * vector.n_classes
@@ -145,13 +146,13 @@ def ks_by_predicted_class(vector: Vector) -> tuple[float, list[float | None]]:
 
 
 def predicted_classes(vector: Vector) -> list[tuple[int, float, Event]]:
-    """Each class that is predicted, with the share of its rows and their confidence."""
+    """Return each predicted class with the fraction of its rows and their confidence."""
     event = vector.confidence()
     return [(k, share, event.rows(own)) for k, share, own in _rows_predicted(vector)]
 
 
 def _rows_predicted(vector: Vector) -> list[tuple[int, float, Integers]]:
-    """Each class that is predicted, with the share of its rows and their numbers."""
+    """Return each predicted class with the fraction of its rows and their numbers."""
     w = np.ones(len(vector)) if vector.w is None else vector.w
     mass = float(w.sum())
     rows = ((k, np.flatnonzero(vector.predicted == k)) for k in np.unique(vector.predicted).tolist())
@@ -159,21 +160,21 @@ def _rows_predicted(vector: Vector) -> list[tuple[int, float, Integers]]:
 
 
 def ks_by_predicted_class_p_value(vector: Vector) -> float:
-    """Probability that a calibrated classifier shows at least this KS(f), by the asymptotic law.
+    """Return the asymptotic probability that calibrated predictions have at least this KS(f).
 
-    The classes' rows are apart, so under calibration their suprema are independent: that of the sum of each
-    ``ks_p_value``'s law, scaled by the class's share and spread. It needs many rows of each class predicted.
+    The rows of the classes are disjoint, so their suprema are independent under calibration. The statistic is a sum of
+    independent suprema, scaled by the fraction and spread of each class. It needs many rows of each predicted class.
     """
     parts = [(share, own.cells) for _, share, own in predicted_classes(vector)]
     errors = np.array([share * ks_error(cells) for share, cells in parts])
     scales = np.array([share * chance_spread(cells) for share, cells in parts])
-    if errors[scales == 0.0].any():  # certain predictions, and wrong
+    if errors[scales == 0.0].any():  # predictions of 0 or 1 that are wrong
         return 0.0
     return sum_of_suprema_tail(scales, float(errors.sum())) if scales.any() else 1.0
 
 
 def by_class_distance(vector: Vector) -> Distance:
-    """The cumulative differences of all predicted classes, whose sizes add up by their shares."""
+    """Return the cumulative differences of all predicted classes; the size is the weighted sum of their sizes."""
     classes, event = _rows_predicted(vector), vector.confidence()
     parts = [_on_rows(cumulative_distance(event.rows(own), "ks"), own) for _, _, own in classes]
     shares = np.array([share for _, share, _ in classes])
@@ -185,9 +186,9 @@ def _on_rows(distance: Distance, rows: Integers) -> Distance:
 
 
 def cumulative_distance(event: Event, kind: Kind) -> Distance:
-    """The cumulative difference at the ends of at most 512 blocks of equal mass.
+    """Return the cumulative difference at the ends of at most 512 blocks of equal mass.
 
-    |sup |D| - sup |D_true|| is at most sup |D - D_true|, so the interval covers at least at its level.
+    |sup |D| - sup |D_true|| is at most sup |D - D_true|, so the interval is conservative.
     """
     cells = event.cells
     ends = np.unique(np.searchsorted(cells.cumulative_w, cells.mass * np.arange(1, _BLOCKS + 1) / _BLOCKS))

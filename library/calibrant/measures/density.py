@@ -1,4 +1,4 @@
-"""Calibration error by kernel densities: the share of positives as a ratio of two smoothed histograms."""
+"""Calibration error by kernel densities: the observed frequency as a ratio of two densities."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from calibrant.measures.intervals import Distance, Integers, row_scale
 from calibrant.reductions import Event
 
 Form = Literal["integral", "pointwise"]
-#: Points in [0, 1] at which an interval's noise is smoothed.
+#: Number of points in [0, 1] for the noise of an interval.
 _COARSE = 512
 
 
 def kde_ece(event: Event, form: Form, norm: int) -> tuple[float, float]:
-    """Calibration error by kernel densities, and its bandwidth; smaller is better, 0 at best.
+    """Return the calibration error by kernel densities, and its bandwidth; smaller is better.
 
-    ``integral``: int |x - share(x)|^norm density(x) dx / int density(x) dx over [0, 1]. ``pointwise``: the mean over
-    rows of |share(p_i) - p_i|^norm at the grid point nearest to p_i among those inside (0, 1). No root. The published
-    point-wise code lets a row for which there is no density take the share of the row before it, so that its answer
-    depends on the order of the rows: here that is the business of the grid. The kernel widens and biases: calibrated
-    predictions do not show 0 even without end. O(n + grid log grid).
+    ``integral``: int |x - c(x)|^norm density(x) dx / int density(x) dx over [0, 1], with c the observed frequency.
+    ``pointwise``: the mean over rows of |c(p_i) - p_i|^norm at the grid point nearest to p_i inside (0, 1). No root.
+    The published pointwise code gives a row without density the value of the previous row, so that its result depends
+    on the order of the rows; here it is that of the previous grid point. The kernel biases the estimate, which does not
+    converge to 0 for calibrated predictions. O(n + grid log grid).
     """
     found = densities(event)
     if form == "integral":
@@ -37,10 +37,10 @@ def kde_ece(event: Event, form: Form, norm: int) -> tuple[float, float]:
 
 
 def kde_distance(event: Event, form: Form, norm: int) -> Distance:
-    """(share - x) x density at 512 points in [0, 1], the bandwidth held fixed; noise is not cut where share is."""
+    """Return (c - x) x density at 512 points in [0, 1] for a fixed bandwidth; the noise is not clipped."""
     found = densities(event)
     if 3.0 * found.bandwidth < 2.0 / _COARSE:
-        raise OnePrediction("the grid of an interval does not resolve predictions so close to each other")
+        raise OnePrediction("the predictions are too close to each other for the grid of the interval")
     x = (np.arange(_COARSE) + 0.5) / _COARSE
     at = nearest(x, found.x)
     density = found.density[at]

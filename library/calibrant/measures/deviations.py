@@ -1,4 +1,4 @@
-"""How a measure's value may err, resample by resample, so that the errors of several can be paired."""
+"""Deviations of a measure under resampling, paired between several contestants."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from calibrant.measures.intervals import Resampling, distance_draws, influence_d
 from calibrant.measures.measure import Extent, MeasureRequest, answers, extent
 from calibrant.reductions import Subject
 
-#: More seconds than this the resamples of one measure may not be estimated to take.
+#: The resamples of one measure must not be estimated to take longer than this, in seconds.
 MAX_SECONDS = 600.0
-#: Resamples without a value count as no deviation, up to this share.
+#: Resamples without a value count as no deviation, up to this fraction.
 _LOST = 0.1
-#: Seconds of one resample of a distance on a few hundred blocks, its bias solved for.
+#: Estimated seconds of one resample of a distance on a few hundred blocks, including its bias.
 _RESAMPLE = 6e-5
 
 
 @dataclass(frozen=True)
 class Deviations:
-    """By how much resamples move a value, ``draws (resamples,)`` of mean 0, and the ends of what its ``bias`` may be.
+    """Deviations ``draws (resamples,)`` of a value, with mean 0, and the lower and upper bound of its ``bias``.
 
-    ``mean`` says that of two subjects on the same rows the biases differ by no more than the predictions do on the mean
-    of the rows; else by no more than they do on any row.
+    If ``mean``, the biases of two subjects on the same rows differ by at most the mean difference of their predictions;
+    otherwise by at most the largest difference.
     """
 
     draws: Floats
@@ -37,33 +37,38 @@ class Deviations:
 def deviations(
     request: MeasureRequest, value: float, subject: Subject, resampling: Resampling, *, debiased: bool = False
 ) -> Deviations:
-    """The deviations of a measure whose plain ``value`` on the subject is known, or of its debiased value.
+    """Return the deviations of a measure, or of its debiased value, under resampling.
 
-    Subjects with the same rows in the same order have paired draws: a resample counts each row as often in all of them.
+    Subjects with the same rows in the same order have paired draws: a resample contains each row equally often.
 
     Parameters
     ----------
-    request : the measure
-    value : its plain value on the subject
-    subject : the rows, in an order that does not depend on the one they came in; none of weight 0
-    resampling : how many resamples, and their seed; the level is not used
-    debiased : whether the debiased value is meant
+    request : MeasureRequest
+        The measure.
+    value : float
+        Its plain value.
+    subject : Event, Classes or Vector
+        The rows with weight, in canonical order.
+    resampling : Resampling
+        Number and seed of the resamples; the level is not used.
+    debiased : bool, default False
+        Whether to return the deviations of the debiased value.
 
     Returns
     -------
     Deviations
-        of a distance, such as ``ece`` and ``ks``, by ``distance_draws``, since a resampled distance is biased; of what
-        each row moves, such as ``brier``, by ``influence_draws``; of any other measure by computing it again on
-        resampled rows, its bias between 0 and their mean less the value
+        From ``distance_draws`` for distances such as ``ece`` and ``ks``, since a resampled distance is biased; from
+        ``influence_draws`` for measures such as ``brier``; otherwise from resampled rows, with a bias between 0 and
+        their mean minus the value.
 
     Raises
     ------
     CalibrationError
-        where the measure has none: its fit is not repeated, its resamples would take too long or have no value
+        If the measure cannot be resampled, or its resamples would take too long or have no value.
 
     Notes
     -----
-    O(n + resamples (2,048 + d)) for d bins; of measures computed again O(resamples x the measure).
+    O(n + resamples (2,048 + d)) for d bins, or O(resamples x the measure) on resampled rows.
     """
     entry = request.measure
     if entry.distance is not None:
@@ -74,14 +79,14 @@ def deviations(
     if entry.influence is not None:
         return Deviations(influence_draws(request.influence_of(subject, resampling), subject, resampling))
     if entry.own_interval or not entry.resampled:
-        raise CalibrationError("the measure is not computed again on resampled rows")
+        raise CalibrationError("the measure cannot be computed on resampled rows")
     if again_seconds(request, extent(subject), resampling) > MAX_SECONDS:
         raise CalibrationError("the resamples would take too long")
     return _computed_again(request, value, subject, resampling)
 
 
 def again_seconds(request: MeasureRequest, size: Extent, resampling: Resampling) -> float:
-    """Estimated seconds of ``deviations``."""
+    """Estimate the seconds of ``deviations``."""
     once = request.seconds(size, replace(resampling, level=None))
     entry = request.measure
     if entry.distance is not None or entry.influence is not None:

@@ -1,4 +1,4 @@
-"""The canonical calibration error by Dirichlet kernels: the whole predicted vector against the labels of its like."""
+"""The canonical calibration error by Dirichlet kernels."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from calibrant.errors import TooFewRows
 from calibrant.maps.curves import PROBABILITY_CLIP
 from calibrant.reductions import Vector
 
-#: Bandwidths among which the likelihood chooses, those of the published code.
+#: Candidate bandwidths, as in the published code.
 BANDWIDTHS = (*np.logspace(-5.0, -1.0, 15).tolist(), 0.2, 0.4, 0.6, 0.8, 1.0)
-#: Pairs of rows that are held at once.
+#: Pairs of rows that are in memory at once.
 _AREA = 1 << 21
-#: A row whose label share rests on one neighbour alone gets no correction for noise.
+#: A row whose estimate depends on a single neighbour gets no correction for noise.
 _ALONE = 1e-9
 
 
@@ -32,20 +32,20 @@ class CanonicalError:
 
 
 def canonical_error(vector: Vector, norm: int, bandwidth: float | None = None) -> CanonicalError:
-    """E |E[y | p] - p|_r^r with a kernel's estimate of E[y | p] (Popordanoska, Sayer & Blaschko 2022), r = ``norm``.
+    """Estimate E |E[y | p] - p|_r^r with a kernel estimate of E[y | p] (Popordanoska, Sayer & Blaschko 2022).
 
-    m_j = sum_{i != j} k(p_j; p_i) e_{y_i} / sum_{i != j} k(p_j; p_i), k the density at p_j of the Dirichlet law with
-    parameters p_i / h + 1; the value is the mean of |m_j - p_j|_r^r, in [0, 2], without a root; smaller is better.
-    Logarithms of probabilities below 2^-52 are taken there. The bandwidth h maximises the leave-one-out log likelihood
-    sum_j log((1 / (n - 1)) sum_{i != j} k(p_j; p_i)) over ``BANDWIDTHS``, unless one is given. (The published code
-    divides this density by h once more, though the kernel integrates to 1.)
+    m_j = sum_{i != j} k(p_j; p_i) e_{y_i} / sum_{i != j} k(p_j; p_i), with k the density at p_j of the Dirichlet
+    distribution with parameters p_i / h + 1. The value is the mean of |m_j - p_j|_r^r with r = ``norm``, in [0, 2],
+    without a root; smaller is better. Logarithms clip probabilities at 2^-52. Unless given, the bandwidth h maximises
+    the leave-one-out log likelihood sum_j log((1 / (n - 1)) sum_{i != j} k(p_j; p_i)) over ``BANDWIDTHS``. (The
+    published code divides this density by h again, although the kernel integrates to 1.)
 
-    Debiased, for r = 2: each |m_j - p_j|^2 less sum_i u_ji^2 |e_{y_i} - m_j|^2 / (1 - sum_i u_ji^2) with u_ji the
-    normalised kernel, which is Kumar et al.'s (2019) correction where the weights are equal. It takes out the noise of
-    the labels, not the smoothing, which is most of the value where K is large and n is not; it may be below 0.
+    Debiased, for r = 2: each |m_j - p_j|^2 minus sum_i u_ji^2 |e_{y_i} - m_j|^2 / (1 - sum_i u_ji^2) with u_ji the
+    normalised kernel, which is the correction of Kumar et al. (2019) if the weights are equal. It removes the noise of
+    the labels but not the effect of smoothing, which dominates if K is large and n is small. It may be below 0.
 
-    Of a row of frequency weight w, w - 1 copies remain where it is left out. Raises ``TooFewRows`` where no bandwidth
-    has a finite likelihood. O(n^2 (K + bandwidths)) time, linear memory.
+    For a row of frequency weight w, leaving out one row leaves w - 1 copies. Raises ``TooFewRows`` if no bandwidth has
+    a finite likelihood. O(n^2 (K + bandwidths)) time, linear memory.
     """
     rows = _SortedRows.of(vector)
     chosen = rows.likeliest() if bandwidth is None else bandwidth
@@ -54,7 +54,7 @@ def canonical_error(vector: Vector, norm: int, bandwidth: float | None = None) -
 
 @dataclass(frozen=True)
 class _SortedRows:
-    """Rows of some weight, sorted by label; ``own`` is what remains of a row's weight where it is left out."""
+    """Rows with weight, sorted by label; ``own`` is the weight of each row after leaving one copy out."""
 
     p: Floats
     labels: npt.NDArray[np.int64]
@@ -72,7 +72,7 @@ class _SortedRows:
         return cls(vector.p[order], vector.labels[order], w[order], own, counts)
 
     def likeliest(self) -> float:
-        """The bandwidth of the largest leave-one-out likelihood, of equal ones the smallest."""
+        """Return the bandwidth with the largest leave-one-out likelihood, the smallest one of ties."""
         scales = [self.log_scale(h) for h in BANDWIDTHS]
         likelihoods = np.zeros(len(BANDWIDTHS))
         with np.errstate(divide="ignore"):
@@ -87,7 +87,7 @@ class _SortedRows:
         return float(BANDWIDTHS[best])
 
     def error(self, norm: int, h: float) -> CanonicalError:
-        """The mean over the rows at one bandwidth."""
+        """Return the mean over the rows for one bandwidth."""
         K, scale = self.p.shape[1], self.log_scale(h)
         present, starts = np.unique(self.labels, return_index=True)
         power = noise = 0.0
@@ -95,7 +95,7 @@ class _SortedRows:
             kernel, _ = self.kernel(products, rows, h, scale)
             mass = kernel.sum(axis=1, keepdims=True)
             if not mass.all():
-                raise TooFewRows("a row has no other to be compared with")
+                raise TooFewRows("there must be at least two rows with weight")
             kernel /= mass
             means = np.zeros((len(kernel), K))
             means[:, present] = np.add.reduceat(kernel, starts, axis=1)
@@ -111,7 +111,7 @@ class _SortedRows:
         return CanonicalError(power / mass_of_rows, (power - noise) / mass_of_rows if norm == 2 else None, h)
 
     def log_scale(self, h: float) -> Floats:
-        """The logarithm of each kernel's constant, with its row's weight: ``(n,)``."""
+        """Return the logarithm of the constant of each kernel times the weight of its row: ``(n,)``."""
         found = np.empty(len(self.p))
         size = max(1, _AREA // self.p.shape[1])
         for start in range(0, len(found), size):
@@ -120,7 +120,7 @@ class _SortedRows:
         return found + np.log(self.w)
 
     def blocks(self) -> Iterator[tuple[slice, Floats]]:
-        """For blocks of rows j, the sums over classes of p_i log p_j: ``(block, n)``."""
+        """Yield for blocks of rows j the sums over classes of p_i log p_j: ``(block, n)``."""
         n = len(self.p)
         size = max(1, _AREA // max(n, self.p.shape[1]))
         for start in range(0, n, size):
@@ -133,7 +133,7 @@ class _SortedRows:
             yield rows, products
 
     def kernel(self, products: Floats, rows: slice, h: float, scale: Floats) -> tuple[Floats, Floats]:
-        """The weighted kernel of others at the rows, divided by e^top, and top ``(block,)``."""
+        """Return the weighted kernels of other rows, divided by e^top, and top ``(block,)``."""
         found = products / h + scale
         at = np.arange(len(found))
         own = self.own[rows]
@@ -146,7 +146,7 @@ class _SortedRows:
         return found, top
 
     def squared(self, kernel: Floats, rows: slice) -> Floats:
-        """The squared weights of rows: of w copies, w squares of one."""
+        """Return the squared weights; w copies of a row count as w squares of one."""
         squares = kernel**2
         if self.counts:
             at = np.arange(len(kernel))

@@ -1,4 +1,4 @@
-"""Calibration errors by fitting on the test data: the distance of a fitted map from the diagonal."""
+"""Calibration errors from maps fitted to the test data: the distance of the map from the identity."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from calibrant.piecewise.options import PiecewiseOptions, check_rows
 from calibrant.reductions import Event
 
 PieceFamily = Literal["pl", "pl3"]
-#: Curves drawn about a PL or PL3 fit.
+#: Number of curves drawn around a PL or PL3 fit.
 _DRAWS = 200
 
 
 @dataclass(frozen=True)
 class Belief:
-    """What the rows say of the true map, at cells ``p``, ``w``, ``wy (C,)``.
+    """Posterior of the true map at cells ``p``, ``w``, ``wy (C,)``.
 
-    ``centre (C,)`` is the fitted map and ``draws (D, C)`` with ``weights (D,)`` are curves about it, both given that
-    the predictions are not calibrated already; ``identity`` is the probability that they are.
+    ``centre (C,)`` is the fitted map and ``draws (D, C)`` with ``weights (D,)`` are curves around it, both conditional
+    on the predictions not being calibrated; ``identity`` is the probability that they are.
     """
 
     p: Floats
@@ -41,7 +41,7 @@ class Belief:
 
 @dataclass(frozen=True)
 class FittedError:
-    """The plug-in error and the debiased one; an interval if a level was given; the map, and diagnostics of its fit."""
+    """The plug-in and the debiased error, an interval if a level was given, the map, and the diagnostics of its fit."""
 
     value: float
     debiased: float
@@ -51,16 +51,16 @@ class FittedError:
 
 
 def fitted_error(event: Event, name: str, *, norm: Norm, folds: int, level: float | None) -> FittedError:
-    """Mean |c(p) - p|^norm of a map c that the method ``name`` fits to the same rows (Kangsepp et al. 2022, section 3).
+    """Return the mean |c(p) - p|^norm of a map c fitted to the same rows (Kangsepp et al. 2022, section 3).
 
-    ``value`` is that of the map as ``calibrant.fit`` fits it. ``debiased`` is the mean of two estimates, of which
-    the first errs downwards where a map is smoothed and the second upwards where it follows noise:
+    ``value`` uses the map that ``calibrant.fit`` fits with the method ``name``. ``debiased`` is the mean of two
+    estimates; the first is too low for smoothed maps and the second too high for maps that follow noise:
 
         norm 1:  mean |m - p|     and  mean s (y - p),       s = E sign(c - p)
         norm 2:  mean (m - p)^2   and  mean (m - p)(y - p)
 
-    with m the fitted map and s over the curves that chance leaves possible (docs/explanation/debiasing.md compares it
-    with others). It may be below 0. Raises ``TooFewRows``, ``OneClass`` and ``OnePrediction``.
+    with m the fitted map and c over its posterior. It may be below 0. docs/explanation/debiasing.md compares alternatives.
+    Raises ``TooFewRows``, ``OneClass`` and ``OnePrediction``.
     """
     rows, options = event.counted_rows, PiecewiseOptions(folds=folds)
     check_rows(rows.p, rows.y, options)
@@ -70,7 +70,7 @@ def fitted_error(event: Event, name: str, *, norm: Norm, folds: int, level: floa
     curve: Curve
     diagnostics: dict[str, Any]
     if name == "averaged":
-        with requires("torch", name):  # loaded when a fit needs it
+        with requires("torch", name):  # imported on first use
             from calibrant.averaging.fitting import average_cells
 
         curve, diagnostics = average_cells(cells, counts, options, posterior)
@@ -88,22 +88,22 @@ def fitted_error(event: Event, name: str, *, norm: Norm, folds: int, level: floa
     else:
         curve, diagnostics = fit_curve(METHODS[name], event)
         belief, diagnostics = replace(process, centre=curve(process.p)), {}
-    value, mended = plugged_error(event.cells, curve, norm), debiased(belief, norm)
-    # Curves about one PL or PL3 know nothing of other numbers of pieces: the spread is the process's.
-    interval = None if level is None else interval_about(process, mended, norm, level)
-    return FittedError(value, mended, interval, curve, diagnostics)
+    value, corrected = plugged_error(event.cells, curve, norm), debiased(belief, norm)
+    # Curves around a single PL or PL3 fit ignore other numbers of pieces, so the spread is that of the process.
+    interval = None if level is None else interval_about(process, corrected, norm, level)
+    return FittedError(value, corrected, interval, curve, diagnostics)
 
 
 def plugged_error(cells: Cells, curve: Curve, norm: int) -> float:
-    """Mean |c(p) - p|^norm of a curve over cells."""
+    """Return the mean |c(p) - p|^norm of a curve over cells."""
     return float(cells.w @ np.abs(curve(cells.p) - cells.p) ** norm / cells.mass)
 
 
 def off_the_ends(curve: Curve, cells: Cells, p: Floats) -> Floats:
-    """The curve at ``p (n,)``, where it is exactly 0 or 1 pulled inside; ``cells`` are those that it was fitted to.
+    """Return the curve at ``p (n,)`` with values of exactly 0 or 1 moved inside; ``cells`` are those of the fit.
 
-    The outermost blocks of an isotonic map are often exactly 0 or 1, which one contrary row would make infinitely
-    wrong: a stretch of fitted cells of mass m and k positives with such a value counts as (k + 1/2) / (m + 1).
+    The outer blocks of an isotonic map are often exactly 0 or 1, for which a single contrary row has an infinite log
+    loss. Fitted cells of mass m with k positives and such a value get (k + 1/2) / (m + 1).
     """
     c, fitted = np.clip(curve(p), 0.0, 1.0), np.clip(curve(cells.p), 0.0, 1.0)
     for end in (0.0, 1.0):
@@ -113,13 +113,13 @@ def off_the_ends(curve: Curve, cells: Cells, p: Floats) -> Floats:
 
 
 def fitted_log_loss(cells: Cells, curve: Curve) -> float:
-    """Mean log loss of the map on the rows it was fitted to, in nats; exact 0 and 1 pulled inside."""
+    """Return the mean log loss of the map on the rows of the fit, in nats, with ``off_the_ends``."""
     c = off_the_ends(curve, cells, cells.p)
     return float(-(cells.wy @ np.log(c) + (cells.w - cells.wy) @ np.log1p(-c)) / cells.mass)
 
 
 def debiased(belief: Belief, norm: Norm) -> float:
-    """Half of the error of the map, half of what the labels show of it: see ``fitted_error``."""
+    """Return the debiased error: see ``fitted_error``."""
     share = belief.w / belief.w.sum()
     off = belief.centre - belief.p
     residual = (belief.wy - belief.w * belief.p) / belief.w.sum()
@@ -129,22 +129,22 @@ def debiased(belief: Belief, norm: Norm) -> float:
     return float(share @ np.abs(off) + sign @ residual) / 2
 
 
-def interval_about(belief: Belief, mended: float, norm: int, level: float) -> tuple[float, float]:
-    """Quantiles of the error over the curves, moved so that its mean is ``mended``, and cut at 0.
+def interval_about(belief: Belief, corrected: float, norm: int, level: float) -> tuple[float, float]:
+    """Return quantiles of the error over the curves, shifted to have the mean ``corrected``, and clipped at 0.
 
-    The interval begins at 0 where the predictions may well be calibrated: with more than the tail's probability.
+    The interval starts at 0 if the probability of calibration exceeds the tail probability.
     """
     errors = np.abs(belief.draws - belief.p) ** norm @ (belief.w / belief.w.sum())
     order = np.argsort(errors)
     reached = np.cumsum(belief.weights[order])
     tails = (1.0 - level) / 2, (1.0 + level) / 2
     low, high = (errors[order[min(int(np.searchsorted(reached, q)), len(order) - 1)]] for q in tails)
-    shift = mended - float(belief.weights @ errors)
+    shift = corrected - float(belief.weights @ errors)
     return (0.0 if belief.identity > tails[0] else max(float(low) + shift, 0.0), max(float(high) + shift, 0.0))
 
 
 def piecewise_belief(family: PieceFamily, cells: FoldCells, curve: Curve, pieces: int) -> Belief:
-    """Curves about a PL or PL3 map, from the covariance of one curve of as many pieces fitted to all rows."""
+    """Draw curves around a PL or PL3 map, from the covariance of one curve with as many pieces fitted to all rows."""
     from calibrant.piecewise.fitting import deviations, fit_to_all
 
     w, wy = cells.w.sum(axis=0), cells.wy.sum(axis=0)
@@ -156,6 +156,6 @@ def piecewise_belief(family: PieceFamily, cells: FoldCells, curve: Curve, pieces
 
 
 def process_belief(process: Posterior) -> Belief:
-    """Curves drawn from the Gaussian process of a model average."""
+    """Draw curves from the Gaussian process of a model average."""
     draws, weights = process.draws()
     return Belief(process.p, process.w, process.wy, weights @ draws, draws, weights, process.identity)

@@ -1,4 +1,4 @@
-"""Subgroups: between which two of them a measure differs most, and whether chance explains it."""
+"""Differences of a measure between groups: the largest, its interval and its p-value."""
 
 from __future__ import annotations
 
@@ -14,22 +14,44 @@ from calibrant.measures.measure import Extent, MeasureRequest, MeasureResult, an
 from calibrant.progress import muted
 from calibrant.reductions import Subject
 
-#: More seconds than this the resamples of one measure may not be estimated to take.
+#: No interval is computed if its resamples are estimated to take longer than this, in seconds.
 MAX_SECONDS = 600.0
-#: Resamples without a value are left out, up to this share.
+#: Resamples without a value are left out, up to this fraction.
 _LOST = 0.1
-
-
-#: Seconds that a group costs a measure in every resample, however few its rows.
+#: Estimated seconds per group and resample, even for few rows.
 _GROUP = 4e-5
 
 
 @dataclass(frozen=True)
 class Gap:
-    """The largest difference of a measure between two groups.
+    """Largest difference of a measure between two groups.
 
-    ``between`` the group of the smallest and that of the largest value, of the ``of`` the two; None where fewer than
-    two groups have one. ``interval`` and ``p_value`` are given if a level was.
+    Attributes
+    ----------
+    between : tuple of str or None
+        Groups with the smallest and the largest value; None if fewer than two groups have a value.
+    value : float or None
+        Difference of the two values, at least 0.
+    of : {"value", "debiased"}
+        Which values were compared: debiased ones if every group has one.
+    interval : tuple of float or None
+        Confidence interval; None if no level was given or there is none.
+    p_value : float or None
+        P-value of the hypothesis that the groups do not differ; None if no level was given or there is none.
+    problem : str or None
+        Why a part of the result is missing.
+
+    See Also
+    --------
+    evaluate : Computes gaps if ``groups`` are given.
+
+    Examples
+    --------
+    >>> import calibrant
+    >>> groups = ["a", "a", "b", "b"]
+    >>> report = calibrant.evaluate([0.1, 0.4, 0.6, 0.9], [0, 1, 1, 1], measures=["brier"], groups=groups)
+    >>> report.gaps["brier"].between, round(report.gaps["brier"].value, 3)
+    (('b', 'a'), 0.1)
     """
 
     between: tuple[str, str] | None
@@ -47,15 +69,14 @@ def largest_gap(
     results: Mapping[str, MeasureResult],
     resampling: Resampling,
 ) -> Gap:
-    """The largest gap of a measure, from its ``results`` by group; ``members`` are the rows of each group.
+    """Return the largest gap of a measure, from its ``results`` by group; ``members`` are the rows of each group.
 
-    Debiased values are compared where every group has one: plain ones are larger where a group is smaller. The
-    interval resamples rows within the groups, takes the bias that resampling adds off each group's value, and gives
-    or takes a quantile of the range of the groups' deviations (by the triangle inequality). Of sizes of gaps in bins,
-    whose bias changes with the size, it lies between what the G groups' own intervals allow, each of a level of
-    1 - (1 - level) / G. It begins at 0 where the p-value does not reject equal groups. The p-value permutes the group
-    labels over the rows: the share
-    (1 + #) / (B + 1) of permutations with at least this gap. O(2 resamples x the measure).
+    Debiased values are compared if every group has one, since plain values are larger in smaller groups. The p-value
+    is (1 + #) / (B + 1) for # of B permutations of the group labels with at least this gap. The interval resamples rows
+    within the groups, subtracts the bias that resampling adds to the value of each group, and adds and subtracts a
+    quantile of the range of the deviations (triangle inequality). For measures whose bias changes with their size, such
+    as binned errors, the interval is what the intervals of the G groups allow, each at level 1 - (1 - level) / G. It
+    starts at 0 if the p-value does not reject equal groups. O(2 resamples x the measure).
     """
     debiased = all(r.debiased is not None for r in results.values())
     of: Literal["value", "debiased"] = "debiased" if debiased else "value"
@@ -73,7 +94,7 @@ def largest_gap(
         return replace(gap, problem="no interval and no p-value: the resamples would take too long")
     rows = [members[name] for name in known]
     random = resampling.generator()
-    # Along an order of the rows' own, so that draws do not depend on the one they came in.
+    # In a canonical order, so that draws do not depend on the order of the rows.
     order = subject.order()
     rank = np.empty(len(order), dtype=np.int64)
     rank[order] = np.arange(len(order))
@@ -102,26 +123,26 @@ def largest_gap(
     if drawn is None:
         between = between_intervals(request, [subject.rows(own) for own in parts], resampling)
         if between is None:
-            return replace(gap, p_value=p_value, problem="no interval: a group has none")
+            return replace(gap, p_value=p_value, problem="no interval: the measure has none in a group")
         least, most = between
         return replace(gap, interval=(0.0 if equal else min(least, seen), max(most, seen)), p_value=p_value)
     off = drawn - drawn.mean(axis=0)
     reach = float(np.quantile(off.max(axis=1) - off.min(axis=1), resampling.level))
-    # A resample errs from what is seen about as that does from the truth: smaller groups more.
-    mended = 2.0 * np.array(list(known.values())) - drawn.mean(axis=0)
-    centre = float(mended.max() - mended.min())
+    # Basic bootstrap: a resample deviates from the observed value about as that does from the truth.
+    corrected = 2.0 * np.array(list(known.values())) - drawn.mean(axis=0)
+    centre = float(corrected.max() - corrected.min())
     least = 0.0 if equal else max(min(centre - reach, seen), 0.0)
     return replace(gap, interval=(least, max(centre + reach, seen)), p_value=p_value)
 
 
 def grouped_seconds(request: MeasureRequest, size: Extent, groups: int, resampling: Resampling) -> float:
-    """Estimated seconds of the measure of each group, and of ``largest_gap``; ``size`` is that of all groups."""
+    """Estimate the seconds of the measure of each group and of ``largest_gap``; ``size`` is that of all groups."""
     part = size._replace(rows=-(-size.rows // max(groups, 1)))
     plain = replace(resampling, level=None)
     each = groups * request.seconds(part, resampling)
     if resampling.level is None or request.measure.own_interval:
         return each
-    # Resamples measure without an interval. Sizes of gaps are permuted alone, and have their intervals instead.
+    # Resamples are measured without intervals. Binned errors are only permuted, and use the intervals of the groups.
     binned = request.measure.distance is not None and not request.measure.triangle
     again = resampling.resamples * groups * (request.seconds(part, plain) + _GROUP * size.events)
     return 2.0 * each + again if binned else each + 2.0 * again
@@ -130,7 +151,7 @@ def grouped_seconds(request: MeasureRequest, size: Extent, groups: int, resampli
 def between_intervals(
     request: MeasureRequest, groups: Sequence[Subject], resampling: Resampling
 ) -> tuple[float, float] | None:
-    """The least and the most that the values of groups may differ where each lies in its interval; by Bonferroni."""
+    """Return the smallest and largest difference that the intervals of the groups allow, by Bonferroni."""
     level = 1.0 - (1.0 - (resampling.level or 0.0)) / len(groups)
     found = [request.compute(group, replace(resampling, level=level)).interval for group in groups]
     lows, highs = ([ends[i] for ends in found if ends is not None] for i in (0, 1))

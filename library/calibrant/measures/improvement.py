@@ -1,4 +1,4 @@
-"""What recalibration gains: a proper score before less the score after, row by row on the same labels."""
+"""Improvement of a proper score by recalibration: the score before minus the score after."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ Recalibration = Literal["platt", "beta", "isotonic"]
 
 
 def improvement(before: Event | Vector, after: Event | Vector, score: ImprovedScore) -> tuple[float, Floats]:
-    """Mean score before less mean score after, and each row's influence ``(n,)`` on it, of weighted mean 0.
+    """Return the mean score before minus that after, and the influence ``(n,)`` of each row, weighted mean 0.
 
-    Of events or whole vectors, which hold the same rows in the same order. Above 0 the predictions after are the
-    better ones. It equals the change of the score's calibration error where ``after`` came of an injective map that has
-    not seen the rows (Gruber & Buettner 2022, proposition 4.5). O(n).
+    Events or whole vectors must have the same rows in the same order. Above 0 the predictions after are better. It
+    equals the change of the calibration error of the score if ``after`` is the result of an injective map and the rows
+    are held out (Gruber & Buettner 2022, proposition 4.5). O(n).
     """
     gained = row_scores(before, score) - row_scores(after, score)
     return mean_over_rows(gained, before.w), centred(gained, before.w)
 
 
 def improvements(before: Event | Vector, after: Event | Vector, resampling: Resampling) -> dict[str, MeasureResult]:
-    """``improvement`` by the Brier score and by the log loss, with intervals where a level is given."""
+    """Return ``improvement`` of the Brier score and the log loss, with intervals if a level is given."""
     if isinstance(before, Event):
         keys = (after.p, before.y, before.p) if before.w is None else (before.w, after.p, before.y, before.p)
         order = np.lexsort(keys)
@@ -62,7 +62,7 @@ def _improved(
 
 
 def parts_of(before: Event | Vector, after: Event | Vector, score: ImprovedScore) -> dict[str, Any]:
-    """The mean scores before and after; of the log loss how many rows were clipped, too."""
+    """Return the mean scores before and after, and for the log loss the numbers of clipped rows."""
     parts: dict[str, Any] = {
         "before": mean_over_rows(row_scores(before, score), before.w),
         "after": mean_over_rows(row_scores(after, score), after.w),
@@ -73,11 +73,11 @@ def parts_of(before: Event | Vector, after: Event | Vector, score: ImprovedScore
 
 
 def out_of_fold(event: Event, method: Recalibration, score: ImprovedScore, *, folds: int, seed: int) -> Event:
-    """The event with each row's prediction calibrated by a map that the method fits to the other folds.
+    """Return the event with predictions calibrated by maps fitted to the other folds.
 
-    Folds are drawn over the rows sorted by (p, y), as scikit-learn's KFold shuffles them; the events of one row of a
-    batch share a fold. For the log loss, exact 0 and 1 of a map are pulled to (k + 1/2) / (m + 1) of the training rows
-    there. Raises ``TooFewRows`` where there are fewer rows than folds, and what the fit raises. O(folds n log n).
+    Folds are drawn by ``folds_of``; the events of one row are in the same fold. For the log loss, values of a map of
+    exactly 0 or 1 become (k + 1/2) / (m + 1) for k positives of m training rows. Raises ``TooFewRows`` if there are
+    fewer rows than folds, and what the fit raises. O(folds n log n).
     """
     fold = folds_of(event, folds, seed)
     calibrated, fitter = event.p.copy(), METHODS[method]

@@ -1,10 +1,9 @@
-"""Confidence intervals of any measure, by resampling rows through sums instead of one by one.
+"""Confidence intervals of measures by resampling groups of rows.
 
-Rows are dealt at random into at most ``GROUPS`` groups, and a resample gives each group a normal multiplier (the
-multiplier, or wild, bootstrap: Wu 1986; van der Vaart & Wellner 1996, section 2.9). What a measure adds up over rows is
-added up over groups once, and all resamples are one product of matrices, whatever the number of rows. All events of
-one row of a batch stay together. Subjects come with their rows in order (``in_order``), so that the order in which they
-were sent does not matter.
+Rows are assigned at random to at most ``GROUPS`` groups, and a resample gives each group a normal multiplier (the
+multiplier, or wild, bootstrap: Wu 1986; van der Vaart & Wellner 1996, section 2.9). Sums over rows are computed once
+for each group, and all resamples are one matrix product, regardless of the number of rows. All events of a row are in
+the same group. Subjects have their rows in canonical order (``in_order``), so that the given order does not matter.
 """
 
 from __future__ import annotations
@@ -22,19 +21,19 @@ from calibrant.options import read_seed
 from calibrant.progress import check, report
 from calibrant.reductions import Classes, Event, Subject
 
-#: Groups of rows; as many rows or fewer are resampled singly.
+#: The most groups; up to this many rows, each row is a group.
 GROUPS = 2048
-#: At most so many numbers are drawn for one interval.
+#: The most random numbers times bins of one interval.
 _MAX_DRAWS = 16_000_000
-#: Gaps this many times the observed ones are large beside the noise.
+#: Gaps this many times the observed ones are large compared with the noise.
 _LARGE = 1e4
-#: True sizes are tried between those that would show at least, and at most, the observed size this often.
+#: True sizes are tried between those that give at least, and at most, the observed size with this probability.
 _FEW = 0.025
 #: The number of resamples used to find them.
 _SOME = 256
 #: The number of true sizes tried between them.
 _TRUTHS = 9
-#: Resamples whose value does not exist are left out, up to this share.
+#: Resamples without a value are left out, up to this fraction.
 _LOST = 0.1
 
 Integers = npt.NDArray[np.int64]
@@ -42,7 +41,7 @@ Integers = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Resampling:
-    """``level`` in (0, 1) of the intervals, None for none; how many resamples, and the seed of their generator."""
+    """Level of the intervals in (0, 1), or None for no intervals; number of resamples and their seed."""
 
     level: float | None = None
     resamples: int = 1000
@@ -57,7 +56,7 @@ class Resampling:
         if interval is None:
             return cls(None, resamples, seed)
         if not isinstance(interval, int | float) or isinstance(interval, bool) or not 0.0 < interval < 1.0:
-            raise InvalidOption.at("/interval", "must be a level above 0 and below 1, such as 0.95")
+            raise InvalidOption.at("/interval", "must be a number above 0 and below 1, such as 0.95")
         return cls(float(interval), resamples, seed)
 
     @property
@@ -67,11 +66,11 @@ class Resampling:
         return (1.0 - level) / 2.0, (1.0 + level) / 2.0
 
     def generator(self) -> np.random.Generator:
-        """A fresh generator: every measure gets the same draws, whatever else is measured."""
+        """Return a new generator, so that the draws of a measure do not depend on other measures."""
         return np.random.default_rng(self.seed)
 
 
-#: No interval, and the default seed.
+#: No intervals, and the default seed.
 PLAIN = Resampling()
 
 
@@ -79,10 +78,10 @@ PLAIN = Resampling()
 class Distance:
     """A measure that is the size of gaps between labels and predictions: value = size(gap).
 
-    ``gap (d,)``. ``noise(group (n,), groups)`` adds up, by group of its rows, what each row's chance deviation adds to
-    the gaps: ``(groups, d)``, rows in the order of the event's. ``size`` takes ``(..., d)`` to ``(...)``; it must be
-    absolutely homogeneous, of any degree. ``debiased``, of the same shapes, is the size less what the noise adds to it,
-    where that changes with the gaps and has a closed form.
+    ``gap`` has shape ``(d,)``. ``noise(group (n,), groups)`` returns the contributions of random deviations to the
+    gaps, summed over the rows of each group: ``(groups, d)``. ``size`` maps ``(..., d)`` to ``(...)`` and must be
+    absolutely homogeneous, of any degree. ``debiased``, of the same shapes, is the size minus the effect of the noise,
+    if that depends on the gaps and has a closed form.
     """
 
     gap: Floats
@@ -92,14 +91,14 @@ class Distance:
 
 
 def row_scale(w: Floats | None, kind: WeightsKind) -> Floats | float:
-    """What a row's deviation counts in a resample: a frequency weight is so many independent rows, another is one."""
+    """Return the scale of the deviation of a row: a frequency weight of w counts as w independent rows."""
     if w is None:
         return 1.0
     return np.sqrt(w) if kind == "frequency" else w
 
 
 def joined(parts: Sequence[Distance], combine: Callable[[Floats], Floats]) -> Distance:
-    """One distance of several on the same rows, whose sizes ``combine`` takes from ``(..., parts)`` to ``(...)``."""
+    """Join distances on the same rows; ``combine`` maps their sizes ``(..., parts)`` to ``(...)``."""
     ends = np.cumsum([len(part.gap) for part in parts])[:-1]
 
     def together(each: Sequence[Callable[[Floats], Floats]]) -> Callable[[Floats], Floats]:
@@ -122,55 +121,54 @@ def joined(parts: Sequence[Distance], combine: Callable[[Floats], Floats]) -> Di
 def distance_interval(
     distance: Distance, subject: Subject, resampling: Resampling, *, triangle: bool = False
 ) -> tuple[float, float]:
-    """Interval of a distance, by inverting tests of its size. O(n + resamples (groups + d)).
+    """Return the interval of a distance by inverting tests of its size. O(n + resamples (groups + d)).
 
-    A percentile interval of resampled distances fails: each is biased upward from a value that is so already, and at
-    1,000 rows of a calibrated model it never covers the truth. Instead, a size is held to be possible when the value
-    seen lies between the tails of the values that such gaps would show: gaps of that size, along the direction of the
-    gaps seen, plus noise. Calibration itself, size 0, is a lower end like any other. Bins are held fixed, and so is
-    their number.
+    Percentile intervals of resampled distances are not valid: the value is biased upward, and resamples are biased
+    upward again, so that for 1,000 rows of a calibrated model they never cover the truth. Instead, a size is in the
+    interval if the observed value lies between the tails of its distribution under gaps of that size, in the direction
+    of the observed gaps, plus noise. The lower end may be 0 (calibration). Bins and their number are fixed.
 
-    With ``triangle`` it is the value give or take a quantile of size(noise), which the triangle inequality makes valid
-    where the size obeys it.
+    With ``triangle`` it is the value plus and minus a quantile of size(noise), which is valid if the size satisfies the
+    triangle inequality.
     """
     group, groups, _ = _deal(subject, resampling)
     draws = _multiplied(distance.noise(group, groups), resampling)
     low_tail, high_tail = resampling.tails
-    seen = float(distance.size(distance.gap))
+    observed = float(distance.size(distance.gap))
     if triangle:
         reach = float(np.quantile(distance.size(draws), high_tail - low_tail))
-        return seen - reach, seen + reach
+        return observed - reach, observed + reach
     direction = _direction(distance, draws)
 
-    def shown(size: float, tail: float) -> float:
+    def quantile(size: float, tail: float) -> float:
         return float(np.quantile(distance.size(draws + size * direction), tail))
 
-    low = _solve(lambda size: shown(size, high_tail), seen)
-    high = _solve(lambda size: shown(size, low_tail), seen)
-    return float(distance.size(low * direction)), max(float(distance.size(high * direction)), seen)
+    low = _solve(lambda size: quantile(size, high_tail), observed)
+    high = _solve(lambda size: quantile(size, low_tail), observed)
+    return float(distance.size(low * direction)), max(float(distance.size(high * direction)), observed)
 
 
 def influence_interval(
     value: float, influence: Floats, subject: Subject, resampling: Resampling
 ) -> tuple[float, float]:
-    """Interval of what each row moves by its ``influence (n,)``, of weighted mean 0. O(n + resamples x groups)."""
+    """Return the interval from the influence of each row ``(n,)``, weighted mean 0. O(n + resamples x groups)."""
     low, high = np.quantile(influence_draws(influence, subject, resampling), resampling.tails)
     return value + float(low), value + float(high)
 
 
 def influence_draws(influence: Floats, subject: Subject, resampling: Resampling) -> Floats:
-    """By how much resamples move what each row moves by its ``influence (n,)``: ``(resamples,)``.
+    """Return the deviations of resamples from the influence of each row ``(n,)``: ``(resamples,)``.
 
-    The multipliers come from the seed and the number of rows alone: of subjects with their rows in one order, the
-    draws are paired. Raises ``TooFewRows``.
+    The multipliers depend only on the seed and the number of rows, so that draws of subjects with the same order of
+    rows are paired. Raises ``TooFewRows``.
     """
     group, groups, (w, kind) = _deal(subject, resampling)
     mass = float(len(group)) if w is None else float(w.sum())
     sums = np.bincount(group, row_scale(w, kind) * influence, groups)[:, None] / mass
-    # The mean of n rows varies by s^2 / n with s^2 over n - 1.
+    # The variance of a mean of n rows is s^2 / n, where s^2 divides by n - 1.
     effective = mass if w is None or kind == "frequency" else mass * mass / float(w @ w)
     if effective <= 1.0 + 1e-9:
-        raise TooFewRows("an interval needs more than one row")
+        raise TooFewRows("an interval needs at least two rows")
     moved: Floats = _multiplied(sums, resampling)[:, 0] * np.sqrt(effective / (effective - 1.0))
     return moved
 
@@ -178,25 +176,24 @@ def influence_draws(influence: Floats, subject: Subject, resampling: Resampling)
 def distance_draws(
     distance: Distance, subject: Subject, resampling: Resampling, *, debiased: bool, triangle: bool = False
 ) -> tuple[Floats, tuple[float, float]]:
-    """By how much resamples move a distance, ``(resamples,)`` of mean 0, and the ends of what its bias may be.
+    """Return the deviations of resampled distances, ``(resamples,)`` with mean 0, and bounds of the bias of the value.
 
-    With ``debiased``, of the debiased value if the distance has one; else of the size. A resampled size is biased
-    upward from one that is so already: the mean of the resamples is taken off. What bias the value itself has depends
-    on how large the true gaps are: the ends are those under gaps, along the direction of those seen, of every size
-    between the two that show at least, and at most, what is seen in 2.5 % of samples. With ``triangle``, of a supremum,
-    the moves are stretched to have at least the spread that they have about large gaps: a supremum near the noise, or
-    of a path that is rough twice over, moves too little. Paired as ``influence_draws`` are.
-    O(n + resamples (groups + d)).
+    With ``debiased`` they are those of the debiased value, if the distance has one. Resampled sizes are biased, so
+    their mean is subtracted. The bias of the value depends on the size of the true gaps: the bounds are the extremes
+    over gaps, in the direction of the observed ones, of all sizes between those that give at least, and at most, the
+    observed value in 2.5 % of samples. With ``triangle`` (suprema), deviations are scaled to have at least the standard
+    deviation that they have for large gaps, since those of a supremum close to the noise are too small. Draws are
+    paired as those of ``influence_draws``. O(n + resamples (groups + d)).
     """
     group, groups, _ = _deal(subject, resampling)
     draws = _multiplied(distance.noise(group, groups), resampling)
     resampled = distance.debiased if debiased and distance.debiased is not None else distance.size
-    direction, seen = _direction(distance, draws), float(distance.size(distance.gap))
+    direction, observed = _direction(distance, draws), float(distance.size(distance.gap))
 
     some = draws[:_SOME]
 
     def reaching(tail: float) -> float:
-        return _solve(lambda size: float(np.quantile(distance.size(some + size * direction), tail)), seen)
+        return _solve(lambda size: float(np.quantile(distance.size(some + size * direction), tail)), observed)
 
     def bias(size: float) -> float:
         return float(resampled(some + size * direction).mean()) - float(distance.size(size * direction))
@@ -211,7 +208,7 @@ def distance_draws(
 
 
 def _direction(distance: Distance, draws: Floats) -> Floats:
-    """The gaps seen, each as far from 0 as noise may have hidden."""
+    """Return the observed gaps, moved away from 0 by the standard deviation of their noise."""
     spread = np.sqrt(np.mean(draws**2, axis=0))
     direction: Floats = np.where(distance.gap < 0.0, -1.0, 1.0) * (np.abs(distance.gap) + spread)
     return direction
@@ -220,9 +217,9 @@ def _direction(distance: Distance, draws: Floats) -> Floats:
 def resampled_interval(
     value: float, again: Callable[[Subject], float], subject: Subject, resampling: Resampling
 ) -> tuple[float, float]:
-    """The basic bootstrap interval (Davison & Hinkley 1997, section 5.2): 2 value less the quantiles of resamples.
+    """Return the basic bootstrap interval (Davison & Hinkley 1997, section 5.2): 2 value - quantiles of resamples.
 
-    Rows are drawn with replacement and ``again`` computes the measure of them. O(resamples x the measure).
+    Rows are drawn with replacement, and ``again`` computes the measure. O(resamples x the measure).
     """
     found = resampled_values(again, subject, resampling)
     found = found[np.isfinite(found)]
@@ -233,7 +230,7 @@ def resampled_interval(
 
 
 def resampled_values(again: Callable[[Subject], float], subject: Subject, resampling: Resampling) -> Floats:
-    """What ``again`` computes of rows drawn with replacement: ``(resamples,)``, NaN where it has no value."""
+    """Return the results of ``again`` for rows drawn with replacement: ``(resamples,)``, NaN without a value."""
     random = resampling.generator()
     draw = _drawer(subject)
     found = np.empty(resampling.resamples)
@@ -244,7 +241,7 @@ def resampled_values(again: Callable[[Subject], float], subject: Subject, resamp
 
 
 def _drawer(subject: Subject) -> Callable[[np.random.Generator], Subject]:
-    """What draws as many rows with replacement; of an event's weights that count rows, the rows that they count."""
+    """Return a function that draws as many rows with replacement, counting frequency weights as rows."""
     n = len(subject)
     if isinstance(subject, Event):
         n //= subject.per_row
@@ -262,32 +259,32 @@ def _drawer(subject: Subject) -> Callable[[np.random.Generator], Subject]:
 
 
 def _deal(subject: Subject, resampling: Resampling) -> tuple[Integers, int, tuple[Floats | None, WeightsKind]]:
-    """The group of each of the subject's events or rows, how many groups, and the weights of the rows."""
+    """Return the group of each event or row, the number of groups, and the weights of the rows."""
     check()
     held = subject.vector if isinstance(subject, Classes) else subject
     per_row = held.per_row if isinstance(held, Event) else 1
     n = len(held) // per_row
     groups = min(n, GROUPS)
-    # Groups of nearly equal size; as many as rows, each row is one.
+    # Groups differ in size by at most 1.
     group = np.arange(n) % groups
     np.random.default_rng([resampling.seed, 1]).shuffle(group)
     return group if per_row == 1 else np.repeat(group, per_row), groups, (held.w, held.kind)
 
 
 def _multiplied(sums: Floats, resampling: Resampling) -> Floats:
-    """Normal multiples of the groups' sums ``(groups, d)``: ``(resamples, d)``."""
+    """Return normal multiples of the sums of groups ``(groups, d)``: ``(resamples, d)``."""
     check()
     if resampling.resamples * max(sums.shape) > _MAX_DRAWS:
-        raise InvalidOption.at("/resamples", f"times bins would pass {_MAX_DRAWS}; ask for fewer of either")
+        raise InvalidOption.at("/resamples", f"times the number of bins must be at most {_MAX_DRAWS}")
     draws: Floats = _multipliers(resampling.seed, resampling.resamples, len(sums)) @ sums
     return draws
 
 
 @lru_cache(maxsize=2)
 def _multipliers(seed: int, resamples: int, groups: int) -> Floats:
-    """Normal multipliers ``(resamples, groups)``, those of the last calls kept: all measures of a batch share them.
+    """Return normal multipliers ``(resamples, groups)``, which all measures of a batch share.
 
-    Two, since the cells of a monitor and the ends of their blocks are read in turn.
+    Two results are cached, since the cells of a monitor and the ends of their blocks alternate.
     """
     drawn = np.random.default_rng(seed).standard_normal((resamples, groups))
     drawn.flags.writeable = False
@@ -295,7 +292,7 @@ def _multipliers(seed: int, resamples: int, groups: int) -> Floats:
 
 
 def _solve(increasing: Callable[[float], float], target: float) -> float:
-    """The size from 0 on at which an increasing function reaches the target; 0 if it begins above."""
+    """Return the size, at least 0, at which an increasing function reaches the target; 0 if it starts above."""
     low, high = 0.0, 1.0
     if increasing(low) >= target:
         return 0.0

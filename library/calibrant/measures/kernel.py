@@ -1,7 +1,7 @@
-"""Kernel calibration errors: residuals of labels and predictions, correlated over like predictions.
+"""Kernel calibration errors: correlations of residuals at similar predictions.
 
-Sums over all pairs of rows are never made for an event: the Laplacian kernel adds up in one pass over sorted cells, the
-Gaussian one through the terms of its series. Pairs of vectors are made in blocks, so that memory stays linear.
+For an event no pairs of rows are computed: the Laplacian kernel needs one pass over sorted cells, and the Gaussian
+kernel uses a series. Pairs of vectors are computed in blocks, with linear memory.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ from calibrant.measures.smooth import squares_tail
 from calibrant.reductions import Event, Vector
 
 Kernel = Literal["gaussian", "laplacian"]
-#: Cells of equal mass on which a test and an interval look at an event.
+#: The most cells of a test and an interval of an event.
 _CELLS = 128
-#: Rows of a block of pairs, few enough for the processor's cache.
+#: Rows of a block of pairs, which fits in the processor cache.
 _BLOCK = 512
-#: Eigenvectors with less than this share of the largest eigenvalue are left out of an interval.
+#: Eigenvectors with less than this fraction of the largest eigenvalue are left out of an interval.
 _LEAST_EIGENVALUE = 1e-9
-#: Terms of the Gaussian's series are left out when they are smaller than this.
+#: Terms of the series of the Gaussian kernel that are smaller than this are left out.
 _LEAST_TERM = 1e-18
 
 
 @dataclass(frozen=True)
 class PairSums:
-    """Sums over pairs of rows of w_i w_j k(p_i, p_j) r_i . r_j: ``all`` of them, and those of a row with itself.
+    """Sums over pairs of rows of w_i w_j k(p_i, p_j) r_i . r_j: over ``all`` pairs, and over each row with itself.
 
-    ``mass`` is the sum of the weights and ``same`` the mass of a row's pairs with itself: the sum of squared weights,
-    of frequency weights the sum of weights.
+    ``mass`` is the sum of the weights and ``same`` the mass of the pairs of a row with itself: the sum of squared
+    weights, or of frequency weights.
     """
 
     all: float
@@ -52,7 +52,7 @@ class PairSums:
 
     @property
     def unbiased(self) -> float:
-        """Mean over the pairs of different rows: may be below 0. Raises ``TooFewRows`` for a single row."""
+        """Mean over the pairs of different rows, which may be below 0. Raises ``TooFewRows`` for a single row."""
         pairs = self.mass**2 - self.same
         if pairs <= 1e-12 * self.mass**2:
             raise TooFewRows("an unbiased estimate needs at least two rows")
@@ -60,20 +60,20 @@ class PairSums:
 
 
 def kernel_of_squares(square: Floats, kernel: Kernel, bandwidth: float) -> Floats:
-    """exp(-d^2 / 2 h^2), or exp(-d / h), of squared distances d^2."""
+    """Return exp(-d^2 / 2 h^2), or exp(-d / h), for squared distances d^2."""
     scaled: Floats = square * (-0.5 / bandwidth**2) if kernel == "gaussian" else np.sqrt(square) / -bandwidth
     return np.exp(scaled, out=scaled)
 
 
 def event_sums(cells: Cells, kernel: Kernel, bandwidth: float) -> PairSums:
-    """The sums of an event with r = y - p. O(m), the Gaussian O(m + m / h^2); exact to rounding for h from 0.05."""
+    """Return the sums of an event with r = y - p, exact for h >= 0.05. O(m); O(m + m / h^2) for the Gaussian."""
     residual = cells.wy - cells.w * cells.p
     w2, w2y = (cells.w, cells.wy) if cells.kind == "frequency" else (cells.w2, cells.w2y)
     own = float(w2y @ (1.0 - cells.p) ** 2 + (w2 - w2y) @ cells.p**2)
     if kernel == "gaussian":
         total = sum(float(residual @ term) ** 2 for term in _gaussian_terms(cells.p, bandwidth))
     else:
-        # exp(-(p - q) / h) is a product, so that what lies below p adds up on the way.
+        # exp(-(p - q) / h) factorises, so that one cumulative sum is enough.
         grown = np.exp((cells.p - 0.5) / bandwidth)
         below = np.concatenate(([0.0], np.cumsum(residual * grown)[:-1])) / grown
         total = float(residual @ residual + 2.0 * (residual @ below))
@@ -81,7 +81,7 @@ def event_sums(cells: Cells, kernel: Kernel, bandwidth: float) -> PairSums:
 
 
 def _gaussian_terms(p: Floats, bandwidth: float) -> Iterator[Floats]:
-    """Features of the Gaussian kernel: exp(-(p - q)^2 / 2 h^2) = sum_t f_t(p) f_t(q).
+    """Yield features of the Gaussian kernel: exp(-(p - q)^2 / 2 h^2) = sum_t f_t(p) f_t(q).
 
     f_t(p) = exp(-x^2 / 2) x^t / sqrt(t!), x = (p - 1/2) / h, from the series of exp(x x'); |x| is at most 1 / 2h.
     """
@@ -96,10 +96,10 @@ def _gaussian_terms(p: Floats, bandwidth: float) -> Iterator[Floats]:
 
 @dataclass(frozen=True)
 class VectorSums(PairSums):
-    """The sums of a vector, and the ``p_value`` of those of all pairs.
+    """The sums of a vector, and the ``p_value`` of the sum over all pairs.
 
-    ``w (n,)`` the weights, ``by_row (n,)`` the sums of w_j k_ij r_i . r_j over j, ``own_by_row`` their terms of j = i,
-    of a frequency weight one row's.
+    ``w (n,)`` are the weights, ``by_row (n,)`` the sums of w_j k_ij r_i . r_j over j, and ``own_by_row`` their terms
+    with j = i, for one copy of a row with a frequency weight.
     """
 
     w: Floats
@@ -108,10 +108,10 @@ class VectorSums(PairSums):
     p_value: float
 
     def influence(self, *, unbiased: bool) -> Floats:
-        """By how much each row moves the estimate: 2 (its mean over other rows - the estimate), of weighted mean 0.
+        """Return the influence of each row: 2 (its mean over other rows - the estimate), weighted mean 0.
 
-        Near calibration these are mostly noise, and intervals come out wide rather than narrow (Serfling 1980,
-        section 5.5).
+        Near calibration the influence is mostly noise, and intervals are too wide rather than too narrow (Serfling
+        1980, section 5.5).
         """
         others = self.by_row - self.own_by_row * unbiased
         moved = 2.0 * others / self.mass
@@ -120,9 +120,9 @@ class VectorSums(PairSums):
 
 
 def vector_sums(vector: Vector, kernel: Kernel, bandwidth: float) -> VectorSums:
-    """The sums of the whole vector with r = e_y - p and Euclidean distances, and their p-value under calibration.
+    """Return the sums of the whole vector with r = e_y - p and Euclidean distances, and their p-value.
 
-    O(n^2 K) in blocks of 512 rows: memory O(n K). For the p-value see ``_moments_tail``.
+    O(n^2 K) time in blocks of 512 rows, O(n K) memory. For the p-value see ``_moments_tail``.
     """
     p = vector.p.astype(np.float64, copy=False)
     w = np.ones(len(vector)) if vector.w is None else vector.w
@@ -166,19 +166,20 @@ def _residuals(p: Floats, labels: Integers) -> Floats:
 
 
 def _moments_tail(total: float, mean: float, variance: float) -> float:
-    """P(sum of all pairs > total) for labels drawn from the predictions, by a gamma law of the same mean and variance.
+    """Return P(sum of all pairs > total) under calibration, from a gamma distribution with equal mean and variance.
 
-    The sum tends to a weighted sum of squares of normals, as a degenerate V-statistic (Serfling 1980, section 6.4). Its
-    mean is sum w_i^2 (1 - |p_i|^2) and its variance 2 sum_ij w_i^2 w_j^2 k_ij^2 tr(S_i S_j), S = diag(p) - p p'.
+    As a degenerate V-statistic the sum converges to a weighted sum of squares of normal variables (Serfling 1980,
+    section 6.4). Its mean is sum w_i^2 (1 - |p_i|^2) and its variance 2 sum_ij w_i^2 w_j^2 k_ij^2 tr(S_i S_j),
+    S = diag(p) - p p'.
     """
-    if variance <= 0.0:  # every vector is certain
+    if variance <= 0.0:  # every vector is a unit vector
         return 1.0 if total <= 0.0 else 0.0
     return float(gammaincc(mean * mean / variance, max(total, 0.0) * mean / variance))
 
 
 @dataclass(frozen=True)
 class _Compressed:
-    """An event on at most 128 cells: residual sums, kernel matrix, and the variance of the residuals by chance."""
+    """An event on at most 128 cells: residual sums, kernel matrix, and variances of the residuals under calibration."""
 
     residual: Floats
     gram: Floats
@@ -198,34 +199,34 @@ def _compressed(cells: Cells, kernel: Kernel, bandwidth: float) -> _Compressed:
 
 
 def event_p_value(cells: Cells, kernel: Kernel, bandwidth: float) -> float:
-    """Probability that a calibrated classifier shows at least this kernel error. O(m + 128^3).
+    """Return the asymptotic probability that calibrated predictions have at least this kernel error. O(m + 128^3).
 
-    With labels drawn from the predictions the sum over all pairs tends to a sum of squares of normals, weighted by the
-    eigenvalues of the kernel between cells, scaled by the standard deviations of their residuals.
+    Under calibration the sum over all pairs converges to a sum of squares of normal variables, weighted by the
+    eigenvalues of the kernel matrix of the cells, scaled by the standard deviations of their residuals.
     """
-    seen = _compressed(cells, kernel, bandwidth)
-    root = np.sqrt(seen.chance)
-    statistic = float(seen.residual @ seen.gram @ seen.residual)
+    compressed = _compressed(cells, kernel, bandwidth)
+    root = np.sqrt(compressed.chance)
+    statistic = float(compressed.residual @ compressed.gram @ compressed.residual)
     if not root.any():  # every prediction is 0 or 1
         return 1.0 if statistic <= 1e-24 * float(cells.mass) ** 2 else 0.0
-    weights = np.linalg.eigvalsh(root[:, None] * seen.gram * root)
+    weights = np.linalg.eigvalsh(root[:, None] * compressed.gram * root)
     return squares_tail(max(statistic, 0.0), np.maximum(weights, 0.0))
 
 
 def kernel_distance(event: Event, kernel: Kernel, bandwidth: float, factor: float, *, root: bool) -> Distance:
-    """The residuals on at most 128 cells along the kernel's eigenvectors, and their length, squared unless ``root``.
+    """Return the residuals on at most 128 cells along the eigenvectors of the kernel, with their (squared) length.
 
-    Along the leading ones the residuals are smooth, and stand out from their noise, as in single cells they do not.
+    The signal-to-noise ratio is larger along the leading eigenvectors than in single cells.
     """
     cells = event.cells
-    seen = _compressed(cells, kernel, bandwidth)
-    values, vectors = np.linalg.eigh(seen.gram)
+    compressed = _compressed(cells, kernel, bandwidth)
+    values, vectors = np.linalg.eigh(compressed.gram)
     kept = values > _LEAST_EIGENVALUE * values[-1]
     factors = vectors[:, kept] * np.sqrt(values[kept] * factor)
 
     def noise(group: Integers, groups: int) -> Floats:
-        place = np.maximum(np.searchsorted(seen.start, event.p, side="right") - 1, 0)
-        n_cells, off = len(seen.start), (event.y - event.p) * row_scale(event.w, event.kind)
+        place = np.maximum(np.searchsorted(compressed.start, event.p, side="right") - 1, 0)
+        n_cells, off = len(compressed.start), (event.y - event.p) * row_scale(event.w, event.kind)
         sums = np.bincount(group * n_cells + place, off, groups * n_cells).reshape(groups, n_cells)
         projected: Floats = sums @ factors / cells.mass
         return projected
@@ -234,20 +235,20 @@ def kernel_distance(event: Event, kernel: Kernel, bandwidth: float, factor: floa
         square: Floats = np.sum(u * u, axis=-1)
         return np.sqrt(square) if root else square
 
-    return Distance(seen.residual @ factors / cells.mass, noise, size)
+    return Distance(compressed.residual @ factors / cells.mass, noise, size)
 
 
 def block_means(
     rows: int, kernel_block: Callable[[Integers], Floats], block_size: int, order: Integers
 ) -> tuple[float, float, int]:
-    """Mean over blocks of the unbiased estimate within each, its standard error, and how many blocks there are.
+    """Return the mean over blocks of the unbiased estimate within each, its standard error, and the number of blocks.
 
-    ``order (n,)`` says which rows make a block: the first ``block_size``, the next ones, and so on; a rest is left out.
-    ``kernel_block`` gives w_i w_j k_ij r_i . r_j of rows ``(blocks, size)``: ``(blocks, size, size)``. O(n block_size).
+    Blocks are consecutive rows of ``order (n,)``; a remainder is left out. ``kernel_block`` returns w_i w_j k_ij r_i .
+    r_j for rows ``(blocks, size)``: ``(blocks, size, size)``. O(n block_size).
     """
     blocks = rows // block_size
     if blocks < 1 or block_size < 2:
-        raise TooFewRows("a block estimate needs as many rows as a block, of at least two")
+        raise TooFewRows("a block estimate needs at least block_size rows")
     chosen = order[: blocks * block_size].reshape(blocks, block_size)
     most = max(1, (_BLOCK * _BLOCK) // block_size**2)
     found = []
@@ -261,7 +262,7 @@ def block_means(
 
 
 def event_pairs(event: Event, kernel: Kernel, bandwidth: float) -> Callable[[Integers], Floats]:
-    """k(p_i, p_j) (y_i - p_i)(y_j - p_j) within blocks of rows."""
+    """Return a function for k(p_i, p_j) (y_i - p_i)(y_j - p_j) within blocks of rows."""
     residual = event.y - event.p
 
     def pairs(rows: Integers) -> Floats:
@@ -273,7 +274,7 @@ def event_pairs(event: Event, kernel: Kernel, bandwidth: float) -> Callable[[Int
 
 
 def vector_pairs(vector: Vector, kernel: Kernel, bandwidth: float) -> Callable[[Integers], Floats]:
-    """k(p_i, p_j) (e_yi - p_i) . (e_yj - p_j) within blocks of rows."""
+    """Return a function for k(p_i, p_j) (e_yi - p_i) . (e_yj - p_j) within blocks of rows."""
 
     def pairs(rows: Integers) -> Floats:
         p = vector.p[rows].astype(np.float64)

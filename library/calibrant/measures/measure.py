@@ -1,4 +1,4 @@
-"""What a measure is, what it answers, and how much it has to read."""
+"""Measures: entries of the catalogue, requests, results, and the size of their input."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from calibrant.reductions import MANY, Classes, Event, Subject, Vector
 
 
 class Extent(NamedTuple):
-    """How much a measure has to read: ``rows`` of ``n_classes`` probabilities each, for ``events`` in turn."""
+    """Size of the input of a measure: ``rows`` of ``n_classes`` probabilities each, for each of ``events``."""
 
     rows: int
     n_classes: int = 1
@@ -35,32 +35,58 @@ class Extent(NamedTuple):
 
 
 def extent(subject: Subject) -> Extent:
-    """The extent of a subject."""
+    """Return the extent of a subject."""
     if isinstance(subject, Classes):
         return Extent(len(subject), 1, subject.vector.n_classes)
     return Extent(len(subject), subject.n_classes if isinstance(subject, Vector) else 1)
 
 
 def extent_of(batch: Batch, reduction: str) -> Extent:
-    """The extent of ``subject(batch, reduction)``, without making it."""
+    """Return the extent of ``subject(batch, reduction)`` without creating it."""
     n, K = len(batch), batch.predictions.n_classes or 2
     if reduction in MANY:
         return Extent(n, 1, K) if reduction == "classwise" else Extent(n, K)
-    # Some measures of the confidence look at the whole vector.
+    # Some measures of the confidence use the whole vector.
     return Extent(n * K) if reduction == "pooled" else Extent(n, K if reduction == "confidence" else 1)
 
 
-#: Seconds that a row costs a measure that sorts, for the estimate that sends long requests to a worker.
+#: Estimated seconds per row of a measure that sorts; long requests go to a worker.
 _ROW = 2e-7
-#: Seconds that an interval costs for each row, and for each resample of groups of rows.
+#: Estimated seconds of an interval per row, and per resample of groups of rows.
 _DEALT_ROW, _RESAMPLE = 2e-7, 5e-5
 
 
 @dataclass(frozen=True)
 class MeasureResult:
-    """The result of one measure. What is not defined for it is None; ``definition`` says exactly what was computed.
+    """Result of one measure.
 
-    ``parts`` holds what does not fit one number: the classes of a class-wise measure, the terms of a decomposition.
+    Attributes
+    ----------
+    value : float or None
+        Value; None if there is none, and then ``problem`` says why.
+    debiased : float or None
+        Estimate corrected for the bias of finite samples; None if not defined for the measure.
+    interval : tuple of float or None
+        Lower and upper end of the confidence interval; None if no level was given or there is none.
+    p_value : float or None
+        P-value of the hypothesis of calibration; None if not defined.
+    parts : mapping
+        Further results, such as the values of the classes or the terms of a decomposition.
+    definition : mapping
+        Exact definition: the name of the measure and all options.
+    problem : str or None
+        Why a part of the result is missing.
+
+    See Also
+    --------
+    evaluate : Returns these results.
+
+    Examples
+    --------
+    >>> import calibrant
+    >>> result = calibrant.evaluate([0.1, 0.4, 0.6, 0.9], [0, 1, 1, 1], measures=["ks"]).measures["ks"]
+    >>> result.value, round(result.p_value, 2), result.interval
+    (0.25, 0.44, None)
     """
 
     value: float | None
@@ -75,7 +101,7 @@ class MeasureResult:
 def with_interval(
     result: MeasureResult, interval: Callable[[], tuple[float, float]], resampling: Resampling
 ) -> MeasureResult:
-    """The result with its own interval if a level is given, so that one fit serves both, or why it has none."""
+    """Return the result with its interval if a level is given, or with the reason why there is none."""
     if resampling.level is None or result.problem is not None:
         return result
     try:
@@ -84,27 +110,63 @@ def with_interval(
         return replace(result, problem=f"no interval: {error.detail}")
 
 
-#: Computes a measure: of a subject, with ``resampling`` (its seed always, its level only if an interval is wanted).
+#: Computes a measure of a subject, given ``resampling``: its seed, and its level if an interval is wanted.
 Compute = Callable[..., MeasureResult]
 
 
-def mean_of_classes(values: Floats, options: Mapping[str, Any]) -> Floats:  # noqa: ARG001 - others do need the options
-    """The mean over the classes: ``(..., K)`` to ``(...)``."""
+def mean_of_classes(values: Floats, options: Mapping[str, Any]) -> Floats:  # noqa: ARG001 - other functions use the options
+    """Return the mean over the classes: ``(..., K)`` to ``(...)``."""
     mean: Floats = values.mean(axis=-1)
     return mean
 
 
 @dataclass(frozen=True)
 class Measure:
-    """An entry of the catalogue; ``highest`` is None where values have no upper end.
+    """Entry of ``calibrant.MEASURES``.
 
-    ``event`` computes it of an event, ``vector`` of the whole predicted vector, or is None where it has no meaning
-    there. Class-wise it is computed for the event of each class and combined by ``over_classes``.
+    Attributes
+    ----------
+    name, title, family : str
+        Name in requests, title, and the family under which it is listed.
+    definition, source : str
+        Formula, and the papers that define it.
+    lowest, highest : float or None
+        Range of the values; None if unbounded.
+    cost : str
+        Cost in the number of rows n and of classes K.
+    event, vector : callable or None
+        Compute the measure for an event, and for the whole vector; None if not defined. Class-wise values are computed
+        for the event of each class and combined by ``over_classes``.
+    better : {"smaller", "larger", "neither"}
+        Which values are better.
+    needs : str
+        Requirements on the data.
+    options : mapping of str to Option
+        Options with their defaults and allowed values.
+    runs : {"inline", "job"}
+        Whether the service may compute it within a request.
+    seconds, interval_seconds : callable or None
+        Estimate the seconds for the value and for its interval.
+    over_classes, over_classes_p_value : callable or None
+        Combine the values of the classes; the p-value of the result (by default Bonferroni's).
+    pooled_p_value : bool
+        Whether the p-value is valid under ``pooled``, with dependent events in each row.
+    own_interval : bool
+        Whether the result already has its interval.
+    distance, triangle, influence, resampled : callable, bool, callable, bool
+        How intervals are computed: from the gaps of which the measure is the size (by the triangle inequality if
+        ``triangle``), from the influence of each row, or on resampled rows. The first that is defined is used.
 
-    An interval comes from the first of these that there is: ``own``, the result's; ``distance``, which gives the
-    gaps that the measure is the size of (``triangle``: with the interval of the triangle inequality);
-    ``influence``, which gives by how much each row moves it, of weighted mean 0; and else, where ``resampled``,
-    from computing it again on resampled rows. All take the subject, the resampling and the options.
+    See Also
+    --------
+    evaluate : Computes measures.
+
+    Examples
+    --------
+    >>> import calibrant
+    >>> measure = calibrant.MEASURES["ks"]
+    >>> measure.title, measure.better, measure.cost
+    ('Kolmogorov-Smirnov calibration error', 'smaller', 'O(n log n); law resampling O(n resamples)')
     """
 
     name: str
@@ -121,14 +183,14 @@ class Measure:
     needs: str = "labels"
     options: Mapping[str, Option] = field(default_factory=dict)
     runs: Literal["inline", "job"] = "inline"
-    #: Estimated seconds for n rows (n K of them under pooled) of K probabilities, for these options.
+    #: Estimated seconds for n rows (n K under pooled) of K probabilities with these options.
     seconds: Callable[[int, int, Mapping[str, Any]], float] = lambda n, _classes, _options: _ROW * n
-    #: Estimated seconds of the interval that the result of one event of n rows brings with it, for these options.
+    #: Estimated seconds of the interval that is computed with the value of one event of n rows.
     interval_seconds: Callable[[int, Mapping[str, Any], Resampling], float] | None = None
     over_classes: Callable[[Floats, Mapping[str, Any]], Floats] = mean_of_classes
-    #: The p-value of the class-wise value, from the classes, the resampling and the options; else Bonferroni's.
+    #: P-value of the class-wise value from the classes, the resampling and the options; None for Bonferroni's.
     over_classes_p_value: Callable[..., float | None] | None = None
-    #: Whether its p-value holds under ``pooled``, where the events of one row hang together.
+    #: Whether the p-value is valid under ``pooled``, where the events of a row are dependent.
     pooled_p_value: bool = False
     own_interval: bool = False
     distance: Callable[..., Distance] | None = None
@@ -139,18 +201,18 @@ class Measure:
 
 @dataclass(frozen=True)
 class MeasureRequest:
-    """A request for a measure, with every option filled in and the key of its result."""
+    """Request for a measure, with all options and the key of its result."""
 
     key: str
     measure: Measure
     options: Mapping[str, Any]
 
     def compute(self, subject: Subject, resampling: Resampling = PLAIN) -> MeasureResult:
-        """Measure one subject; the result holds the definition used, and a ``problem`` if there is no value."""
+        """Measure one subject; the result has its definition, and a ``problem`` if there is no value."""
         return answers([self], subject, resampling)[self.key]
 
     def seconds(self, extent: Extent, resampling: Resampling) -> float:
-        """Estimated seconds of ``compute``."""
+        """Estimate the seconds of ``compute``."""
         entry = self.measure
         once = entry.seconds(extent.rows, extent.n_classes, self.options) * extent.events
         if resampling.level is None or entry.own_interval:
@@ -162,13 +224,13 @@ class MeasureRequest:
         return once * (1 + resampling.resamples * entry.resampled)
 
     def of_one(self, subject: Event | Vector, resampling: Resampling) -> MeasureResult:
-        """``compute`` of a single event or the whole vector, without its interval unless that is its own."""
+        """Measure a single event or the whole vector, without an interval unless the measure computes its own."""
         compute = self.measure.event if isinstance(subject, Event) else self.measure.vector
         if compute is None:
-            other = "the whole vector: ask for it under canonical"
+            other = "the whole vector: use reduction canonical"
             if isinstance(subject, Vector):
-                other = "an event: ask for it under binary, confidence, class:k, top:r, pooled or classwise"
-            return MeasureResult(None, problem=f"no value: it is defined for {other}")
+                other = "an event: use reduction binary, confidence, class:k, top:r, pooled or classwise"
+            return MeasureResult(None, problem=f"no value: the measure is defined for {other}")
         try:
             found: MeasureResult = compute(subject, resampling, **self.options)
         except MissingExtra:
@@ -176,11 +238,11 @@ class MeasureRequest:
         except CalibrationError as error:
             return MeasureResult(None, problem=f"no value: {error.detail}")
         if isinstance(subject, Event) and subject.per_row > 1 and not self.measure.pooled_p_value:
-            return replace(found, p_value=None)  # the events of one row hang together, which the law does not know
+            return replace(found, p_value=None)  # the null distribution assumes independent events
         return found
 
     def finished(self, result: MeasureResult, subject: Subject, resampling: Resampling) -> MeasureResult:
-        """The result with its interval if a level is given, and with its definition in full."""
+        """Return the result with its interval, if a level is given, and its full definition."""
         definition: dict[str, Any] = {"name": self.measure.name, **self.options, **result.definition}
         if resampling.level is not None:
             if result.value is not None and result.interval is None and result.problem is None:
@@ -203,11 +265,11 @@ class MeasureRequest:
             elif entry.resampled:
                 found = resampled_interval(value, lambda rows: self._value(rows, resampling), subject, resampling)
             else:
-                return None, "no interval: it is not defined for this measure"
+                return None, "no interval: not defined for this measure"
         except CalibrationError as error:
             return None, f"no interval: {error.detail}"
         low, high = found
-        if entry.distance is not None:  # gathered on a grid, the gaps may differ a little from the value's
+        if entry.distance is not None:  # gaps on a grid may differ slightly from those of the value
             low, high = min(low, value), max(high, value)
         if entry.lowest is not None:
             low, high = max(low, entry.lowest), max(high, entry.lowest)
@@ -216,10 +278,10 @@ class MeasureRequest:
         return (low, high), None
 
     def distance_of(self, subject: Subject, resampling: Resampling) -> Distance:
-        """The gaps that the measure is the size of; raises ``CalibrationError`` where these options have none."""
+        """Return the gaps of which the measure is the size; raise ``CalibrationError`` if these options have none."""
         distance = self.measure.distance
         if distance is None:
-            raise TypeError(f"{self.measure.name} is no distance")
+            raise TypeError(f"{self.measure.name} is not a distance")
         if not isinstance(subject, Classes):
             return distance(subject, resampling, **self.options)
         parts = []
@@ -229,7 +291,7 @@ class MeasureRequest:
         return joined(parts, lambda sizes: self.measure.over_classes(sizes, self.options))
 
     def influence_of(self, subject: Subject, resampling: Resampling) -> Floats:
-        """By how much each row moves the measure: ``(n,)``, of weighted mean 0."""
+        """Return the influence of each row on the measure: ``(n,)``, weighted mean 0."""
         influence = self.measure.influence
         if influence is None:
             raise TypeError(f"{self.measure.name} has no influence function")
@@ -248,7 +310,7 @@ class MeasureRequest:
         return math.nan if value is None else value
 
     def combined(self, results: Sequence[MeasureResult], classes: Classes, resampling: Resampling) -> MeasureResult:
-        """The class-wise answer, from those of the classes."""
+        """Combine the results of the classes into the class-wise result."""
         values = np.array([math.nan if r.value is None else r.value for r in results])
         known = np.isfinite(values)
         parts: dict[str, Any] = {
@@ -261,34 +323,34 @@ class MeasureRequest:
         unknown = np.flatnonzero(~known).tolist()
         definition: dict[str, Any] = {"over_classes": "mean"} if self.measure.over_classes is mean_of_classes else {}
         if not known.any():
-            return MeasureResult(None, parts=parts, problem=results[0].problem or "no value: no class has one")
+            return MeasureResult(None, parts=parts, problem=results[0].problem or "no value: no class has a value")
         value = float(self.measure.over_classes(values[known], self.options))
         debiased = [r.debiased for r in results if r.debiased is not None]
-        mended = None
+        corrected = None
         if len(debiased) == len(results) and self.measure.over_classes is mean_of_classes:
-            mended = float(np.mean(debiased))
+            corrected = float(np.mean(debiased))
         p_value, law = self._classes_p_value(results, classes, resampling)
         if law is not None:
             definition["p_value"] = law
-        problem = None if not unknown else f"no value for the classes {_listed(unknown)}; they are left out"
-        return MeasureResult(value, mended, p_value=p_value, parts=parts, definition=definition, problem=problem)
+        problem = None if not unknown else f"no value for classes {_listed(unknown)}, which are left out"
+        return MeasureResult(value, corrected, p_value=p_value, parts=parts, definition=definition, problem=problem)
 
     def _classes_p_value(
         self, results: Sequence[MeasureResult], classes: Classes, resampling: Resampling
     ) -> tuple[float | None, str | None]:
-        """The p-value that every class is calibrated, and how it was made."""
+        """Return the p-value of the hypothesis that every class is calibrated, and how it was computed."""
         if self.measure.over_classes_p_value is not None:
             p_value = self.measure.over_classes_p_value(classes, resampling, **self.options)
             if p_value is not None:
-                return p_value, "of the mean, labels drawn from the whole vector"
+                return p_value, "of the mean, with labels drawn from the whole vector"
         known = [r.p_value for r in results if r.p_value is not None]
         if not known:
             return None, None
-        return min(1.0, len(known) * min(known)), "the smallest of the classes', times their number (Bonferroni)"
+        return min(1.0, len(known) * min(known)), "the smallest of the classes, times their number (Bonferroni)"
 
 
 def answers(requests: Iterable[MeasureRequest], subject: Subject, resampling: Resampling) -> dict[str, MeasureResult]:
-    """The answer of every request by key; class by class, so that requests share what they derive from an event."""
+    """Return the result of every request by key; requests share what they derive from an event, class by class."""
     requests = list(requests)
     count = len(requests)
     if isinstance(subject, Classes):
@@ -306,7 +368,7 @@ def answers(requests: Iterable[MeasureRequest], subject: Subject, resampling: Re
 
 
 def _of_classes(requests: Sequence[MeasureRequest], classes: Classes, plain: Resampling) -> list[MeasureResult]:
-    """The class-wise answers, without intervals; all requests of one class after another."""
+    """Return the class-wise results without intervals, with all requests computed for one class at a time."""
     rows: list[list[MeasureResult]] = [[] for _ in requests]
     for k, event in enumerate(classes.events()):
         with step(k, 2 * classes.vector.n_classes, f"class {k}"):

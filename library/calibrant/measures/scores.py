@@ -1,4 +1,4 @@
-"""Proper scores: of each row, on the mean, decomposed, and gained by a map."""
+"""Proper scores: row scores, means, bounds, sharpness and decompositions."""
 
 from __future__ import annotations
 
@@ -17,21 +17,22 @@ from calibrant.maps.curves import PROBABILITY_CLIP
 from calibrant.measures.binned import expected_calibration_errors
 from calibrant.reductions import Event, Vector
 
-# --- Proper scores, the bound that they put on a calibration error, and sharpness
+# --- Proper scores, upper bounds of calibration errors, and sharpness
 
 ScoreName = Literal["brier", "log-loss", "spherical"]
-#: The least value of each score's generalised entropy g_S(Q) = E_{Y ~ Q} S(Q, Y), reached where Q is certain.
+#: Minimum of the generalised entropy g_S(Q) = E_{Y ~ Q} S(Q, Y) of each score, at unit vectors Q.
 LEAST_ENTROPY: Mapping[ScoreName, float] = {"brier": 0.0, "log-loss": 0.0, "spherical": -1.0}
-#: Probabilities that are widened together.
+#: Probabilities that are converted together.
 _AREA = 1 << 20
 
 
 def row_scores(subject: Event | Vector, score: ScoreName) -> Floats:
-    """The score of each row ``(n,)``; smaller is better. O(n K), a block of rows at a time.
+    """Return the score of each row ``(n,)``; smaller is better. O(n K), a block of rows at a time.
 
-    ``brier``: of an event (p - y)^2, in [0, 1]; of the vector sum_k (p_k - [k = y])^2, in [0, 2], which at K = 2 is
-    twice the former (Brier 1950). ``log-loss``: -log p_y in nats, p_y clipped to [2^-52, 1 - 2^-52]. ``spherical``:
-    -p_y / |p|_2, in [-1, 0], an event as the vector (1 - p, p) (Gneiting & Raftery 2007, section 3).
+    ``brier``: for an event (p - y)^2, in [0, 1]; for the vector sum_k (p_k - [k = y])^2, in [0, 2], which for K = 2 is
+    twice the former (Brier 1950). ``log-loss``: -log p_y in nats, with p_y clipped to [2^-52, 1 - 2^-52].
+    ``spherical``: -p_y / |p|_2, in [-1, 0], for an event with the vector (1 - p, p) (Gneiting & Raftery 2007,
+    section 3).
     """
     if isinstance(subject, Event):
         if score == "brier":
@@ -60,7 +61,7 @@ def _scores_of(P: Floats, own: Floats, score: ScoreName) -> Floats:
 
 
 def clipped_rows(subject: Event | Vector) -> int:
-    """How many rows of some weight have a probability of their label that the log loss clips. O(n)."""
+    """Return the number of rows with weight whose label probability the log loss clips. O(n)."""
     n = np.arange(len(subject))
     own = subject.p if isinstance(subject, Event) else subject.p[n, subject.labels].astype(np.float64)
     clipped = (own < PROBABILITY_CLIP) | (own > 1.0 - PROBABILITY_CLIP)
@@ -70,42 +71,43 @@ def clipped_rows(subject: Event | Vector) -> int:
 
 
 def clipped_parts(subject: Event | Vector, score: str) -> dict[str, Any]:
-    """The parts of a result by this score: of the log loss, how many rows were clipped."""
+    """Return the parts of a result: for the log loss, the number of clipped rows."""
     return {"clipped": clipped_rows(subject)} if score == "log-loss" else {}
 
 
 def mean_over_rows(values: Floats, w: Floats | None) -> float:
-    """The mean of ``values (n,)`` with weights ``w (n,)``; rows of weight 0 count for nothing, whatever they hold."""
+    """Return the weighted mean of ``values (n,)``; values of rows of weight 0 may be invalid."""
     if w is None:
         return float(values.mean())
     return float(np.where(w > 0.0, values, 0.0) @ w / w.sum())
 
 
 def centred(values: Floats, w: Floats | None) -> Floats:
-    """``values (n,)`` less their mean, and 0 on rows of weight 0: the influence of each row on that mean."""
+    """Return ``values (n,)`` minus their mean, the influence of each row on the mean; 0 for rows of weight 0."""
     off: Floats = values - mean_over_rows(values, w)
     return off if w is None else np.where(w > 0.0, off, 0.0)
 
 
 def mean_score(subject: Event | Vector, score: ScoreName) -> float:
-    """The mean of ``row_scores``. O(n K)."""
+    """Return the mean of ``row_scores``. O(n K)."""
     return mean_over_rows(row_scores(subject, score), subject.w)
 
 
 def upper_bound(subject: Event | Vector, score: ScoreName) -> float:
-    """U_S = E S(f, Y) - inf g_S, at least the calibration error E d_S(f, P(Y | f)) of the score; 0 at best.
+    """Return U_S = E S(f, Y) - inf g_S, an upper bound of the calibration error E d_S(f, P(Y | f)) of the score.
 
-    Gruber & Buettner (2022), theorem 4.3. It exists only where the generalised entropy has a finite infimum, as it has
-    for each score here, ``LEAST_ENTROPY``; with rising accuracy it tends to the calibration error. O(n K).
+    Gruber & Buettner (2022), theorem 4.3. Smaller is better, 0 is best. It exists if the generalised entropy has a
+    finite infimum (``LEAST_ENTROPY``), and converges to the calibration error as accuracy increases. O(n K).
     """
     return mean_score(subject, score) - LEAST_ENTROPY[score]
 
 
 def spread(subject: Event | Vector, score: ScoreName) -> Floats:
-    """The divergence d_S(pbar, p_i) of each row's prediction from the mean prediction: ``(n,)``, at least 0. O(n K).
+    """Return the divergence d_S(pbar, p_i) of each prediction from the mean prediction: ``(n,)``, at least 0. O(n K).
 
-    ``brier``: (p - pbar)^2, of the vector |p - pbar|_2^2; ``log-loss``: sum_k p_k log(p_k / pbar_k); ``spherical``:
-    |p|_2 - p . pbar / |pbar|_2. Its mean is g_S(pbar) - mean g_S(p_i), so each row's, less the mean, is its influence.
+    ``brier``: (p - pbar)^2, or |p - pbar|_2^2 for the vector; ``log-loss``: sum_k p_k log(p_k / pbar_k); ``spherical``:
+    |p|_2 - p . pbar / |pbar|_2. The mean is g_S(pbar) - mean g_S(p_i), and the influence of a row is its divergence
+    minus the mean.
     """
     mean = mean_prediction(subject)
     if isinstance(subject, Vector):
@@ -128,7 +130,7 @@ def _divergence(P: Floats, mean: Floats, score: ScoreName) -> Floats:
 
 
 def mean_prediction(subject: Event | Vector) -> Floats:
-    """The mean predicted vector ``(K,)``, of an event (1 - pbar, pbar). O(n K)."""
+    """Return the mean predicted vector ``(K,)``, for an event (1 - pbar, pbar). O(n K)."""
     if isinstance(subject, Event):
         mean = mean_over_rows(subject.p, subject.w)
         return np.array([1.0 - mean, mean])
@@ -147,7 +149,7 @@ def _by_block(vector: Vector, compute: Callable[[Floats, npt.NDArray[np.int64]],
 
 
 def _blocks(vector: Vector) -> Iterator[tuple[slice, Floats]]:
-    """Rows of the matrix in float64, a block at a time."""
+    """Yield blocks of rows in float64."""
     size = max(1, _AREA // vector.n_classes)
     for start in range(0, len(vector), size):
         rows = slice(start, start + size)
@@ -164,8 +166,8 @@ BinsOf = Literal["equal-mass", "equal-width"]
 class Decomposition:
     """score = miscalibration - discrimination + uncertainty + within_bins.
 
-    ``within_bins`` is None where predictions are not binned. For the Brier score it is ``within_bin_variance`` less
-    ``within_bin_covariance``, and the miscalibration has a ``debiased`` value where every bin has at least one row.
+    ``within_bins`` is None if predictions are not binned. For the Brier score it is ``within_bin_variance`` minus
+    ``within_bin_covariance``, and the miscalibration has a ``debiased`` value if every bin has at least one row.
     """
 
     score: float
@@ -178,42 +180,42 @@ class Decomposition:
     debiased: float | None = None
 
     def terms(self) -> dict[str, float]:
-        """Every term that there is, by name."""
+        """Return the terms that are defined, by name."""
         return {name: value for name, value in vars(self).items() if value is not None and name != "debiased"}
 
 
 def summed(parts: Sequence[Decomposition]) -> Decomposition:
-    """The sum of decompositions term by term; a term that one lacks, the sum lacks."""
+    """Return the sum of decompositions; terms that one of them does not have are left out."""
     names = [name for name in vars(parts[0]) if all(getattr(part, name) is not None for part in parts)]
     return Decomposition(**{name: float(sum(getattr(part, name) for part in parts)) for name in names})
 
 
 def corp_decomposition(cells: Cells, score: DecomposedScore) -> Decomposition:
-    """By isotonic regression: CORP (Dimitriadis, Gneiting & Jordan 2021). O(m) on cells.
+    """Decompose by isotonic regression: CORP (Dimitriadis, Gneiting & Jordan 2021). O(m).
 
-    With x the best non-decreasing map of the predictions (pool adjacent violators) and S the mean score,
-    miscalibration = S(p) - S(x), discrimination = S(ybar) - S(x), uncertainty = S(ybar). None is below 0. Blocks of x
-    at exactly 0 or 1 hold one outcome only and score 0.
+    With x the isotonic fit (pool adjacent violators) and S the mean score, miscalibration = S(p) - S(x),
+    discrimination = S(ybar) - S(x) and uncertainty = S(ybar), all at least 0. Blocks of x at exactly 0 or 1 have a
+    single outcome and score 0.
     """
     x = np.clip(scipy.optimize.isotonic_regression(cells.wy / cells.w, weights=cells.w).x, 0.0, 1.0)
-    # In a block the share of positives is x, so that its score is the entropy of x.
+    # The observed frequency in a block is x, so that its score is the entropy of x.
     best = float(cells.w @ _entropy(x, score)) / cells.mass
     given, uncertainty = _score(cells, score), _uncertainty(cells, score)
     return Decomposition(given, max(given - best, 0.0), max(uncertainty - best, 0.0), uncertainty)
 
 
 def binned_decomposition(cells: Cells, score: DecomposedScore, binning: BinsOf, n_bins: int) -> Decomposition:
-    """Over bins of mean prediction pbar_k, label share ybar_k and mass share v_k (Murphy 1973). O(m) on cells.
+    """Decompose over bins with mean prediction pbar_k, observed frequency ybar_k and mass v_k (Murphy 1973). O(m).
 
-    miscalibration sum v_k d(pbar_k, ybar_k), discrimination sum v_k d(ybar, ybar_k), uncertainty g(ybar), with
-    d(a, b) = (a - b)^2 and g(a) = a (1 - a) for the Brier score, d(a, b) = KL(b | a) and g the entropy for the log
-    loss, where pbar_k is clipped as predictions are. They add up to the score of binned predictions; the terms within
-    the bins make up for the rest. For the Brier score these are the variance sum (p - pbar_k)^2 / n and the covariance
-    2 sum (p - pbar_k)(y - ybar_k) / n (Stephenson, Coelho & Jolliffe 2008). Debiased is each (pbar_k - ybar_k)^2 less
-    ybar_k (1 - ybar_k) / (n_k - 1) (Ferro & Fricker 2012).
+    The miscalibration is sum v_k d(pbar_k, ybar_k), the discrimination sum v_k d(ybar, ybar_k) and the uncertainty
+    g(ybar), with d(a, b) = (a - b)^2 and g(a) = a (1 - a) for the Brier score, and d(a, b) = KL(b | a) and g the
+    entropy for the log loss, with clipped pbar_k. Together they give the score of binned predictions; the terms within
+    the bins are the rest. For the Brier score these are the variance sum (p - pbar_k)^2 / n and the covariance
+    2 sum (p - pbar_k)(y - ybar_k) / n (Stephenson, Coelho & Jolliffe 2008). The debiased miscalibration subtracts
+    ybar_k (1 - ybar_k) / (n_k - 1) from each (pbar_k - ybar_k)^2 (Ferro & Fricker 2012).
     """
     bins = bins_of(cells, binning, n_bins)
-    bins = replace(bins, mean_y=np.clip(bins.mean_y, 0.0, 1.0))  # differences of sums round
+    bins = replace(bins, mean_y=np.clip(bins.mean_y, 0.0, 1.0))  # differences of sums have rounding errors
     share = bins.mass / bins.mass.sum()
     given, uncertainty = _score(cells, score), _uncertainty(cells, score)
     discrimination = max(uncertainty - float(share @ _entropy(bins.mean_y, score)), 0.0)
@@ -238,18 +240,18 @@ def binned_decomposition(cells: Cells, score: DecomposedScore, binning: BinsOf, 
 
 
 def bins_of(cells: Cells, binning: BinsOf, n_bins: int) -> Bins:
-    """The bins of a binned decomposition."""
+    """Return the bins of a binned decomposition."""
     return equal_mass(cells, n_bins) if binning == "equal-mass" else equal_width_of_cells(cells, n_bins)
 
 
 def cells_of_bins(bins: Bins) -> Cells:
-    """Bins as cells at their mean predictions, with as many effective rows."""
+    """Return bins as cells at their mean predictions, with the same effective numbers of rows."""
     mass, wy, w2 = bins.mass, bins.mass * bins.mean_y, bins.mass * (bins.mass / bins.rows)
     return Cells(bins.mean_p, bins.rows, mass, w2, wy, w2 * bins.mean_y, "importance")
 
 
 def divergence(cells: Cells) -> float:
-    """Mean KL(ybar | p), in nats, of cells with the label shares ybar; predictions are clipped. O(m)."""
+    """Return the mean KL(ybar | p) of cells with observed frequencies ybar, in nats; predictions are clipped. O(m)."""
     q = np.clip(cells.p, PROBABILITY_CLIP, 1.0 - PROBABILITY_CLIP)
     share = np.clip(cells.wy / cells.w, 0.0, 1.0)
     off = rel_entr(share, q) + rel_entr(1.0 - share, 1.0 - q)
@@ -257,7 +259,7 @@ def divergence(cells: Cells) -> float:
 
 
 def _score(cells: Cells, score: DecomposedScore) -> float:
-    """The mean score of the predictions; the log loss clips them at 2^-52."""
+    """Return the mean score of the predictions, which the log loss clips at 2^-52."""
     p, negatives = cells.p, cells.w - cells.wy
     if score == "brier":
         return float(cells.wy @ (1.0 - p) ** 2 + negatives @ p**2) / cells.mass
@@ -266,7 +268,7 @@ def _score(cells: Cells, score: DecomposedScore) -> float:
 
 
 def _entropy(share: Floats, score: DecomposedScore) -> Floats:
-    """The generalised entropy g of a share of positives; 0 log 0 is 0."""
+    """Return the generalised entropy g of observed frequencies, with 0 log 0 = 0."""
     found: Floats = share * (1.0 - share) if score == "brier" else entr(share) + entr(1.0 - share)
     return found
 

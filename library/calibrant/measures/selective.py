@@ -1,4 +1,4 @@
-"""Selective prediction: what a decision costs that may be left to another, and two models compared by it."""
+"""Selective prediction: the cost of decisions with abstention, and the comparison of two models by it."""
 
 from __future__ import annotations
 
@@ -11,19 +11,38 @@ from calibrant.cells import Cells, Floats
 from calibrant.errors import InvalidOption, InvalidWeight, LengthMismatch
 from calibrant.reductions import Event, Vector
 
-#: Abstention rates of the curve and of the plane.
+#: Default abstention rates.
 ABSTENTION = tuple(i / 20 for i in range(20))
-#: Costs of a wrong decision, in costs of an abstention. At 1 and below abstaining never pays.
+#: Default costs of a wrong decision, in units of one abstention. At 1 and below abstaining never pays.
 COST_RATIOS = (1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0)
 
 
 @dataclass(frozen=True)
 class CostPlane:
-    """Two models' costs of selective prediction: ``abstention (a,)`` rates by ``cost_ratios (r,)``.
+    """Costs of selective prediction of two models, by abstention rate and cost ratio.
 
-    ``first`` and ``second (a, r)`` are the costs in units of one abstention. ``relative (a, r)``, in [-1, 1], is
-    (first - second) / max(first, second), 0 where neither costs anything: **below 0 the first model costs less**, at
-    -0.2 by a fifth of what the second costs; above 0 the second does.
+    Attributes
+    ----------
+    abstention : ndarray, shape (a,)
+        Abstention rates in [0, 1].
+    cost_ratios : ndarray, shape (r,)
+        Cost of a wrong decision in units of one abstention.
+    first, second : ndarray, shape (a, r)
+        Costs of each model in units of one abstention; smaller is better.
+    relative : ndarray, shape (a, r)
+        (first - second) / max(first, second), in [-1, 1]. Below 0 the first model costs less: at -0.2, a fifth less
+        than the second. 0 if both costs are 0.
+
+    See Also
+    --------
+    cost_plane : Computes this result.
+
+    Examples
+    --------
+    >>> import calibrant
+    >>> plane = calibrant.cost_plane([0.9, 0.8, 0.1], [0.9, 0.4, 0.1], [1, 1, 0], abstention=[0.0], cost_ratios=[5.0])
+    >>> plane.first.tolist(), plane.second.round(3).tolist()
+    ([[0.0]], [[1.667]])
     """
 
     abstention: Floats
@@ -34,10 +53,10 @@ class CostPlane:
 
 
 def rejected_wrong(cells: Cells, abstention: Floats) -> Floats:
-    """P(rejected and wrong) where the least confident share ``abstention (a,)`` of the claims is rejected: ``(a,)``.
+    """Return P(rejected and wrong) if the least confident fraction ``abstention (a,)`` is rejected: ``(a,)``.
 
-    Of claims of the same confidence as the threshold, as many are rejected as make up the share, at random; this is
-    the expected value, so the order of rows cannot matter. O(m + a log m).
+    Ties at the threshold are rejected at random until the fraction is reached; the result is the expected value, so it
+    does not depend on the order of the rows. O(m + a log m).
     """
     wrong = cells.cumulative_w - cells.cumulative_wy
     found: Floats = np.interp(abstention * cells.mass, cells.cumulative_w, wrong) / cells.mass
@@ -45,26 +64,26 @@ def rejected_wrong(cells: Cells, abstention: Floats) -> Floats:
 
 
 def accepted_wrong(cells: Cells, abstention: Floats) -> Floats:
-    """P(accepted and wrong) at each of the abstention rates ``(a,)``, in [0, 1 - abstention]. O(m + a log m)."""
+    """Return P(accepted and wrong) at each abstention rate ``(a,)``, in [0, 1 - abstention]. O(m + a log m)."""
     share = float(cells.mass - cells.cumulative_wy[-1]) / cells.mass
     return np.maximum(share - rejected_wrong(cells, abstention), 0.0)
 
 
 def selective_costs(cells: Cells, abstention: Floats, cost_ratios: Floats) -> Floats:
-    """Cost of selective prediction, ``(a, r)``, in units of one abstention; smaller is better, 0 at best.
+    """Return the cost of selective prediction, ``(a, r)``, in units of one abstention; smaller is better, 0 is best.
 
     c_err P(accepted and wrong) + c_abst P(abstained) (Minderer et al. 2021, section 4.4 and appendix B.3), divided by
-    c_abst: cost ratio c_err / c_abst times P(accepted and wrong), plus the abstention rate. ``cells`` are those of
-    claims to be right, ``abstention (a,)`` in [0, 1], ``cost_ratios (r,)`` above 0.
+    c_abst: the cost ratio c_err / c_abst times P(accepted and wrong), plus the abstention rate. ``cells`` are those of
+    the confidence, ``abstention (a,)`` is in [0, 1] and ``cost_ratios (r,)`` above 0.
     """
     return np.multiply.outer(accepted_wrong(cells, abstention), cost_ratios) + abstention[:, None]
 
 
 def selective_influence(claim: Event, abstention: float, cost_ratio: float) -> Floats:
-    """By how much each row moves the cost at one rate and ratio: ``(n,)``, of weighted mean 0. O(n log n).
+    """Return the influence of each row on the cost at one rate and ratio: ``(n,)``, weighted mean 0. O(n log n).
 
-    A rejected row takes its wrongness out of the cost, but another is accepted in its place, which is wrong as often
-    as rows at the threshold are: their share e is taken among the n^(2/3) rows nearest to it.
+    A rejected row removes its own error from the cost, but another row is accepted in its place. The error rate of that
+    row is estimated from the n^(2/3) rows nearest to the threshold.
     """
     cells = claim.cells
     mass = cells.mass
@@ -75,7 +94,7 @@ def selective_influence(claim: Event, abstention: float, cost_ratio: float) -> F
     share_rejected = np.clip((abstention * mass - cells.cumulative_w[:-1]) / cells.w, 0.0, 1.0)
     wrong_share = float(mass - cells.cumulative_wy[-1]) / mass
     removed = float(rejected_wrong(cells, np.array([abstention]))[0]) - threshold_error * abstention
-    # A row of weight 0 has no cell; its influence counts for nothing.
+    # A row of weight 0 has no cell; its influence is not used.
     rejected = share_rejected[np.minimum(np.searchsorted(cells.p, claim.p), len(cells) - 1)]
     wrong = 1.0 - claim.y
     found: Floats = cost_ratio * (wrong - wrong_share - (wrong - threshold_error) * rejected + removed)
@@ -89,32 +108,35 @@ def cost_plane(
     abstention: Sequence[float] = ABSTENTION,
     cost_ratios: Sequence[float] = COST_RATIOS,
 ) -> CostPlane:
-    """Compare what two models cost in selective prediction (Minderer et al. 2021, appendix B.3, Figure 12).
+    """Compare the costs of two models in selective prediction (Minderer et al. 2021, appendix B.3, Figure 12).
 
-    Each model decides, and leaves the least confident share of its own decisions to another; see ``selective_costs``.
+    Each model abstains from the least confident fraction of its own decisions; see ``selective_costs``.
 
     Parameters
     ----------
-    first, second : the models' events or vectors on the same rows; of an undecided event the decision is p >= 1/2
-    abstention : rates in [0, 1], the rows of the plane
-    cost_ratios : c_err / c_abst above 0, its columns
+    first, second : Event or Vector
+        The models on the same rows. For an event that is not a decision, the decision is p >= 1/2.
+    abstention : sequence of float
+        Rates in [0, 1]: the rows of the plane.
+    cost_ratios : sequence of float
+        c_err / c_abst above 0: the columns of the plane.
 
     Returns
     -------
     CostPlane
-        ``relative`` is below 0 where the first model is the cheaper one
+        ``relative`` is below 0 if the first model costs less.
 
     Raises
     ------
     LengthMismatch, InvalidWeight
-        where the rows cannot be the same
+        If the models have different numbers of rows or different weights.
     InvalidOption
-        of rates or ratios out of range
+        If a rate or ratio is out of range.
 
     Notes
     -----
-    O(n log n + a r). The released code has no cost planes; the figure's unit is not stated, so ``relative`` is
-    relative to the dearer model, which keeps it finite where one of them costs nothing.
+    O(n log n + a r). The released code has no cost planes, and the unit of the figure is not stated. ``relative`` is
+    relative to the larger cost, which keeps it finite if one cost is 0.
     """
     if len(first) != len(second):
         raise LengthMismatch("the two models have different numbers of rows")

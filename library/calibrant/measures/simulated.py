@@ -1,4 +1,4 @@
-"""Intervals of sizes of miscalibration that are not linear in the rows: tests inverted by simulating labels."""
+"""Intervals of measures that are not linear in the rows, by inverting tests with simulated labels."""
 
 from __future__ import annotations
 
@@ -15,37 +15,36 @@ from calibrant.measures.intervals import Integers, Resampling
 from calibrant.piecewise.folds import FoldCells
 from calibrant.progress import check
 
-#: More cells than this are refused.
+#: The most cells.
 MOST_CELLS = 10_000
-#: A cell of more rows than this is drawn as if it had as many.
+#: The most rows of a cell; larger cells are drawn with this many.
 _MOST_ROWS = 2.0**53
-#: Simulated labels of each size, at most.
+#: The most simulations of each size.
 _SIMULATIONS = 200
-#: Halvings of the bracket of each end.
+#: Bisection steps for each end of the interval.
 _STEPS = 9
-#: Paths end at so many times the way to the truth.
+#: The largest multiple of the distance to the likely truth.
 _LONGEST = 64.0
-#: Sizes that an interval tries, in most cases; seconds of one simulation, and of each of its cells.
+#: Typical number of sizes that are tried; estimated seconds of one simulation, and per cell.
 _TRIED, _SIMULATION, _CELL = 21, 8e-5, 2e-7
 
 
 def simulated_interval(
     value: float, cells: Cells, truth: Floats, again: Callable[[Cells], float], resampling: Resampling
 ) -> tuple[float, float]:
-    """Interval of a size of miscalibration, by inverting tests of it. O(20 x 200 computations of the measure).
+    """Return the interval of a miscalibration by inverting tests. O(20 x 200 computations of the measure).
 
-    The labels of the ``cells`` are simulated along the path c_s = p + s (truth - p), within [0, 1] and s >= 0, which
-    passes the likely true map, ``truth (m,)``; ``again`` computes the measure of cells with other labels. A size s is
-    possible where the value that ``again`` gives of the cells lies between the tails of its values of simulated
-    labels; the ends are its values of labels in the shares c_s, without noise, 0 at s = 0. The interval is
-    widened to hold ``value``, which is biased upward, as that of ``distance_interval`` is. The generator of each size
-    starts from the same seed, and draws at most 200 times.
+    Labels of the ``cells`` are simulated on the path c_s = p + s (truth - p) with s >= 0, clipped to [0, 1], through
+    the likely true map ``truth (m,)``; ``again`` computes the measure for other labels. A size s is in the interval if
+    the observed value lies between the tails of the simulated values. The ends are the values for observed frequencies
+    of exactly c_s, and 0 for s = 0. Like that of ``distance_interval``, the interval is extended to include ``value``,
+    which is biased upward. Every size uses the same seed and at most 200 draws.
 
-    Raises ``InvalidOption`` where there are more than 10,000 cells.
+    Raises ``InvalidOption`` if there are more than 10,000 cells.
     """
     if len(cells) > MOST_CELLS:
-        raise InvalidOption(f"labels are simulated on at most {MOST_CELLS:,} bins")
-    draws, seen = min(resampling.resamples, _SIMULATIONS), again(cells)
+        raise InvalidOption(f"labels can be simulated for at most {MOST_CELLS:,} bins")
+    draws, observed = min(resampling.resamples, _SIMULATIONS), again(cells)
     found: dict[float, Floats] = {}
 
     def labelled(share: Floats) -> float:
@@ -60,8 +59,8 @@ def simulated_interval(
             random = np.random.default_rng([resampling.seed, 2])
             shares = label_shares(cells, path(s), draws, random)
             found[s] = np.array([labelled(share) for share in shares])
-        # Of S draws and the value seen, each is as likely to be the k-th: probability k / (S + 1).
-        return float(np.quantile(found[s], tail, method="weibull")) < seen
+        # The observed value is equally likely to have any rank among S draws: probability k / (S + 1).
+        return float(np.quantile(found[s], tail, method="weibull")) < observed
 
     def end(tail: float) -> float:
         if not short(0.0, tail):
@@ -80,15 +79,15 @@ def simulated_interval(
 
 
 def simulation_seconds(cells: int, resampling: Resampling) -> float:
-    """Estimated seconds of ``simulated_interval`` of so many cells."""
+    """Estimate the seconds of ``simulated_interval`` for this number of cells."""
     draws = min(resampling.resamples, _SIMULATIONS)
     return _TRIED * draws * (_SIMULATION + _CELL * min(cells, MOST_CELLS))
 
 
 def likely_truth(cells: Cells, p: Floats) -> Floats:
-    """What the labels suggest that is true at ``p (k,)`` if the predictions are not calibrated. O(m + k).
+    """Estimate the true map at ``p (k,)``, given that the predictions are not calibrated. O(m + k).
 
-    The mean of a Gaussian process: an isotonic fit follows the noise, and its way off the predictions is rough.
+    It is the mean of a Gaussian process, since an isotonic fit follows the noise.
     """
     cells = compressed(cells)
     counted = 1.0 if cells.kind == "frequency" else cells.mass / float(cells.w2.sum())
@@ -97,9 +96,10 @@ def likely_truth(cells: Cells, p: Floats) -> Floats:
 
 
 def label_shares(cells: Cells, c: Floats, draws: int, random: np.random.Generator) -> Floats:
-    """Shares of positives among labels drawn with the probabilities ``c (m,)`` of the cells: ``(draws, m)``.
+    """Draw labels with the probabilities ``c (m,)`` of the cells; return observed frequencies ``(draws, m)``.
 
-    A cell has its effective rows, made whole by ``whole_rows``, so that the variance is c (1 - c) / rows.
+    The number of draws of a cell is its effective number of rows, rounded by ``whole_rows`` so that the variance is
+    c (1 - c) / rows.
     """
     trials = whole_rows(cells.w if cells.kind == "frequency" else cells.w * (cells.w / cells.w2), draws, random)
     shares: Floats = random.binomial(trials, c) / trials
@@ -107,9 +107,9 @@ def label_shares(cells: Cells, c: Floats, draws: int, random: np.random.Generato
 
 
 def whole_rows(rows: Floats, draws: int, random: np.random.Generator) -> Integers:
-    """So many whole numbers of rows for each of ``rows (m,)``, at least 1: ``(draws, m)``.
+    """Round numbers of rows ``(m,)`` to integers of at least 1: ``(draws, m)``.
 
-    Where they are no whole number a draw takes one of the two next to it, so that the mean of 1 / it is 1 / rows.
+    They are rounded up or down at random, so that the mean of 1 / integer is 1 / rows.
     """
     rows = np.clip(rows, 1.0, _MOST_ROWS)
     below = np.floor(rows)

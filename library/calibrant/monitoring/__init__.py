@@ -1,1 +1,1 @@
-"""Tallies: cells on a fixed grid, which merge by addition, and what is read off them."""
+"""Tallies of data streams: counts on a fixed grid, their evaluation, and tests of calibration on them."""

@@ -1,13 +1,13 @@
-"""Bounds of a measure of the rows themselves, from their tally alone.
+"""Bounds of measures of the rows, from their tally.
 
-What a tally forgets is where in its cell, of 2,048 and at most 7.7e-4 wide, a row lies. Each bound here holds for every
-batch with the tally, up to the rounding of sums, and has nothing to do with chance. What is read off ``Tally.event``
-lies within those of KS and ECE, up to the rounding of its p to 12 digits; log loss and Brier score lie within or near
-theirs, for both outcomes of a cell stand at one p there. ``MeasureBounds.apart`` says how wrong any of them can be.
+A tally does not store the position of a row in its cell, which is one of 2,048 and at most 7.7e-4 wide. The bounds are
+deterministic: they hold, up to rounding, for every batch with this tally. KS and ECE of ``Tally.event`` are within
+their bounds, up to rounding of p to 12 digits; log loss and Brier score are within or close to theirs, since both
+outcomes of a cell have the same p. ``MeasureBounds.apart`` is the largest possible error.
 
-In cell k let ``a`` be the positives' sum of 1 - p over n, and ``b`` the negatives' sum of p over n: from one end of the
-cell to any place in it, the cumulative difference D = sum (y - p) / n moves by a number between -b and a, for a row
-moves it by (1 - p) / n up or by p / n down. At the borders of cells D is known exactly.
+For a cell let ``a`` be the sum of 1 - p over its positives divided by n, and ``b`` the sum of p over its negatives
+divided by n. From the start of the cell to any position in it, the cumulative difference D = sum (y - p) / n changes by
+a number between -b and a, since a row changes it by (1 - p) / n or by -p / n. At the borders of cells D is exact.
 """
 
 from __future__ import annotations
@@ -21,27 +21,27 @@ from calibrant.cells import Floats
 from calibrant.errors import EmptyBatch
 from calibrant.monitoring.tally import CELLS, Tally, borders
 
-#: Where log loss cuts probabilities off.
+#: The log loss clips probabilities here.
 _LEAST = 2.0**-52
 
 
 @dataclass(frozen=True)
 class MeasureBounds:
-    """A measure of the rows is at least ``low`` and at most ``high``."""
+    """The smallest and largest possible value of a measure of the rows."""
 
     low: float
     high: float
 
     def apart(self, value: float) -> float:
-        """How far from this value the measure can be."""
+        """Return the largest possible distance of the measure from this value."""
         return max(self.high - value, value - self.low)
 
 
 def ks_bounds(tally: Tally) -> MeasureBounds:
-    """Of the KS error. O(m).
+    """Return bounds of the KS error. O(m).
 
-    It is at least the largest |D| at a border. D inside a cell lies between D - b and D + a, D at the cell's beginning,
-    so that it is at most the largest of these. They are apart by the largest a or b at most: what one cell can hide.
+    It is at least the largest |D| at a border. Inside a cell, D is between D - b and D + a for D at its start, which
+    gives the upper bound. The bounds differ by at most the largest a or b.
     """
     up, down, before = _moves(tally)
     inside = np.maximum(np.abs(before + up), np.abs(before - down))
@@ -49,21 +49,21 @@ def ks_bounds(tally: Tally) -> MeasureBounds:
 
 
 def equal_width_bounds(tally: Tally, n_bins: int = 15) -> MeasureBounds:
-    """Of the ECE (L1) with equal-width bins. O(m + bins).
+    """Return bounds of the ECE (norm 1) with equal-width bins. O(m + bins).
 
-    Only the cells in which a bin begins are in doubt: of such a cell, between -b and a belongs to the bin below, and
-    the rest of a - b to that above. So each bin's difference lies between two numbers, and the ECE between the sums of
-    the least and of the largest sizes that they allow, and at most the mean |y - p|.
+    Only cells in which a bin starts are uncertain: a contribution between -b and a belongs to the bin below, and the
+    rest of a - b to the bin above. This bounds the difference of each bin, and the ECE by the sums of the smallest and
+    largest absolute values. The ECE is also at most the mean |y - p|.
     """
     inner = np.arange(1, n_bins) / n_bins
     return _binned(tally, np.searchsorted(borders(), inner, side="right") - 1)
 
 
 def equal_mass_bounds(tally: Tally, n_bins: int = 15) -> MeasureBounds:
-    """As ``equal_width_bounds``, of the ECE with equal-mass bins.
+    """Return bounds of the ECE with equal-mass bins, like ``equal_width_bounds``.
 
-    A bin begins at an end of the tie that holds the row of its rank, and so in the cell of this row or at an end of it,
-    for the rows as for the tally. The number of rows in the cells before it determines the cell.
+    A bin starts at an end of the tie with the row of its rank, and so in the cell of this row or at one of its ends.
+    The numbers of rows in the cells determine this cell.
     """
     rows = np.bincount(_cells(tally), tally.rows, CELLS).cumsum()
     share, rest = divmod(len(tally), n_bins)
@@ -72,11 +72,10 @@ def equal_mass_bounds(tally: Tally, n_bins: int = 15) -> MeasureBounds:
 
 
 def log_loss_bounds(tally: Tally) -> MeasureBounds:
-    """Of the log loss, in nats. O(m).
+    """Return bounds of the log loss, in nats. O(m).
 
-    -log p is convex: by Jensen's inequality the mean over the rows of a cell and outcome is at least its value at their
-    mean p; and it is at most that of the chord over the cell, reached by rows at the two ends of the cell with this
-    mean.
+    -log p is convex: by Jensen's inequality the mean over the rows of a cell and outcome is at least the value at their
+    mean p. It is at most the value of the chord over the cell, for rows at the two ends of the cell with this mean.
     """
     low, high, mean = _spans(tally)
     positive = (tally.keys & np.uint32(1)).astype(np.bool_)
@@ -88,10 +87,10 @@ def log_loss_bounds(tally: Tally) -> MeasureBounds:
 
 
 def brier_bounds(tally: Tally) -> MeasureBounds:
-    """Of the Brier score. O(m).
+    """Return bounds of the Brier score. O(m).
 
-    It is above that of the mean p of each cell and outcome by the variance of p in it, which is between 0 and
-    (high - mean) (mean - low) (Bhatia & Davis 2000): at most 1.5e-7.
+    It exceeds the value at the mean p of each cell and outcome by the variance of p in it, which is between 0 and
+    (high - mean) (mean - low) (Bhatia & Davis 2000), at most 1.5e-7.
     """
     low, high, mean = _spans(tally)
     least = np.square(mean - (tally.keys & np.uint32(1)))
@@ -105,7 +104,7 @@ def _cells(tally: Tally) -> npt.NDArray[np.int64]:
 
 
 def _moves(tally: Tally) -> tuple[Floats, Floats, Floats]:
-    """a, b and D at its beginning, of each cell: ``(CELLS,)`` each."""
+    """Return a, b, and D at the start of each cell: ``(CELLS,)`` each."""
     cells, positive = _cells(tally), (tally.keys & np.uint32(1)).astype(np.bool_)
     gains = np.where(positive, np.maximum(tally.rows - tally.p_sum, 0.0), 0.0)
     losses = np.where(positive, 0.0, tally.p_sum)
@@ -114,7 +113,7 @@ def _moves(tally: Tally) -> tuple[Floats, Floats, Floats]:
 
 
 def _binned(tally: Tally, first: npt.NDArray[np.int64]) -> MeasureBounds:
-    """Of bins that begin somewhere in the cells ``first (bins - 1,)``, ascending."""
+    """Return bounds for bins that start in the cells ``first (bins - 1,)``, ascending."""
     up, down, before = _moves(tally)
     end = float(before[-1] + up[-1] - down[-1])
     least, most = (
@@ -126,7 +125,7 @@ def _binned(tally: Tally, first: npt.NDArray[np.int64]) -> MeasureBounds:
 
 
 def _spans(tally: Tally) -> tuple[Floats, Floats, Floats]:
-    """Where the cell of each entry begins and ends, and the mean p in it: ``(m,)`` each."""
+    """Return the start and end of the cell of each entry, and its mean p: ``(m,)`` each."""
     cells, edges = _cells(tally), borders()
     low, high = edges[cells], edges[cells + 1]
     return low, high, np.clip(tally.p_sum / tally.rows, low, high)

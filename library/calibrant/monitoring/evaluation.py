@@ -1,4 +1,4 @@
-"""Measures, diagrams and maps of tallies."""
+"""Evaluation of tallies, and maps fitted to them."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class _Requests:
         return {request.key: self._gap(request, events, found) for request in self.measures}
 
     def _gap(self, request: MeasureRequest, events: Mapping[str, Event], found: Mapping[str, Answers]) -> Gap:
-        """The largest gap; its interval is what the groups' own intervals allow (Bonferroni)."""
+        """Return the largest gap; its interval is what the intervals of the groups allow (Bonferroni)."""
         results = {name: answered[request.key] for name, answered in found.items()}
         plain = replace(self.resampling, level=None)
         gap = largest_gap(request, next(iter(events.values())), {}, results, plain)
@@ -53,7 +53,7 @@ class _Requests:
             request, [events[name] for name, result in results.items() if result.value is not None], self.resampling
         )
         if ends is None:
-            return replace(gap, problem="no interval: a group has none")
+            return replace(gap, problem="no interval: the measure has none in a group")
         return replace(gap, interval=(min(ends[0], gap.value), max(ends[1], gap.value)))
 
 
@@ -67,30 +67,45 @@ def evaluate_tally(
     resamples: int = 1000,
     seed: int = 0,
 ) -> Report:
-    """Measure how well the predictions of a tally are calibrated, overall and by each group that it names.
+    """Measure how well the predictions of a tally are calibrated, overall and by group.
 
     Parameters
     ----------
-    tally : what ``calibrant.tally`` counted and ``calibrant.merge`` added up
-    measures, diagrams, interval, resamples, seed : as ``calibrant.evaluate`` takes them
-    map : of the tally's event, applied first to the mean prediction of each cell
+    tally : EventTally
+        Result of ``tally`` or ``merge``.
+    measures : sequence of str or mapping, optional
+        As for ``evaluate``.
+    diagrams : sequence of str or mapping, optional
+        As for ``evaluate``.
+    map : CalibrationMap, optional
+        Map of the event of the tally. It is applied to the mean prediction of each cell.
+    interval : float, optional
+        Level of confidence intervals, in (0, 1). By default there are none.
+    resamples : int, default 1000
+        Number of resamples, from 100 to 100,000.
+    seed : int, default 0
+        As for ``evaluate``.
 
     Returns
     -------
     Report
-        as ``calibrant.evaluate`` gives it; ``n`` counts rows. Gaps between groups have no p-value, which would need the
-        rows, and their intervals are what the groups' own intervals allow (Bonferroni)
+        As from ``evaluate``. Gaps between groups have no p-value, which would need the rows, and their intervals
+        combine those of the groups (Bonferroni).
 
     Raises
     ------
     CalibrationError
-        of the first thing wrong with the arguments; ``EmptyBatch`` of a tally without rows
+        If an argument is invalid, or the tally has no rows (``EmptyBatch``).
+
+    See Also
+    --------
+    evaluate : Evaluates rows in memory.
+    tally : Counts rows.
 
     Notes
     -----
-    Every measure works on the cells as on rows at the cells' means, of which each counts as often as there are rows.
-    Predictions that share a cell of 1/2,048 of the arcsine grid are so taken for one; what the tally holds of an event
-    is otherwise exact. O(cells) times the measures, whatever the number of rows.
+    Each of the 2,048 cells of the grid counts as that many rows at their mean prediction, which is an approximation
+    only within a cell. O(cells) per measure, regardless of the number of rows.
 
     Examples
     --------
@@ -153,23 +168,38 @@ def fit_tally(
 
     Parameters
     ----------
-    tally : what ``calibrant.tally`` counted and ``calibrant.merge`` added up
-    method : a name of ``calibrant.METHODS`` that maps one event
-    seed, device, progress, options : as ``calibrant.fit`` takes them
+    tally : EventTally
+        Result of ``tally`` or ``merge``.
+    method : str
+        Name in ``calibrant.METHODS`` of a method that maps one event.
+    seed : int, default 0
+        As for ``fit``.
+    device : str, default "cpu"
+        As for ``fit``.
+    progress : callable, optional
+        As for ``fit``.
+    **options : object
+        Options of the method.
 
     Returns
     -------
     CalibrationMap
-        of the tally's event: it takes predictions as those that were counted
+        Map of the event of the tally, for predictions like those that were counted.
 
     Raises
     ------
     CalibrationError
-        what ``calibrant.fit`` raises
+        As for ``fit``.
+
+    See Also
+    --------
+    fit : Fits a map to rows in memory.
+    evaluate_tally : Evaluates a tally, also with a map.
 
     Notes
     -----
-    Methods that cross-validate deal cells to folds, all rows of a cell and outcome to one. O(cells) times the fit.
+    Cross-validation assigns cells to folds: all rows of a cell with the same outcome are in one fold. The cost is that
+    of a fit to the cells, regardless of the number of rows.
 
     Examples
     --------
@@ -188,18 +218,18 @@ def fit_tally(
 
 
 def check_tally(tally: object) -> None:
-    """Refuse what is no tally."""
+    """Raise ``InvalidOption`` if this is not an ``EventTally``."""
     if not isinstance(tally, EventTally):
-        raise InvalidOption.at("/tally", "must be what calibrant.tally counted")
+        raise InvalidOption.at("/tally", "must be an EventTally, as returned by calibrant.tally")
 
 
 def _check_map(map: object, tally: EventTally) -> None:
     if not isinstance(map, CalibrationMap):
         raise InvalidOption.at("/map", "must be a calibration map")
     if map.of_vector or map.reduction != tally.reduction or map.n_classes not in (None, tally.n_classes):
-        raise WrongShape.at("/map", "must be of the event that the tally counts")
+        raise WrongShape.at("/map", "must be a map of the event of the tally")
     if map.scale != tally.scale:
-        raise ScaleMismatch.at("/scale", f"is {tally.scale}, where the map was fitted on {map.scale}")
+        raise ScaleMismatch.at("/scale", f"is {tally.scale}, but the map was fitted on {map.scale}")
 
 
 def _after(event: Event, map: CalibrationMap) -> Event:

@@ -1,4 +1,4 @@
-"""Tallies of one event: counted from rows, merged, and what one map gains on another."""
+"""Tallies of one event: counting, merging, and the gain of one map over another."""
 
 from __future__ import annotations
 
@@ -32,18 +32,44 @@ from calibrant.reductions import Event, reduce, resolve_event
 
 # --- A tally with its event, the scale of its predictions and the names of its groups
 
-#: How an event tally begins as bytes; the length of its heading follows, as four bytes, the heading as JSON, the tally.
+#: First bytes of a serialised event tally; then the length of the heading (4 bytes), the heading as JSON, the tally.
 _BEGIN = b"E1"
 _PER_GROUP = 2 * CELLS * FOLDS
 
 
 @dataclass(frozen=True)
 class EventTally:
-    """The rows of one event, counted: as small whatever their number, and added to others by ``merge``.
+    """Counts of the rows of one event, of a size that does not grow with the number of rows.
 
-    ``reduction`` names the event; ``scale`` and ``n_classes`` (None for 1-D) say what predictions it was reduced from.
-    ``groups`` are the names of the tally's groups 1, 2, ..., in order; its group 0 are the rows without one.
-    ``clipped`` and ``renormalised`` rows were mended within the tolerance.
+    ``tally`` creates them and ``merge`` adds them up; the constructor is not meant to be called directly.
+
+    Parameters
+    ----------
+    tally : Tally
+        Number of rows and sum of predictions by group, fold, cell and outcome.
+    reduction : str
+        Event that was counted.
+    scale : {"probability", "logit"}, default "probability"
+        Scale of the predictions.
+    n_classes : int, optional
+        Number of classes K; None for predictions of shape (n,).
+    groups : tuple of str, default ()
+        Names of groups 1, 2, ... of ``tally``; its group 0 holds the rows without a group.
+    clipped, renormalised : int, default 0
+        Rows with probabilities slightly outside [0, 1] that were clipped, and rows that were divided by their sum.
+
+    See Also
+    --------
+    tally : Counts rows.
+    merge : Adds up tallies.
+    evaluate_tally : Evaluates a tally.
+
+    Examples
+    --------
+    >>> import calibrant
+    >>> counted = calibrant.tally([0.1, 0.4, 0.6, 0.9], [0, 1, 1, 1], groups=["a", "b", "a", "b"])
+    >>> len(counted), counted.reduction, counted.groups
+    (4, 'binary', ('a', 'b'))
     """
 
     tally: Tally
@@ -55,32 +81,146 @@ class EventTally:
     renormalised: int = 0
 
     def __len__(self) -> int:
-        """The number of rows."""
+        """Return the number of rows."""
         return len(self.tally)
 
     def of_group(self, name: str) -> EventTally:
-        """The rows of one group; raises ``InvalidOption`` where it is not there."""
+        """Return the tally of one group.
+
+        Parameters
+        ----------
+        name : str
+            Name of the group.
+
+        Returns
+        -------
+        EventTally
+            Tally of the rows of the group.
+
+        Raises
+        ------
+        InvalidOption
+            If the tally has no such group.
+
+        See Also
+        --------
+        of_folds : Returns the tally of some folds.
+
+        Examples
+        --------
+        >>> import calibrant
+        >>> counted = calibrant.tally([0.1, 0.4, 0.6], [0, 1, 1], groups=["a", "b", "a"])
+        >>> len(counted.of_group("a"))
+        2
+        """
         if name not in self.groups:
-            raise InvalidOption.at("/group", "is not among the groups of this tally")
+            raise InvalidOption.at("/group", "is not a group of this tally")
         return replace(self, tally=self.tally.of_group(1 + self.groups.index(name)))
 
     def of_folds(self, folds: Iterable[int]) -> EventTally:
-        """The rows of some folds."""
+        """Return the tally of some folds.
+
+        Parameters
+        ----------
+        folds : iterable of int
+            Folds from 0 to 4.
+
+        Returns
+        -------
+        EventTally
+            Tally of the rows of these folds.
+
+        See Also
+        --------
+        of_group : Returns the tally of one group.
+
+        Examples
+        --------
+        >>> import calibrant
+        >>> counted = calibrant.tally([0.1, 0.4, 0.6], [0, 1, 1], folds=[0, 1, 2])
+        >>> len(counted.of_folds([0, 1]))
+        2
+        """
         return replace(self, tally=self.tally.of_folds(folds))
 
     def event(self) -> Event:
-        """The rows as a weighted event, of all groups and folds. Raises ``EmptyBatch`` where there is none."""
+        """Return the rows of all groups and folds as a weighted event.
+
+        Returns
+        -------
+        Event
+            One row for each cell and outcome, weighted by its count.
+
+        Raises
+        ------
+        EmptyBatch
+            If the tally has no rows.
+
+        See Also
+        --------
+        evaluate_tally : Evaluates a tally.
+
+        Examples
+        --------
+        >>> import calibrant
+        >>> calibrant.tally([0.25, 0.25, 0.75], [0, 0, 1]).event().w.tolist()
+        [2.0, 1.0]
+        """
         return replace(self.tally.event(), decided=self.reduction == "confidence" or "top:" in self.reduction)
 
     def to_bytes(self) -> bytes:
-        """The tally as bytes, small and the same on every machine: what partitions send to where they are merged."""
+        """Serialise the tally; the bytes are the same on every machine.
+
+        Returns
+        -------
+        bytes
+            Header, heading as JSON, and counts with a checksum.
+
+        See Also
+        --------
+        from_bytes : Reads the bytes.
+
+        Examples
+        --------
+        >>> import calibrant
+        >>> data = calibrant.tally([0.1, 0.4], [0, 1]).to_bytes()
+        >>> len(calibrant.EventTally.from_bytes(data))
+        2
+        """
         heading = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "tally"}
         encoded = json.dumps(heading, ensure_ascii=False).encode()
         return _BEGIN + len(encoded).to_bytes(4, "little") + encoded + self.tally.to_bytes()
 
     @classmethod
     def from_bytes(cls, data: bytes) -> EventTally:
-        """Read what ``to_bytes`` wrote; raises ``InvalidDocument`` for anything else."""
+        """Read a serialised tally.
+
+        Parameters
+        ----------
+        data : bytes
+            Result of ``to_bytes``.
+
+        Returns
+        -------
+        EventTally
+            The tally.
+
+        Raises
+        ------
+        InvalidDocument
+            If the bytes are not a tally of a format that this version reads.
+
+        See Also
+        --------
+        to_bytes : Serialises the tally.
+
+        Examples
+        --------
+        >>> import calibrant
+        >>> data = calibrant.tally([0.1, 0.4], [0, 1]).to_bytes()
+        >>> calibrant.EventTally.from_bytes(data).reduction
+        'binary'
+        """
         size = int.from_bytes(data[2:6], "little")
         try:
             if data[:2] != _BEGIN:
@@ -88,7 +228,7 @@ class EventTally:
             heading = json.loads(data[6 : 6 + size])
             found = cls(from_bytes(data[6 + size :]), **_read_heading(heading))
         except (ValueError, TypeError, CalibrationError):
-            raise InvalidDocument("the bytes are no event tally that this version reads") from None
+            raise InvalidDocument("the bytes are not an event tally of a format that this version reads") from None
         if len(found.tally.keys) and int(found.tally.keys[-1]) // _PER_GROUP > len(found.groups):
             raise InvalidDocument("the tally has rows of more groups than it names")
         return found
@@ -107,16 +247,30 @@ def _read_heading(heading: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def merge(tallies: Iterable[EventTally]) -> EventTally:
-    """The tally of all rows of some, whatever machines counted them and whatever groups each of them met.
+    """Add up tallies of one event.
 
     Parameters
     ----------
-    tallies : of one event, reduced from predictions of one scale and K; at least one
+    tallies : iterable of EventTally
+        At least one tally; all must have the same reduction, scale and number of classes. Their groups may differ.
+
+    Returns
+    -------
+    EventTally
+        Tally of all rows.
 
     Raises
     ------
     CalibrationError
-        ``EmptyBatch`` where there is none, ``InvalidOption`` where they are not of one event or have too many groups
+        If there is no tally (``EmptyBatch``), or they do not match or have too many groups (``InvalidOption``).
+
+    See Also
+    --------
+    tally : Counts the rows of a partition.
+
+    Notes
+    -----
+    O(sum of the cells).
 
     Examples
     --------
@@ -127,11 +281,13 @@ def merge(tallies: Iterable[EventTally]) -> EventTally:
     """
     parts = list(tallies)
     if not parts:
-        raise EmptyBatch.at("/tallies", "has no tally")
+        raise EmptyBatch.at("/tallies", "must contain at least one tally")
     first = parts[0]
     for i, part in enumerate(parts):
         if (part.reduction, part.scale, part.n_classes) != (first.reduction, first.scale, first.n_classes):
-            raise InvalidOption.at(f"/tallies/{i}", "must be of the same reduction, scale and K as the first")
+            raise InvalidOption.at(
+                f"/tallies/{i}", "must have the same reduction, scale and number of classes as the first"
+            )
     names = sorted({name for part in parts for name in part.groups})
     check_groups(names)
     return replace(
@@ -144,7 +300,7 @@ def merge(tallies: Iterable[EventTally]) -> EventTally:
 
 
 def check_groups(names: list[str]) -> None:
-    """Refuse more groups, or longer names, than an evaluation takes."""
+    """Raise ``InvalidOption`` for too many groups or too long names."""
     if len(names) > MAX_GROUPS:
         raise InvalidOption.at("/groups", f"must name at most {MAX_GROUPS} groups")
     if any(len(name) > MAX_NAME for name in names):
@@ -152,7 +308,7 @@ def check_groups(names: list[str]) -> None:
 
 
 def _renumbered(part: EventTally, names: list[str]) -> Tally:
-    """The tally with its groups numbered as their places in ``names`` say."""
+    """Return the tally with its groups numbered by their position in ``names``."""
     if part.groups == tuple(names):
         return part.tally
     place = {name: 1 + i for i, name in enumerate(names)}
@@ -175,34 +331,46 @@ def tally(
     folds: Any = None,
     scale: Scale = "probability",
 ) -> EventTally:
-    """Count the rows of one partition of data that is larger than memory, or than one machine.
-
-    Tallies of partitions are added up by ``merge``, measured by ``evaluate_tally``, and maps are fitted to them by
-    ``fit_tally``. A tally is at most 2 x 2,048 cells for each group and fold, whatever the number of rows.
+    """Count the rows of one partition of data that does not fit in memory.
 
     Parameters
     ----------
-    predictions : (n,) P(Y=1), or (n, K) by class; probabilities or logits, as ``scale`` says
-    labels : (n,) integers, 0 or 1, or 0 to K - 1
-    reduction : the event that is counted: ``binary`` (default for 1-D), ``confidence`` (default for (n, K)),
-        ``class:k``, ``top:r`` or ``within-top:r``
-    weights : (n,) whole numbers, at least 0: a weight of 2 is the row twice
-    groups : (n,) names, or None for rows of no group
-    folds : (n,) integers from 0 to 4, so that a map can be fitted to some folds and measured on the others
+    predictions : array_like, shape (n,) or (n, K)
+        P(Y = 1), or one column per class.
+    labels : array_like of int, shape (n,)
+        0 or 1, or 0 to K - 1.
+    reduction : str, optional
+        Event to count: ``binary`` (default for (n,)), ``confidence`` (default for (n, K)), ``class:k``, ``top:r`` or
+        ``within-top:r``.
+    weights : array_like of int, shape (n,), optional
+        Non-negative integers: a weight of 2 counts as two rows.
+    groups : sequence of (str or None), shape (n,), optional
+        Group names; None for rows without a group.
+    folds : array_like of int, shape (n,), optional
+        Folds from 0 to 4, to fit a map to some folds and evaluate it on the others.
+    scale : {"probability", "logit"}, default "probability"
+        Scale of ``predictions``.
 
     Returns
     -------
     EventTally
+        At most 2 x 2,048 counts for each group and fold, regardless of the number of rows.
 
     Raises
     ------
     CalibrationError
-        of the first thing wrong with the arguments
+        If an argument is invalid.
+
+    See Also
+    --------
+    merge : Adds up tallies of partitions.
+    evaluate_tally : Evaluates a tally.
+    fit_tally : Fits a map to a tally.
 
     Notes
     -----
-    Predictions are reduced to one event before they are counted, so that what needs the whole vector is not found in a
-    tally. Other weights than whole ones are refused, since rows are what is counted. O(n log n + n K).
+    Predictions are reduced to one event before they are counted, so measures of the whole vector cannot be computed
+    from a tally. O(n log n + n K).
 
     Examples
     --------
@@ -224,12 +392,12 @@ def count(
     members: Integers | None = None,
     folds: Integers | None = None,
 ) -> EventTally:
-    """The tally of a checked batch; ``members (n,)`` are 0, or 1 more than the place of the group among ``names``."""
+    """Count a checked batch; ``members (n,)`` are 0, or 1 plus the position of the group in ``names``."""
     given = batch.predictions
     name = resolve_event(reduction, given.n_classes)
     counts = None if batch.weights is None else _whole(batch.weights)
     event = reduce(batch, name)
-    if counts is not None and not counts.all():  # rows of weight 0 are in no cell
+    if counts is not None and not counts.all():  # rows of weight 0 are not counted
         kept = np.flatnonzero(counts)
         event, counts = event.rows(kept), counts[kept]
         members, folds = (None if of is None else of[kept] for of in (members, folds))
@@ -243,12 +411,12 @@ def read_folds(folds: Any, n: int) -> Integers | None:
         return None
     raw: npt.NDArray[Any] = np.asarray(folds)
     if raw.ndim != 1 or len(raw) != n:
-        raise LengthMismatch.at("/folds", f"must be one for each of the {n} rows of /predictions")
+        raise LengthMismatch.at("/folds", f"must have one fold for each of the {n} rows of /predictions")
     if raw.dtype.kind not in "iuf":
-        raise NotANumber.at("/folds", "must hold numbers only")
-    odd = np.flatnonzero(~((raw >= 0) & (raw < FOLDS) & (raw == np.floor(raw))))  # NaN among them
+        raise NotANumber.at("/folds", "must contain only numbers")
+    odd = np.flatnonzero(~((raw >= 0) & (raw < FOLDS) & (raw == np.floor(raw))))  # also finds NaN
     if len(odd):
-        raise InvalidOption.at(f"/folds/{odd[0]}", f"is not an integer from 0 to {FOLDS - 1}")
+        raise InvalidOption.at(f"/folds/{odd[0]}", f"must be an integer from 0 to {FOLDS - 1}")
     return raw.astype(np.int64)
 
 
@@ -256,21 +424,21 @@ def _whole(weights: npt.NDArray[np.float64]) -> Integers:
     counts = weights.astype(np.int64)
     broken = np.flatnonzero(counts != weights)
     if len(broken):
-        raise InvalidWeight.at(f"/weights/{broken[0]}", "is not a whole number, and a tally counts rows")
+        raise InvalidWeight.at(f"/weights/{broken[0]}", "must be an integer, since a tally counts rows")
     return counts
 
 
 def _numbered(groups: Sequence[str | None] | None, n: int) -> tuple[list[str], Integers | None]:
-    """The names that there are, in order, and the number of each row's."""
+    """Return the sorted group names, and the number of the group of each row."""
     if groups is None:
         return [], None
     if isinstance(groups, str) or not isinstance(groups, Sequence | np.ndarray):
-        raise WrongShape.at("/groups", "must be an array of names")
+        raise WrongShape.at("/groups", "must be an array of group names")
     if len(groups) != n:
-        raise LengthMismatch.at("/groups", f"has {len(groups)} rows where /predictions has {n}")
+        raise LengthMismatch.at("/groups", f"has {len(groups)} rows, but /predictions has {n}")
     for i, name in enumerate(groups):
         if not (name is None or isinstance(name, str)):
-            raise InvalidOption.at(f"/groups/{i}", "must be a name or null")
+            raise InvalidOption.at(f"/groups/{i}", "must be a string or null")
     names = sorted({str(name) for name in groups if name is not None})
     check_groups(names)
     number: dict[str | None, int] = {None: 0} | {name: 1 + i for i, name in enumerate(names)}
@@ -282,9 +450,9 @@ def _numbered(groups: Sequence[str | None] | None, n: int) -> tuple[list[str], I
 
 @dataclass(frozen=True)
 class Gain:
-    """Mean log loss of the champion less that of the challenger, in nats a row, and an interval of it.
+    """Mean log loss of the champion minus that of the challenger, in nats per row, with its interval.
 
-    Above 0 the challenger is the better one. ``rows`` is how many it was computed from.
+    Above 0 the challenger is better. ``rows`` is the number of rows.
     """
 
     value: float
@@ -294,14 +462,15 @@ class Gain:
 
 
 def gain(tally: Tally, champion: Curve | None, challenger: Curve, level: float) -> Gain:
-    """The gain of one curve over another, None for the predictions as they are, on rows that neither has seen.
+    """Return the gain of one curve over another (None: the identity) on rows held out from both.
 
-    The interval is that of a mean of paired differences, one a row (Student 1908), of this two-sided ``level`` in
-    (0, 1). Each row counts with the mean prediction of its cell. Raises ``TooFewRows`` for less than two. O(cells).
+    The interval is that of a mean of paired differences, one per row (Student 1908), at the two-sided ``level`` in
+    (0, 1). Each row counts with the mean prediction of its cell. Raises ``TooFewRows`` for fewer than two rows.
+    O(cells).
     """
     event, rows = tally.pooled().event(), len(tally)
     if rows < 2:
-        raise TooFewRows("a comparison needs more than one row")
+        raise TooFewRows("a comparison needs at least two rows")
     value, influence = improvement(_mapped(event, champion), _mapped(event, challenger), "log-loss")
     variance = float(event.w @ influence**2) / (rows - 1) if event.w is not None else 0.0
     reach = float(stdtrit(rows - 1, (1.0 + level) / 2.0)) * math.sqrt(variance / rows)

@@ -1,4 +1,4 @@
-"""Tallies: how many rows of each group, fold, cell and outcome there were, added up, and as bytes."""
+"""Tallies: numbers of rows by group, fold, cell and outcome, their sums, and their serialisation."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from calibrant.reductions import Event
 
 Keys = npt.NDArray[np.uint32]
 Counts = npt.NDArray[np.int64]
-#: Ascending distinct keys, and the rows and sums of each.
+#: Ascending distinct keys, and the rows and sums for each key.
 Gathered = tuple[Keys, Counts, Floats]
 
-#: Keys are counted in a table of their whole range where it has at most so many places for each of them, and more.
+#: Keys are counted in a table if it has at most this many entries per key, plus a constant.
 _PLACES, _MORE = 8, 1 << 14
-#: So many keys are added up together: enough to be worth a call, and few enough for the processor's cache.
+#: Keys that are added up together: enough for one call, and few enough for the processor cache.
 _AT_ONCE = 1 << 16
 
 
 def gathered(keys: Keys, rows: Counts, p_sum: Floats) -> Gathered:
-    """Add up ``rows (n,)`` and ``p_sum (n,)`` by ``keys (n,)``. O(n), or O(n log n) where keys lie far apart.
+    """Add up ``rows (n,)`` and ``p_sum (n,)`` by ``keys (n,)``. O(n), or O(n log n) for sparse keys.
 
-    Either way what stands under one key is added in the order in which it came.
+    Values of one key are added in their given order.
     """
     if not len(keys):
         return keys, rows, p_sum
@@ -47,7 +47,7 @@ def gathered(keys: Keys, rows: Counts, p_sum: Floats) -> Gathered:
 
 
 def _sorted(keys: Keys, rows: Counts, p_sum: Floats) -> Gathered:
-    # One sort of keys with their places below them is several times faster than an indirect one.
+    # Sorting keys combined with their positions is several times faster than an indirect sort.
     both = np.sort((keys.astype(np.uint64) << np.uint64(32)) | np.arange(len(keys), dtype=np.uint64))
     order, ascending = (both & np.uint64(2**32 - 1)).astype(np.int64), (both >> np.uint64(32)).astype(np.uint32)
     new = np.append(True, ascending[1:] != ascending[:-1])
@@ -57,7 +57,7 @@ def _sorted(keys: Keys, rows: Counts, p_sum: Floats) -> Gathered:
 
 
 def all_gathered(parts: Iterable[Gathered]) -> Gathered:
-    """Add up several, each of ascending distinct keys. O(sum of their lengths); holds a few of them at once."""
+    """Add up several of ascending distinct keys, with only a few in memory. O(sum of their lengths)."""
     held: list[Gathered] = [(np.zeros(0, np.uint32), np.zeros(0, np.int64), np.zeros(0))]
     waiting, bound = 0, _AT_ONCE
     for part in parts:
@@ -79,53 +79,53 @@ def _together(parts: Sequence[Gathered]) -> Gathered:
 #: Cells of the grid.
 CELLS = 2048
 
-Places = npt.NDArray[np.int64]
+Integers = npt.NDArray[np.int64]
 
 
-def place(p: Floats) -> Places:
-    """The cell of each p in [0, 1]: ``(n,)``, 0 to ``CELLS`` - 1. O(n).
+def place(p: Floats) -> Integers:
+    """Return the cell of each p in [0, 1]: ``(n,)``, 0 to ``CELLS`` - 1. O(n).
 
-    Cell k holds the p from sin^2(pi k / 2m) up to sin^2(pi (k + 1) / 2m), m = ``CELLS``. The arcsine of the root gives
-    a share of outcomes the same variance for every p (Anscombe 1948): a cell is pi/m sqrt(p (1 - p)) wide, and so as
-    wide everywhere against the noise of the rows in it. What decides is the comparison with ``borders``, not the
-    arcsine, whose last digit differs between machines: all that count rows put them into the same cells.
+    Cell k contains p from sin^2(pi k / 2m) up to sin^2(pi (k + 1) / 2m), m = ``CELLS``. The arcsine of the root
+    stabilises the variance of an observed frequency (Anscombe 1948): the width of a cell, pi/m sqrt(p (1 - p)), is
+    proportional to the noise of its rows. The comparison with ``borders`` decides, since the last digit of the arcsine
+    differs between machines, so that the cells are the same everywhere.
 
     Examples
     --------
     >>> place(np.array([0.0, 0.5, 1.0])).tolist()
     [0, 1024, 2047]
     """
-    found: Places = np.minimum((np.arcsin(np.sqrt(p)) * (2.0 * CELLS / math.pi)).astype(np.int64), CELLS - 1)
+    found: Integers = np.minimum((np.arcsin(np.sqrt(p)) * (2.0 * CELLS / math.pi)).astype(np.int64), CELLS - 1)
     found -= p < BEGINS[found]
     found += p >= _END[found]
     return found
 
 
 def borders() -> Floats:
-    """Where the cells begin and end: ``(CELLS + 1,)``, ascending from 0 to 1, rounded to 15 decimals."""
+    """Return the borders of the cells: ``(CELLS + 1,)``, ascending from 0 to 1, rounded to 15 decimals."""
     found: Floats = np.round(np.sin(np.arange(CELLS + 1) * (math.pi / (2.0 * CELLS))) ** 2, 15)
     return found
 
 
-#: Where the cells begin.
+#: The starts of the cells.
 BEGINS = borders()[:-1]
-#: The last cell holds 1 too.
+#: The ends of the cells; the last cell also contains 1.
 _END = np.append(BEGINS[1:], np.inf)
 
 
-# --- Tallies as bytes: a header with a checksum, and columns as narrow as possible
+# --- Serialisation: a header with a checksum, and columns as narrow as possible
 
 _MAGIC = b"T1"
-#: What it is, the bytes of a step and of a count, how many entries; then the CRC-32 of all else; up to 16 bytes.
+#: Magic number, bytes per step and per count, number of entries; then the CRC-32 of the rest; 16 bytes in all.
 _HEADER, _CHECKSUM = struct.Struct("<2sBBI"), struct.Struct("<I4x")
 _BODY = _HEADER.size + _CHECKSUM.size
 _WIDTHS = {1: "<u1", 2: "<u2", 4: "<u4", 8: "<u8"}
 
 
 def written(entries: Gathered) -> bytes:
-    """The bytes of ascending distinct keys with their rows and sums: the sums, the rows, the steps between keys.
+    """Serialise ascending distinct keys with their rows and sums: the sums, the rows, the steps between keys.
 
-    Rows and steps take as few bytes each as the largest of them needs.
+    Rows and steps have the width of the largest one.
     """
     keys, rows, p_sum = entries
     steps = np.diff(keys, prepend=np.uint32(0))
@@ -137,15 +137,15 @@ def written(entries: Gathered) -> bytes:
 
 
 def read(data: bytes) -> Gathered:
-    """What ``written`` wrote; raises ``ValueError`` for anything else."""
+    """Read the result of ``written``; raise ``ValueError`` if it is invalid."""
     if len(data) < _BODY or data[:2] != _MAGIC:
-        raise ValueError("these bytes are no tally")
+        raise ValueError("the bytes are not a tally")
     _, of_step, of_rows, m = _HEADER.unpack_from(data)
     if not {of_step, of_rows} <= _WIDTHS.keys() or len(data) != _BODY + m * (8 + of_step + of_rows):
-        raise ValueError("these bytes are no whole tally")
+        raise ValueError("the bytes are not a complete tally")
     whole = zlib.crc32(memoryview(data)[_BODY:], zlib.crc32(data[: _HEADER.size]))
     if _CHECKSUM.unpack_from(data, _HEADER.size) != (whole,):
-        raise ValueError("these bytes were a tally, and have changed")
+        raise ValueError("the checksum of the tally is wrong")
     p_sum = np.frombuffer(data, "<f8", m, _BODY)
     rows = np.frombuffer(data, _WIDTHS[of_rows], m, _BODY + 8 * m).astype(np.int64)
     steps = np.frombuffer(data, _WIDTHS[of_step], m, _BODY + (8 + of_rows) * m)
@@ -158,21 +158,18 @@ def _width(largest: int) -> int:
 
 # --- Tallies: rows and sums of predictions by group, fold, cell and outcome
 
-#: The folds that rows are dealt to, for cross-validation.
+#: Number of folds for cross-validation.
 FOLDS = 5
-#: The most groups of a tally: as many as fit its keys.
+#: The most groups of a tally, limited by the range of keys.
 MAX_GROUPS = 2**32 // (2 * CELLS * FOLDS)
-
-Integers = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
 class Tally:
-    """Rows counted by group, fold, cell and outcome; adding two tallies gives that of all their rows.
+    """Counts of rows by group, fold, cell and outcome; the sum of two tallies is the tally of all their rows.
 
     ``keys (m,)`` are ascending and distinct, ``((group * FOLDS + fold) * CELLS + cell) * 2 + outcome``; ``rows (m,)``
-    the rows of each, ``p_sum (m,)`` the sum of their predictions. m is at most groups x FOLDS x CELLS x 2, whatever the
-    number of rows.
+    are the numbers of rows and ``p_sum (m,)`` the sums of their predictions. m is at most groups x FOLDS x CELLS x 2.
     """
 
     keys: Keys
@@ -180,29 +177,28 @@ class Tally:
     p_sum: Floats
 
     def __len__(self) -> int:
-        """The number of rows."""
+        """Return the number of rows."""
         return int(self.rows.sum())
 
     def of_group(self, group: int) -> Tally:
-        """The rows of one group."""
+        """Return the tally of one group."""
         first, last = np.searchsorted(self.keys, np.array([group, group + 1], dtype=np.uint64) * _PER_GROUP)
         return Tally(self.keys[first:last], self.rows[first:last], self.p_sum[first:last])
 
     def of_folds(self, folds: Iterable[int]) -> Tally:
-        """The rows of some folds."""
+        """Return the tally of some folds."""
         kept = np.isin(self.keys // (2 * CELLS) % FOLDS, list(folds))
         return Tally(self.keys[kept], self.rows[kept], self.p_sum[kept])
 
     def pooled(self) -> Tally:
-        """The same rows, of one group and one fold."""
+        """Return the tally with all groups and folds pooled."""
         return _gathered(self.keys % np.uint32(2 * CELLS), self.rows, self.p_sum)
 
     def event(self) -> Event:
-        """The rows as an event: one row for each cell and outcome, with its count as frequency weight.
+        """Return the rows as an event: one row for each cell and outcome, with its count as frequency weight.
 
-        Both outcomes of a cell stand at the mean p of its rows, as a tie: rows of either outcome are spread alike over
-        a cell, and a measure that reads between them, as KS does, would find a gap that is of the cells' making.
-        Raises ``EmptyBatch`` where there is none.
+        Both outcomes of a cell have the mean p of the cell, as a tie: with separate means, KS would show gaps within
+        cells that are artefacts. Raises ``EmptyBatch`` if there are no rows.
         """
         if not len(self.rows):
             raise EmptyBatch.at("/labels", "has no rows")
@@ -214,7 +210,7 @@ class Tally:
         return Event(np.clip(mean, 0.0, 1.0)[at], y, one.rows.astype(np.float64))
 
     def to_bytes(self) -> bytes:
-        """The tally as bytes, which ``from_bytes`` reads: 10 or 11 for each of its entries, most often."""
+        """Serialise the tally for ``from_bytes``; usually 10 or 11 bytes per entry."""
         return written((self.keys, self.rows, self.p_sum))
 
 
@@ -226,7 +222,7 @@ def tally_of(
 ) -> Tally:
     """Count rows: ``p (n,)`` in [0, 1], ``y (n,)`` 0 or 1, ``groups`` and ``folds (n,)`` or None for 0. O(n).
 
-    A row counts as so many as ``counts (n,)`` says, or once.
+    ``counts (n,)`` are the multiplicities of the rows, by default 1.
 
     Examples
     --------
@@ -244,20 +240,20 @@ def tally_of(
 
 
 def tally_of_keys(keys: Keys, p: Floats, counts: Counts | None = None) -> Tally:
-    """Count rows whose ``keys (n,)`` are known, in any order; ``p (n,)`` are their predictions. O(n)."""
+    """Count rows with ``keys (n,)`` in any order and predictions ``p (n,)``. O(n)."""
     rows = np.ones(len(p), dtype=np.int64) if counts is None else counts
-    # Added up from where the cell begins: sums of a million like numbers are else off in the twelfth digit.
+    # Sum differences from the start of the cell: sums of a million similar numbers lose accuracy.
     found = _gathered(keys, rows, rows * (p - BEGINS[keys // 2 % CELLS]))
     return replace(found, p_sum=found.p_sum + found.rows * BEGINS[found.keys // 2 % CELLS])
 
 
 def merged(tallies: Iterable[Tally]) -> Tally:
-    """The tally of all rows of some tallies. O(sum of their cells)."""
+    """Add up tallies. O(sum of their cells)."""
     return Tally(*all_gathered((part.keys, part.rows, part.p_sum) for part in tallies))
 
 
 def from_bytes(data: bytes) -> Tally:
-    """Read what ``to_bytes`` wrote; raises ``ValueError`` for anything else."""
+    """Read the result of ``to_bytes``; raise ``ValueError`` if it is invalid."""
     return Tally(*read(data))
 
 
@@ -265,16 +261,15 @@ def _gathered(keys: Keys, rows: Counts, p_sum: Floats) -> Tally:
     return Tally(*gathered(keys, rows, p_sum))
 
 
-#: 10^0 to 10^22: the powers of ten that doubles hold exactly.
+#: 10^0 to 10^22: the powers of ten that doubles represent exactly.
 _TENS = np.array([float(f"1e{k}") for k in range(23)])
 
 
 def _steady(p: Floats) -> Floats:
-    """Round to 12 significant digits, from 1e-10 on, and to 13 decimals above 0.9.
+    """Round to 12 significant digits from 1e-10 on, and to 13 decimals above 0.9.
 
-    A prediction that many rows share, as 0.3, is so exactly itself again, whatever the order in which it was added up:
-    it ties with the rows of the other outcome, and lies on the same side of a bin's border as the rows themselves. Near
-    1 a decimal more keeps 1 - p, of which the log loss is made.
+    This restores a prediction that many rows share, such as 0.3, for any order of the sum: it is on the same side of
+    the borders of bins as the rows. Close to 1, an additional decimal keeps 1 - p accurate for the log loss.
     """
     tens = _TENS[11 - np.floor(np.log10(np.clip(p, 1e-10, 1.0))).astype(np.int64) + (p > 0.9)]
     return np.where(p < 1e-10, p, np.rint(p * tens) / tens)

@@ -1,4 +1,4 @@
-"""The PL / PL3 engine: batched Levenberg-Marquardt fits of piecewise linear maps, chosen by cross-validation.
+"""Fits of PL and PL3: batched Levenberg-Marquardt fits of piecewise linear maps, chosen by cross-validation.
 
 Importing this package does not import torch; ``fitting`` does.
 """

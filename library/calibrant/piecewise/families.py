@@ -1,4 +1,4 @@
-"""The two families as formulas of torch: nodes from parameters, losses and derivatives at cells.
+"""The two families in torch: nodes from parameters, losses and derivatives at cells.
 
 A curve is f(x) = sum_i H_i phi_i(x) with hat functions phi_i over nodes X_0 < ... < X_b. PL has
 x = p and f itself is the probability; PL3 has x = logit p and the probability is logistic(f).
@@ -20,9 +20,9 @@ from calibrant.piecewise.options import Loss
 
 Family = Literal["pl", "pl3"]
 
-#: Probabilities inside a log loss keep this distance from 0 and 1 (spec: 1e-16 in the published code).
+#: Probabilities in a log loss are clipped here, as in the published code.
 LOSS_CLIP = 1e-16
-#: PL's heights keep this distance from 0 and 1, on the logit scale.
+#: Largest absolute logit of heights of PL.
 HEIGHT_BOUND = 36.0
 
 
@@ -36,18 +36,18 @@ class Terms:
 
 
 def abscissa(family: Family, p: Floats) -> Floats:
-    """X of the cells ``p (C,)``."""
+    """Return the abscissas of cells ``p (C,)``."""
     return p if family == "pl" else clipped_logit(p, PL3_CLIP)
 
 
 def ends(family: Family) -> tuple[float, float]:
-    """The fixed outermost nodes X_0 and X_b."""
+    """Return the fixed outer nodes X_0 and X_b."""
     low, high = abscissa(family, np.array([0.0, 1.0]))
     return float(low), float(high)
 
 
 def terms(family: Family, loss: Loss, f: Tensor, w: Tensor, wy: Tensor) -> Terms:
-    """Loss terms of curves ``f (M, C)`` for masses ``w`` and positives ``wy (M, C)``."""
+    """Return loss terms of curves ``f (M, C)`` for masses ``w`` and positives ``wy (M, C)``."""
     if family == "pl":
         return _brier(f, w, wy) if loss == "brier" else _log_loss_of_probabilities(f, w, wy)
     c = torch.sigmoid(f)
@@ -60,7 +60,7 @@ def terms(family: Family, loss: Loss, f: Tensor, w: Tensor, wy: Tensor) -> Terms
 
 
 def probability(family: Family, f: Tensor) -> Tensor:
-    """The probability that a curve's value stands for."""
+    """Return the probability for the value of a curve."""
     return f if family == "pl" else torch.sigmoid(f)
 
 
@@ -78,10 +78,10 @@ def _log_loss_of_probabilities(c: Tensor, w: Tensor, wy: Tensor) -> Terms:
 
 
 def heights_of(family: Family, raw: Tensor, *, monotone: bool) -> tuple[Tensor, Tensor]:
-    """Heights ``(M, B+1)`` of raw parameters, and the derivative of each in its own logit, ``(M, B+1)``.
+    """Return the heights ``(M, B+1)`` for raw parameters, and their derivatives in their logits, ``(M, B+1)``.
 
-    Raw heights are those of PL3, and the logits of PL's. Monotone curves have the first one and
-    then the increments, which the solver keeps from falling below 0.
+    Raw heights are those of PL3, and the logits of those of PL. For monotone curves they are the first one
+    and the increments, which the solver keeps non-negative.
     """
     values = torch.cumsum(raw, dim=1) if monotone else raw
     if family == "pl3":
@@ -91,9 +91,9 @@ def heights_of(family: Family, raw: Tensor, *, monotone: bool) -> tuple[Tensor, 
 
 
 def raw_heights(values: Tensor, *, monotone: bool) -> Tensor:
-    """The raw parameters of heights on the logit scale, ``(M, B+1)``; the inverse of ``heights_of``.
+    """Return the raw parameters for heights on the logit scale, ``(M, B+1)``; the inverse of ``heights_of``.
 
-    Of heights that fall somewhere, those of their running maximum.
+    For monotone curves, heights are replaced by their cumulative maximum.
     """
     if not monotone:
         return values
@@ -102,10 +102,10 @@ def raw_heights(values: Tensor, *, monotone: bool) -> Tensor:
 
 
 def knots_of(widths: Tensor, low: float, high: float, valid: Tensor) -> tuple[Tensor, Tensor]:
-    """Nodes ``(M, B+1)`` of the paper's softmax widths ``(M, B)``, and the Jacobian ``(M, B+1, B)``.
+    """Return nodes ``(M, B+1)`` for the softmax widths of the paper ``(M, B)``, and the Jacobian ``(M, B+1, B)``.
 
     X_j = low + (high - low) sum_{i<j} softmax(a)_i (C1.1 of the published code). ``valid (M, B)``
-    marks the pieces that a model has; the others have no width and lie at the upper end.
+    marks the pieces of a model; padding has width 0 and is at the upper end.
     """
     share = torch.softmax(widths.masked_fill(~valid, -torch.inf), dim=1)
     reached = torch.cat([torch.zeros_like(share[:, :1]), torch.cumsum(share, dim=1)], dim=1)
@@ -113,7 +113,7 @@ def knots_of(widths: Tensor, low: float, high: float, valid: Tensor) -> tuple[Te
     before = torch.tril(torch.ones(size + 1, size, dtype=widths.dtype, device=widths.device), diagonal=-1)
     jacobian = share[:, None, :] * (before - reached[:, :, None])
     knots = low + (high - low) * reached
-    # The sum of shares rounds; the end does not, nor do the places of pieces that are not there.
+    # Sums of widths are rounded; the upper end and padding are exact.
     last = torch.cat([torch.zeros_like(valid[:, :1]), ~valid], dim=1)
     last[:, -1] = True
     last |= torch.cat([torch.zeros_like(valid[:, :1]), _is_final(valid)], dim=1)
@@ -121,6 +121,6 @@ def knots_of(widths: Tensor, low: float, high: float, valid: Tensor) -> tuple[Te
 
 
 def _is_final(valid: Tensor) -> Tensor:
-    """Whether a piece is the last of its model's."""
+    """Return whether a piece is the last one of its model."""
     following = torch.cat([valid[:, 1:], torch.zeros_like(valid[:, :1])], dim=1)
     return valid & ~following

@@ -1,4 +1,4 @@
-"""PL and PL3: cross-validated number of pieces, fitted folds, the final curve and its uncertainty."""
+"""Fits of PL and PL3: cross-validation of the number of pieces, the final curve and its uncertainty."""
 
 from __future__ import annotations
 
@@ -24,31 +24,31 @@ from calibrant.piecewise.starts import starting_models
 from calibrant.progress import step
 from calibrant.validation import simplest
 
-#: Cells on which the starts take their first steps.
+#: Number of cells for the first steps of the starts.
 COARSE_CELLS = 192
-#: A fit has converged when a step gains less than this in the loss of all rows together.
+#: Convergence: the gain of a step in the total loss of all rows.
 TOLERANCE = 1e-2
-#: Heights of PL3 in a document keep within this.
+#: Largest absolute height of PL3 in a document.
 MAX_LOGIT = 800.0
 
 
 @dataclass(frozen=True)
 class CrossFit:
-    """Curves of every number of pieces outside every fold, ``knots`` and ``heights (lines, B+1)`` of each.
+    """Curves for each number of pieces outside each fold, with ``knots`` and ``heights (lines, B+1)``.
 
-    ``converged`` counts, for each number of pieces, the fits that have converged. ``seen`` are the first
-    and last cells on the curves' scale: what lies beyond, no row has determined.
+    ``converged`` is the number of converged fits for each number of pieces. ``support`` holds the abscissas of the
+    first and last cell; outside them the curves are not determined by rows.
     """
 
     family: Family
     counts: tuple[int, ...]
-    seen: tuple[float, float]
+    support: tuple[float, float]
     knots: tuple[Tensor, ...]
     heights: tuple[Tensor, ...]
     converged: tuple[int, ...]
 
     def held_out(self, cells: FoldCells, loss: Loss) -> Floats:
-        """Mean loss of each curve on the rows of the fold it was not shown, ``(counts, folds)``."""
+        """Return the mean loss of each curve on the rows of its held-out fold: ``(counts, folds)``."""
         device = self.knots[0].device
         x, w, wy = (
             torch.as_tensor(part, device=device) for part in (abscissa(self.family, cells.p), cells.w, cells.wy)
@@ -61,23 +61,23 @@ class CrossFit:
         )
 
     def log_losses(self, cells: FoldCells) -> Floats:
-        """Log loss of all rows together, each row's outside its fold, of every number of pieces; ``(counts,)``."""
+        """Return the total held-out log loss of all rows for each number of pieces: ``(counts,)``."""
         losses: Floats = (self.held_out(cells, "log-loss") * cells.w.sum(axis=1)).sum(axis=1)
         return losses
 
     def curve(self, candidate: int) -> PiecewiseLinear | LogitPiecewiseLinear:
-        """The mean of the curves of one number of pieces."""
+        """Return the mean of the curves for one number of pieces."""
         curves = self.curves(candidate)
         return PiecewiseLinear(curves) if self.family == "pl" else LogitPiecewiseLinear(curves)
 
     def weighted(self, cells: FoldCells) -> Averaged:
-        """The mean of the curves of all numbers of pieces, with the weights of ``selection.weights``."""
+        """Return the mean of the curves for all numbers of pieces, weighted by ``search.weights``."""
         given = weights(self.log_losses(cells), 2.0 * np.array(self.counts))
         kept = [(float(w), self.curve(i)) for i, w in enumerate(given) if w > 0.0]
         return tabulate(lambda p: np.sum([w * curve(p) for w, curve in kept], axis=0))
 
     def curves(self, candidate: int) -> tuple[Polyline, ...]:
-        """The curves of one number of pieces, without padding and without knots that have run together."""
+        """Return the curves for one number of pieces, without padding and coincident knots."""
         pieces = self.counts[candidate]
         curves = []
         both = (self.knots[candidate].cpu().numpy(), self.heights[candidate].cpu().numpy())
@@ -85,7 +85,7 @@ class CrossFit:
             x = np.append(knots[:pieces], ends(self.family)[1])
             kept = np.append(np.diff(x) > 0, True)
             curve = Polyline(x[kept], heights[: pieces + 1][kept])
-            curves.append(guarded(curve, *self.seen) if self.family == "pl3" else curve)
+            curves.append(guarded(curve, *self.support) if self.family == "pl3" else curve)
         return tuple(curves)
 
 
@@ -95,14 +95,14 @@ def fit_piecewise(
     """Fit PL (``pl``) or PL3 (``pl3``) to sorted rows: the curve, and the diagnostics of the fit.
 
     The procedure is that of Kangsepp, Valk & Kull (2022), sections 4 and C.2: each candidate number
-    of pieces is fitted outside each fold, scored on the fold, the smallest within 0.1 % of the best
-    score is chosen, and the curves of its folds are averaged. The fits are Levenberg-Marquardt's
-    where the paper trains neural networks.
+    of pieces is fitted outside each fold and scored on the fold, the smallest number within 0.1 % of the
+    best score is chosen, and the curves of its folds are averaged. The paper trains neural networks; here
+    the fits use the Levenberg-Marquardt method.
 
-    ``rows`` as ``calibrant.cells.sort_rows`` gives them; weights count as frequencies. Raises
-    ``TooFewRows``, ``OneClass``, ``OnePrediction`` and ``NotConverged``. O(n) and then O(candidates x folds x
-    cells) a step, with ``starts="several"`` for every number of pieces up to the largest; the same
-    ``seed`` gives the same curve on one machine.
+    ``rows`` come from ``calibrant.cells.sort_rows``; weights are frequencies. Raises ``TooFewRows``,
+    ``OneClass``, ``OnePrediction`` and ``NotConverged``. O(n), plus O(candidates x folds x cells) per step;
+    with ``starts="several"`` for every number of pieces up to the largest. The same ``seed`` gives the same
+    curve on one machine.
     """
     check_rows(rows.p, rows.y, options)
     cells = fold_cells(rows, options.folds, seed)
@@ -112,7 +112,7 @@ def fit_piecewise(
 def fit_cells(
     family: Family, cells: FoldCells, counts: tuple[int, ...], options: PiecewiseOptions, *, device: str = "cpu"
 ) -> tuple[PiecewiseLinear | LogitPiecewiseLinear | Averaged, dict[str, Any]]:
-    """``fit_piecewise`` to rows that are cells already, as of a stream; ``counts`` are the candidates, ascending."""
+    """Fit PL or PL3 to cells, for example of a stream; ``counts`` are the candidates, ascending."""
     refits = options.final == "refit"
     with one_thread():
         with step(0, 2 if refits else 1):
@@ -152,13 +152,13 @@ def cross_fit(
     device: str,
     all_rows: bool = False,
 ) -> CrossFit:
-    """Fit every piece count outside every fold, or with ``all_rows`` one curve of each to all of them."""
+    """Fit each number of pieces outside each fold, or with ``all_rows`` one curve of each to all rows."""
     wide = options.starts == "several"
     wanted, counts = counts, tuple(range(1, max(counts) + 1)) if wide else counts
     coarse = cells.coarse(COARSE_CELLS)
     w, wy = coarse.training()
     lines = slice(-1, None) if all_rows else slice(0, -1)
-    # Padding costs the cube of the pieces: small and large models make a batch each.
+    # The cost is cubic in the padded number of pieces, so small and large models are separate batches.
     groups = [
         group for group in (tuple(c for c in counts if c <= SMALL), tuple(c for c in counts if c > SMALL)) if group
     ]
@@ -182,18 +182,18 @@ def cross_fit(
 
 
 def fit_to_all(family: Family, cells: FoldCells, pieces: int) -> Polyline:
-    """One curve of that many pieces, fitted to all rows."""
+    """Fit one curve with this number of pieces to all rows."""
     with one_thread():
         fits = cross_fit(family, cells, (pieces,), PiecewiseOptions(), device="cpu", all_rows=True)
     return fits.curves(0)[0]
 
 
 def guarded(curve: Polyline, first: float, last: float) -> Polyline:
-    """A PL3 curve that, beyond the rows at ``first`` and ``last``, neither falls nor runs away.
+    """Limit the slope of a PL3 curve outside the rows, which range from ``first`` to ``last``.
 
-    There its slope is held between 0 and the larger of 1 and that of its chord over the rows: a straight
-    curve stays itself. Published curves go on as their outermost pieces do, up to logits of +-36.8, even
-    where these rise towards a prediction of 0.
+    Outside, the slope is clipped to [0, s], with s the larger of 1 and the slope of the chord over the rows,
+    so that straight lines do not change. Published curves continue their outer pieces up to logits of +-36.8,
+    even if these have negative slopes.
     """
     at_first, at_last = curve(np.array([first, last]))
     steepest = max(1.0, (at_last - at_first) / (last - first)) if last > first else 1.0
@@ -216,10 +216,10 @@ def guarded(curve: Polyline, first: float, last: float) -> Polyline:
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Keep torch to one thread, and give it back what it had.
+    """Limit torch to one thread within the block.
 
-    The operations are so short that a second thread saves little, and waiting for it by spinning costs
-    seconds as soon as another process wants the core. Workers scale by processes.
+    The operations are too short for a second thread to help, and its spinning costs seconds if another
+    process needs the core. Workers scale by processes.
     """
     before = torch.get_num_threads()
     torch.set_num_threads(1)
@@ -237,7 +237,7 @@ def _data(family: Family, options: PiecewiseOptions, cells: FoldCells, lines: sl
 
 
 def held_out_loss(select: Loss, c: Tensor, w: Tensor, wy: Tensor) -> Tensor:
-    """Mean loss ``(F,)`` of probabilities ``c (F, C)`` on rows of mass ``w`` with positives ``wy (F, C)``."""
+    """Return the mean loss ``(F,)`` of probabilities ``c (F, C)`` for masses ``w`` and positives ``wy (F, C)``."""
     if select == "brier":
         losses = (w - wy) * c**2 + wy * (1.0 - c) ** 2
     else:
@@ -248,21 +248,21 @@ def held_out_loss(select: Loss, c: Tensor, w: Tensor, wy: Tensor) -> Tensor:
 
 # --- Uncertainty of a fitted curve, from the Gauss-Newton matrix of its heights and knots
 
-#: Probabilities are kept this far from 0 and 1 where curvature is taken.
+#: Probabilities are clipped here for the curvature.
 _CLIP = 1e-6
-#: Prior curvature, in rows, of what no row determines.
+#: Prior curvature in units of rows.
 _RIDGE = 1e-3
 
 
 def deviations(
     family: Family, curve: Polyline, p: Floats, w: Floats, random: np.random.Generator, count: int
 ) -> Floats:
-    """How far chance could move the calibrated probability at each cell ``p (C,)``: ``(count, C)`` draws.
+    """Draw random deviations of the calibrated probability at each cell ``p (C,)``: ``(count, C)``.
 
-    The curve's heights H and inner knots X are normal about the fit with covariance (J' K J)^-1 (Laplace):
-    J holds df/dH = phi and df/dX = -(slope on that side) phi, K the Fisher information of the log loss,
-    ``w (C,)`` the cells' masses in rows. How many pieces there are is taken as known, and the curve as
-    linear in its parameters. O(count C B + C B^2 + B^3).
+    The heights H and inner knots X of the curve are normal around the fit with covariance (J' K J)^-1
+    (Laplace): J holds df/dH = phi and df/dX = -(slope on that side) phi, K the Fisher information of the log
+    loss, and ``w (C,)`` the masses of the cells in rows. The number of pieces is treated as known, and the
+    curve as linear in its parameters. O(count C B + C B^2 + B^3).
     """
     x = abscissa(family, p)
     knots, heights = curve.knots, curve.heights
@@ -274,7 +274,7 @@ def deviations(
     c = np.clip(f if family == "pl" else expit(f), _CLIP, 1.0 - _CLIP)
     variance = c * (1.0 - c)
     matrix = jacobian.T @ (jacobian * (w / variance if family == "pl" else w * variance)[:, None])
-    # In units of each parameter's own information the ridge is blind to scales.
+    # Scaling by the information of each parameter makes the ridge independent of units.
     scale = np.sqrt(np.diag(matrix) + 1e-12)
     factor = np.linalg.cholesky(matrix / np.outer(scale, scale) + _RIDGE * np.eye(len(matrix)))
     noise = np.linalg.solve(factor.T, random.standard_normal((len(factor), count))) / scale[:, None]

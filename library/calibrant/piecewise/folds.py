@@ -1,4 +1,4 @@
-"""Folds, cells that carry their fold, and cells of more rows than memory holds."""
+"""Cells with the folds of their rows, also for streams that do not fit in memory."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from calibrant.validation import check_fold_count, fold_of_rows
 
 # --- Cells with the folds of their rows
 
-#: Cells of equal mass are about twice the root of the number of rows, within these bounds.
+#: Bounds of the number of equal-mass cells, which is about twice the root of the number of rows.
 LEAST_CELLS, MOST_CELLS = 192, 768
-#: One in so many cells of equal mass is matched by one of equal width in (2/pi) asin sqrt p.
+#: Ratio of equal-mass cells to cells of equal width in (2/pi) asin sqrt p.
 MASS_TO_WIDTH = 3
 
 
 @dataclass(frozen=True)
 class FoldCells:
-    """Cells common to all folds: ``p (C,)`` ascending; ``w`` and ``wy (F, C)`` the sums of each fold's own rows."""
+    """Cells of all folds: ``p (C,)`` ascending; ``w`` and ``wy (F, C)`` are the sums over the rows of each fold."""
 
     p: Floats
     w: Floats
@@ -30,17 +30,17 @@ class FoldCells:
 
     @property
     def n_folds(self) -> int:
-        """How many folds the rows are divided into."""
+        """Number of folds."""
         return len(self.w)
 
     def training(self) -> tuple[Floats, Floats]:
-        """Sums over the rows outside each fold, ``(F, C)`` each; then those of all rows, as a last line."""
+        """Return the sums over the rows outside each fold, and as the last line over all rows: ``(F + 1, C)`` each."""
         w, wy = self.w.sum(axis=0), self.wy.sum(axis=0)
         train_w = np.vstack([np.maximum(w - self.w, 0.0), w])
         return train_w, np.clip(np.vstack([wy - self.wy, wy]), 0.0, train_w)
 
     def coarse(self, cells: int) -> FoldCells:
-        """The same rows on at most about ``cells`` cells of equal mass; itself where it has no more."""
+        """Merge to at most about ``cells`` cells of equal mass."""
         if len(self.p) <= cells:
             return self
         mass = self.w.sum(axis=0)
@@ -56,13 +56,13 @@ class FoldCells:
 
 
 def fold_cells(rows: SortedRows, folds: int, seed: int) -> FoldCells:
-    """Reduce sorted rows to cells that keep their folds apart. O(n).
+    """Reduce sorted rows to cells with separate sums for each fold. O(n).
 
-    Cells of equal mass, about 2 sqrt n but 192 to 768, and a third as many of equal width in
-    u = (2/pi) asin sqrt p, so that sparse ends keep their resolution; up to that many distinct
-    predictions make a cell each and nothing is lost. Else neighbours are merged at their mean, which moves
-    the mean loss of a smooth map by less than 5e-4 nats at n = 1,000, 5e-5 at 30,000 and 1e-5 at 300,000, and
-    a fitted logistic curve by less than 2e-4 (all tested), a fiftieth of what chance moves it by.
+    There are about 2 sqrt n cells of equal mass (192 to 768), and a third as many of equal width in
+    u = (2/pi) asin sqrt p for sparse ends. Up to that many distinct predictions are exact. With more,
+    neighbours are merged at their mean, which changes the mean loss of a smooth map by less than 5e-4 nats
+    at n = 1,000, 5e-5 at 30,000 and 1e-5 at 300,000, and a fitted logistic curve by less than 2e-4 (all
+    tested), a fiftieth of its standard error.
     """
     n = len(rows)
     starts = _cell_starts(rows.p)
@@ -80,7 +80,7 @@ def fold_cells(rows: SortedRows, folds: int, seed: int) -> FoldCells:
     mass = w.sum(axis=0)
     kept = mass > 0
     first, last = rows.p[starts], rows.p[starts + size - 1]
-    # A mean of equal numbers would round.
+    # The mean of equal numbers would have rounding errors.
     mean = np.divide(np.add.reduceat(weighted, starts), mass, out=first.copy(), where=kept & (first < last))
     return FoldCells(np.clip(mean, first, last)[kept], w[:, kept], wy[:, kept])
 
@@ -90,7 +90,7 @@ def _sums(key: npt.NDArray[np.int64], values: Floats, shape: tuple[int, int]) ->
 
 
 def _cell_starts(p: Floats) -> npt.NDArray[np.int64]:
-    """First rows of the cells of sorted predictions; no tie is cut, and one of a cell's mass is a cell of its own."""
+    """Return the first rows of cells of sorted predictions; ties are not divided, and large ties are separate cells."""
     n = len(p)
     by_mass = min(max(2 * math.isqrt(n), LEAST_CELLS), MOST_CELLS)
     by_width = by_mass // MASS_TO_WIDTH
@@ -108,19 +108,18 @@ def _cell_starts(p: Floats) -> npt.NDArray[np.int64]:
     return borders[borders < n]
 
 
-# --- Cells of more rows than fit in memory, counted in chunks
+# --- Cells of streams, counted in chunks
 
-#: Even steps of p that are counted apart.
+#: Number of even steps of p.
 _GRID = 2**18
 
 
 class CellStream:
     """Rows reduced to the cells of a fit, chunk by chunk.
 
-    Row i of the whole stream is in fold i mod ``folds``: shuffle a stream whose order has that period. Predictions
-    are counted on a grid of 2^18 even steps, each with its own mean, so that those within 4e-6 of 0 are one; ``cells``
-    then merges them as ``fold_cells`` merges rows. Memory: 2^18 x (16 folds + 8) bytes, 44 MB for ten folds, however
-    many rows there are.
+    Row i of the stream is in fold i mod ``folds``; shuffle streams with that period. Predictions are counted on a grid
+    of 2^18 even steps, each with its mean, so that those within 4e-6 of 0 are not distinguished; ``cells`` then merges
+    them like ``fold_cells``. Memory: 2^18 x (16 folds + 8) bytes, 44 MB for ten folds, for any number of rows.
 
     >>> stream = CellStream(folds=2)
     >>> stream.add(np.array([0.1, 0.9, 0.4, 0.6]), np.array([0, 1, 0, 1]))
@@ -134,16 +133,16 @@ class CellStream:
         self._rows = 0
 
     def __len__(self) -> int:
-        """Rows seen."""
+        """Return the number of rows."""
         return self._rows
 
     def add(self, p: Floats, y: npt.NDArray[np.integer]) -> None:
         """Count a chunk: ``p (n,)`` in [0, 1], ``y (n,)`` 0 or 1. O(n).
 
-        Raises ``LengthMismatch``, and ``OutOfRange`` naming the first row that is wrong; nothing is counted then.
+        Raises ``LengthMismatch``, or ``OutOfRange`` for the first invalid row, without counting the chunk.
         """
         if p.shape != y.shape or p.ndim != 1:
-            raise LengthMismatch.at("/labels", f"has shape {y.shape} where /predictions has {p.shape}")
+            raise LengthMismatch.at("/labels", f"has shape {y.shape}, but /predictions has {p.shape}")
         if len(p) == 0:
             return
         if not (p.min() >= 0.0 and p.max() <= 1.0):  # NaN fails too
@@ -162,7 +161,7 @@ class CellStream:
         self._rows += len(p)
 
     def cells(self) -> FoldCells:
-        """The cells of the rows seen. Raises ``TooFewRows`` where there are fewer rows than folds."""
+        """Return the cells of all rows; raise ``TooFewRows`` if there are fewer rows than folds."""
         folds = len(self._counts)
         check_fold_count(self._rows, folds)
         table = self._counts.reshape(folds, _GRID, 2)
@@ -175,7 +174,7 @@ class CellStream:
 
 
 def _starts(p: Floats, mass: Floats) -> npt.NDArray[np.int64]:
-    """Where merged cells begin: by mass, and by width in (2/pi) asin sqrt p."""
+    """Return the starts of merged cells, by mass and by width in (2/pi) asin sqrt p."""
     if len(p) <= MOST_CELLS:
         return np.arange(len(p))
     reached = np.cumsum(mass) - mass / 2

@@ -1,4 +1,4 @@
-"""The options of PL, PL3 and their average, and what a batch needs for them. No torch here: the API checks requests."""
+"""Options of PL, PL3 and their average, and checks of their data; this module does not import torch."""
 
 from __future__ import annotations
 
@@ -20,15 +20,14 @@ MAX_FOLDS = 100
 
 @dataclass(frozen=True)
 class PiecewiseOptions:
-    """How a PL or PL3 map is fitted; the defaults are the paper's procedure (Kangsepp et al. 2022, C.2).
+    """Options of PL and PL3; the defaults are the procedure of the paper (Kangsepp et al. 2022, C.2).
 
-    ``candidates`` numbers of pieces tried, by default 1, ..., min(n // 200, 15) + 1;
-    ``folds`` of the cross-validation; ``loss`` the fits minimise; ``select`` the loss on held-out
-    folds that chooses among candidates; ``final`` whether the chosen fold models are averaged, or one
-    model is fitted to all rows, or the fold models of every candidate are averaged with weights
-    (``selection.weights``); ``monotone`` whether the curves may not decrease; ``starts`` whether
-    a fit begins with its knots at quantiles, as published, or the best of several searches is taken:
-    closer to the least training loss, and on held-out rows no better (docs/explanation/pl-engine.md).
+    ``candidates`` are numbers of pieces, by default 1, ..., min(n // 200, 15) + 1; ``folds`` is the number of
+    folds; ``loss`` is minimised by the fits; ``select`` is the held-out loss that chooses a candidate.
+    ``final`` averages the chosen fold models, refits one model to all rows, or averages the fold models of
+    all candidates with weights (``search.weights``). ``monotone`` curves are non-decreasing. ``starts`` are
+    knots at quantiles, as published, or the best of several searches, which is closer to the minimum of the
+    training loss but not better on held-out rows (docs/explanation/pl-engine.md).
     """
 
     candidates: tuple[int, ...] | None = None
@@ -41,7 +40,7 @@ class PiecewiseOptions:
 
     def __post_init__(self) -> None:
         if self.candidates is not None and not _are_piece_counts(self.candidates):
-            raise InvalidOption.at("/candidates", f"must be different numbers of pieces from 1 to {MAX_PIECES}")
+            raise InvalidOption.at("/candidates", f"must be distinct numbers of pieces from 1 to {MAX_PIECES}")
         if type(self.folds) is not int or not 2 <= self.folds <= MAX_FOLDS:
             raise InvalidOption.at("/folds", f"must be an integer from 2 to {MAX_FOLDS}")
         for name, kind in (("loss", Loss), ("select", Loss), ("final", Final), ("starts", Starts)):
@@ -51,7 +50,7 @@ class PiecewiseOptions:
             raise InvalidOption.at("/monotone", "must be true or false")
 
     def piece_counts(self, n: int) -> tuple[int, ...]:
-        """The candidates for ``n`` rows, ascending."""
+        """Return the candidates for ``n`` rows, ascending."""
         if self.candidates is not None:
             return tuple(sorted(self.candidates))
         return tuple(range(1, min(n // 200, 15) + 2))
@@ -59,7 +58,7 @@ class PiecewiseOptions:
 
 @dataclass(frozen=True)
 class AveragedOptions:
-    """How the model average is fitted: ``folds`` of the cross-validation, and ``candidates`` as of PL and PL3."""
+    """Options of the model average: ``folds`` and ``candidates`` as for PL and PL3."""
 
     candidates: tuple[int, ...] | None = None
     folds: int = 10
@@ -68,7 +67,7 @@ class AveragedOptions:
         self.piecewise()
 
     def piecewise(self) -> PiecewiseOptions:
-        """The same for PL and PL3; raises ``InvalidOption``."""
+        """Return the options for PL and PL3; raise ``InvalidOption`` if they are invalid."""
         return PiecewiseOptions(candidates=self.candidates, folds=self.folds)
 
 
@@ -82,18 +81,19 @@ def _are_piece_counts(candidates: object) -> bool:
 
 
 def check_rows(p: Floats, y: Outcomes, options: PiecewiseOptions) -> None:
-    """Refuse what cannot be fitted, of rows that all have mass.
+    """Check that rows with weight can be fitted.
 
-    Fewer rows than folds (``TooFewRows``), labels of one class (``OneClass``), equal predictions (``OnePrediction``).
+    Raises ``TooFewRows`` for fewer rows than folds, ``OneClass`` for labels of one class, and ``OnePrediction`` for
+    equal predictions.
     """
     n = len(p)
     if n < options.folds:
         raise TooFewRows.at(
             "/predictions",
-            f"has {n} row{'' if n == 1 else 's'}; {options.folds} folds need at least {options.folds}: "
-            "send more or fewer folds",
+            f"has {n} row{'' if n == 1 else 's'}, but {options.folds} folds need at least {options.folds}; "
+            "use more rows or fewer folds",
         )
     if not 0 < np.count_nonzero(y) < n:
-        raise OneClass.at("/labels", "hold one class only, where a fit needs both: send rows of the other")
+        raise OneClass.at("/labels", "contain one class, but a fit needs both")
     if p.min() == p.max():
-        raise OnePrediction.at("/predictions", "are all equal: a map needs two different ones to be fitted")
+        raise OnePrediction.at("/predictions", "are all equal, but a fit needs at least two distinct ones")

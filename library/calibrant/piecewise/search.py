@@ -1,4 +1,4 @@
-"""From starts to fits: all piece counts and lines of a batch, coarse cells first."""
+"""The search for fits of all numbers of pieces and lines of a batch, on coarse cells first."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from calibrant.piecewise.families import ends, heights_of, knots_of, raw_heights
 from calibrant.piecewise.solver import Data, Models, Solved, curve_values, solve
 from calibrant.progress import report, step
 
-# --- Warm starts: one piece more where that helps most, or one fewer where it costs least
+# --- Warm starts: insert the knot with the largest gain, or remove the one with the smallest cost
 
-#: Places tried for a new knot.
-_PLACES = 32
-#: A new knot keeps this share of its piece away from the piece's ends.
+#: Number of candidate positions of a new knot.
+_POSITIONS = 32
+#: Smallest distance of a new knot from the ends of its piece, as a fraction of the piece.
 _LEAST_SHARE = 1e-3
 _HEIGHT_CLIP = 1e-9
 
 
 def with_one_more(data: Data, models: Models) -> Models:
-    """Each model with one knot more on its own curve, so that its loss is the same.
+    """Insert a knot on the curve of each model, which does not change its loss.
 
-    The knot goes where the loss would fall most if the curve could bend there: by g^2 / k, with g the slope
-    and k the curvature of the loss along the hat function over the new knot and its two neighbours. Every
-    model must have a piece to spare in its padding. O(M C).
+    The knot is where a bend would reduce the loss most: by g^2 / k, with g the slope and k the curvature of
+    the loss along the hat function of the new knot between its two neighbours. Every model needs padding for
+    one more piece. O(M C).
     """
     knots, heights = _curve(data, models)
     begin, middle, end, at = _splits(data, knots)
@@ -59,7 +59,7 @@ def with_one_more(data: Data, models: Models) -> Models:
 
 
 def with_one_fewer(data: Data, models: Models) -> Models:
-    """Each model of two or more pieces without the knot whose going moves the curve least, weighed by curvature."""
+    """Remove from each model the knot with the smallest change of the curve, weighted by curvature."""
     knots, heights = _curve(data, models)
     f = curve_values(data.x, knots, heights)
     curvature = terms(data.family, data.loss, f, data.w[models.line], data.wy[models.line]).curvature
@@ -87,11 +87,11 @@ def _curve(data: Data, models: Models) -> tuple[Tensor, Tensor]:
 
 
 def _splits(data: Data, knots: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Ends of the piece that holds each place ``(M, places)``, the piece's number, and the places."""
+    """Return start, number and end of the piece of each candidate position ``(M, positions)``, and the positions."""
     reached = torch.cumsum(data.w.sum(dim=0), dim=0)
-    wanted = (torch.arange(_PLACES, device=knots.device, dtype=knots.dtype) + 0.5) / _PLACES * reached[-1]
+    wanted = (torch.arange(_POSITIONS, device=knots.device, dtype=knots.dtype) + 0.5) / _POSITIONS * reached[-1]
     places = data.x[torch.searchsorted(reached, wanted).clamp(max=len(data.x) - 1)]
-    middles = (knots[:, 1:] + knots[:, :-1]) / 2  # a place in every piece, also where the quantiles have none
+    middles = (knots[:, 1:] + knots[:, :-1]) / 2  # a position in every piece, also without quantiles
     at = torch.cat([places.expand(len(knots), -1), middles], dim=1).contiguous()
     piece = (torch.searchsorted(knots, at) - 1).clamp(0, knots.shape[1] - 2)
     return torch.gather(knots, 1, piece), piece, torch.gather(knots, 1, piece + 1), at
@@ -114,31 +114,31 @@ def _insert(data: Data, models: Models, knots: Tensor, heights: Tensor, piece: T
 
 
 def _models(data: Data, models: Models, knots: Tensor, heights: Tensor) -> Models:
-    """Models of the same names with these curves."""
+    """Return models with the same names and these curves."""
     low, high = ends(data.family)
     share = (torch.diff(knots, dim=1) / (high - low)).clamp(min=torch.finfo(knots.dtype).tiny)
     raw = torch.logit(heights, eps=_HEIGHT_CLIP) if data.family == "pl" else heights
     return replace(models, heights=raw_heights(raw, monotone=data.monotone), widths=torch.log(share).clamp(min=-16.0))
 
 
-# --- The search: starts on coarse cells, the best on all cells, then warm starts from neighbouring counts
+# --- The search: starts on coarse cells, the best on all cells, then warm starts from neighbouring numbers of pieces
 
-#: Steps of the starts on the coarse cells, of the best of them on all, and of a warm start from a neighbour.
+#: Steps of the starts on coarse cells, of the best of them on all cells, and of a warm start from a neighbour.
 COARSE_STEPS, FINE_STEPS, WARM_STEPS = 12, 20, 10
-#: Models of up to this many pieces make one batch, larger ones another.
+#: Models with up to this many pieces are one batch, and larger ones another.
 SMALL = 8
 
 
 @dataclass(frozen=True)
 class Fits:
-    """The fits of one number of pieces: ``models`` one of each line, mean losses ``(lines,)``, whether converged."""
+    """Fits for one number of pieces: one model per line, mean losses ``(lines,)``, and whether they converged."""
 
     models: Models
     loss: Tensor
     converged: Tensor
 
     def or_better(self, found: Solved, lines: Tensor) -> Fits:
-        """These, and at ``lines`` what was found there where that is better."""
+        """Return these fits, replaced at ``lines`` by better ones in ``found``."""
         better = found.loss < self.loss[lines]
         at = lines[better]
         models = Models.join([self.models, found.models[better]])
@@ -151,9 +151,9 @@ class Fits:
 
 @dataclass(frozen=True)
 class Search:
-    """How the models of one family are found on one set of lines.
+    """Search for the models of one family on one set of lines.
 
-    ``coarse`` and ``fine`` are the same rows on few and on all cells; ``tolerance`` is a mean loss.
+    ``coarse`` and ``fine`` are the same rows on few and on all cells; ``tolerance`` is that of a mean loss.
     """
 
     coarse: Data
@@ -161,11 +161,11 @@ class Search:
     tolerance: float
 
     def fit(self, starts: Sequence[tuple[Models, int]], counts: Sequence[Sequence[int]], *, wide: bool) -> list[Fits]:
-        """The fits of every count, ascending, from batches of ``starts`` (with their number per model).
+        """Return fits for all numbers of pieces, ascending, from batches of ``starts`` (with the number per model).
 
-        With ``wide``, every model is also started from the next smaller one, with knots put in where they
-        help most, and from the next larger; and one that a smaller one still beats once more: the
-        losses then do not rise with the number of pieces.
+        With ``wide``, every model is also started from the next smaller one with inserted knots, and from the
+        next larger one with removed knots; a model that is worse than a smaller one is started from it again.
+        The losses are then non-increasing in the number of pieces.
         """
         fits: list[Fits] = []
         for i, ((models, per_model), group) in enumerate(zip(starts, counts, strict=True)):
@@ -192,7 +192,7 @@ class Search:
         with step(2 * batch + 1, 2 * batches, "fine fits"):
             solved = solve(self.fine, winners, steps=FINE_STEPS, tolerance=self.tolerance)
         if not bool(torch.isfinite(solved.loss).all()):
-            raise NotConverged("the fit has no finite loss")
+            raise NotConverged("the fit did not converge: its loss is not finite")
         lines = total // counts
         return [
             Fits(solved.models[part], solved.loss[part], solved.converged[part]) for part in names.view(counts, lines)
@@ -223,16 +223,16 @@ class Search:
 
 # --- Weights of candidates by their out-of-fold losses
 
-#: A candidate's prior weight is exp(-PENALTY x its parameters).
+#: The prior weight of a candidate is exp(-PENALTY x number of parameters).
 PENALTY = 0.35
 #: Candidates with less weight than this are left out.
 _LEAST_WEIGHT = 1e-4
 
 
 def weights(losses: Floats, parameters: Floats) -> Floats:
-    """Weights of candidates in an average: proportional to exp(-loss - 0.35 parameters); the least become 0.
+    """Return the weights of candidates, proportional to exp(-loss - 0.35 parameters); the smallest become 0.
 
-    ``losses (candidates,)`` are log losses of all rows together, each row's outside its fold.
+    ``losses (candidates,)`` are total held-out log losses of all rows.
     """
     logs = -losses - PENALTY * parameters
     given: Floats = np.exp(logs - logs.max())

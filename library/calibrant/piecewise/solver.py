@@ -1,8 +1,8 @@
-"""The solver: many fits at once, by Levenberg-Marquardt steps on heights and knots together.
+"""The solver: batched Levenberg-Marquardt steps on heights and knots.
 
 A step needs, for each piece, only the sums of the derivative times (1 - t, t) and of the curvature
-times ((1-t)^2, t(1-t), t^2), t being the place of a cell within its piece. Models of different piece
-counts, folds and starts stand in one batch, padded to the largest count.
+times ((1-t)^2, t(1-t), t^2), with t the position of a cell in its piece. Models with different numbers of
+pieces, folds and starts are in one batch, padded to the largest number of pieces.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from calibrant.piecewise.families import Family, ends, heights_of, knots_of, ter
 from calibrant.piecewise.options import Loss
 from calibrant.progress import report
 
-#: A step may change a height by at most this on the logit scale, and a piece's width by at most e^2.
+#: Largest change in one step of a height on the logit scale, and of the logarithm of a width.
 _LONGEST_HEIGHT_STEP = 6.0
 _LONGEST_WIDTH_STEP = 2.0
 _FIRST_DAMPING, _LEAST_DAMPING, _MOST_DAMPING = 1e-2, 1e-9, 1e7
-#: Curvature that is always there, so that what the data do not determine stays where it was.
+#: Minimal curvature, which fixes parameters that the data do not determine.
 _FLOOR = 1e-10
 
 
 @dataclass(frozen=True)
 class Data:
-    """The cells of a batch of fits: ``x (C,)`` ascending; ``w`` and ``wy (F, C)`` masses that sum to 1 in each line."""
+    """Cells of a batch of fits: ``x (C,)`` ascending; ``w`` and ``wy (F, C)`` are masses; each line of w sums to 1."""
 
     family: Family
     loss: Loss
@@ -38,10 +38,10 @@ class Data:
 
 @dataclass(frozen=True)
 class Models:
-    """A batch of M models of at most B pieces: parameters, what they are fitted to, and where the solver stands.
+    """A batch of M models with at most B pieces.
 
-    ``heights (M, B+1)`` and ``widths (M, B)`` are raw parameters; ``line (M,)`` the line of the data;
-    ``valid (M, B)`` marks the pieces that a model has; ``name (M,)`` is for the caller.
+    ``heights (M, B+1)`` and ``widths (M, B)`` are raw parameters, ``line (M,)`` is the line of the data,
+    ``valid (M, B)`` marks the pieces of a model, and ``name (M,)`` identifies models for the caller.
     """
 
     heights: Tensor
@@ -57,7 +57,7 @@ class Models:
         return Models(*(getattr(self, f.name)[chosen] for f in fields(self)))
 
     def padded(self, size: int) -> Models:
-        """With room for ``size`` pieces in each model, which must have no more."""
+        """Return the models padded, or cut, to ``size`` pieces."""
         more = size - self.valid.shape[1]
         if more <= 0:
             return replace(
@@ -73,13 +73,13 @@ class Models:
 
     @staticmethod
     def join(parts: list[Models]) -> Models:
-        """One batch of several."""
+        """Join several batches."""
         return Models(*(torch.cat([getattr(p, f.name) for p in parts]) for f in fields(Models)))
 
 
 @dataclass(frozen=True)
 class _Local:
-    """The loss ``(M,)`` at some parameters, its gradient ``(M, P)`` and Gauss-Newton matrix ``(M, P, P)``."""
+    """Loss ``(M,)`` at some parameters, its gradient ``(M, P)`` and Gauss-Newton matrix ``(M, P, P)``."""
 
     loss: Tensor
     gradient: Tensor
@@ -88,7 +88,7 @@ class _Local:
 
 @dataclass(frozen=True)
 class Solved:
-    """Fitted models with their mean losses ``(M,)``, whether each has converged, and the steps taken."""
+    """Fitted models with their mean losses ``(M,)``, whether each converged, and the number of steps."""
 
     models: Models
     loss: Tensor
@@ -97,10 +97,10 @@ class Solved:
 
 
 def solve(data: Data, models: Models, *, steps: int, tolerance: float) -> Solved:
-    """Minimise the mean loss of every model, from its parameters on, in at most ``steps`` steps.
+    """Minimise the mean loss of every model from its parameters, in at most ``steps`` steps.
 
-    A model has converged, and leaves the batch, once a step gained less than ``tolerance`` or no
-    damping finds one. Each step costs O(M (C + B^3)). Reports the models done between the steps.
+    A model has converged, and leaves the batch, if a step gains less than ``tolerance`` or no damping gives
+    a gain. O(M (C + B^3)) per step. Reports progress between the steps.
     """
     total = len(models)
     finished: list[tuple[Models, Tensor, Tensor]] = []
@@ -154,10 +154,10 @@ def _pick_local(better: Tensor, there: _Local, here: _Local) -> _Local:
 
 
 def _step(models: Models, here: _Local, damping: Tensor, *, monotone: bool) -> Models:
-    """The damped Gauss-Newton step of every model; Marquardt's scaling makes it blind to units.
+    """Take the damped Gauss-Newton step of every model, with Marquardt's scaling.
 
-    Increments of monotone curves are bounded below by 0: one that lies there and would fall is left out of
-    the step, and none falls further (projected Newton steps, Bertsekas 1982).
+    Increments of monotone curves are non-negative: those at 0 that would decrease are fixed, and the others
+    are clipped at 0 (projected Newton steps, Bertsekas 1982).
     """
     size = models.heights.shape[1]
     diagonal = torch.diagonal(here.matrix, dim1=1, dim2=2)
@@ -170,7 +170,7 @@ def _step(models: Models, here: _Local, damping: Tensor, *, monotone: bool) -> M
         damped = torch.where(free[:, :, None] & free[:, None, :], damped, torch.diag_embed((~free).to(damped.dtype)))
     factor, _ = torch.linalg.cholesky_ex(damped)
     step = -torch.cholesky_solve(gradient[:, :, None], factor)[:, :, 0]
-    step = torch.nan_to_num(step, nan=0.0, posinf=0.0, neginf=0.0)  # a factor that failed: a rejected step
+    step = torch.nan_to_num(step, nan=0.0, posinf=0.0, neginf=0.0)  # a failed factorisation gives a rejected step
     heights = models.heights + step[:, :size].clamp(-_LONGEST_HEIGHT_STEP, _LONGEST_HEIGHT_STEP)
     if monotone:
         heights = torch.cat([heights[:, :1], heights[:, 1:].clamp(min=0.0)], dim=1)
@@ -181,7 +181,7 @@ def _step(models: Models, here: _Local, damping: Tensor, *, monotone: bool) -> M
 
 @dataclass(frozen=True)
 class _Batch:
-    """The data with the masses of each model's own line, ``(M, C)``: gathered again only when models leave."""
+    """The data with the masses of the line of each model, ``(M, C)``, updated when models leave the batch."""
 
     data: Data
     w: Tensor
@@ -193,7 +193,7 @@ class _Batch:
 
 
 def _local(batch: _Batch, models: Models) -> _Local:
-    """Loss, gradient and Gauss-Newton matrix in the raw parameters."""
+    """Return loss, gradient and Gauss-Newton matrix in the raw parameters."""
     data = batch.data
     low, high = ends(data.family)
     heights, scale = heights_of(data.family, models.heights, monotone=data.monotone)
@@ -203,17 +203,16 @@ def _local(batch: _Batch, models: Models) -> _Local:
 
 
 def curve_values(x: Tensor, knots: Tensor, heights: Tensor) -> Tensor:
-    """Curves ``(M, B+1)`` at ``x (C,)`` ascending: ``(M, C)``."""
+    """Return curves ``(M, B+1)`` at ascending ``x (C,)``: ``(M, C)``."""
     piece, _ = _pieces(x, knots)
     return _curve(x, piece, knots, heights)[0]
 
 
 def _pieces(x: Tensor, knots: Tensor) -> tuple[Tensor, Tensor]:
-    """The piece of each cell among all pieces of the batch, ``(M C,)``; and where pieces begin, ``(M, B+1)``.
+    """Return the piece of each cell among all pieces of the batch, ``(M C,)``, and the starts of pieces, ``(M, B+1)``.
 
-    Cells are sorted, so a piece is a run of them: its ends are found by bisection, without a look at each cell. A
-    cell on a knot belongs to the piece on its left, and so a prediction of 1 to the last piece that a
-    model has, not to padding beyond it.
+    Cells are sorted, so a piece is a range of cells, found by bisection. A cell on a knot belongs to the
+    piece on its left, so that a prediction of 1 belongs to the last piece and not to padding.
     """
     count = len(knots)
     first, last = knots.new_zeros((count, 1), dtype=torch.int64), len(x)
@@ -224,7 +223,7 @@ def _pieces(x: Tensor, knots: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _curve(x: Tensor, piece: Tensor, knots: Tensor, heights: Tensor) -> tuple[Tensor, Tensor]:
-    """The curves at the cells ``(M, C)``, and the slopes of their pieces ``(M, B)``; a piece without width has none."""
+    """Return the curves at the cells ``(M, C)``, and slopes ``(M, B)``, which are 0 for pieces of width 0."""
     width = torch.diff(knots, dim=1)
     slope = torch.where(width > 0, torch.diff(heights, dim=1) / width, torch.zeros_like(width))
     offset = torch.addcmul(heights[:, :-1], slope, knots[:, :-1], value=-1.0)
@@ -235,10 +234,10 @@ def _curve(x: Tensor, piece: Tensor, knots: Tensor, heights: Tensor) -> tuple[Te
 
 
 def _piece_sums(batch: _Batch, knots: Tensor, heights: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """The mean loss ``(M,)``; per piece the sums of r, r t, k, k t, k t^2 ``(5, M, B)``; the slopes ``(M, B)``.
+    """Return the mean loss ``(M,)``, the sums of r, r t, k, k t, k t^2 by piece ``(5, M, B)``, and slopes ``(M, B)``.
 
-    r is the derivative and k the curvature of the loss at a cell. The sums are taken with powers of
-    x, which all models share, and carried over to t = (x - X_left) / width a piece at a time.
+    r is the derivative and k the curvature of the loss at a cell. Sums use powers of x, which all models
+    share, and are transformed to t = (x - X_left) / width for each piece.
     """
     data = batch.data
     piece, begin = _pieces(data.x, knots)
@@ -261,10 +260,10 @@ def _piece_sums(batch: _Batch, knots: Tensor, heights: Tensor) -> tuple[Tensor, 
 
 
 def _assemble(loss: Tensor, sums: Tensor, slope: Tensor, scale: Tensor, by_width: Tensor, *, monotone: bool) -> _Local:
-    """Gather the pieces' sums into gradient and matrix of the nodes, and carry them over to the parameters.
+    """Assemble gradient and matrix of the nodes from the sums of pieces, and transform them to the parameters.
 
-    At a node, df/dH = phi and df/dX = -(slope of the piece) phi on either side of it. ``scale`` takes
-    heights to their logits; the parameters of monotone curves are increments of those.
+    At a node, df/dH = phi and df/dX = -(slope of the piece) phi on both sides. ``scale`` is the derivative of
+    heights in their logits; the parameters of monotone curves are increments of logits.
     """
     r, rt, k, kt, ktt = sums
     g0, g1 = r - rt, rt
@@ -272,7 +271,7 @@ def _assemble(loss: Tensor, sums: Tensor, slope: Tensor, scale: Tensor, by_width
     minus = -slope
 
     def nodes(first: Tensor, second: Tensor) -> Tensor:
-        """Sum what a piece gives to its first and to its second node."""
+        """Sum the contributions of pieces to their first and second nodes."""
         whole = torch.nn.functional.pad(first, (0, 1))
         whole[:, 1:] += second
         return whole
@@ -299,5 +298,5 @@ def _assemble(loss: Tensor, sums: Tensor, slope: Tensor, scale: Tensor, by_width
 
 
 def _summed(values: Tensor, dim: int) -> Tensor:
-    """Sums from each place on: the derivative in an increment is that in all heights above it."""
+    """Return reverse cumulative sums: an increment affects all later heights."""
     return values.flip(dim).cumsum(dim).flip(dim)

@@ -1,4 +1,4 @@
-"""Where the fits start: knots left over by backward elimination, and knots at quantiles."""
+"""Starting points of fits: knots from backward elimination, and knots at quantiles."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from calibrant.piecewise.families import Family, abscissa, ends, raw_heights
 from calibrant.piecewise.options import PiecewiseOptions
 from calibrant.piecewise.solver import Models
 
-#: Nodes of the fine curve that elimination starts from; twice the largest model where that is more.
+#: Nodes of the initial curve of the elimination, at least twice the largest model.
 _NODES = 32
-#: Probabilities that curvature is taken at, and heights of PL, keep this distance from 0 and 1.
+#: Heights of PL are clipped here.
 _HEIGHT_CLIP = 1e-3
 _LEAST_SHARE = 1e-4
-#: Rows' worth of curvature that holds the fine curve to the identity where there are no rows.
+#: Curvature, in rows, that keeps the initial curve close to the identity in regions without rows.
 _RIDGE = 1e-2
 _NEWTON_STEPS = 3
 
@@ -29,10 +29,10 @@ _NEWTON_STEPS = 3
 def starting_models(
     family: Family, p: Floats, w: Floats, wy: Floats, counts: tuple[int, ...], options: PiecewiseOptions, device: str
 ) -> tuple[Models, int]:
-    """Models of every piece count, line of the data and start; and how many starts each has.
+    """Return models for each number of pieces, line of the data and start, and the number of starts.
 
-    ``p (C,)`` are the cells, ``w`` and ``wy (L, C)`` masses of each line, in rows. A model's name is
-    its number in the order (count, line, start).
+    ``p (C,)`` are the cells, and ``w`` and ``wy (L, C)`` the masses of each line in rows. The name of a model
+    is its index in the order (number of pieces, line, start).
     """
     size, lines = max(counts), len(w)
     sources = [{count: _at_quantiles(family, p, w, count) for count in counts}]
@@ -61,7 +61,7 @@ def starting_models(
 
 
 def _at_quantiles(family: Family, p: Floats, w: Floats, count: int) -> tuple[Floats, Floats]:
-    """The published start: knots at quantiles of each line's predictions, the curve the identity."""
+    """Return the published start: knots at quantiles of the predictions, and the identity as curve."""
     low, high = ends(family)
     reached = np.cumsum(w, axis=1) - w / 2
     inner = np.arange(1, count) / count
@@ -74,12 +74,13 @@ def _at_quantiles(family: Family, p: Floats, w: Floats, count: int) -> tuple[Flo
 def _eliminate(
     family: Family, p: Floats, w: Floats, wy: Floats, counts: tuple[int, ...]
 ) -> dict[int, tuple[Floats, Floats]]:
-    """Knots and raw heights ``(L, count + 1)`` that are left when a fine curve loses knot after knot.
+    """Return knots and raw heights ``(L, count + 1)`` from backward elimination of the knots of an initial curve.
 
-    About a fine curve the loss is a quadratic of its heights, with covariance S. Removing a knot means that
-    the slopes on its two sides agree: a linear condition on the heights, whose cost is that of conditioning a
-    normal vector on it. The cheapest knot goes, S and the heights are updated by rank one, and so on. The
-    knots of a smaller model are among those of a larger one. O(L (C K^2 + K^3)) for K nodes.
+    Close to the initial curve the loss is quadratic in its heights, with covariance S. Removing a knot
+    requires equal slopes on its two sides: a linear condition on the heights, with the cost of conditioning a
+    normal vector on it. In each step the knot with the smallest cost is removed, and S and the heights get a
+    rank-one update. The knots of a smaller model are a subset of those of a larger one. O(L (C K^2 + K^3)) for
+    K nodes.
     """
     nodes = _nodes(family, p, w.sum(axis=0), max(_NODES, 2 * max(counts)))
     heights, covariance = _fine_curve(family, p, w, wy, nodes)
@@ -96,7 +97,7 @@ def _eliminate(
 
 
 def _nodes(family: Family, p: Floats, mass: Floats, count: int) -> Floats:
-    """About ``count`` places for knots: half at quantiles, half evenly spaced in asin sqrt p; and the ends."""
+    """Return about ``count`` knots: half at quantiles, half evenly spaced in asin sqrt p; and the ends."""
     half = count // 2
     reached = (np.cumsum(mass) - mass / 2) / mass.sum()
     quantiles = np.interp(np.arange(1, half) / half, reached, p)
@@ -113,7 +114,7 @@ def _nodes(family: Family, p: Floats, mass: Floats, count: int) -> Floats:
 
 
 def _fine_curve(family: Family, p: Floats, w: Floats, wy: Floats, nodes: Floats) -> tuple[Floats, Floats]:
-    """Heights ``(L, K)`` at the nodes that fit each line, and their covariance ``(L, K, K)``."""
+    """Fit heights ``(L, K)`` at the nodes to each line; also return their covariance ``(L, K, K)``."""
     x = abscissa(family, p)
     hats = np.empty((len(nodes), len(x)))
     for i, unit in enumerate(np.eye(len(nodes))):
@@ -136,9 +137,9 @@ def _fine_curve(family: Family, p: Floats, w: Floats, wy: Floats, nodes: Floats)
 
 @dataclass
 class _Elimination:
-    """The curves of all lines while their knots go: ``bend (L, K-2)`` are the changes of slope at the inner nodes.
+    """State of the elimination for all lines: ``bend (L, K-2)`` are the changes of slope at the inner nodes.
 
-    ``spread (L, K-2, K-2)`` is the covariance of the bends, ``shared (L, K, K-2)`` that of the heights with them.
+    ``spread (L, K-2, K-2)`` is the covariance of the bends, and ``shared (L, K, K-2)`` that of heights and bends.
     """
 
     heights: Floats
@@ -160,7 +161,7 @@ class _Elimination:
         return cls(heights, heights @ bends.T, bends @ shared, shared, kept)
 
     def remove_cheapest(self) -> None:
-        """Take away the knot of each line whose going costs least."""
+        """Remove the knot with the smallest cost from each line."""
         lines = np.arange(len(self.bend))
         own = np.maximum(np.diagonal(self.spread, axis1=1, axis2=2), 1e-300)
         gone = np.where(self.kept, self.bend * self.bend / own, np.inf).argmin(axis=1)
@@ -176,7 +177,7 @@ class _Elimination:
         self.kept[lines, gone] = False
 
     def curve(self, nodes: Floats) -> tuple[Floats, Floats]:
-        """The knots that are left, and the heights at them."""
+        """Return the remaining knots and their heights."""
         at = np.ones((len(self.kept), len(nodes)), dtype=bool)
         at[:, 1:-1] = self.kept
         shape = (len(at), -1)

@@ -13,7 +13,7 @@ from calibrant.averaging.process import fit_process, hypotheses
 from calibrant.cells import SortedRows, sort_rows
 from calibrant.errors import InvalidOption, OneClass, TooFewRows
 from calibrant.logistic import fit_logistic
-from calibrant.maps.averaged import places, tabulate
+from calibrant.maps.averaged import table_knots, tabulate
 from calibrant.piecewise.fitting import fit_piecewise
 from calibrant.piecewise.folds import fold_cells
 from calibrant.piecewise.options import AveragedOptions, PiecewiseOptions
@@ -98,7 +98,7 @@ def test_a_table_is_its_function() -> None:
     random = np.random.default_rng(0).random(10_000)
     assert np.abs(table(random) - bent(random)).max() < 5e-6
     np.testing.assert_allclose(tabulate(lambda p: p)(GRID), np.clip(GRID, 1e-16, 1 - 1e-16), rtol=1e-9)
-    knots, p = places()
+    knots, p = table_knots()
     assert np.all(np.diff(knots) > 0)
     assert (p[0], p[-1]) == (0.0, 1.0)
 

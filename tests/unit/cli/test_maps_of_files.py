@@ -34,7 +34,7 @@ def test_options_of_a_method_are_read_as_json(run: Run, csv: Path) -> None:
     found = run("fit", csv, "--method", "histogram", "--option", "n_bins=5", "--option", "binning=equal-width")
     assert found.exit_code == 0, found.stderr
     assert len(json.loads(found.stdout)["parameters"]["heights"]) == 5
-    for option, told in (("n_bins=many", "--option n_bins: must be"), ("nope=2", "--option: has an option that")):
+    for option, told in (("n_bins=many", "--option n_bins: must be"), ("nope=2", "--option: has an unknown option")):
         refused = run("fit", csv, "--method", "histogram", "--option", option)
         assert refused.exit_code == 1
         assert told in refused.stderr
@@ -100,7 +100,7 @@ def test_classes_get_a_column_each(run: Run, tmp_path: Path) -> None:
     [
         ("p,calibrated\n0.5,1\n", [], 1, "already has a column 'calibrated'"),
         ("p\n0.5\n", ["--out", "preds.xlsx"], 2, "must end in"),
-        ("logit\n0.5\n", ["--scale", "logit"], 1, "--scale: is logit, where the map was fitted on probability"),
+        ("logit\n0.5\n", ["--scale", "logit"], 1, "--scale: is logit, but the map was fitted on probability"),
     ],
 )
 def test_what_cannot_be_calibrated_is_told(

@@ -155,9 +155,9 @@ def test_maps_of_the_whole_vector_and_of_its_confidence_meet() -> None:
 
 def test_what_is_wrong_is_named() -> None:
     fitted = calibrant.fit("platt", P[FIT], Y[FIT])
-    with pytest.raises(InvalidOption, match="cannot be called uncalibrated"):
+    with pytest.raises(InvalidOption, match="cannot have the name uncalibrated"):
         calibrant.compare(P, Y, {RAW: fitted})
-    with pytest.raises(InvalidOption, match="must be 1 to 20"):
+    with pytest.raises(InvalidOption, match="1 to 20 calibration maps"):
         calibrant.compare(P, Y, {})
     with pytest.raises(InvalidOption, match="max-t, holm"):
         calibrant.compare(P, Y, {"one": fitted}, correction="none")  # type: ignore[arg-type]

@@ -27,7 +27,7 @@ def test_a_law_is_found_again() -> None:
     law = power_law([Point(x, 0.7 * x**1.3) for x in (0.02, 0.05, 0.1, 0.2, 0.3)])
     assert law.exponent == pytest.approx(1.3)
     assert law.factor == pytest.approx(0.7)
-    assert law.problem == "no interval: the measure has no resamples on every batch"
+    assert law.problem == "no interval: the measure cannot be resampled on every batch"
 
 
 def test_four_batches_are_too_few_and_errors_of_nothing_do_not_count() -> None:

@@ -94,13 +94,13 @@ def test_groups_are_texts_however_they_are_written(groups: pa.Array) -> None:
 @pytest.mark.parametrize(
     ("error", "told", "changed"),
     [
-        (NotFinite, "the batches, row 200000: predictions is not a finite number", {"p": (200_000, None)}),
-        (OutOfRange, "row 131072: predictions is outside", {"p": (131_072, 1.5)}),
+        (NotFinite, "the batches, row 200000: predictions must be a finite number", {"p": (200_000, None)}),
+        (OutOfRange, "row 131072: predictions must be in", {"p": (131_072, 1.5)}),
         (InvalidLabel, "row 299999: labels must be 0 or 1", {"y": (299_999, 2)}),
-        (NotFinite, "row 7: labels is not a finite number", {"y": (7, None)}),
-        (InvalidWeight, "row 150000: weights is not a whole number", {"w": (150_000, 0.5)}),
-        (InvalidOption, "row 140000: folds is not an integer from 0 to 4", {"fold": (140_000, 5)}),
-        (InvalidOption, "row 140000: folds is not an integer from 0 to 4", {"fold": (140_000, None)}),
+        (NotFinite, "row 7: labels must be a finite number", {"y": (7, None)}),
+        (InvalidWeight, "row 150000: weights must be an integer", {"w": (150_000, 0.5)}),
+        (InvalidOption, "row 140000: folds must be an integer from 0 to 4", {"fold": (140_000, 5)}),
+        (InvalidOption, "row 140000: folds must be an integer from 0 to 4", {"fold": (140_000, None)}),
     ],
 )
 def test_the_first_wrong_row_is_told_by_its_number_among_all(
@@ -121,17 +121,17 @@ def test_the_first_wrong_row_is_told_by_its_number_among_all(
 @pytest.mark.parametrize(
     ("error", "told", "column", "asked"),
     [
-        (NotANumber, "must hold numbers only", {"p": ["0.1", "0.2"]}, {}),
-        (NotANumber, "must hold numbers only", {"p": [True, False]}, {}),
-        (NotFinite, "row 1: predictions is null", {"p": [[0.1, 0.9], None]}, {}),
-        (WrongShape, "row 1: predictions has another number", {"p": [[0.1, 0.4, 0.5], [0.1, 0.9]]}, {}),
-        (InvalidOption, "texts, integers or dates", {"g": [0.5, 1.5]}, {"group": "g"}),
-        (InvalidOption, "group names a column that is not there", {}, {"group": "g"}),
+        (NotANumber, "must contain only numbers", {"p": ["0.1", "0.2"]}, {}),
+        (NotANumber, "must contain only numbers", {"p": [True, False]}, {}),
+        (NotFinite, "row 1: predictions must not be null", {"p": [[0.1, 0.9], None]}, {}),
+        (WrongShape, "row 1: predictions must have as many classes", {"p": [[0.1, 0.4, 0.5], [0.1, 0.9]]}, {}),
+        (InvalidOption, "strings, integers or dates", {"g": [0.5, 1.5]}, {"group": "g"}),
+        (InvalidOption, "group names a column that does not exist", {}, {"group": "g"}),
         (InvalidOption, "prediction must be the name", {}, {"prediction": ["p"]}),
         (InvalidOption, "label must be the name", {}, {"label": 3}),
         (InvalidOption, "scale must be one of", {}, {"scale": "odds"}),
         (UnknownReduction, "binary needs predictions", {"p": [[0.1, 0.4, 0.5]] * 2}, {"reduction": "binary"}),
-        (UnknownReduction, "must be a name", {}, {"reduction": 3}),
+        (UnknownReduction, "must be the name of a reduction", {}, {"reduction": 3}),
     ],
 )
 def test_what_cannot_be_counted_is_told(

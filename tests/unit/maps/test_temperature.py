@@ -43,13 +43,13 @@ def test_large_inputs_without_an_optimum_are_refused(all_large: None) -> None:
     z, y = drawn_logits(2000, 3)
     with pytest.raises(NotConverged, match="no prediction is wrong"):
         optimal_temperature(VectorLogits(z, z.argmax(axis=1)))
-    with pytest.raises(NotConverged, match="no likelier"):
+    with pytest.raises(NotConverged, match="do not have larger logits"):
         optimal_temperature(VectorLogits(z, z.argmin(axis=1)))
     with pytest.raises(OnePrediction):
         optimal_temperature(VectorLogits(np.full((2000, 3), 0.5), y))
     # The few rows that the search begins with tell another story than all of them.
     flipped = np.where(np.arange(2000) % 10 == 0, y, z.argmin(axis=1))
-    with pytest.raises(NotConverged, match="no likelier"):
+    with pytest.raises(NotConverged, match="do not have larger logits"):
         optimal_temperature(VectorLogits(z, flipped))
 
 

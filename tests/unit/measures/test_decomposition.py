@@ -121,7 +121,7 @@ def test_the_vectors_decomposition_is_the_sum_of_its_classes() -> None:
         assert whole.parts["score"] == pytest.approx(brier)
     refused = answer_of({"name": "decomposition", "score": "log-loss"}, vector.p, vector.labels, reduction="canonical")
     assert refused.value is None
-    assert "only the Brier score" in (refused.problem or "")
+    assert "only the score brier" in (refused.problem or "")
 
 
 def test_importance_weights_have_no_scale_in_debiased_values() -> None:

@@ -113,7 +113,7 @@ def test_an_event_is_two_columns_and_the_value_is_a_root() -> None:
     assert found[0].value == found[1].value
     assert found[0].value == pytest.approx(found[0].parts["power"] ** 0.5)
     assert found[0].definition["bandwidth_used"] in BANDWIDTHS
-    assert found[0].problem == "no interval: it is not defined for this measure"
+    assert found[0].problem == "no interval: not defined for this measure"
 
 
 def test_debiasing_takes_most_of_the_noise_out_of_calibrated_predictions() -> None:

@@ -147,7 +147,7 @@ def test_one_row_has_an_improvement_without_an_interval() -> None:
     found = calibrant.evaluate([0.3], [1], map=fitted, interval=0.9, measures=["brier"]).improvement
     assert found is not None
     assert found["brier"].value is not None
-    assert found["brier"].problem == "no interval: an interval needs more than one row"
+    assert found["brier"].problem == "no interval: an interval needs at least two rows"
 
 
 def test_the_interval_of_an_improvement_covers_it() -> None:

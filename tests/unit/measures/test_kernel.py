@@ -147,7 +147,7 @@ def test_blocks_take_rows_that_count_alike_and_enough_of_them() -> None:
     p, y = [0.1, 0.6, 0.9], [0, 1, 1]
     unequal = _ask(p, y, estimator="block", weights=[1.0, 2.0, 1.0])
     assert unequal.value is None
-    assert "alike" in (unequal.problem or "")
+    assert "equal weights" in (unequal.problem or "")
     assert _ask(p, y, estimator="block", weights=[2.0, 2.0, 2.0]).value is not None
     few = _ask(p, y, estimator="block", block_size=4)
     assert few.value is None

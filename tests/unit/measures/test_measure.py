@@ -41,7 +41,7 @@ def test_every_measure_answers_under_every_reduction_or_says_why_not(
     defined = entry.vector if reduction == "canonical" else entry.event
     if defined is None:
         assert answer.value is None
-        assert "ask for it under" in (answer.problem or "")
+        assert "use reduction" in (answer.problem or "")
         return
     assert answer.value is not None, answer.problem
     assert entry.lowest is None or answer.value >= entry.lowest - 1e-12

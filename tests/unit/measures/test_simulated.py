@@ -116,7 +116,7 @@ def test_rows_that_hang_together_have_no_interval(asked: dict[str, Any]) -> None
         found = _of(asked, subject)
         assert found.value is not None
         assert found.interval is None
-        assert (found.problem or "").startswith("no interval: labels are simulated for one event a row")
+        assert (found.problem or "").startswith("no interval: defined only for one event per row")
 
 
 def test_too_many_bins_have_no_interval() -> None:

@@ -73,7 +73,7 @@ def test_an_entry_takes_eleven_bytes_or_so() -> None:
 @pytest.mark.parametrize("cut", [0, 1, 15, 17, -1])
 def test_bytes_cut_off_are_no_tally(cut: int) -> None:
     whole = tally_of(np.array([0.5]), np.array([1], dtype=np.int8)).to_bytes()
-    with pytest.raises(ValueError, match=r"no (whole )?tally"):
+    with pytest.raises(ValueError, match=r"not a (complete )?tally"):
         from_bytes(whole[:cut])
 
 

@@ -41,5 +41,5 @@ def test_more_rows_of_a_kind_than_four_bytes_count_are_kept(most: int) -> None:
     counted = Tally(np.array([3, 4096], np.uint32), np.array([1, most]), np.array([0.25, 0.5 * most]))
     again = from_bytes(counted.to_bytes())
     assert (again.keys.tolist(), again.rows.tolist(), again.p_sum.tolist()) == ([3, 4096], [1, most], [0.25, most / 2])
-    with pytest.raises(ValueError, match="no whole tally"):
+    with pytest.raises(ValueError, match="not a complete tally"):
         from_bytes(counted.to_bytes()[:-1])

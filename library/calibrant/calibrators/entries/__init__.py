@@ -1,1 +1,1 @@
-"""The entries of the catalogue of calibrators, one file a kind."""
+"""Entries of the catalogue of calibrators, one file per kind."""

@@ -1,4 +1,4 @@
-"""Binnings and kernel densities in the catalogue."""
+"""Catalogue entries of binnings and kernel densities."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from calibrant.maps.steps import Slope, fit_bbq, fit_cross_validated, fit_histog
 from calibrant.options import ON, Option
 from calibrant.reductions import Event
 
-_EVENT = "the probability of an event; of logits their logistic function"
-_BINS = "where bins start, and their heights; of unit slope their shifts"
-_OUTSIDE = "the first bin reaches down to 0, the last up to 1"
-_ROOFS = "; of unit slope p + the bin's share of positives - its mean prediction, clipped to [0, 1] at apply"
+_EVENT = "the probability of an event; logits are converted to probabilities"
+_BINS = "starts of the bins, and their heights; with unit slope their shifts"
+_OUTSIDE = "the first bin extends to 0, the last to 1"
+_ROOFS = "; with unit slope p + observed frequency - mean prediction of the bin, clipped to [0, 1] by apply"
 _N_BINS = Option(15)
 _UNIT = Option("unit", choices=("unit", "flat"))
 
@@ -56,10 +56,10 @@ METHODS = (
     Method(
         "histogram",
         "Histogram binning",
-        "c(p) = the share of positives of p's bin, of n_bins of equal mass or equal width; an equal-width bin without "
-        f"rows has the height of the nearest with rows{_ROOFS}; without rows p",
+        "c(p) = the observed frequency in the bin of p, with n_bins bins of equal mass or equal width; an equal-width "
+        f"bin without rows has the height of the nearest bin with rows{_ROOFS}, or p in a bin without rows",
         "Zadrozny & Elkan (2001); unit slope: Kangsepp, Valk & Kull (2022), section 2.2",
-        Traits(_EVENT, _BINS, _OUTSIDE, "no", "of events only", "no"),
+        Traits(_EVENT, _BINS, _OUTSIDE, "no", "for events only", "no"),
         event=_histogram,
         options={
             "binning": Option("equal-mass", choices=("equal-mass", "equal-width")),
@@ -69,21 +69,22 @@ METHODS = (
     ),
     Method(
         "es-sweep",
-        "Equal-mass binning, as many bins as keep shares of positives from falling",
-        f"histogram binning with the largest b such that 1, 2, ..., b equal-mass bins have no falling shares{_ROOFS}",
+        "Equal-mass binning with the number of bins from a monotonic sweep",
+        "histogram binning with the largest b such that 1, 2, ..., b equal-mass bins all have non-decreasing observed "
+        f"frequencies{_ROOFS}",
         "Roelofs et al. (2022); Kangsepp, Valk & Kull (2022), section 2.2",
-        Traits(_EVENT, _BINS, _OUTSIDE, "with flat slope, in steps", "of events only", "no"),
+        Traits(_EVENT, _BINS, _OUTSIDE, "with flat slope, in steps", "for events only", "no"),
         event=_sweep,
         options={"slope": _UNIT},
     ),
     *(
         Method(
             name,
-            f"{binning.capitalize()} binning, number of bins by cross-validation",
-            f"histogram binning with 1 to 40 {binning} bins, those of least squared error on held-out rows of 10 "
-            f"folds, or fewer within 0.1 % of it{_ROOFS}",
+            f"{binning.capitalize()} binning with the number of bins from cross-validation",
+            f"histogram binning with 1 to 40 {binning} bins: the number that minimises the squared error on held-out "
+            f"rows of 10 folds, or the fewest within 0.1 % of the minimum{_ROOFS}",
             "Kangsepp, Valk & Kull (2022), sections 2.2 and C.2",
-            Traits(_EVENT, _BINS, _OUTSIDE, "no", "of events only", "no"),
+            Traits(_EVENT, _BINS, _OUTSIDE, "no", "for events only", "no"),
             event=_cross_validated(binning),
             options={"slope": _UNIT},
             seconds=lambda n, K, _: 0.05 + 1.5e-6 * n * K,
@@ -93,25 +94,25 @@ METHODS = (
     Method(
         "bbq",
         "Bayesian binning into quantiles",
-        "the mean over equal-mass binnings, weighed by their marginal likelihood, of the posterior mean share of "
-        "positives of p's bin; the prior of a binning is worth 2 rows about the middles of its bins",
+        "the average over equal-mass binnings, weighted by their marginal likelihood, of the posterior mean of the "
+        "frequency in the bin of p; the prior of a binning counts as 2 rows around the midpoints of its bins",
         "Naeini, Cooper & Hauskrecht (2015)",
-        Traits(_EVENT, "where steps start, and their heights", _OUTSIDE, "no", "of events only", "no"),
+        Traits(_EVENT, "starts of the steps, and their heights", _OUTSIDE, "no", "for events only", "no"),
         event=_bbq,
         seconds=lambda n, K, _: 0.01 + 6e-7 * n * K,
     ),
     Method(
         "scaling-binning",
-        "Platt scaling, then the mean of its outputs in bins",
-        "c(p) = the mean, over the rows of its bin, of q(p) = logistic(slope logit(p) + intercept) of least log loss; "
-        "n_bins bins of equal mass along q",
+        "Platt scaling, followed by binning of its outputs",
+        "c(p) = the mean of q over the rows of the bin of q(p), with q(p) = logistic(slope logit(p) + intercept) that "
+        "minimises the log loss and n_bins bins of q of equal mass",
         "Kumar, Liang & Ma (2019)",
         Traits(
             _EVENT,
-            "slope, intercept; where bins of q start, and their heights",
-            "the logit clips at 2^-52; " + _OUTSIDE,
-            "where slope > 0, in steps",
-            "of events only",
+            "slope, intercept; starts of the bins of q, and their heights",
+            "probabilities are clipped at 2^-52; " + _OUTSIDE,
+            "if slope > 0, in steps",
+            "for events only",
             "no",
         ),
         event=_scaling_binning,
@@ -119,16 +120,16 @@ METHODS = (
     ),
     Method(
         "kde",
-        "Share of positives by kernel densities",
-        "c(p) = mean label x density of the positives' predictions at p / density of all predictions at p, triweight "
-        "kernels of one bandwidth, mirrored at 0 and 1, on a grid of 7,447 points; linear between them",
+        "Observed frequency from kernel densities",
+        "c(p) = mean label x density of the predictions of positives / density of all predictions at p, with triweight "
+        "kernels of the same bandwidth, mirrored at 0 and 1, on a grid of 7,447 points; linear between them",
         "Zhang, Kailkhura & Han (2020)",
         Traits(
             _EVENT,
-            "knots and shares",
-            "constant beyond the first and the last grid point; without density the share on the left",
+            "knots and frequencies",
+            "constant beyond the first and last grid point; without density, the last value to the left",
             "no",
-            "of events only",
+            "for events only",
             "except at the knots",
         ),
         event=_kde,

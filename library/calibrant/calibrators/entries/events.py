@@ -1,4 +1,4 @@
-"""Parametric curves and isotonic regression in the catalogue."""
+"""Catalogue entries of parametric curves and isotonic regression."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from calibrant.options import ON, Option
 from calibrant.progress import report
 from calibrant.reductions import Event, Vector
 
-_EVENT = "the probability of an event; of logits their logistic function"
-_CLIPPED = "the logit clips at 2^-52"
+_EVENT = "the probability of an event; logits are converted to probabilities"
+_CLIPPED = "probabilities are clipped at 2^-52"
 
 
 def _identity(event: Event, context: FitContext) -> FittedCurve:
@@ -46,33 +46,33 @@ def _temperature(vector: Vector, context: FitContext) -> FittedTransform:
 METHODS = (
     Method(
         "identity",
-        "The predictions as they are",
+        "The predictions as given",
         "c(p) = p",
         "",
-        Traits(_EVENT, "none", "nothing changes", "yes", "yes", "yes"),
+        Traits(_EVENT, "none", "unchanged", "yes", "yes", "yes"),
         event=_identity,
         evaluates=False,
     ),
     Method(
         "platt",
-        "Logistic curve on the logit",
-        "c(p) = logistic(slope logit(p) + intercept) of least log loss; with target_smoothing against Platt's targets "
-        "(n1 + 1) / (n1 + 2) and 1 / (n0 + 2)",
+        "Platt scaling",
+        "c(p) = logistic(slope logit(p) + intercept) that minimises the log loss; with target_smoothing for Platt's "
+        "targets (n1 + 1) / (n1 + 2) and 1 / (n0 + 2) instead of the labels 1 and 0",
         "Platt (1999)",
-        Traits(_EVENT, "slope, intercept", _CLIPPED, "where slope > 0", "of events only", "yes"),
+        Traits(_EVENT, "slope, intercept", _CLIPPED, "if slope > 0", "for events only", "yes"),
         event=_platt,
         options={"target_smoothing": ON},
     ),
     Method(
         "temperature",
         "Temperature scaling",
-        "softmax(z / T), of an event logistic(z / T), with the T > 0 of least log loss; above 1 is overconfident",
+        "softmax(z / T), or logistic(z / T) for an event, with the T > 0 that minimises the log loss; above 1 the "
+        "predictions are overconfident",
         "Guo et al. (2017), section 4.2",
         Traits(
-            "the whole vector: logits as given, else logarithms of probabilities clipped at 2^-52; of an event its "
-            "logit",
+            "the whole vector: logits, or logarithms of probabilities clipped at 2^-52; for an event its logit",
             "temperature",
-            "logits have no end",
+            "all logits are valid",
             "yes",
             "yes",
             "yes",
@@ -83,20 +83,21 @@ METHODS = (
     ),
     Method(
         "beta",
-        "Curves between two Beta densities",
-        "c(p) = logistic(a ln p - b ln(1 - p) + c) of least log loss, a and b at least 0; of the parameters am "
-        "a = b, of ab c(1/2) = 1/2",
+        "Beta calibration",
+        "c(p) = logistic(a ln p - b ln(1 - p) + c) that minimises the log loss, with a, b >= 0; a = b with parameters "
+        "am, and c(1/2) = 1/2 with parameters ab",
         "Kull, Silva Filho & Flach (2017)",
-        Traits(_EVENT, "a, b, c", "p clips at 2^-52", "yes", "of events only", "yes"),
+        Traits(_EVENT, "a, b, c", _CLIPPED, "yes", "for events only", "yes"),
         event=_beta,
         options={"parameters": Option("abm", choices=("abm", "am", "ab"))},
     ),
     Method(
         "isotonic",
-        "Best non-decreasing map",
-        "the non-decreasing c of least squared error and log loss; between two blocks it is linear, as scikit-learn's",
+        "Isotonic regression",
+        "the non-decreasing c that minimises both the squared error and the log loss; linear between two blocks, as in "
+        "scikit-learn",
         "Zadrozny & Elkan (2002)",
-        Traits(_EVENT, "thresholds and heights", "constant", "yes, in steps", "of events only", "no"),
+        Traits(_EVENT, "thresholds and heights", "constant", "yes, in steps", "for events only", "no"),
         event=_isotonic,
     ),
 )

@@ -1,4 +1,4 @@
-"""PL, PL3 and their average in the catalogue: torch is loaded on the first fit that needs it."""
+"""Catalogue entries of PL, PL3 and their average; torch is loaded on the first fit that needs it."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def _piecewise(family: Literal["pl", "pl3"]) -> Callable[..., FittedCurve]:
 
 
 def _seconds(n: int, K: int, options: Mapping[str, Any]) -> float:
-    """Of one family, two of them in an average: cells grow with the root of n, up to some 50,000 rows."""
+    """Estimate the seconds; the number of cells grows with the root of n, up to about 50,000 rows."""
     own: AveragedOptions | PiecewiseOptions = options["options"]
     once = 0.04 + 1e-3 * math.sqrt(min(n, 50_000)) + 1e-7 * n
     return K * once * (2 if isinstance(own, AveragedOptions) else 4 if own.starts == "several" else 1)
@@ -50,15 +50,15 @@ def _seconds(n: int, K: int, options: Mapping[str, Any]) -> float:
 METHODS = (
     Method(
         "pl",
-        "Piecewise linear, number of pieces by cross-validation",
-        "the mean over folds of curves c(p) linear between knots, knots and heights of least log loss",
+        "Piecewise linear (PL), with the number of pieces from cross-validation",
+        "the mean over folds of piecewise linear curves c(p), whose knots and heights minimise the log loss",
         "Kangsepp, Valk & Kull (2022), section 4.1",
         Traits(
             _EVENT,
-            "each model's knots and heights",
-            "knots run from 0 to 1",
+            "knots and heights of each model",
+            "knots range from 0 to 1",
             "only with monotone",
-            "of events only",
+            "for events only",
             "except at the knots",
         ),
         event=_piecewise("pl"),
@@ -70,15 +70,15 @@ METHODS = (
     ),
     Method(
         "pl3",
-        "Piecewise linear in logit-logit space, number of pieces by cross-validation",
-        "the mean over folds of logistic(f(logit p)), f linear between knots, of least log loss",
+        "Piecewise linear in logit-logit space (PL3), with the number of pieces from cross-validation",
+        "the mean over folds of logistic(f(logit p)), with f piecewise linear, that minimises the log loss",
         "Kangsepp, Valk & Kull (2022), section 4.2",
         Traits(
             _EVENT,
-            "each model's knots and heights, logits",
-            "knots run to logits of +-36.8; the logit clips there",
+            "knots and heights of each model, as logits",
+            "knots range over logits within +-36.8, where logits are clipped",
             "only with monotone",
-            "of events only",
+            "for events only",
             "except at the knots",
         ),
         event=_piecewise("pl3"),
@@ -90,16 +90,16 @@ METHODS = (
     ),
     Method(
         "averaged",
-        "PL, PL3 and simpler maps weighed by out-of-fold losses, half and half with a Gaussian process",
-        "logit c(p) linear in logit p between 1,067 places, where it is the average",
+        "Average of PL, PL3 and simpler maps, weighted by out-of-fold losses, and of a Gaussian process",
+        "logit c(p) is the average at 1,067 knots, and linear in logit p between them",
         "docs/explanation/averaging.md",
         Traits(
             _EVENT,
-            "the places and their logits",
-            "the places run to logits of +-36.8; the logit clips there",
+            "knots and logits",
+            "knots range over logits within +-36.8, where logits are clipped",
             "no",
-            "of events only",
-            "except at the places",
+            "for events only",
+            "except at the knots",
         ),
         event=_averaged,
         options=AveragedOptions,

@@ -1,4 +1,4 @@
-"""Splines, Venn-Abers predictors and piecewise polynomials by differential evolution in the catalogue."""
+"""Catalogue entries of splines, Venn-Abers predictors and piecewise polynomials by differential evolution."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from calibrant.maps.spline import CANDIDATES, Select, choose_knots, fit_spline
 from calibrant.options import OFF, Option
 from calibrant.reductions import Event
 
-_EVENT = "the probability of an event; of logits their logistic function"
+_EVENT = "the probability of an event; logits are converted to probabilities"
 
 
 def _spline(
@@ -46,7 +46,7 @@ def _spline(
 
 def _check_spline(event: Event, *, knots: int | None, boundary: Boundary, **_options: Any) -> None:
     if knots == 3 and boundary == "cubic":
-        raise InvalidOption.at("/knots", "must be at least 4 where the boundary is cubic")
+        raise InvalidOption.at("/knots", "must be at least 4 with the boundary cubic")
 
 
 def _spline_seconds(n: int, K: int, options: Mapping[str, Any]) -> float:
@@ -85,12 +85,12 @@ def _pl_de_seconds(n: int, K: int, options: Mapping[str, Any]) -> float:
 METHODS = (
     Method(
         "spline",
-        "Slope of a spline through the cumulative label minus score",
-        "c(s) = s + D'(t) at each score of the fit, linear between; t its fractile, D the cubic spline of least "
-        "squares to the cumulative label minus score, with evenly spaced knots (null: 3 to 14 by cross-validation); "
-        "constrained keeps c in [0, 1]",
+        "Spline calibration: slope of a spline fitted to the cumulative label minus score",
+        "c(s) = s + D'(t) at each score s of the fit, and linear between them; t is the fractile of s, and D the least "
+        "squares cubic spline of the cumulative label minus score with evenly spaced knots (null: 3 to 14, chosen by "
+        "cross-validation); constrained keeps c in [0, 1]",
         "Gupta et al. (2021), section 4",
-        Traits(_EVENT, "up to 4,096 scores and their values", "constant", "no", "of events only", "no"),
+        Traits(_EVENT, "up to 4,096 scores and their values", "constant", "no", "for events only", "no"),
         event=_spline,
         options={
             "knots": Option(6, choices=(None,), low=3, high=64, whole=True),
@@ -105,16 +105,16 @@ METHODS = (
     Method(
         "venn-abers",
         "Inductive Venn-Abers predictor",
-        "p0 and p1: isotonic regressions with the score itself added under label 0 and under 1, merged to "
-        "p1 / (1 - p0 + p1) for log loss or p1 + p0^2 / 2 - p1^2 / 2 for the Brier score; valid only where the "
-        "classifier saw none of the rows of the fit",
+        "p0 and p1 are isotonic regressions with the score itself added under label 0 and under label 1, merged to "
+        "p1 / (1 - p0 + p1) for the log loss or p1 + p0^2 / 2 - p1^2 / 2 for the Brier score; valid only if the "
+        "classifier was not trained on the rows of the fit",
         "Vovk, Petej & Fedorova (2015)",
         Traits(
             _EVENT,
             "scores and the steps of p0 and p1 at and between them",
-            "constant; p0 and p1 differ by what one more row could say",
+            "constant; p0 and p1 differ by the effect of one row",
             "yes, in steps",
-            "of events only",
+            "for events only",
             "no",
         ),
         event=_venn_abers,
@@ -124,16 +124,16 @@ METHODS = (
     Method(
         "pl-de",
         "Piecewise polynomial by differential evolution",
-        "the continuous piecewise polynomial of degree 1 or 2 of least squared error, breaks by differential evolution "
-        "(package pwlf, the extra pl-de), as many segments (null: 1 to max_segments, itself 7 or, of degree 2, 5, by "
-        "cross-validation) as given",
+        "the continuous piecewise polynomial of degree 1 or 2 that minimises the squared error, with breaks from "
+        "differential evolution (package pwlf, the extra pl-de); the number of segments is given, or (null) from 1 to "
+        "max_segments by cross-validation; by default max_segments is 7, or 5 for degree 2",
         "Jekel & Venter (2019); Kangsepp, Valk & Kull (2022), PL_DE",
         Traits(
             _EVENT,
-            "breaks and each segment's coefficients",
-            "the end segments go on",
+            "breaks and the coefficients of each segment",
+            "the outer segments are extended",
             "no",
-            "of events only",
+            "for events only",
             "except at the breaks",
         ),
         event=_pl_de,

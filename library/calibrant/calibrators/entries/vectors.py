@@ -1,4 +1,4 @@
-"""Maps of the whole vector in the catalogue, and the maps that show what measures can be fooled by."""
+"""Catalogue entries of maps of the whole vector, and of baselines that some measures cannot detect."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from calibrant.maps.order_preserving_fit import Kind, fit_order_preserving
 from calibrant.options import Option
 from calibrant.reductions import Event, Vector
 
-_LOGITS = "the whole vector: logits as given, else logarithms of probabilities clipped at 2^-52"
-_LOGARITHMS = "the whole vector: logarithms of probabilities (of logits their softmax), clipped at 2^-52"
-_VECTOR = "the whole vector: probabilities, of logits their softmax"
+_LOGITS = "the whole vector: logits, or logarithms of probabilities clipped at 2^-52"
+_LOGARITHMS = "the whole vector: logarithms of probabilities clipped at 2^-52; logits are converted to probabilities"
+_VECTOR = "the whole vector: probabilities; logits are converted to probabilities"
 _EVENT = "the probability of an event"
-_NO_END = "logits have no end"
-_CLIPPED = "p clips at 2^-52"
+_UNBOUNDED = "all logits are valid"
+_CLIPPED = "probabilities are clipped at 2^-52"
 _GUO = "Guo et al. (2017), section 4.2"
 _KULL = "Kull, Perello-Nieto, Kangsepp et al. (2019), section 4"
 _GRUBER = "Gruber & Buettner (2022)"
-_CHOSEN = "a strength of null is chosen among powers of ten from 1e-7 to 1e3 by held-out log loss"
+_CHOSEN = "a strength of null is chosen from powers of ten between 1e-7 and 1e3 by the held-out log loss"
 
 _STRENGTH = Option(None, choices=(None,), low=1e-9, high=1e9, real=True)
 _REGULARISED = {"strength": _STRENGTH, "folds": Option(3, low=2, high=20)}
@@ -39,10 +39,10 @@ _ODIR = {**_REGULARISED, "intercept_strength": _STRENGTH}
 _RAHIMI = "Rahimi et al. (2020)"
 _ORDER = Option(None, choices=(None,), low=0.0, high=1e9, real=True)
 _CONVEX = (
-    "slopes at least 0.001 / T, those of classes at least 0. The class of functions is Rahimi's, who makes them neural "
-    "networks, the form ours, in which the log loss is convex: its least is found, with strength times the mean square "
-    "of the slopes' differences from temperature scaling, in units of 1 / T; a strength of null is chosen among powers "
-    "of ten from 1e-6 to 10 by held-out log loss"
+    "slopes are at least 0.001 / T, and those of classes at least 0. Rahimi et al. use neural networks for these "
+    "functions; here they are piecewise linear, which makes the log loss convex. The fit minimises the log loss plus "
+    "strength times the mean square of the differences of the slopes from temperature scaling, in units of 1 / T; a "
+    "strength of null is chosen from powers of ten between 1e-6 and 10 by the held-out log loss"
 )
 
 
@@ -132,7 +132,7 @@ def _predicted_class(vector: Vector, context: FitContext) -> FittedTransform:
 
 
 def _newton_seconds(n: int, parameters: int, per_product: int) -> float:
-    """Of one fit: ten steps with the whole Hessian, or of conjugate gradients, some 15 products each."""
+    """Estimate the seconds of ten steps with the whole Hessian, or with about 15 products of conjugate gradients."""
     whole = 1e-10 * n * parameters**2 + 1e-10 * parameters**3
     return 10 * (whole if parameters <= 600 else 1e-8 * 15 * n * per_product)
 
@@ -151,30 +151,30 @@ METHODS = (
     Method(
         "vector",
         "Vector scaling",
-        "softmax(diag(w) z + b) of least log loss; the intercepts sum to 0",
+        "softmax(diag(w) z + b) that minimises the log loss; the intercepts sum to 0",
         _GUO,
-        Traits(_LOGITS, "K weights, K intercepts", _NO_END, "of the classes' own logits where w > 0", "no", "yes"),
+        Traits(_LOGITS, "K weights, K intercepts", _UNBOUNDED, "in the logit of each class if w > 0", "no", "yes"),
         vector=_vector_scaling,
         seconds=lambda n, K, _: 1e-2 + 1e-7 * n * K + _newton_seconds(n, 2 * K, K),
     ),
     Method(
         "matrix",
         "Matrix scaling",
-        "softmax(W z + b) of least log loss, as a multinomial logistic regression on logits; the intercepts, and the "
-        "weights of a column beside the diagonal, sum to 0",
+        "softmax(W z + b) that minimises the log loss (a multinomial logistic regression on logits); the intercepts, "
+        "and the off-diagonal weights of each column, sum to 0",
         _GUO,
-        Traits(_LOGITS, "K x K weights, K intercepts", _NO_END, "no", "no", "yes"),
+        Traits(_LOGITS, "K x K weights, K intercepts", _UNBOUNDED, "no", "no", "yes"),
         vector=_matrix_scaling,
         seconds=_matrix_seconds,
     ),
     Method(
         "matrix-odir",
         "Matrix scaling with off-diagonal and intercept regularisation (MSODIR)",
-        "softmax(W z + b) of least mean log loss plus strength times the mean square of the weights beside the "
-        f"diagonal plus intercept_strength times that of the intercepts; {_CHOSEN}, first one for both, then the "
-        "intercepts' own",
+        "softmax(W z + b) that minimises the mean log loss plus strength times the mean square of the off-diagonal "
+        f"weights plus intercept_strength times that of the intercepts; {_CHOSEN}, first the same for both, then that "
+        "of the intercepts",
         _KULL,
-        Traits(_LOGITS, "K x K weights, K intercepts", _NO_END, "no", "no", "yes"),
+        Traits(_LOGITS, "K x K weights, K intercepts", _UNBOUNDED, "no", "no", "yes"),
         vector=_regularised(probabilities=False, off_diagonal=True),
         options=_ODIR,
         seconds=_regularised_seconds,
@@ -182,8 +182,8 @@ METHODS = (
     Method(
         "dirichlet-l2",
         "Dirichlet calibration with L2 regularisation",
-        "softmax(W ln p + b) of least mean log loss plus strength times the mean square of all K (K + 1) weights and "
-        f"intercepts; {_CHOSEN}",
+        "softmax(W ln p + b) that minimises the mean log loss plus strength times the mean square of all K (K + 1) "
+        f"weights and intercepts; {_CHOSEN}",
         _KULL,
         Traits(_LOGARITHMS, "K x K weights, K intercepts", _CLIPPED, "no", "no", "yes"),
         vector=_regularised(probabilities=True, off_diagonal=False),
@@ -193,9 +193,9 @@ METHODS = (
     Method(
         "dirichlet-odir",
         "Dirichlet calibration with off-diagonal and intercept regularisation",
-        "softmax(W ln p + b) of least mean log loss plus strength times the mean square of the weights beside the "
-        f"diagonal plus intercept_strength times that of the intercepts; {_CHOSEN}, first one for both, then the "
-        "intercepts' own",
+        "softmax(W ln p + b) that minimises the mean log loss plus strength times the mean square of the off-diagonal "
+        f"weights plus intercept_strength times that of the intercepts; {_CHOSEN}, first the same for both, then that "
+        "of the intercepts",
         _KULL,
         Traits(_LOGARITHMS, "K x K weights, K intercepts", _CLIPPED, "no", "no", "yes"),
         vector=_regularised(probabilities=True, off_diagonal=True),
@@ -205,32 +205,34 @@ METHODS = (
     Method(
         "ets",
         "Ensemble temperature scaling",
-        "w0 softmax(z / T) + w1 softmax(z) + w2 / K: the T > 0 of least log loss, then the weights, at least 0 and of "
-        "sum 1, of least log loss",
+        "w0 softmax(z / T) + w1 softmax(z) + w2 / K, where first T > 0 and then the weights (non-negative with sum 1) "
+        "minimise the log loss",
         "Zhang, Kailkhura & Han (2020), section 3.2",
-        Traits(_LOGITS, "temperature, three weights", _NO_END, "yes", "yes", "yes"),
+        Traits(_LOGITS, "temperature, three weights", _UNBOUNDED, "yes", "yes", "yes"),
         vector=_ets,
         seconds=lambda n, K, _: 4e-8 * n * K + 1e-6 * n,
     ),
     Method(
         "iop-diagonal",
-        "Intra order-preserving: one function of every class's distance from the largest logit",
-        "softmax(-g(max z - z)), g linear between knots, which are quantiles of the distances of the 10 classes behind "
-        f"the first; {_CONVEX}",
+        "Intra order-preserving: one function of the distance of each class from the largest logit",
+        "softmax(-g(max z - z)) with g piecewise linear and knots at quantiles of the distances of the 10 classes that "
+        f"follow the first; {_CONVEX}",
         _RAHIMI,
-        Traits(_LOGITS, "knots, slopes", "the last slope goes on", "yes", "yes", "except at the knots"),
+        Traits(_LOGITS, "knots, slopes", "the last slope is continued", "yes", "yes", "except at the knots"),
         vector=_order_preserving("diagonal"),
         options=_order_options(16),
         seconds=_order_seconds("diagonal"),
     ),
     Method(
         "iop-oi",
-        "Intra order-preserving and order-invariant: a function of each gap between neighbouring ranks",
-        "of logits in descending order the gap between rank i and the next becomes g_i of it, g_i linear between knots "
-        "(one function for all gaps from the tenth on), which are quantiles of the first 10 gaps; sums of the new gaps "
-        f"go back to the classes; {_CONVEX}",
+        "Intra order-preserving and order-invariant: a function of each gap between consecutive ranks",
+        "with logits in descending order, g_i is applied to the gap between rank i and the next, and the sums of the "
+        "new gaps are assigned back to the classes; g_i is piecewise linear (the same for all gaps from the tenth on) "
+        f"with knots at quantiles of the first 10 gaps; {_CONVEX}",
         _RAHIMI,
-        Traits(_LOGITS, "knots, slopes by rank", "the last slope goes on", "yes", "yes", "except at knots and ties"),
+        Traits(
+            _LOGITS, "knots, slopes by rank", "the last slope is continued", "yes", "yes", "except at knots and ties"
+        ),
         vector=_order_preserving("oi"),
         options=_order_options(4),
         seconds=_order_seconds("oi"),
@@ -238,13 +240,13 @@ METHODS = (
     Method(
         "iop-op",
         "Intra order-preserving: a function of each gap, by rank and by class",
-        "as iop-oi, and to g_i is added a function of the class that ranks i, of equal logits the first class first; "
+        "as iop-oi, with a function of the class at rank i added to g_i; of equal logits the first class ranks first; "
         f"{_CONVEX}",
         _RAHIMI,
         Traits(
             _LOGITS,
             "knots, slopes by rank and by class",
-            "the last slope goes on",
+            "the last slope is continued",
             "yes",
             "yes",
             "except at knots and ties",
@@ -255,12 +257,12 @@ METHODS = (
     ),
     Method(
         "accuracy-constant",
-        "The accuracy, whatever is predicted",
-        "the largest probability becomes the accuracy, the others share the rest equally; of an event the accuracy of "
-        "deciding by p >= 1/2 on that side, 1 less it on the other, and of a claim already decided, as under "
-        "confidence, everywhere. It leaves no error to measures of the top label, and is not calibrated",
+        "Accuracy as the confidence of every prediction",
+        "the largest probability becomes the accuracy, and the others are equal. For an event it is the accuracy of "
+        "the decision p >= 1/2 if p >= 1/2, and 1 - accuracy if not; under confidence it is the accuracy everywhere. "
+        "Measures of the top label find no error, although the map is not calibrated",
         f"{_GRUBER}, proposition D.2",
-        Traits(_VECTOR + "; of an event its probability", "accuracy", "constant", "yes, in steps", "yes", "no"),
+        Traits(_VECTOR + "; for an event its probability", "accuracy", "constant", "yes, in steps", "yes", "no"),
         event=_event_accuracy,
         evaluates=False,
         vector=_accuracy_constant,
@@ -268,19 +270,19 @@ METHODS = (
     ),
     Method(
         "side-means",
-        "The mean outcome on either side of 1/2",
-        "c(p) = the mean outcome of p < 1/2, or of p >= 1/2; of a side without rows, of all rows. It is calibrated on "
-        "the rows of the fit and loses sharpness",
+        "The mean outcome on each side of 1/2",
+        "c(p) = the mean outcome for p < 1/2, or for p >= 1/2; a side without rows gets the mean over all rows. It is "
+        "calibrated on the rows of the fit, but loses sharpness",
         f"{_GRUBER}, E.1.1",
-        Traits(_EVENT, "two means", "constant", "where the means rise, in steps", "of events only", "no"),
+        Traits(_EVENT, "two means", "constant", "if the means increase, in steps", "for events only", "no"),
         event=_side_means,
         evaluates=False,
     ),
     Method(
         "predicted-class",
-        "The labels' frequencies behind each predicted class",
-        "the frequencies of the labels among the rows that predict the same class, of equal probabilities the first; "
-        "of a class that is never predicted, among all rows. It is calibrated on the rows of the fit and loses "
+        "Label frequencies by predicted class",
+        "the label frequencies among the rows with the same predicted class (the first one of ties); a class that is "
+        "never predicted gets the frequencies of all rows. It is calibrated on the rows of the fit, but loses "
         "sharpness",
         f"{_GRUBER}, E.1.2",
         Traits(_VECTOR, "K x K frequencies", "constant", "no", "no", "no"),

@@ -1,1 +1,1 @@
-"""How each family of measures stands in the catalogue: names, definitions, options."""
+"""Entries of the catalogue of measures, one file per family."""

@@ -1,4 +1,4 @@
-"""Binned calibration errors in the catalogue."""
+"""Catalogue entries of binned calibration errors."""
 
 from __future__ import annotations
 
@@ -48,12 +48,12 @@ def _validated_count(event: Event, *, binning: Literal["equal-mass", "equal-widt
 
 
 def _above(event: Event, threshold: float) -> Event:
-    """The event on the rows whose prediction is above the threshold; 0 keeps the rows of 0 too."""
+    """Return the event on the rows with predictions above the threshold; a threshold of 0 keeps all rows."""
     if threshold == 0.0:
         return event
     kept = np.flatnonzero(event.p > threshold)
     if not len(kept) or (event.w is not None and not event.w[kept].any()):
-        raise EmptyBatch("no prediction of a row with weight is above the threshold")
+        raise EmptyBatch("no row with weight has a prediction above the threshold")
     return replace(event, per_row=1).rows(kept)
 
 
@@ -63,10 +63,10 @@ def _answer(bins: Bins, norm: int | str, **definition: int) -> MeasureResult:
         return MeasureResult(float(np.abs(bins.mean_p - bins.mean_y).max()), definition=definition)
     order: Norm = 1 if norm == 1 else 2
     few = float(bins.rows.min()) < 1.0
-    # The plain value does not ask how many rows there are; the noise of less than one row means nothing.
+    # The plain value does not depend on the number of rows, but the noise of less than one row is not defined.
     plain, debiased = expected_calibration_error(replace(bins, rows=np.ones(len(bins))) if few else bins, order)
     if few:
-        problem = "no debiased value: a bin has less than one row by its weights; weights_kind importance fits such"
+        problem = "no debiased value: the weights of a bin sum to less than 1; use weights_kind importance"
         return MeasureResult(plain, definition=definition, problem=problem)
     return MeasureResult(plain, debiased, definition=definition)
 
@@ -76,17 +76,17 @@ def _order(norm: int | str) -> float:
 
 
 def ece(event: Event, _: Resampling, *, norm: int | str, **cut: Any) -> MeasureResult:
-    """The expected calibration error."""
+    """Compute the expected calibration error."""
     return _answer(_cut(event, **cut), norm)
 
 
 def ece_distance(event: Event, _: Resampling, *, norm: int | str, **cut: Any) -> Distance:
-    """The gaps that it is the size of."""
+    """Return the gaps of which the expected calibration error is the size."""
     return binned_distance(event, _cut(event, **cut), _order(norm), root=False)
 
 
 def _counted(count: Callable[..., int]) -> tuple[Callable[..., MeasureResult], Callable[..., Distance]]:
-    """An error over as many bins as ``count`` chooses, and its distance."""
+    """Return functions for the error with the number of bins chosen by ``count``, and for its distance."""
 
     def compute(event: Event, resampling: Resampling, *, norm: int | str, binning: str, **how: int) -> MeasureResult:
         how = {**how, "seed": resampling.seed + 1} if how else how
@@ -145,7 +145,7 @@ def _fixed_distance(event: Event, _: Resampling, *, binning: str, norm: int, n_b
 
 def _rows_enough(bins: Bins) -> Bins:
     if float(bins.rows.min()) < 1.0:
-        raise TooFewRows("a bin has less than one row by its weights; weights_kind importance fits such")
+        raise TooFewRows("the weights of a bin sum to less than 1; use weights_kind importance")
     return bins
 
 
@@ -173,8 +173,8 @@ _CLOSED = Option("left", choices=("left", "right"))
 _ORDER = Option(2, low=1, high=64, real=True)
 _CUT = {"binning": _BINNING, "n_bins": Option(15), "closed": _CLOSED}
 _CUTS = (
-    "bins: equal-mass, borders between distinct predictions; equal-width, [i/b, (i+1)/b), the last one closed, or "
-    "closed on the right; adaptive, from ranks round(i n / b); exact, one a distinct prediction"
+    "Bins: equal-mass, with borders between distinct predictions; equal-width, [i/b, (i+1)/b) with the last one "
+    "closed, or closed on the right; adaptive, starting at ranks round(i n / b); exact, one per distinct prediction"
 )
 _KANGSEPP = "Kangsepp, Valk & Kull (2022)"
 
@@ -190,8 +190,9 @@ MEASURES = (
     _entry(
         "ece",
         "Expected calibration error",
-        "sum_k (n_k / n) |pbar_k - ybar_k|^norm over bins, norm max: the largest gap; debiased by the folded normal "
-        f"(norm 1) or by ybar_k (1 - ybar_k) / (n_k - 1) (norm 2); no root. {_CUTS}",
+        "sum_k (n_k / n) |pbar_k - ybar_k|^norm over bins, without a root; with norm max the largest gap. Debiased "
+        "with the folded normal distribution (norm 1) or by subtracting ybar_k (1 - ybar_k) / (n_k - 1) (norm 2). "
+        f"{_CUTS}",
         f"{_KANGSEPP}, sections 2.2 and C.5; Kumar, Liang & Ma (2019); Naeini, Cooper & Hauskrecht (2015)",
         cost="O(n log n); equal-width O(n)",
         event=ece,
@@ -200,9 +201,9 @@ MEASURES = (
     ),
     _entry(
         "ece-sweep",
-        "Expected calibration error, number of bins by the monotone sweep",
-        "ece with the largest b such that 1, ..., b bins all have non-decreasing label means (equal-width: at most "
-        "4,096 bins, empty ones passed over)",
+        "Expected calibration error with the number of bins from a monotonic sweep",
+        "ece with the largest b such that 1, ..., b bins all have non-decreasing observed frequencies (equal-width: at "
+        "most 4,096 bins, ignoring empty ones)",
         "Roelofs et al. (2022)",
         cost="O(n log n + b^2)",
         event=_SWEEP,
@@ -211,9 +212,9 @@ MEASURES = (
     ),
     _entry(
         "ece-cv",
-        "Expected calibration error, number of bins by cross-validation (ES_CV, EW_CV)",
-        "ece with the number of bins, 1 to most, whose slope-1 roofs p + ybar_k - pbar_k predict the rows of other "
-        "folds with the least squared error; the fewest bins within 0.1 % of it",
+        "Expected calibration error with the number of bins from cross-validation (ES_CV, EW_CV)",
+        "ece with the number of bins, from 1 to most, that minimises the squared error of p + ybar_k - pbar_k on "
+        "held-out folds; the fewest bins within 0.1 % of the minimum",
         f"{_KANGSEPP}, sections 2.2 and C.2",
         cost="O(n log n + folds (n + most^2 log n))",
         event=_VALIDATED,
@@ -234,7 +235,7 @@ MEASURES = (
     _entry(
         "rmsce",
         "Root mean squared calibration error",
-        f"(sum_k (n_k / n) (pbar_k - ybar_k)^2)^(1/2) over bins; debiased: the root of the debiased square, 0 where "
+        f"(sum_k (n_k / n) (pbar_k - ybar_k)^2)^(1/2) over bins; debiased: the root of the debiased square, or 0 if "
         f"that is negative. {_CUTS}",
         "Nixon et al. (2019); Kumar, Liang & Ma (2019)",
         cost="O(n log n)",
@@ -245,7 +246,7 @@ MEASURES = (
     _entry(
         "tce",
         "Top-label calibration error TCE_p, binned",
-        f"(sum_k (n_k / n) |pbar_k - ybar_k|^p)^(1/p) over bins, of the confidence if that is the reduction. {_CUTS}",
+        f"(sum_k (n_k / n) |pbar_k - ybar_k|^p)^(1/p) over bins; top-label under the reduction confidence. {_CUTS}",
         "Gruber & Buettner (2022), appendix C; Kumar, Liang & Ma (2019)",
         cost="O(n log n)",
         event=_rooted,
@@ -256,7 +257,7 @@ MEASURES = (
         "cwce",
         "Class-wise calibration error CWCE_p, binned",
         "(sum over classes k of E|f_k - P(Y = k | f_k)|^p)^(1/p), at most 2^(1/p), over bins of each class; form mean "
-        f"divides by K before the root; of one event, its term E|.|^p. {_CUTS}",
+        f"divides by K before the root. For one event, its term E|.|^p. {_CUTS}",
         "Gruber & Buettner (2022), appendix C",
         cost="O(K n log n)",
         highest=2.0,
@@ -268,7 +269,7 @@ MEASURES = (
     _entry(
         "sce",
         "Static calibration error",
-        "under classwise: mean over classes of sum_k (n_k / n) |pbar_k - ybar_k|, equal-width bins of each class",
+        "Under classwise: mean over classes of sum_k (n_k / n) |pbar_k - ybar_k| over equal-width bins of each class",
         "Nixon et al. (2019)",
         cost="O(K n)",
         event=partial(_fixed, binning="equal-width", norm=1, threshold=0.0),
@@ -278,8 +279,8 @@ MEASURES = (
     _entry(
         "ace",
         "Adaptive calibration error",
-        "under classwise: mean over classes of sum_k (n_k / n) |pbar_k - ybar_k|, adaptive bins of each class, "
-        "which begin at ranks round(i n / b)",
+        "Under classwise: mean over classes of sum_k (n_k / n) |pbar_k - ybar_k| over adaptive bins of each class, "
+        "which start at ranks round(i n / b)",
         "Nixon et al. (2019)",
         cost="O(K n log n)",
         event=partial(_fixed, binning="adaptive", norm=1, threshold=0.0),
@@ -289,8 +290,8 @@ MEASURES = (
     _entry(
         "tace",
         "Thresholded adaptive calibration error",
-        "ace on the rows whose prediction is above the threshold, shares of these rows; classes without such rows "
-        "are left out (the released code ignores its threshold)",
+        "ace on the rows with predictions above the threshold; classes without such rows are left out (the released "
+        "code ignores its threshold)",
         "Nixon et al. (2019)",
         cost="O(K n log n)",
         event=partial(_fixed, binning="adaptive", norm=1),
@@ -299,9 +300,9 @@ MEASURES = (
     ),
     _entry(
         "ece-by-chance",
-        "Expected calibration error that a calibrated model shows here",
-        "sum_k (n_k / n) E|N(0, sigma_k^2)|, sigma_k^2 = sum p (1 - p) / n_k^2; plug_in: with the gaps seen and the "
-        f"variances of predictions and labels in the bin. {_CUTS}",
+        "Expected calibration error of a calibrated model with these predictions",
+        "sum_k (n_k / n) E|N(0, sigma_k^2)|, sigma_k^2 = sum p (1 - p) / n_k^2; plug_in: with the observed gaps and "
+        f"the variances of predictions and labels in each bin. {_CUTS}",
         "Gruber & Buettner (2022), eq. 22",
         cost="O(n log n)",
         event=_chance,
@@ -311,8 +312,8 @@ MEASURES = (
     _entry(
         "l2-bias",
         "Sampling bias of the squared calibration error",
-        "(1/n) sum over non-empty bins of V(p - y) = a (1 - a) (1 - 2 d) + V(p), a the share of positives, d the mean "
-        f"prediction of positives less that of negatives (the lemma has 1 - d by mistake). {_CUTS}",
+        "(1/n) sum over non-empty bins of V(p - y) = a (1 - a) (1 - 2 d) + V(p), with a the observed frequency and d "
+        f"the mean prediction of positives minus that of negatives (the lemma has 1 - d by mistake). {_CUTS}",
         "Minderer et al. (2021), appendix C, Lemma 1",
         cost="O(n log n)",
         event=_squared_bias,

@@ -1,4 +1,4 @@
-"""Calibration errors of the whole vector in the catalogue."""
+"""Catalogue entry of the calibration error of the whole vector."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ MEASURES = (
         "kde-ce",
         "Canonical calibration error CE_p by Dirichlet kernels",
         "Canonical calibration errors",
-        "(mean |m_j - p_j|_r^r)^(1/r), r the norm, m_j = sum_{i != j} k(p_j; p_i) e_{y_i} / sum_{i != j} k(p_j; p_i), "
-        "k(.; p_i) the Dirichlet density of parameters p_i / h + 1; bandwidth h by the leave-one-out likelihood on a "
-        "grid from 1e-5 to 1, or as given; logarithms of p below 2^-52 are taken there; power: without the root; "
-        "debiased (norm 2): the root of the power less sum_i u_ji^2 |e_{y_i} - m_j|^2 / (1 - sum_i u_ji^2), u the "
-        "normalised kernel, 0 where that is negative; of an event, of the columns (1 - p, p)",
+        "(mean |m_j - p_j|_r^r)^(1/r), with r the norm, m_j = sum_{i != j} k(p_j; p_i) e_{y_i} / sum_{i != j} k(p_j; "
+        "p_i) and k(.; p_i) the Dirichlet density with parameters p_i / h + 1. The bandwidth h maximises the "
+        "leave-one-out likelihood on a grid from 1e-5 to 1, or is given. Logarithms clip p at 2^-52. power: without "
+        "the root. Debiased (norm 2): the root of the mean of |m_j - p_j|^2 - sum_i u_ji^2 |e_{y_i} - m_j|^2 / (1 - "
+        "sum_i u_ji^2), with u the normalised kernel, or 0 if that is negative. For an event, the vector is (1 - p, p)",
         "Popordanoska, Sayer & Blaschko (2022); Kumar, Liang & Ma (2019)",
         0.0,
         2.0,

@@ -1,4 +1,4 @@
-"""Confidence, its temperature and what decisions by it cost, in the catalogue."""
+"""Catalogue entries of accuracy, confidence, temperature and selective prediction."""
 
 from __future__ import annotations
 
@@ -33,25 +33,25 @@ from calibrant.reductions import Event, Vector
 from calibrant.validation import folds_of
 
 _FAMILY = "Confidence"
-#: The level of verdicts without a level for intervals.
+#: The level of verdicts if no level of intervals is given.
 _LEVEL = 0.95
-#: A temperature this near 1 is 1 but for rounding.
+#: A temperature this close to 1 differs from 1 only by rounding.
 _TOLERANCE = 1e-6
-#: Numbers of a matrix that one pass of a temperature's search takes a second for.
+#: Estimated seconds per element of a matrix in one pass of the search for a temperature.
 _PASS = 5e-9
-#: As much of an event's rows.
+#: The same per row of an event.
 _ROW_PASS = 4e-8
-#: Logarithms of temperatures end here, so that no interval holds an infinity.
+#: Limit of the logarithm of temperatures, which keeps intervals finite.
 _FAR = 700.0
 
 
 def _model(subject: Event | Vector) -> Event | Vector:
-    """The whole vector where the event is its confidence: a temperature scales all of its logits."""
+    """Return the whole vector if the event is its confidence, since a temperature scales all logits."""
     return subject.whole() if isinstance(subject, Event) and subject.whole is not None else subject
 
 
 def _event(subject: Event | Vector) -> Event:
-    """The event itself, or, of the whole vector, that the class predicted is right."""
+    """Return the event itself, or for a vector the event that the predicted class is correct."""
     return subject.confidence() if isinstance(subject, Vector) else subject
 
 
@@ -126,7 +126,7 @@ def _temperature_influence(subject: Event | Vector, _: Resampling) -> Floats:
 def _scaled(
     subject: Event | Vector, resampling: Resampling, folds: int, temperature: float | None
 ) -> tuple[Event, dict[str, Any]]:
-    """The event after its temperature, and the parts of the result that describe it."""
+    """Return the event after temperature scaling, and the parts of the result that describe it."""
     logits = logits_of(subject)
     parts: dict[str, Any] = {"clipped": logits.clipped}
     if temperature is not None:
@@ -197,15 +197,15 @@ def _entry(name: str, title: str, definition: str, source: str, **rest: Any) -> 
 
 
 _MINDERER = "Minderer et al. (2021)"
-_DECISION = "of an undecided event the decision is p >= 1/2"
-_LOGITS = "z the logits as given, else of the probabilities clipped at 2^-52"
+_DECISION = "For an event that is not a decision, the decision is p >= 1/2"
+_LOGITS = "z are the given logits, or those of probabilities clipped at 2^-52"
 
 MEASURES = (
     _entry(
         "accuracy",
         "Accuracy",
-        f"share of right decisions; {_DECISION}, under confidence and canonical it is the likeliest class, of equal "
-        "ones the first",
+        f"Fraction of correct decisions. {_DECISION}; under confidence and canonical it is the class with the largest "
+        "probability, the first one of ties",
         "standard",
         cost="O(n)",
         better="larger",
@@ -215,9 +215,9 @@ MEASURES = (
     ),
     _entry(
         "confidence-gap",
-        "Mean confidence less accuracy",
-        f"mean confidence less the share of right decisions; {_DECISION} and the confidence max(p, 1 - p); above 0 is "
-        "overconfident; p-value by the normal law under calibration",
+        "Mean confidence minus accuracy",
+        f"Mean confidence minus accuracy; above 0 is overconfident. {_DECISION} and the confidence max(p, 1 - p). The "
+        "p-value uses the normal distribution under calibration",
         f"{_MINDERER}, appendix D; Guo et al. (2017)",
         lowest=-1.0,
         cost="O(n)",
@@ -230,10 +230,10 @@ MEASURES = (
     _entry(
         "auroc",
         "Area under the receiver operating characteristic",
-        "share of pairs of a positive and a negative in which the positive has the larger prediction, ties half: of p "
-        "for the event under binary, class:k and pooled, with of = confidence of max(p, 1 - p) for the decision "
-        "p >= 1/2 being right; of the confidence for being right under confidence, top:r, within-top:r and canonical; "
-        "interval from DeLong's components",
+        "Fraction of pairs of a positive and a negative in which the positive has the larger prediction; ties count "
+        "half. Under binary, class:k and pooled it is that of p for the event, or, with of = confidence, that of "
+        "max(p, 1 - p) for a correct decision. Under confidence, top:r, within-top:r and canonical it is that of the "
+        "confidence for a correct decision. The interval uses DeLong's components",
         "Hanley & McNeil (1982); DeLong, DeLong & Clarke-Pearson (1988)",
         cost="O(n log n)",
         better="larger",
@@ -245,16 +245,16 @@ MEASURES = (
     ),
     _entry(
         "optimal-temperature",
-        "Temperature of least log loss",
-        f"T > 0 of least mean log loss of softmax(z / T) under canonical and confidence, of logistic(z / T) of other "
-        f"events, {_LOGITS}; above 1 is overconfident, below 1 underconfident: predictions too far from, or too near "
-        "to, 1/K, of an event 1/2; "
-        "verdict: neither where 1 is within the interval of log T by the sandwich",
-        f"Guo et al. (2017), section 4.2; {_MINDERER}, appendix D (which says multiplied where logits are divided)",
+        "Temperature that minimises the log loss",
+        "The T > 0 that minimises the mean log loss of softmax(z / T) under canonical and confidence, and of "
+        f"logistic(z / T) for other events; {_LOGITS}. Above 1 the predictions are overconfident (too far from 1/K, or "
+        "from 1/2 for an event), below 1 underconfident. The verdict is neither if T = 1 is within the interval from "
+        "the sandwich standard error of log T",
+        f"Guo et al. (2017), section 4.2; {_MINDERER}, appendix D (where logits are multiplied instead of divided)",
         highest=None,
-        cost="O(n K) a step of Newton's, some ten steps",
+        cost="O(n K) per Newton step, about ten steps",
         better="neither",
-        needs="a wrong prediction, and predictions that are better than none",
+        needs="an incorrect prediction, and predictions that are better than random",
         event=_temperature,
         vector=_temperature,
         influence=_temperature_influence,
@@ -263,12 +263,12 @@ MEASURES = (
     _entry(
         "ece-after-temperature",
         "Expected calibration error after temperature scaling",
-        "ece, with its options, of the confidence of softmax(z / T) under canonical and confidence, of logistic(z / T) "
-        f"under other events, {_LOGITS}; T as given, or the optimal temperature of the rows of the other folds; "
-        "the interval holds the temperatures fixed",
+        "ece, with its options, of the confidence of softmax(z / T) under canonical and confidence, and of "
+        f"logistic(z / T) for other events; {_LOGITS}. T is given, or the optimal temperature of the other folds. The "
+        "interval holds the temperatures fixed",
         f"Guo et al. (2017); {_MINDERER}, appendix D",
-        cost="O(folds n K) a step of Newton's, two or three steps; with a given temperature O(n K + n log n)",
-        needs="at least as many rows as folds, where no temperature is given",
+        cost="O(folds n K) per Newton step, two or three steps; with a given temperature O(n K + n log n)",
+        needs="at least as many rows as folds, unless a temperature is given",
         event=_scaled_ece,
         vector=_scaled_ece,
         distance=_scaled_ece_distance,
@@ -282,10 +282,9 @@ MEASURES = (
     _entry(
         "selective-cost",
         "Cost of selective prediction",
-        "(c_err P(accepted and wrong) + c_abst P(abstained)) / c_abst where the least confident share, abstention, of "
-        "decisions is left to another; cost_ratio = c_err / c_abst, what a wrong decision costs in abstentions; at the "
-        f"threshold ties are rejected at random, in expectation; {_DECISION}; parts: the curves, cost by ratio and "
-        "rate",
+        "(c_err P(accepted and wrong) + c_abst P(abstained)) / c_abst, if the model abstains from the least confident "
+        "fraction, abstention, of its decisions; cost_ratio = c_err / c_abst. Ties at the threshold are rejected at "
+        f"random, in expectation. {_DECISION}. Parts: the cost by ratio and rate",
         f"{_MINDERER}, section 4.4 and appendix B.3",
         highest=None,
         cost="O(n log n)",

@@ -1,4 +1,4 @@
-"""Cumulative calibration errors in the catalogue."""
+"""Catalogue entries of cumulative calibration errors."""
 
 from __future__ import annotations
 
@@ -83,15 +83,16 @@ def _seconds(n: int, _classes: int, options: Mapping[str, Any]) -> float:
 
 
 _LAW = {"law": Option("asymptotic", choices=("asymptotic", "resampling"))}
-_PATH = "D_i = sum_{j<=i} (y_j - p_j) / n over rows sorted by prediction, read at the end of each tie"
+_PATH = "D_i = sum_{j<=i} (y_j - p_j) / n over rows sorted by prediction, at the end of each tie"
 
 MEASURES = (
     Measure(
         "ks",
         "Kolmogorov-Smirnov calibration error",
         _FAMILY,
-        f"max_i |D_i|, {_PATH}; p-value by the law of the supremum of |Brownian motion|, or by drawing labels from p",
-        "Gupta et al. (2021), eq. 6; Erdos & Kac (1946) for the law",
+        f"max_i |D_i|, {_PATH}. The p-value is from the distribution of the supremum of |Brownian motion|, or from "
+        "labels drawn from p",
+        "Gupta et al. (2021), eq. 6; Erdos & Kac (1946) for the distribution",
         0.0,
         1.0,
         "O(n log n); law resampling O(n resamples)",
@@ -106,9 +107,9 @@ MEASURES = (
         "kuiper",
         "Kuiper calibration error",
         _FAMILY,
-        f"max_i D_i - min_i D_i, D_0 = 0, {_PATH}; p-value by the law of the range of Brownian motion, or by drawing "
-        "labels from p",
-        "Kuiper (1960); Arrieta-Ibarra et al. (2022); Feller (1951) for the law",
+        f"max_i D_i - min_i D_i, D_0 = 0, {_PATH}. The p-value is from the distribution of the range of Brownian "
+        "motion, or from labels drawn from p",
+        "Kuiper (1960); Arrieta-Ibarra et al. (2022); Feller (1951) for the distribution",
         0.0,
         1.0,
         "O(n log n); law resampling O(n resamples)",
@@ -121,10 +122,10 @@ MEASURES = (
     ),
     Measure(
         "ks-end",
-        "Signed end of the cumulative difference",
+        "Mean label minus mean prediction",
         _FAMILY,
-        "D_n, the mean label less the mean prediction: below 0 predictions are too high overall; p-value of |D_n| by "
-        "the normal law under calibration, or by drawing labels from p",
+        "D_n, the end of the cumulative difference: mean label minus mean prediction. Below 0 predictions are too high "
+        "overall. The p-value of |D_n| is from the normal distribution under calibration, or from labels drawn from p",
         "Gupta et al. (2021), section 4.1",
         -1.0,
         1.0,
@@ -138,10 +139,11 @@ MEASURES = (
     ),
     Measure(
         "ks-by-predicted-class",
-        "Kolmogorov-Smirnov error KS(f) = E[KS(f, C)]",
+        "Kolmogorov-Smirnov calibration error by predicted class, KS(f) = E[KS(f, C)]",
         _FAMILY,
-        "sum_k P(C = k) KS of the confidence among the rows predicted k; neither the top-label ks nor bounded by "
-        "TCE_1; p-value by the law of a sum of independent suprema of |Brownian motion|, or by drawing labels from p",
+        "sum_k P(C = k) times the ks of the confidence among the rows with predicted class k. It is not the top-label "
+        "ks and not bounded by TCE_1. The p-value is from the distribution of a sum of independent suprema of "
+        "|Brownian motion|, or from labels drawn from p",
         "Gruber & Buettner (2022), appendix C",
         0.0,
         1.0,

@@ -1,4 +1,4 @@
-"""Calibration errors by fitting on the test data in the catalogue."""
+"""Catalogue entries of calibration errors from maps fitted to the test data."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from calibrant.piecewise.options import MAX_FOLDS
 from calibrant.reductions import Event
 
 _FAMILY = "Fit on the test data"
-#: The report holds a fitted map at this many predictions of equal mass.
+#: The report contains the fitted map at this many quantiles of the predictions.
 _PLACES = 101
 
 
 def _compute(name: str) -> Callable[..., MeasureResult]:
     def compute(event: Event, resampling: Resampling, *, norm: int, folds: int) -> MeasureResult:
         order: Norm = 1 if norm == 1 else 2
-        # The rows of a pooled event hang together, which the posterior does not know.
+        # The posterior assumes independent rows, which those of a pooled event are not.
         level = resampling.level if event.per_row == 1 else None
         found = fitted_error(event, name, norm=order, folds=folds, level=level)
         cells = event.cells
@@ -48,16 +48,16 @@ def _seconds(method: Method) -> Callable[[int, int, Mapping[str, Any]], float]:
 
 
 _DEBIASED = (
-    "debiased: half mean |m - p|^norm, half mean s (y - p) (norm 1, s the expected sign of c - p) "
-    "or mean (m - p)(y - p) (norm 2), m the fitted map, c over curves of a Gaussian process; no root"
+    "No root. Debiased: the average of mean |m - p|^norm and of mean s (y - p) (norm 1, with s the expected sign of "
+    "c - p) or mean (m - p)(y - p) (norm 2), with m the fitted map and c over the curves of a Gaussian process"
 )
 
 MEASURES = tuple(
     Measure(
         f"ece-{name}",
-        f"Calibration error by fitting: {method.title[0].lower() + method.title[1:]}",
+        f"Calibration error by fitting: {method.title}",
         _FAMILY,
-        f"mean |c(p) - p|^norm, c the map that the method {name} fits to the same rows; {_DEBIASED}",
+        f"mean |c(p) - p|^norm, with c the map that the method {name} fits to the same rows. {_DEBIASED}",
         f"Kangsepp, Valk & Kull (2022), section 3; {method.source}; docs/explanation/debiasing.md",
         0.0,
         1.0,

@@ -1,4 +1,4 @@
-"""Hypothesis tests of calibration in the catalogue."""
+"""Catalogue entries of hypothesis tests of calibration."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def _compute(event: Event, _: Resampling, *, n_terms: int) -> MeasureResult:
     statistic, p_value = smooth_test(event.cells, n_terms)
     if math.isfinite(statistic):
         return MeasureResult(statistic, p_value=p_value)
-    problem = "no value: it is infinite, as a prediction of 0 or 1, or next to it, was wrong"
+    problem = "no value: the statistic is infinite, because a prediction of (almost) 0 or 1 was wrong"
     return MeasureResult(None, p_value=p_value, problem=problem)
 
 
@@ -24,10 +24,10 @@ MEASURES = (
         "smooth-test",
         "Smooth test of calibration",
         "Tests",
-        "sum_{j < n_terms} (1 + j)^-1.5 U_j^2 / F, U_j = sum w (y - p) phi_j(v), over the Legendre "
-        "polynomials phi_j that are orthonormal on [0, 1], at v, the share of the variance F = sum w p (1 - p) "
-        "(importance weights: w^2) up to the middle of a tie; p-value by the law of a weighted sum of squares",
-        "Neyman (1937); Eubank & LaRiccia (1992); Rice (1980) for the law",
+        "sum_{j < n_terms} (1 + j)^-1.5 U_j^2 / F, with U_j = sum w (y - p) phi_j(v), phi_j the Legendre polynomials "
+        "orthonormal on [0, 1], and v the fraction of the variance F = sum w p (1 - p) (importance weights: w^2) up to "
+        "the middle of a tie. The p-value is from the distribution of a weighted sum of squares of normal variables",
+        "Neyman (1937); Eubank & LaRiccia (1992); Rice (1980) for the distribution",
         0.0,
         None,
         "O(n log n + n n_terms^2)",

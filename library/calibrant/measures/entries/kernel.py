@@ -1,4 +1,4 @@
-"""Kernel calibration errors in the catalogue."""
+"""Catalogue entries of kernel calibration errors."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ from calibrant.options import Option
 from calibrant.reductions import Event, Vector
 
 _FAMILY = "Kernel calibration errors"
-#: The label kernel's share of a pair of binary labels: white, (e_y - e_p) . (e_y' - e_p'), or Gaussian on {0, 1}.
+#: Factor of the label kernel for binary labels: white, (e_y - e_p) . (e_y' - e_p'), or Gaussian on {0, 1}.
 _FACTOR = {"white": 2.0, "gaussian": 2.0 - 2.0 * math.exp(-0.5)}
-#: The bandwidth of MMCE.
+#: Default bandwidth of MMCE.
 _MMCE = 0.4
 
 
@@ -46,7 +46,7 @@ def _mmce_distance(event: Event, _: Resampling, *, bandwidth: float) -> Distance
 def _of_vector(
     vector: Vector, resampling: Resampling, kernel: Kernel, bandwidth: float, estimator: str
 ) -> MeasureResult:
-    """The estimate with its interval, since both come from the same pairs."""
+    """Return the estimate with its interval, since both use the same sums over pairs."""
     sums = vector_sums(vector, kernel, bandwidth)
     found = _estimated(sums, 1.0, estimator, sums.p_value)
     if resampling.level is None or found.value is None:
@@ -65,7 +65,7 @@ def _blocks(
     subject: Event | Vector, resampling: Resampling, kernel: Kernel, bandwidth: float, size: int
 ) -> MeasureResult:
     if subject.w is not None and len(np.unique(subject.w)) > 1:
-        raise InvalidOption("blocks are of rows that count alike; ask for unbiased or biased with weights")
+        raise InvalidOption("the block estimator needs equal weights; use the estimator unbiased or biased")
     ordered = subject.in_order()
     order = np.random.default_rng([resampling.seed, 2]).permutation(len(ordered))
     of = (
@@ -89,7 +89,7 @@ def _skce(
     block_size: int,
 ) -> MeasureResult:
     if isinstance(subject, Vector) and label_kernel != "white":
-        raise InvalidOption("the label kernel of the whole vector is white")
+        raise InvalidOption("the label_kernel for the whole vector must be white")
     factor = _FACTOR[label_kernel] if isinstance(subject, Event) else 1.0
     if estimator == "block":
         found = _blocks(subject, resampling, kernel, bandwidth, block_size)
@@ -104,7 +104,7 @@ def _skce_distance(
     event: Event, _: Resampling, *, kernel: Kernel, bandwidth: float, label_kernel: str, **_rest: Any
 ) -> Distance:
     if isinstance(event, Vector):
-        raise InvalidOption("that of blocks is defined for events")
+        raise InvalidOption("the interval of the block estimator is defined only for events")
     return kernel_distance(event, kernel, bandwidth, _FACTOR[label_kernel], root=False)
 
 
@@ -121,15 +121,15 @@ def _distance_seconds(n: int, _classes: int, _options: Mapping[str, Any]) -> flo
 
 
 _H = Option(1.0, low=0.05, high=100.0, real=True)
-_LAW = "p-value by the law of a weighted sum of squares, on at most 128 cells"
+_LAW = "The p-value is from the distribution of a weighted sum of squares of normal variables, on at most 128 cells"
 
 MEASURES = (
     Measure(
         "mmce",
         "Maximum mean calibration error",
         _FAMILY,
-        "(sum_ij w_i w_j k(p_i, p_j) (y_i - p_i) (y_j - p_j) / (sum w)^2)^(1/2), k = exp(-|p - q| / bandwidth); of the "
-        f"confidence in its paper; {_LAW}",
+        "(sum_ij w_i w_j k(p_i, p_j) (y_i - p_i) (y_j - p_j) / (sum w)^2)^(1/2), k = exp(-|p - q| / bandwidth). The "
+        f"paper defines it for the confidence. {_LAW}",
         "Kumar, Sarawagi & Jain (2018)",
         0.0,
         1.0,
@@ -144,11 +144,12 @@ MEASURES = (
         "skce",
         "Squared kernel calibration error",
         _FAMILY,
-        "mean over pairs of rows of k(p, q) (e_y - p) . (e_y' - q): unbiased over different rows, may be below 0; "
-        "biased over all; block: mean over blocks of rows, drawn at random, of the unbiased estimate in each. k "
-        "gaussian exp(-d^2 / 2 h^2) or laplacian exp(-d / h), h the bandwidth, d Euclidean between vectors, |p - q| "
-        "for an event, whose labels weigh 2 (label_kernel white) or 2 - 2 exp(-1/2) (gaussian on 0 and 1, as in PL's "
-        f"paper). {_LAW}, of the whole vector by a gamma law of that mean and variance, of blocks by the normal law",
+        "Mean over pairs of rows of k(p, q) (e_y - p) . (e_y' - q). Estimators: unbiased, over pairs of different rows "
+        "(may be below 0); biased, over all pairs; block, the mean of the unbiased estimates within random blocks of "
+        "rows. Kernels: gaussian exp(-d^2 / 2 h^2) or laplacian exp(-d / h), with h the bandwidth and d the Euclidean "
+        "distance between vectors, or |p - q| for an event. For an event the factor of the label_kernel is 2 (white) "
+        f"or 2 - 2 exp(-1/2) (gaussian on 0 and 1, as in Kangsepp et al. 2022). {_LAW}; for the whole vector from a "
+        "gamma distribution with the same mean and variance, and for blocks from the normal distribution",
         "Widmann, Lindsten & Zachariah (2019)",
         None,
         2.0,

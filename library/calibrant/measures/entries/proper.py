@@ -1,4 +1,4 @@
-"""Proper scores in the catalogue."""
+"""Catalogue entries of proper scores."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def _mean_influence(score: ScoreName) -> Callable[..., Floats]:
 
 
 def _form(subject: Event | Vector, score: str) -> dict[str, Any]:
-    """Which of the two Brier scores it is."""
+    """Return which of the two Brier scores is computed."""
     if score != "brier":
         return {}
     if not isinstance(subject, Event):
@@ -116,7 +116,7 @@ def _decomposition(
 
 
 def _simulated(method: str, score: str) -> bool:
-    """Whether the interval of an event is by simulated labels."""
+    """Return whether the interval of an event uses simulated labels."""
     return method == "corp" or score != "brier"
 
 
@@ -129,7 +129,7 @@ def _simulation_seconds(n: int, options: Mapping[str, Any], resampling: Resampli
 
 def _sum_of_classes(vector: Vector, _: Resampling, *, score: DecomposedScore, **how: Any) -> MeasureResult:
     if score != "brier":
-        raise InvalidOption("of the whole vector only the Brier score is decomposed, as the sum over its classes")
+        raise InvalidOption("for the whole vector only the score brier can be decomposed")
     found = summed([_terms(event, score=score, **how) for event in Classes(vector).events()])
     return MeasureResult(found.miscalibration, found.debiased, parts=found.terms())
 
@@ -138,7 +138,7 @@ def _decomposition_distance(
     subject: Event | Vector, _: Resampling, *, score: str, method: str, binning: BinsOf, n_bins: int
 ) -> Distance:
     if _simulated(method, score):
-        raise InvalidOption("labels are simulated for one event a row only; the Brier score has one by method binned")
+        raise InvalidOption("defined only for one event per row, or for the score brier with the method binned")
 
     def of_one(event: Event) -> Distance:
         return binned_distance(event, bins_of(event.cells, binning, n_bins), 2.0, root=False)
@@ -174,8 +174,8 @@ MEASURES = (
         "brier",
         "Brier score",
         _FAMILY,
-        "of an event mean (p - y)^2, from 0 to 1; of the vector mean sum_k (p_k - [y = k])^2, from 0 to 2, which at "
-        "K = 2 is exactly twice the former",
+        "For an event mean (p - y)^2, from 0 to 1; for the vector mean sum_k (p_k - [y = k])^2, from 0 to 2, which for "
+        "K = 2 is twice the former",
         "Brier (1950)",
         0.0,
         2.0,
@@ -189,8 +189,8 @@ MEASURES = (
         "root-brier",
         "Root Brier score",
         _FAMILY,
-        "the root of brier; of the vector an upper bound of the canonical calibration error CE_2, of an event one of "
-        "its root mean squared calibration error",
+        "Square root of brier. For the vector it is an upper bound of the canonical calibration error CE_2, and for an "
+        "event of its root mean squared calibration error",
         f"{_PAPER}, theorem 3.1",
         0.0,
         2.0**0.5,
@@ -204,7 +204,7 @@ MEASURES = (
         "log-loss",
         "Log loss",
         _FAMILY,
-        "mean -log p_y in nats, p_y clipped to [2^-52, 1 - 2^-52]; clipped: how many rows were",
+        "Mean of -log p_y in nats, with p_y clipped to [2^-52, 1 - 2^-52]. Part clipped: the number of clipped rows",
         "Good (1952)",
         0.0,
         None,
@@ -218,9 +218,9 @@ MEASURES = (
         "upper-bound",
         "Upper bound of a proper calibration error",
         _FAMILY,
-        "U_S = E S(p, y) - inf g_S, at least the calibration error E d_S(p, P(Y | p)) of the score S, of which it is "
-        "the limit as accuracy rises; inf g_S of the generalised entropy must be finite and is 0 for brier (as defined "
-        "there: of the vector U_S bounds CE_2^2), 0 for log-loss, -1 for spherical, S = -p_y / |p|_2",
+        "U_S = E S(p, y) - inf g_S, an upper bound of the calibration error E d_S(p, P(Y | p)) of the score S, to "
+        "which it converges as accuracy increases. The infimum of the generalised entropy g_S is 0 for brier (for the "
+        "vector U_S bounds CE_2^2), 0 for log-loss and -1 for spherical, S = -p_y / |p|_2",
         f"{_PAPER}, theorem 4.3; Gneiting & Raftery (2007)",
         0.0,
         None,
@@ -233,19 +233,20 @@ MEASURES = (
     ),
     Measure(
         "decomposition",
-        "Miscalibration in a proper score, with discrimination and uncertainty",
+        "Decomposition of a proper score into miscalibration, discrimination and uncertainty",
         _FAMILY,
-        "score = miscalibration - discrimination + uncertainty; corp: S(p) - S(x), S(ybar) - S(x), S(ybar), x the "
-        "isotonic fit; binned: sum_k v_k d(pbar_k, ybar_k), sum_k v_k d(ybar, ybar_k), g(ybar) over bins, d(a, b) = "
-        "(a - b)^2 or KL(b | a), plus within_bins, for brier the within-bin variance sum (p - pbar_k)^2 / n less the "
-        "covariance 2 sum (p - pbar_k)(y - ybar_k) / n; debiased: less ybar_k (1 - ybar_k) / (n_k - 1); of the vector, "
-        "for brier, the sum over classes; the value is the miscalibration; the interval of corp and of log-loss, of "
-        "one event, is by labels simulated along the way to a Gaussian process's map, on about 1,000 cells or the bins",
+        "score = miscalibration - discrimination + uncertainty; the value is the miscalibration. Method corp: S(p) - "
+        "S(x), S(ybar) - S(x), S(ybar), with x the isotonic fit. Method binned: sum_k v_k d(pbar_k, ybar_k), sum_k v_k "
+        "d(ybar, ybar_k), g(ybar) over bins, with d(a, b) = (a - b)^2 or KL(b | a), plus within_bins, which for brier "
+        "is the within-bin variance sum (p - pbar_k)^2 / n minus the covariance 2 sum (p - pbar_k)(y - ybar_k) / n; "
+        "debiased by subtracting ybar_k (1 - ybar_k) / (n_k - 1). For the vector (brier only) the sum over classes. "
+        "The interval of corp and of log-loss, for one event, uses labels simulated on a path to the map of a Gaussian "
+        "process, on about 1,000 cells or the bins",
         "Dimitriadis, Gneiting & Jordan (2021); Murphy (1973); Stephenson, Coelho & Jolliffe (2008); Ferro & Fricker "
         "(2012)",
         0.0,
         None,
-        "O(n log n), of the vector O(K n log n)",
+        "O(n log n); for the vector O(K n log n)",
         event=_decomposition,
         vector=_sum_of_classes,
         distance=_decomposition_distance,
@@ -262,9 +263,9 @@ MEASURES = (
         "sharpness",
         "Sharpness of the predictions",
         _FAMILY,
-        "mean d_S(pbar, p_i) = g_S(pbar) - mean g_S(p_i), pbar the mean prediction: for brier mean (p - pbar)^2, of "
-        "the vector mean |p - pbar|_2^2; for log-loss mean KL(p | pbar), in nats; of calibrated predictions it is the "
-        "sharpness E d_S(P_Y, P(Y | p)), which the discrimination of decomposition estimates from the labels of any",
+        "mean d_S(pbar, p_i) = g_S(pbar) - mean g_S(p_i), with pbar the mean prediction: for brier mean (p - pbar)^2, "
+        "for the vector mean |p - pbar|_2^2; for log-loss mean KL(p | pbar), in nats. For calibrated predictions it is "
+        "E d_S(P_Y, P(Y | p)), which the discrimination of decomposition estimates from labels for any predictions",
         f"{_PAPER}, lemma 4.1",
         0.0,
         None,
@@ -272,7 +273,7 @@ MEASURES = (
         event=_sharpness,
         vector=_sharpness,
         better="larger",
-        needs="predictions alone",
+        needs="predictions only",
         influence=_sharpness_influence,
         options={"score": _SCORE},
         seconds=_by_elements,
@@ -281,9 +282,9 @@ MEASURES = (
         "recalibration-improvement",
         "Recalibration improvement",
         _FAMILY,
-        "mean S(p, y) - mean S(c(p), y), c the map that the method fits to the other folds of the rows sorted by "
-        "(p, y); above 0 recalibration pays; the change of calibration error where c is injective (isotonic is not); "
-        "log-loss pulls exact 0 and 1 of a map to (k + 1/2) / (m + 1)",
+        "mean S(p, y) - mean S(c(p), y), with c the map that the method fits to the other folds of the rows sorted by "
+        "(p, y). Above 0 recalibration improves the score. It equals the change of the calibration error if c is "
+        "injective (isotonic is not). For log-loss, values 0 and 1 of a map become (k + 1/2) / (m + 1)",
         f"{_PAPER}, proposition 4.5",
         None,
         None,

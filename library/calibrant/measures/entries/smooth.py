@@ -1,4 +1,4 @@
-"""Smooth calibration errors in the catalogue."""
+"""Catalogue entries of smooth calibration errors."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ MEASURES = (
         "smooth-ece",
         "Smooth calibration error",
         _FAMILY,
-        "int |(1/n) sum_i (p_i - y_i) K_s(t, p_i)| dt over [0, 1], K_s the Gaussian of width s reflected at 0 and 1, "
-        f"at the s that equals it, sought from {NARROWEST:g} on; or at the bandwidth given",
+        "int |(1/n) sum_i (p_i - y_i) K_s(t, p_i)| dt over [0, 1], with K_s the Gaussian of width s reflected at 0 and "
+        f"1, at the fixed point where it equals s (at least {NARROWEST:g}), or at the given bandwidth",
         "Blasiok & Nakkiran (2023)",
         0.0,
         1.0,
@@ -50,15 +50,15 @@ MEASURES = (
         "kde-ece",
         "Calibration error by kernel densities",
         _FAMILY,
-        "int |x - share(x)|^norm density(x) dx over [0, 1], or pointwise the mean of |share(p_i) - p_i|^norm; share "
-        "= min(mean y x density of positives / density, 1), triweight kernel of standard deviation std(p of positives) "
-        "(2n)^(-1/5) for both, mirrored at 0 and 1; where there is no density, share is carried on along the grid, not "
-        "along the rows; no root; smoothing biases it, so that calibrated predictions do not tend to 0",
+        "int |x - c(x)|^norm density(x) dx over [0, 1], or pointwise the mean of |c(p_i) - p_i|^norm, without a root; "
+        "c = min(mean y x density of positives / density, 1), both with a triweight kernel of standard deviation std(p "
+        "of positives) (2n)^(-1/5), mirrored at 0 and 1. Where the density vanishes, c has its last value to the left "
+        "on the grid. Smoothing biases the value: it does not tend to 0 for calibrated predictions",
         "Zhang, Kailkhura & Han (2020)",
         0.0,
         1.0,
         "O(n + grid log grid)",
-        needs="positives of different predictions",
+        needs="positives with different predictions",
         event=_kde,
         options={"form": Option("integral", choices=("integral", "pointwise")), "norm": Option(1, choices=(1, 2))},
         seconds=lambda n, _classes, _options: 2e-7 * n + 1e-2,

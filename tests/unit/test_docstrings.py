@@ -1,0 +1,82 @@
+"""Docstrings of the public names are in numpydoc form; ``--doctest-modules`` runs their examples."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+import pytest
+from numpydoc.docscrape import NumpyDocString
+from numpydoc.validate import validate
+
+import calibrant
+import calibrant.comparison
+from calibrant.distributed import arrow, dask, duckdb
+
+#: Blank lines; a docstring; its summary; parameters and their types; returns; examples; see also.
+CHECKS = {
+    *("GL02", "GL03", "GL06", "GL07", "GL08"),
+    *("SS01", "SS02", "SS03", "SS04", "SS05", "SS06"),
+    *("PR01", "PR02", "PR03", "PR04", "PR07", "PR08", "PR09", "PR10"),
+    *("RT01", "RT03", "RT04", "RT05"),
+    *("SA01", "SA02", "SA03", "SA04"),
+    "EX01",
+}
+#: The most lines of a docstring: about one screen.
+MOST_LINES = 64
+#: Public names of ``calibrant.comparison`` beyond those of ``calibrant``.
+COMPARISON = (
+    *("CalibrationLaw", "ContestantReport", "MeasureComparison", "Pair", "Point", "PowerLaw", "PowerLaws", "Standing"),
+    *("compare_pairs", "pareto_front", "power_law"),
+)
+
+
+def _documented() -> Iterator[tuple[str, Any]]:
+    """Public classes and functions, and the methods and properties of the classes."""
+    named = {f"calibrant.{name}": getattr(calibrant, name) for name in calibrant.__all__}
+    named |= {f"calibrant.comparison.{name}": getattr(calibrant.comparison, name) for name in COMPARISON}
+    named |= {f"{module.__name__}.tally": module.tally for module in (arrow, dask, duckdb)}
+    named |= {
+        f"{module.__name__}.{name}": vars(module)[name] for module in (dask, duckdb) for name in ("evaluate", "fit")
+    }
+    for entry in (calibrant.MEASURES["ece"], calibrant.METHODS["platt"]):
+        named[f"{type(entry).__module__}.{type(entry).__name__}"] = type(entry)
+    for name, value in named.items():
+        if not (inspect.isclass(value) or inspect.isfunction(value)):
+            continue  # the catalogues and the version
+        yield name, value
+        if inspect.isclass(value):
+            data = {field.name for field in fields(value)} if is_dataclass(value) else set()
+            for member, found in vars(value).items():
+                is_code = isinstance(found, property | classmethod | staticmethod) or inspect.isfunction(found)
+                if is_code and not member.startswith("_") and member not in data:
+                    yield f"{name}.{member}", found
+
+
+DOCUMENTED = dict(_documented())
+
+
+def _undocumented_fields(cls: type) -> set[str]:
+    """Fields of a dataclass that are not in its section ``Attributes``."""
+    attributes = NumpyDocString(inspect.getdoc(cls) or "")["Attributes"]
+    return {field.name for field in fields(cls)} - {name for entry in attributes for name in entry.name.split(", ")}
+
+
+@pytest.mark.parametrize("name", DOCUMENTED)
+def test_a_public_docstring_passes_numpydocs_validation(name: str) -> None:
+    found = {code: message for code, message in validate(name)["errors"] if code in CHECKS}
+    value = DOCUMENTED[name]
+    if inspect.isclass(value) and is_dataclass(value) and "PR01" in found:
+        # Callers do not construct results: their fields are attributes.
+        missing = _undocumented_fields(value)
+        assert not missing, missing
+        del found["PR01"]
+    assert not found
+
+
+@pytest.mark.parametrize("name", DOCUMENTED)
+def test_a_public_docstring_fits_one_screen(name: str) -> None:
+    value = DOCUMENTED[name]
+    assert len((inspect.getdoc(value) or "").splitlines()) <= MOST_LINES
