@@ -59,7 +59,7 @@ def fitted_error(event: Event, name: str, *, norm: Norm, folds: int, level: floa
         norm 1:  mean |m - p|     and  mean s (y - p),       s = E sign(c - p)
         norm 2:  mean (m - p)^2   and  mean (m - p)(y - p)
 
-    with m the fitted map and c over its posterior. It may be below 0. docs/explanation/debiasing.md compares alternatives.
+    with m the fitted map and c over its posterior. It may be below 0. Alternatives: docs/explanation/debiasing.md.
     Raises ``TooFewRows``, ``OneClass`` and ``OnePrediction``.
     """
     rows, options = event.counted_rows, PiecewiseOptions(folds=folds)
